@@ -1,0 +1,20 @@
+"""Order and lengths to a `BatchPlan`: one strategy a file, listed here, pure NumPy.
+
+A new strategy is one file and one line in `STRATEGIES`; every shared property test runs on it.
+"""
+
+from batchstat.batching.bucketed import Bucketed
+from batchstat.batching.fixed import Fixed
+from batchstat.batching.plan import BatchPlan, Ints, Window
+from batchstat.batching.static import Static
+from batchstat.batching.strategy import Strategy
+from batchstat.batching.token_budget import TokenBudget
+
+STRATEGIES: dict[str, type[Strategy]] = {
+    "fixed": Fixed,
+    "static": Static,
+    "bucketed": Bucketed,
+    "token-budget": TokenBudget,
+}
+
+__all__ = ["STRATEGIES", "BatchPlan", "Ints", "Strategy", "Window"]

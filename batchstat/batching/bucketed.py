@@ -1,0 +1,37 @@
+"""`bucketed`: samples of like length share a batch of a fixed size."""
+
+from dataclasses import dataclass
+
+from batchstat.batching.cutting import (
+    cut_every,
+    longest_first,
+    longest_of_each,
+    one_sample_a_row,
+    round_up,
+    shuffled,
+)
+from batchstat.batching.plan import BatchPlan, Window
+from batchstat.batching.strategy import Strategy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bucketed(Strategy):
+    """Each window of `read_ahead` samples sorted longest first and cut every `batch_size`.
+
+    The window's tail is a batch of its own; the window's batches are then shuffled. Source:
+    infinibatch's BucketedReadaheadBatchIterator with a constant size.
+    """
+
+    batch_size: int
+    read_ahead: int
+    shuffle_batches: bool = True
+
+    def plan(self, window: Window) -> BatchPlan:
+        order = longest_first(window.lengths)
+        lengths = window.lengths[order]
+        offsets = cut_every(
+            len(order), self.batch_size, keep_short=not (self.drop_last and window.last)
+        )
+        widths = round_up(longest_of_each(lengths, offsets), self.pad_to_multiple_of)
+        plan = one_sample_a_row(order, lengths, offsets, widths)
+        return shuffled(plan, window) if self.shuffle_batches else plan

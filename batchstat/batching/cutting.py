@@ -1,0 +1,71 @@
+"""The pieces that strategies are made of: sort a window, cut it into batches, shuffle them."""
+
+import numpy as np
+
+from batchstat.batching.plan import BatchPlan, Ints, Window
+
+
+def longest_first(lengths: Ints) -> Ints:
+    """Positions of `lengths` (n,), longest first; samples of one length keep their sequence."""
+    if len(lengths) == 0:
+        return np.arange(0)
+    shortness = lengths.max() - lengths
+    if shortness.max() < 2**16:  # NumPy sorts 16-bit keys by radix, several times faster
+        shortness = shortness.astype(np.uint16)
+    return np.argsort(shortness, kind="stable")
+
+
+def round_up(lengths: Ints, multiple: int) -> Ints:
+    """Every length rounded up to a multiple of `multiple`."""
+    return lengths if multiple == 1 else -(-lengths // multiple) * multiple
+
+
+def cut_every(n: int, size: int, *, keep_short: bool = True) -> Ints:
+    """Offsets of consecutive groups of `size`; a short last group is kept or left out."""
+    offsets = np.arange(0, n + 1, size)
+    return np.append(offsets, n) if keep_short and n % size else offsets
+
+
+def cut_by_budget(
+    lengths: Ints, budget: int, max_samples: int | None, *, keep_short: bool = True
+) -> Ints:
+    """Offsets of batches of `lengths` (n,), which fall, so that size × longest stays in budget.
+
+    A sample above the budget is alone in its batch. The longest comes first, so that a batch's
+    size is one division (infinibatch's BucketedReadaheadBatchIterator with a callable size).
+    """
+    n = len(lengths)
+    offsets = [0]
+    while (first := offsets[-1]) < n:
+        size = max(1, budget // max(1, int(lengths[first])))
+        end = first + (size if max_samples is None else min(size, max_samples))
+        if end > n and not keep_short:
+            break
+        offsets.append(min(end, n))
+    return np.array(offsets)
+
+
+def one_sample_a_row(order: Ints, lengths: Ints, batch_offsets: Ints, widths: Ints) -> BatchPlan:
+    """The plan whose rows are the samples of `order`; what is past the last offset is left out."""
+    n = int(batch_offsets[-1])
+    return BatchPlan(
+        samples=order[:n],
+        lengths=lengths[:n],
+        row_offsets=np.arange(n + 1),
+        batch_offsets=batch_offsets,
+        step_offsets=np.arange(len(batch_offsets)),
+        widths=widths,
+    )
+
+
+def longest_of_each(lengths: Ints, batch_offsets: Ints) -> Ints:
+    """(n_batches,) the longest of each batch."""
+    if len(batch_offsets) == 1:
+        return lengths[:0]
+    longest: Ints = np.maximum.reduceat(lengths[: batch_offsets[-1]], batch_offsets[:-1])
+    return longest
+
+
+def shuffled(plan: BatchPlan, window: Window) -> BatchPlan:
+    """The plan's batches in a random sequence of the window's own."""
+    return plan.take(window.rng.permutation(len(plan)))

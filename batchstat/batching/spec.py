@@ -1,0 +1,56 @@
+"""Strategies as people write them: `name` or `name:key=value,key=value`."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields
+from typing import Any
+
+from batchstat.batching import STRATEGIES, Strategy
+from batchstat.errors import OptionError, unknown
+
+
+def parse_strategy(spec: str, settings: Mapping[str, Any]) -> Strategy:
+    """The strategy that `spec` names.
+
+    A parameter that `spec` leaves out is taken from `settings` where that has its name, else it is
+    the strategy's own default. A comma starts a new parameter only where `key=` follows.
+
+    Raises:
+        OptionError: an unknown name or parameter (with the nearest known one), a value of the
+            wrong kind or out of range, a parameter given twice or given nowhere.
+    """
+    name, _, rest = spec.partition(":")
+    if name not in STRATEGIES:
+        raise unknown("strategy", name, STRATEGIES)
+    known = {field.name: field for field in fields(STRATEGIES[name])}
+    values = {key: settings[key] for key in known if key in settings}
+    values |= {key: _value(known[key], text) for key, text in _pairs(name, rest, known).items()}
+    missing = [k for k, f in known.items() if k not in values and f.default is MISSING]
+    if missing:
+        raise OptionError(f"strategy {spec!r} needs {missing[0]}: write '{name}:{missing[0]}=…'")
+    return STRATEGIES[name](**values)
+
+
+def _pairs(name: str, rest: str, known: Mapping[str, object]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for part in re.split(r",(?=\w+=)", rest) if rest else []:
+        key, equals, text = part.partition("=")
+        if not equals:
+            raise OptionError(f"strategy parameter {part!r} of {name} has no value: write key=value")
+        if key not in known:
+            raise unknown(f"parameter of {name}", key, known)
+        if key in pairs:
+            raise OptionError(f"strategy parameter {key!r} of {name} is given twice")
+        pairs[key] = text
+    return pairs
+
+
+def _value(field: "Field[Any]", text: str) -> object:
+    if isinstance(field.default, bool):
+        if text not in ("true", "false"):
+            raise OptionError(f"{field.name}={text!r}: must be true or false")
+        return text == "true"
+    try:
+        return int(text)
+    except ValueError:
+        raise OptionError(f"{field.name}={text!r}: must be a whole number") from None

@@ -1,0 +1,22 @@
+"""`static`: what a DataLoader with a batch size and a padding collator does."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from batchstat.batching.cutting import cut_every, longest_of_each, one_sample_a_row, round_up
+from batchstat.batching.plan import BatchPlan, Window
+from batchstat.batching.strategy import Strategy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Static(Strategy):
+    """Consecutive `batch_size` samples, padded to the longest of them."""
+
+    batch_size: int
+
+    def plan(self, window: Window) -> BatchPlan:
+        n = len(window.lengths)
+        offsets = cut_every(n, self.batch_size, keep_short=not (self.drop_last and window.last))
+        widths = round_up(longest_of_each(window.lengths, offsets), self.pad_to_multiple_of)
+        return one_sample_a_row(np.arange(n), window.lengths, offsets, widths)

@@ -1,0 +1,39 @@
+"""What every strategy is: parameters in its fields, the data at the call."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+
+from batchstat.batching.plan import BatchPlan, Window
+from batchstat.options import whole_number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strategy(ABC):
+    """Turns the lengths of one window into a `BatchPlan`.
+
+    Attributes:
+        pad_to_multiple_of: a batch's width is rounded up to a multiple of this many tokens,
+            before any budget is applied.
+        drop_last: the epoch's last batch is left out where it could have held more samples.
+
+    Raises:
+        OptionError: a number below 1, above 2,147,483,647 or not whole.
+    """
+
+    pad_to_multiple_of: int = 1
+    drop_last: bool = False
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type is int or (field.type == (int | None) and value is not None):
+                object.__setattr__(self, field.name, whole_number(field.name, value))
+
+    @property
+    def window_size(self) -> int | None:
+        """How many samples a window holds; None for the whole epoch."""
+        return getattr(self, "read_ahead", None)
+
+    @abstractmethod
+    def plan(self, window: Window) -> BatchPlan:
+        """Every sample of the window in exactly one batch, but for what `drop_last` leaves out."""

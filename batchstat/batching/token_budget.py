@@ -1,0 +1,41 @@
+"""`token-budget`: as many samples a batch as the budget of total tokens holds."""
+
+from dataclasses import dataclass
+
+from batchstat.batching.cutting import (
+    cut_by_budget,
+    longest_first,
+    one_sample_a_row,
+    round_up,
+    shuffled,
+)
+from batchstat.batching.plan import BatchPlan, Window
+from batchstat.batching.strategy import Strategy
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenBudget(Strategy):
+    """Each window sorted longest first; a batch takes as many samples as its longest allows.
+
+    That is `tokens_per_batch` // width, at least 1 and at most `max_samples`; the window's batches
+    are then shuffled. Source: infinibatch's BucketedReadaheadBatchIterator with a size that
+    depends on the first sample.
+    """
+
+    tokens_per_batch: int
+    read_ahead: int
+    max_samples: int | None = None
+    shuffle_batches: bool = True
+
+    def plan(self, window: Window) -> BatchPlan:
+        order = longest_first(window.lengths)
+        lengths = window.lengths[order]
+        padded = round_up(lengths, self.pad_to_multiple_of)
+        offsets = cut_by_budget(
+            padded,
+            self.tokens_per_batch,
+            self.max_samples,
+            keep_short=not (self.drop_last and window.last),
+        )
+        plan = one_sample_a_row(order, lengths, offsets, padded[offsets[:-1]])
+        return shuffled(plan, window) if self.shuffle_batches else plan

@@ -1,0 +1,35 @@
+"""What a user can be told. Everything raised on purpose derives from `BatchstatError`.
+
+    BatchstatError
+    ├── OptionError   the arguments are wrong by themselves, whatever the input   exit code 2
+    └── InputError    no answer could be had from the input or the machine        exit code 3
+"""
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+
+class BatchstatError(Exception):
+    """One line for the user: what is wrong, with the value, where, and what to do."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class OptionError(BatchstatError, ValueError):
+    """An argument, parameter or setting that is wrong whatever the input."""
+
+    exit_code = 2
+
+
+class InputError(BatchstatError):
+    """A file, folder, tokenizer or profile from which no answer can be had."""
+
+
+def unknown(kind: str, value: str, known: Iterable[str]) -> OptionError:
+    """An `OptionError` for a name that is not one of `known`, with the nearest that is."""
+    from difflib import get_close_matches
+
+    names = sorted(known)
+    near = get_close_matches(value, names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return OptionError(f"unknown {kind} {value!r}: {hint}(known: {', '.join(names)})")

@@ -1,0 +1,45 @@
+"""Whether a profile still says the truth about its corpus."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from batchstat.corpus import CorpusOptions, Source, digest_of
+from batchstat.profiling.profile import Profile
+from batchstat.tokens import Tokenizer
+
+_CLOCK_SLACK = timedelta(seconds=2)
+"""File systems stamp by a coarser clock than the one that stamped the profile."""
+
+
+def same_input(
+    profile: Profile, sources: tuple[Source, ...], options: CorpusOptions, tokenizer: Tokenizer
+) -> bool:
+    """Whether building anew could not give another profile."""
+    return (profile.corpus.sources, profile.corpus.options) == (sources, options) and (
+        profile.tokenizer.name,
+        profile.tokenizer.digest,
+        profile.tokenizer.max_length,
+        profile.tokenizer.library,
+    ) == (tokenizer.name, tokenizer.digest, tokenizer.max_length, tokenizer.library)
+
+
+def changes(profile: Profile) -> Iterator[str]:
+    """A sentence for each source that is no longer what the profile was made from.
+
+    A file of the same size that was last touched before the profile is unchanged; where that does
+    not settle it the content's digest does, so that a fresh checkout is not stale.
+    """
+    created = datetime.fromisoformat(profile.created)
+    for source in profile.corpus.sources:
+        path = Path(source.path)
+        try:
+            found = path.stat()
+            # On Linux the change time also betrays an older file moved into the place of this one.
+            touched = datetime.fromtimestamp(max(found.st_mtime, found.st_ctime), UTC)
+            if found.st_size != source.bytes or (
+                touched > created - _CLOCK_SLACK and digest_of(path) != source.digest
+            ):
+                yield f"{source.path} has changed since it was profiled"
+        except OSError:
+            yield f"{source.path} can no longer be read, so the profile cannot be checked against it"

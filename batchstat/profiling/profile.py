@@ -1,0 +1,171 @@
+"""`Profile`: the lengths and labels of a corpus, where they come from, and what they say."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from batchstat.corpus.columns import CorpusOptions
+from batchstat.corpus.sources import Source
+from batchstat.profiling.stats import Histogram, LengthStats, log_edges
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Ints = npt.NDArray[np.integer]
+
+
+@dataclass(frozen=True)
+class CorpusFacts:
+    """Which corpus was read, and how.
+
+    Attributes:
+        sources: its files, in the order they were read.
+        options: how they were read.
+        skipped: records that are no samples, by reason.
+    """
+
+    sources: tuple[Source, ...]
+    options: CorpusOptions
+    skipped: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class TokenizerFacts:
+    """Which tokenizer counted: see `batchstat.tokens.Tokenizer`."""
+
+    name: str
+    digest: str
+    special_tokens_per_sample: int
+    max_length: int | None
+    library: str
+
+
+@dataclass(frozen=True)
+class Truncation:
+    """What a `max_length` would cut: how many samples, and how many tokens of them."""
+
+    max_length: int
+    samples: int
+    tokens: int
+
+
+@dataclass(frozen=True)
+class ClassCount:
+    """The samples of one label; None where a sample has none.
+
+    Attributes:
+        label: the class.
+        count: its samples.
+        tokens: their tokens.
+        total: the samples of all classes.
+    """
+
+    label: str | None
+    count: int
+    tokens: int
+    total: int
+
+    @property
+    def share(self) -> float:
+        """Of all samples."""
+        return self.count / self.total
+
+    @property
+    def mean_length(self) -> float:
+        """Tokens a sample."""
+        return self.tokens / self.count
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """The classes of samples.
+
+    Attributes:
+        codes: (n,) which of `names`; -1 where a sample has no label.
+        names: the labels that occur, in the order of their first sample.
+    """
+
+    codes: Ints
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """The lengths of a corpus's samples, in corpus order, and what is known of them.
+
+    Attributes:
+        created: when reading began, ISO 8601 in UTC.
+        corpus: which corpus.
+        tokenizer: which tokenizer counted.
+        records: (n,) where each sample stood in its corpus, skipped records counted.
+        lengths: (n,) tokens of each sample, whole, special tokens counted.
+        labels: the classes; None where no label column was read.
+    """
+
+    created: str
+    corpus: CorpusFacts
+    tokenizer: TokenizerFacts
+    records: Ints
+    lengths: Ints
+    labels: Labels | None
+
+    def __len__(self) -> int:
+        """How many samples."""
+        return len(self.lengths)
+
+    @cached_property
+    def stats(self) -> LengthStats:
+        """The numbers of its lengths."""
+        return LengthStats.of(self.lengths)
+
+    @cached_property
+    def histogram(self) -> Histogram:
+        """Its lengths in four bins an octave."""
+        return self.stats.histogram(log_edges(self.stats.min, self.stats.max, per_octave=4))
+
+    @cached_property
+    def octaves(self) -> Histogram:
+        """Its lengths in one bin an octave: 1, 2-3, 4-7, …"""
+        return self.stats.histogram(log_edges(self.stats.min, self.stats.max))
+
+    @cached_property
+    def truncation(self) -> tuple[Truncation, ...]:
+        """What the `max_length` candidates that matter here would cut.
+
+        These are the powers of two that cut between half of the samples and none, the tokenizer's
+        maximum where it cuts any, the length that cuts 1 % and the longest, which cuts nothing.
+        """
+        stats = self.stats
+        candidates = {2**power for power in range(31) if stats.percentile(500) <= 2**power < stats.max}
+        candidates |= {stats.percentile(990), stats.max}
+        if self.tokenizer.max_length is not None and self.tokenizer.max_length < stats.max:
+            candidates.add(self.tokenizer.max_length)
+        return tuple(Truncation(limit, *stats.above(limit)) for limit in sorted(candidates))
+
+    @cached_property
+    def classes(self) -> tuple[ClassCount, ...]:
+        """Its classes, the largest first; empty where no label column was read."""
+        if self.labels is None:
+            return ()
+        names = (None, *self.labels.names)
+        places = self.labels.codes + 1
+        counts = np.bincount(places, minlength=len(names))
+        tokens = np.zeros(len(names), dtype=np.int64)
+        np.add.at(tokens, places, self.lengths)
+        present = [i for i in np.argsort(-counts, kind="stable").tolist() if counts[i]]
+        return tuple(
+            ClassCount(names[i], int(counts[i]), int(tokens[i]), len(self)) for i in present
+        )
+
+    def to_frame(self) -> "pd.DataFrame":
+        """A row a sample: `record`, `length`, and `label` where there are labels."""
+        import pandas as pd
+
+        frame = pd.DataFrame({"record": self.records, "length": self.lengths})
+        if self.labels is not None:
+            frame["label"] = pd.Categorical.from_codes(self.labels.codes, list(self.labels.names))
+        return frame

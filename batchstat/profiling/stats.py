@@ -1,0 +1,103 @@
+"""Numbers of a set of lengths: exact, and all of them observed values or counts."""
+
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.integer]
+
+PERCENTILES = (500, 900, 950, 990, 999)
+"""In thousandths, so that ranks are computed in whole numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """How many lengths fall between two edges.
+
+    Attributes:
+        edges: (n_bins + 1,) whole numbers; bin i holds edges[i] ≤ length < edges[i + 1].
+        counts: (n_bins,).
+    """
+
+    edges: tuple[int, ...]
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class LengthStats:
+    """A set of lengths by its distinct values.
+
+    Attributes:
+        values: (n_distinct,) the lengths that occur, rising.
+        counts: (n_distinct,) how often each occurs.
+    """
+
+    values: Ints
+    counts: Ints
+
+    @classmethod
+    def of(cls, lengths: Ints) -> "LengthStats":
+        """The statistics of `lengths` (n,); n is at least 1."""
+        values, counts = np.unique(lengths, return_counts=True)
+        return cls(values, counts)
+
+    @property
+    def count(self) -> int:
+        """How many lengths."""
+        return int(self.counts.sum())
+
+    @property
+    def sum(self) -> int:
+        """All tokens."""
+        return int(self.values.astype(np.int64) @ self.counts)
+
+    @property
+    def min(self) -> int:
+        """The shortest."""
+        return int(self.values[0])
+
+    @property
+    def max(self) -> int:
+        """The longest."""
+        return int(self.values[-1])
+
+    @property
+    def mean(self) -> float:
+        """Tokens a sample."""
+        return self.sum / self.count
+
+    @property
+    def std(self) -> float:
+        """The population's standard deviation, from exact sums."""
+        squares = sum(int(v) * int(v) * int(c) for v, c in zip(self.values, self.counts, strict=True))
+        return sqrt(squares * self.count - self.sum**2) / self.count
+
+    def percentile(self, thousandths: int) -> int:
+        """The smallest length that at least this share of the lengths does not exceed."""
+        rank = -(-self.count * thousandths // 1000)
+        return int(self.values[np.searchsorted(np.cumsum(self.counts), rank)])
+
+    def above(self, limit: int) -> tuple[int, int]:
+        """How many lengths are above `limit`, and by how many tokens together."""
+        first = np.searchsorted(self.values, limit, side="right")
+        counts = self.counts[first:]
+        return int(counts.sum()), int((self.values[first:] - limit) @ counts)
+
+    def histogram(self, edges: tuple[int, ...]) -> Histogram:
+        """The lengths between `edges`, which hold all of them."""
+        places = np.searchsorted(edges, self.values, side="right") - 1
+        counts = np.bincount(places, weights=self.counts, minlength=len(edges) - 1)
+        return Histogram(edges, tuple(int(count) for count in counts))
+
+
+def log_edges(low: int, high: int, per_octave: int = 1) -> tuple[int, ...]:
+    """Whole-number edges evenly spaced on a log scale, from at or below `low` to above `high`.
+
+    Every power of two between them is an edge; a length of 0 has a bin of its own.
+    """
+    first, last = max(low, 1).bit_length() - 1, max(high, 1).bit_length()
+    steps = range(first * per_octave, last * per_octave + 1)
+    powers = sorted({round(2 ** (step / per_octave)) for step in steps})
+    return (0, *powers) if low == 0 else tuple(powers)

@@ -1,0 +1,70 @@
+"""An epoch's samples after `max_length`: what is visited, how much of each, and what that cost."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from batchstat.options import one_of
+
+Ints = npt.NDArray[np.integer]
+
+OVERFLOWS = ("truncate", "drop", "split")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Epoch:
+    """What an epoch visits, in sequence. No length is above `max_length`.
+
+    Attributes:
+        samples: (n,) record number of each sample; a split one stands here once a part.
+        lengths: (n,) tokens of each, or of the part.
+        starts: (n,) first token of each part; None where nothing is split.
+        truncated_samples: samples that lost their end, and the tokens lost with it.
+        truncated_tokens: see above.
+        dropped_samples: samples left out for their length, and their tokens.
+        dropped_tokens: see above.
+    """
+
+    samples: Ints
+    lengths: Ints
+    starts: Ints | None = None
+    truncated_samples: int = 0
+    truncated_tokens: int = 0
+    dropped_samples: int = 0
+    dropped_tokens: int = 0
+
+
+def make_epoch(samples: Ints, lengths: Ints, max_length: int, overflow: str) -> Epoch:
+    """The epoch that visits `samples` (n,) of `lengths` (n,) tokens, each at most `max_length`.
+
+    A longer sample is cut at its end (`truncate`), left out (`drop`), or becomes consecutive parts
+    of `max_length` tokens and a last one of what remains (`split`).
+
+    Raises:
+        OptionError: `overflow` is none of these.
+    """
+    one_of("overflow", overflow, OVERFLOWS)
+    longer = lengths > max_length
+    if not longer.any():
+        return Epoch(samples, lengths)
+    excess = lengths[longer] - max_length
+    if overflow == "truncate":
+        return Epoch(
+            samples,
+            np.minimum(lengths, max_length),
+            truncated_samples=len(excess),
+            truncated_tokens=int(excess.sum()),
+        )
+    if overflow == "drop":
+        return Epoch(
+            samples[~longer],
+            lengths[~longer],
+            dropped_samples=len(excess),
+            dropped_tokens=int(lengths[longer].sum()),
+        )
+    parts = np.maximum(-(-lengths // max_length), 1)
+    sample = np.repeat(np.arange(len(lengths)), parts)
+    first_part = np.cumsum(parts) - parts
+    starts = (np.arange(len(sample)) - first_part[sample]) * max_length
+    return Epoch(samples[sample], np.minimum(lengths[sample] - starts, max_length), starts)

@@ -1,0 +1,6 @@
+"""Text to token counts: which tokenizer, and how it counts."""
+
+from batchstat.tokens.loading import load_tokenizer
+from batchstat.tokens.tokenizer import Tokenizer
+
+__all__ = ["Tokenizer", "load_tokenizer"]

@@ -1,0 +1,15 @@
+"""The built-in tokenizer: a byte-level BPE of 32,000 entries for English, which needs no network."""
+
+import gzip
+from importlib.resources import files
+
+NAME = "builtin"
+MAX_LENGTH = 512
+"""The maximum it states, in tokens."""
+
+FILE = "english-32k.json.gz"
+
+
+def definition() -> str:
+    """Its tokenizer.json."""
+    return gzip.decompress(files(__name__).joinpath(FILE).read_bytes()).decode()

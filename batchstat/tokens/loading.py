@@ -1,0 +1,158 @@
+"""A tokenizer from what the user wrote: `builtin`, a tokenizer.json, a folder, or a hub name."""
+
+import hashlib
+import json
+import os
+import re
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from batchstat.errors import InputError
+from batchstat.tokens import builtin
+from batchstat.tokens.tokenizer import Tokenizer
+
+_NO_MAXIMUM = 10**9
+"""transformers states an astronomical `model_max_length` where a tokenizer has none."""
+
+_HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+
+
+def load_tokenizer(name: str) -> Tokenizer:
+    """The tokenizer called `name`; never another in its place.
+
+    Raises:
+        InputError: it cannot be loaded; the message says how to come by one.
+    """
+    if name == builtin.NAME:
+        return _from_definition(name, builtin.definition(), builtin.MAX_LENGTH)
+    path = Path(name)
+    if path.is_file():
+        return _from_file(name, path)
+    if not path.is_dir() and (not _HUB_NAME.fullmatch(name) or path.suffix == ".json"):
+        raise InputError(
+            f"tokenizer {name!r}: no such file or folder: check the path, or use the one built in: "
+            f"--tokenizer {builtin.NAME}"
+        )
+    return _from_transformers(name)
+
+
+def _from_file(name: str, path: Path) -> Tokenizer:
+    """A bare tokenizer.json: its maximum is that of the truncation stored in it, if any."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        truncation = json.loads(text).get("truncation")
+        return _from_definition(name, text, (truncation or {}).get("max_length"))
+    except Exception as error:  # tokenizers raises bare Exception for a malformed definition
+        raise InputError(
+            f"tokenizer {name!r} cannot be loaded: {_one_line(error)}: pass a tokenizer.json, or "
+            "the folder of a saved tokenizer"
+        ) from None
+
+
+def _from_definition(name: str, definition: str, max_length: int | None) -> Tokenizer:
+    return _from_backend(name, tokenizers.Tokenizer.from_str(definition), max_length)
+
+
+def _from_backend(name: str, backend: tokenizers.Tokenizer, max_length: int | None) -> Tokenizer:
+    backend.no_truncation()
+    backend.no_padding()
+    return Tokenizer(
+        name=name,
+        digest=_digest(backend.to_str()),
+        special_tokens_per_sample=backend.num_special_tokens_to_add(False),
+        max_length=max_length,
+        library=f"tokenizers {tokenizers.__version__}",
+        encode_batch=backend.encode_batch_fast,
+    )
+
+
+def _from_transformers(name: str) -> Tokenizer:
+    """Through AutoTokenizer, without running code from the tokenizer's own repository."""
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    from transformers import AutoTokenizer
+
+    local = Path(name).is_dir()
+    offline = local or not _hub_answers()
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            name, trust_remote_code=False, local_files_only=offline
+        )
+    except Exception as error:  # transformers lets through whatever a file or the hub made it raise
+        raise _not_loaded(name, local, offline, error) from None
+    stated = getattr(tokenizer, "model_max_length", None)
+    max_length = int(stated) if stated is not None and stated < _NO_MAXIMUM else None
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if isinstance(backend, tokenizers.Tokenizer):
+        own = tokenizers.Tokenizer.from_str(backend.to_str())
+        own.encode_special_tokens = getattr(tokenizer, "split_special_tokens", False)
+        return _from_backend(name, own, max_length)
+    return _from_python(name, tokenizer, max_length)
+
+
+def _from_python(name: str, tokenizer: Any, max_length: int | None) -> Tokenizer:
+    """A tokenizer written in Python, such as ByT5's, which has no tokenizer.json."""
+    definition = {
+        "class": type(tokenizer).__name__,
+        "vocabulary": tokenizer.get_vocab(),
+        "settings": {key: str(value) for key, value in tokenizer.init_kwargs.items()},
+    }
+
+    def encode_batch(texts: list[str]) -> list[list[int]]:
+        encoded = tokenizer(
+            texts, padding=False, truncation=False, verbose=False, return_attention_mask=False
+        )
+        ids: list[list[int]] = encoded["input_ids"]
+        return ids
+
+    return Tokenizer(
+        name=name,
+        digest=_digest(json.dumps(definition, sort_keys=True)),
+        special_tokens_per_sample=len(encode_batch([""])[0]),
+        max_length=max_length,
+        library=f"transformers {version('transformers')}",
+        encode_batch=encode_batch,
+    )
+
+
+def _hub_answers() -> bool:
+    """Whether Hugging Face's hub can be reached: asked once, where its client would retry 46 s."""
+    from huggingface_hub import constants
+    from huggingface_hub.utils import get_session
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    try:
+        get_session().head(constants.ENDPOINT, timeout=10)
+    except Exception:  # any failure to connect, of whichever HTTP library the client uses
+        return False
+    return True
+
+
+def _not_loaded(name: str, local: bool, offline: bool, error: Exception) -> InputError:
+    if local:
+        reason, remedy = _one_line(error), "pass the folder of a saved tokenizer"
+    elif offline:
+        reason = "no such file or folder, not in the local cache, and Hugging Face's hub not reached"
+        remedy = (
+            f"where there is a network, run hf download {name} --include '*token*' '*.json' "
+            "--local-dir FOLDER and pass --tokenizer FOLDER"
+        )
+    else:
+        reason, remedy = _one_line(error), "check the name, or set HF_TOKEN for a gated one"
+    return InputError(
+        f"tokenizer {name!r} cannot be loaded: {reason}: {remedy}, or use the one built in: "
+        f"--tokenizer {builtin.NAME}"
+    )
+
+
+def _one_line(error: Exception) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 200 else f"{text[:200]}…"
+
+
+def _digest(definition: str) -> str:
+    return f"sha256:{hashlib.sha256(definition.encode()).hexdigest()}"
