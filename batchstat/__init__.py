@@ -1,1 +1,58 @@
+"""How much of a text corpus's compute is padding, and which batching strategy fixes it.
+
+    import batchstat
+
+    profile = batchstat.profile("corpus.txt", tokenizer="bert-base-cased")
+    comparison = batchstat.compare(profile, tokens_per_batch=16_384)
+    print(comparison.to_frame())
+
+Importing batchstat loads none of what it needs: that loads where it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from batchstat.batching.plan import BatchPlan
+    from batchstat.errors import BatchstatError, InputError, OptionError
+    from batchstat.profiling import Profile, profile
+    from batchstat.report import Comparison
+    from batchstat.settings import Settings
+    from batchstat.simulation import compare
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "BatchPlan",
+    "BatchstatError",
+    "Comparison",
+    "InputError",
+    "OptionError",
+    "Profile",
+    "Settings",
+    "__version__",
+    "compare",
+    "profile",
+]
+
+_HOMES = {
+    "BatchPlan": "batchstat.batching.plan",
+    "BatchstatError": "batchstat.errors",
+    "Comparison": "batchstat.report",
+    "InputError": "batchstat.errors",
+    "OptionError": "batchstat.errors",
+    "Profile": "batchstat.profiling",
+    "Settings": "batchstat.settings",
+    "compare": "batchstat.simulation",
+    "profile": "batchstat.profiling",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'batchstat' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,50 +1,18 @@
-"""`Comparison`: what `compare` finds out, as one record, and how it is made from lengths."""
+"""`Comparison`: what `compare` finds out, as one record of counts with its ratios as properties."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
-from batchstat.batching import Strategy
-from batchstat.batching.planning import plan_windows
-from batchstat.batching.spec import parse_strategy
-from batchstat.errors import InputError, OptionError
-from batchstat.metrics import Batches, PlanCounts, measure
-from batchstat.options import MOST, one_of, whole_number
-from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
-from batchstat.profiling.stats import Histogram, LengthStats, log_edges
-from batchstat.sampling import ORDERS, OVERFLOWS, Epoch, make_epoch, make_order
+from batchstat.metrics import PlanCounts
+from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
+from batchstat.profiling.stats import Histogram
+from batchstat.settings import Basis
 
 if TYPE_CHECKING:
     import pandas as pd
 
-DEFAULT_STRATEGIES = ("fixed", "static", "bucketed", "token-budget")
-TOKENS_PER_BATCH = 16_384
-READ_AHEAD = 10_000
 ENOUGH = 0.005
 """A `read_ahead` whose padding ratio is within this of the best is as good as the best."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Basis:
-    """The settings that all strategies share, with nothing left to be decided."""
-
-    tokens_per_batch: int
-    max_length: int
-    overflow: str
-    batch_size: int
-    read_ahead: int
-    max_samples: int | None
-    order: str
-    seed: int
-    epoch: int
-    world_size: int
-    accumulate: int
-    pad_to_multiple_of: int
-    drop_last: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +76,7 @@ class Sweep:
 
 
 @dataclass(frozen=True)
-class Warning:
+class ReportWarning:
     """Something that the reader of a table must know: a stable code and a sentence."""
 
     code: str
@@ -126,6 +94,7 @@ class Comparison:
         tokenizer: None where lengths were given.
         basis: the settings that all rows share.
         strategies: the rows, as asked for.
+        best: the row that a reader should look at first.
         sweep: padding against `read_ahead`.
         warnings: what else to know.
     """
@@ -136,26 +105,15 @@ class Comparison:
     tokenizer: TokenizerFacts | None
     basis: Basis
     strategies: tuple[StrategyResult, ...]
+    best: StrategyResult
     sweep: Sweep
-    warnings: tuple[Warning, ...]
+    warnings: tuple[ReportWarning, ...]
 
     @property
     def reference(self) -> StrategyResult:
         """The row that the others are held against: `static`, or the first."""
         rows = self.strategies
         return next((row for row in rows if row.name == "static"), rows[0])
-
-    @property
-    def best(self) -> StrategyResult:
-        """Of the rows with the fewest batches at equal peak (5 % more count as equal), the one
-        with the least padding. Padding alone would choose tiny batches."""
-        peak = max(
-            self.basis.tokens_per_batch, min(row.counts.max_batch_tokens for row in self.strategies)
-        )
-        rows = [row for row in self.strategies if row.counts.max_batch_tokens <= peak]
-        fewest = min(row.counts.batches for row in rows)
-        close = [row for row in rows if row.counts.batches * 20 <= fewest * 21]
-        return min(close, key=lambda row: row.counts.padding_ratio)
 
     def to_frame(self) -> "pd.DataFrame":
         """A row a strategy, the columns of compare.json's `strategies` but for its parameters."""

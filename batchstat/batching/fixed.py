@@ -7,7 +7,7 @@ import numpy as np
 from batchstat.batching.cutting import cut_every, one_sample_a_row, round_up
 from batchstat.batching.plan import BatchPlan, Window
 from batchstat.batching.strategy import Strategy
-from batchstat.errors import OptionError
+from batchstat.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,10 +18,10 @@ class Fixed(Strategy):
     max_length: int
 
     def plan(self, window: Window) -> BatchPlan:
-        """Raises OptionError where a sample is longer than `max_length`."""
+        """Raises InputError where a sample is longer than `max_length`."""
         n = len(window.lengths)
         if n and window.lengths.max() > self.max_length:
-            raise OptionError(
+            raise InputError(
                 f"fixed: max_length={self.max_length} is below a sample of {window.lengths.max()} "
                 "tokens: cut samples with the --max-length of all strategies"
             )

@@ -1,10 +1,10 @@
 """What every strategy is: parameters in its fields, the data at the call."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from batchstat.batching.plan import BatchPlan, Window
-from batchstat.options import whole_number
+from batchstat.options import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,10 +24,7 @@ class Strategy(ABC):
     drop_last: bool = False
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.type is int or (field.type == (int | None) and value is not None):
-                object.__setattr__(self, field.name, whole_number(field.name, value))
+        check_fields(self)
 
     @property
     def window_size(self) -> int | None:

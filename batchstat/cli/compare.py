@@ -1,0 +1,130 @@
+"""batchstat compare"""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from batchstat.cli import options as o
+
+if TYPE_CHECKING:
+    from batchstat.cli.results import Writer
+    from batchstat.profiling import Profile
+    from batchstat.report import ReportWarning
+
+PLOTS = ("plots/padding.png", "plots/batch_lengths.png", "plots/read_ahead.png")
+
+
+def command(
+    context: typer.Context,
+    corpus: o.OptionalCorpus = None,
+    strategy: o.Strategies = None,
+    tokens_per_batch: o.TokensPerBatch = None,
+    max_length: o.MaxLength = None,
+    overflow: o.Overflow = None,
+    batch_size: o.BatchSize = None,
+    read_ahead: o.ReadAhead = None,
+    max_samples: o.MaxSamples = None,
+    pad_to_multiple_of: o.PadToMultipleOf = None,
+    drop_last: o.DropLast = None,
+    accumulate: o.Accumulate = None,
+    order: o.Order = None,
+    seed: o.Seed = None,
+    epoch: o.Epoch = None,
+    tokenizer: o.Tokenizer = None,
+    text_column: o.TextColumn = None,
+    label_column: o.LabelColumn = None,
+    header: o.Header = None,
+    quote: o.Quote = None,
+    strip: o.Strip = None,
+    min_chars: o.MinChars = None,
+    output: o.Output = o.DEFAULT_FOLDER,
+    as_json: o.AsJson = False,
+    plots: o.Plots = True,
+) -> None:
+    """Simulate batching strategies on the same lengths, side by side at equal peak memory.
+
+    Writes compare.json and plots to the results folder; given a corpus, its profile too.
+
+    batchstat compare --tokens-per-batch 16384
+
+    batchstat compare reviews.csv --text-column review --tokenizer bert-base-cased
+
+    batchstat compare --strategy static --strategy token-budget:read_ahead=1000
+    """
+    from dataclasses import replace
+
+    from batchstat.cli import profiles
+    from batchstat.cli.results import check_writable, write_files
+    from batchstat.cli.streams import console, emit, render, say
+    from batchstat.render.json import comparison_json, to_text
+    from batchstat.render.terminal import comparison_screen, identity
+    from batchstat.settings import Settings
+    from batchstat.simulation import DEFAULT_STRATEGIES, compare, parse_strategies
+
+    settings = o.given(context, Settings)
+    strategies = strategy or DEFAULT_STRATEGIES
+    parse_strategies(strategies, Settings(**settings).decide(longest=1, stated_max=None))
+    check_writable(output)
+    if corpus:
+        profile, files = _counted(context, corpus, plots)
+        stale: tuple[ReportWarning, ...] = ()
+    else:
+        profile, stale = _kept(context)
+        files = {}
+    comparison = compare(profile, strategies=strategies, **settings)
+    comparison = replace(comparison, warnings=stale + comparison.warnings)
+
+    text = to_text(comparison_json(comparison))
+    files["compare.json"] = profiles.encoded(text)
+    if plots:
+        from batchstat.render.plots import comparison_plots
+
+        files |= {f"plots/{name}": png for name, png in comparison_plots(comparison).items()}
+    drawn = (*PLOTS, *profiles.PLOTS) if corpus else PLOTS
+    write_files(output, files, remove=set(drawn) - set(files))
+
+    on = console()
+    whose = render(identity(profile, datetime.now(UTC)), on)
+    if as_json:
+        say(whose.rstrip())
+        emit(text)
+    else:
+        emit(whose + render(comparison_screen(comparison), on), sys.stdout.encoding)
+    for warning in comparison.warnings:
+        say(f"warning: {warning.message}")
+    say(f"wrote {len(files)} files to {output.as_posix()}")
+
+
+def _counted(
+    context: typer.Context, corpus: list[Path], plots: bool
+) -> "tuple[Profile, dict[str, bytes | Writer]]":
+    """The profile of a corpus, and the files to write of it: none where it was kept before."""
+    from batchstat.cli import profiles
+    from batchstat.corpus import CorpusOptions
+
+    read_as = CorpusOptions(**o.given(context, CorpusOptions))
+    tokenizer, folder = context.params["tokenizer"], context.params["output"]
+    profile, kept = profiles.count(corpus, read_as, tokenizer, reuse_from=folder)
+    return profile, {} if kept else profiles.profile_files(profile, plots)
+
+
+def _kept(context: typer.Context) -> "tuple[Profile, tuple[ReportWarning, ...]]":
+    """The profile in the results folder, and a warning for each source that has changed since."""
+    from batchstat.corpus import CorpusOptions
+    from batchstat.errors import OptionError
+    from batchstat.profiling import changes, load_profile
+    from batchstat.report import ReportWarning
+
+    needless = list(o.given(context, CorpusOptions))
+    if context.params["tokenizer"] is not None:
+        needless.append("tokenizer")
+    if needless:
+        raise OptionError(
+            f"--{needless[0].replace('_', '-')} is for counting, and no corpus is named: name one, "
+            "or leave it out to use the profile in the results folder"
+        )
+    profile = load_profile(context.params["output"])
+    return profile, tuple(ReportWarning("stale_profile", change) for change in changes(profile))

@@ -1,0 +1,58 @@
+"""The application: its commands, and how whatever goes wrong in them ends."""
+
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+
+from batchstat import __version__
+from batchstat.cli import compare, profile
+from batchstat.errors import BatchstatError
+
+CRASHED = 3
+
+app = typer.Typer(
+    name="batchstat",
+    help="How much of your training compute is padding, and which batching strategy fixes it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("profile")(profile.command)
+app.command("compare")(compare.command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"batchstat {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    pass
+
+
+def run() -> None:
+    """Runs the command line and exits: 2 for usage, 3 where there is no answer, crashes included."""
+    for stream in (sys.stdout, sys.stderr):
+        # A name that the terminal's encoding lacks is shown as its escape, and stops nothing.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        app()
+    except BatchstatError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except MemoryError:
+        print("error: out of memory", file=sys.stderr)
+        sys.exit(CRASHED)
+    except Exception:
+        traceback.print_exc()
+        print("error: batchstat crashed, which is a bug: please report it", file=sys.stderr)
+        sys.exit(CRASHED)

@@ -1,0 +1,142 @@
+"""Options that several commands share, and what they say in `--help`.
+
+They are named as the fields they end in, and None where they are not given, so that every default
+is stated once, where the field is.
+"""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+DEFAULT_FOLDER = Path("batchstat-results")
+
+_BATCHING, _CORPUS, _OUTPUT = "Batching", "Corpus", "Output"
+
+
+def given(context: typer.Context, record: "type[DataclassInstance]") -> dict[str, Any]:
+    """The options that the user gave, among those that are fields of `record`."""
+    names = [field.name for field in fields(record)]
+    return {name: context.params[name] for name in names if context.params.get(name) is not None}
+
+
+def _option(panel: str, help: str, default: str | bool, metavar: str | None, *flags: str) -> Any:
+    return typer.Option(
+        *flags, help=help, show_default=default, metavar=metavar, rich_help_panel=panel
+    )
+
+
+Corpus = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE...", help=".txt .csv .tsv .jsonl .parquet, each also gzip."),
+]
+OptionalCorpus = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[FILE...]", help="As of profile; without any, the profile in the results folder."
+    ),
+]
+
+Output = Annotated[
+    Path, _option(_OUTPUT, "Results folder.", True, "DIR", "-o", "--output")
+]
+AsJson = Annotated[
+    bool, _option(_OUTPUT, "Print the JSON that is written.", False, None, "--json")
+]
+Plots = Annotated[bool, _option(_OUTPUT, "Draw plots.", True, None, "--plots/--no-plots")]
+
+Tokenizer = Annotated[
+    str | None,
+    _option(_CORPUS, "Hub name, local folder or tokenizer.json.", "builtin", "NAME"),
+]
+TextColumn = Annotated[
+    str | None,
+    _option(
+        _CORPUS,
+        "Column of the text; a number from 0 with --no-header.",
+        "the only text column, or text, content, sentence, review, prompt",
+        "COLUMN",
+    ),
+]
+LabelColumn = Annotated[str | None, _option(_CORPUS, "Column of the class.", False, "COLUMN")]
+Header = Annotated[
+    bool | None,
+    _option(
+        _CORPUS, "Whether .csv and .tsv name columns.", "header", None, "--header/--no-header"
+    ),
+]
+Quote = Annotated[
+    bool | None,
+    _option(
+        _CORPUS,
+        "Whether fields may be quoted.",
+        "quoted in .csv, not in .tsv",
+        None,
+        "--quote/--no-quote",
+    ),
+]
+Strip = Annotated[
+    bool | None,
+    _option(_CORPUS, "Take white space off both ends of a text.", False, None, "--strip"),
+]
+MinChars = Annotated[
+    int | None,
+    _option(_CORPUS, "Skip samples of fewer characters; blank ones always are.", False, "N"),
+]
+
+Strategies = Annotated[
+    list[str] | None,
+    _option(
+        _BATCHING,
+        "A row: name or name:key=value,key=value. Repeatable.",
+        "fixed, static, bucketed, token-budget",
+        "SPEC",
+        "--strategy",
+    ),
+]
+TokensPerBatch = Annotated[
+    int | None, _option(_BATCHING, "Budget: most tokens a batch, padding counted.", "16384", "N")
+]
+MaxLength = Annotated[
+    int | None,
+    _option(
+        _BATCHING, "Most tokens a sample.", "the tokenizer's maximum or the longest sample", "N"
+    ),
+]
+Overflow = Annotated[
+    str | None,
+    _option(_BATCHING, "Longer samples: truncate, drop or split.", "truncate", "RULE"),
+]
+BatchSize = Annotated[
+    int | None,
+    _option(
+        _BATCHING,
+        "Samples a batch of fixed, static, bucketed.",
+        "tokens-per-batch // max-length",
+        "N",
+    ),
+]
+ReadAhead = Annotated[
+    int | None, _option(_BATCHING, "Samples looked at together for sorting.", "10000", "N")
+]
+MaxSamples = Annotated[
+    int | None, _option(_BATCHING, "Most samples a batch of token-budget.", "no limit", "N")
+]
+PadToMultipleOf = Annotated[
+    int | None, _option(_BATCHING, "Round widths up to a multiple.", "1", "N")
+]
+DropLast = Annotated[
+    bool | None,
+    _option(_BATCHING, "Leave an incomplete last batch out.", False, None, "--drop-last"),
+]
+Accumulate = Annotated[int | None, _option(_BATCHING, "Batches a step.", "1", "N")]
+Order = Annotated[
+    str | None,
+    _option(_BATCHING, "Sequence of samples: file, shuffled or blocks.", "shuffled", "ORDER"),
+]
+Seed = Annotated[int | None, _option(_BATCHING, "Of all randomness, with --epoch.", "0", "N")]
+Epoch = Annotated[int | None, _option(_BATCHING, "Which epoch.", "0", "N")]

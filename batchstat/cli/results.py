@@ -1,0 +1,58 @@
+"""The results folder: files written whole or not at all."""
+
+import os
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from batchstat.errors import InputError
+
+Writer = Callable[[BinaryIO], object]
+
+
+def check_writable(folder: Path) -> None:
+    """Raises InputError, before any work is done, where the folder cannot be written."""
+    place = folder.absolute()
+    while not place.exists() and place.parent != place:
+        place = place.parent
+    if not place.is_dir():
+        raise InputError(_refusal(folder, f"{place.as_posix()} is not a folder"))
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise InputError(_refusal(folder, "permission denied"))
+
+
+def write_files(
+    folder: Path, files: Mapping[str, bytes | Writer], *, remove: Iterable[str] = ()
+) -> None:
+    """Writes each file under a temporary name, then renames all of them, then removes others.
+
+    A failure or an interrupt before the renaming leaves the folder's files as they were.
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
+    temporary: dict[Path, Path] = {}
+    try:
+        for name, content in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary[path] = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+            with temporary[path].open("wb") as file:
+                if callable(content):
+                    content(file)
+                else:
+                    file.write(content)
+        for path, written in temporary.items():
+            written.replace(path)
+        for name in remove:
+            (folder / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(_refusal(folder, error.strerror or str(error))) from None
+    finally:
+        for written in temporary.values():
+            written.unlink(missing_ok=True)
+
+
+def _refusal(folder: Path, reason: str) -> str:
+    return f"{folder.as_posix()} cannot be written: {reason}: pass another folder with -o"

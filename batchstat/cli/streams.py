@@ -1,0 +1,40 @@
+"""What goes where: results to standard output, all else to standard error."""
+
+import os
+import sys
+
+from rich.console import Console, RenderableType
+
+_OFF_TERMINAL_WIDTH = 100
+
+
+def console() -> Console:
+    """The console of standard output; off a terminal as wide as COLUMNS says, or 100."""
+    if sys.stdout.isatty():
+        return Console(highlight=False)
+    columns = os.environ.get("COLUMNS", "")
+    width = int(columns) if columns.isdecimal() and int(columns) > 0 else _OFF_TERMINAL_WIDTH
+    # A height must stand beside the width, or TERM=dumb makes rich ignore it.
+    return Console(width=width, height=100, highlight=False)
+
+
+def render(screen: RenderableType, on: Console) -> str:
+    """A screen as text, without the blanks that rich leaves at the ends of lines."""
+    with on.capture() as captured:
+        on.print(screen)
+    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def emit(text: str, encoding: str = "utf-8") -> None:
+    """Writes the result; a reader that has gone away, as `head` does, is no error."""
+    try:
+        sys.stdout.buffer.write(text.encode(encoding, "backslashreplace"))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whatever Python still flushes at exit must have somewhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def say(text: str) -> None:
+    """A line on standard error."""
+    print(text, file=sys.stderr, flush=True)

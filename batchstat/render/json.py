@@ -1,0 +1,145 @@
+"""Records as JSON: the contract that other programs rely on, versioned in `schema`."""
+
+import json
+from dataclasses import asdict
+from importlib.resources import files
+from typing import Any
+
+from batchstat import __version__
+from batchstat.corpus.sources import format_name
+from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
+from batchstat.profiling.store import SCHEMA as PROFILE_SCHEMA
+from batchstat.report import Comparison, StrategyResult, Sweep
+
+COMPARE_SCHEMA = "batchstat.compare/1"
+
+
+def profile_json(profile: Profile) -> dict[str, Any]:
+    """profile.json."""
+    stats = profile.stats
+    return {
+        **_head(PROFILE_SCHEMA, profile.created),
+        "corpus": _corpus(profile.corpus, len(profile)),
+        "tokenizer": _tokenizer(profile.tokenizer),
+        "lengths": {
+            "count": stats.count,
+            "sum": stats.sum,
+            "min": stats.min,
+            "max": stats.max,
+            "mean": stats.mean,
+            "std": stats.std,
+            "p50": stats.percentile(500),
+            "p90": stats.percentile(900),
+            "p95": stats.percentile(950),
+            "p99": stats.percentile(990),
+            "p99_9": stats.percentile(999),
+            "histogram": asdict(profile.histogram),
+        },
+        "truncation": [asdict(candidate) for candidate in profile.truncation],
+        "classes": [
+            {
+                "label": each.label,
+                "count": each.count,
+                "share": each.share,
+                "mean_length": each.mean_length,
+            }
+            for each in profile.classes
+        ],
+    }
+
+
+def comparison_json(comparison: Comparison) -> dict[str, Any]:
+    """compare.json."""
+    corpus, tokenizer = comparison.corpus, comparison.tokenizer
+    return {
+        **_head(COMPARE_SCHEMA, comparison.created),
+        "corpus": _corpus(corpus, comparison.samples),
+        "tokenizer": None if tokenizer is None else _tokenizer(tokenizer),
+        "basis": asdict(comparison.basis),
+        "strategies": [_strategy(row) for row in comparison.strategies],
+        "sweep": _sweep(comparison.sweep),
+        "recommendation": {
+            "strategy": comparison.sweep.name,
+            "read_ahead": comparison.sweep.recommended.read_ahead,
+            "padding_ratio": comparison.sweep.recommended.padding_ratio,
+        },
+        "warnings": [asdict(warning) for warning in comparison.warnings],
+    }
+
+
+def to_text(record: dict[str, Any]) -> str:
+    """The JSON text of a file, and of `--json`."""
+    return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def schema(name: str) -> dict[str, Any]:
+    """The JSON Schema of `profile.json` or `compare.json`, by the word before the dot."""
+    text = files(__package__).joinpath("schemas", f"{name}.schema.json").read_text("utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+def _head(schema: str, created: str) -> dict[str, Any]:
+    return {
+        "schema": schema,
+        "tool": {"name": "batchstat", "version": __version__},
+        "created": created,
+    }
+
+
+def _corpus(corpus: CorpusFacts | None, samples: int) -> dict[str, Any]:
+    if corpus is None:
+        return {"sources": [], "samples": samples, "skipped": {}, "options": None}
+    return {
+        "sources": [
+            {**asdict(source), "format": format_name(source.path)} for source in corpus.sources
+        ],
+        "samples": samples,
+        "skipped": dict(corpus.skipped),
+        "options": asdict(corpus.options),
+    }
+
+
+def _tokenizer(tokenizer: TokenizerFacts) -> dict[str, Any]:
+    return asdict(tokenizer)
+
+
+def _strategy(row: StrategyResult) -> dict[str, Any]:
+    counts = row.counts
+    return {
+        "name": row.name,
+        "params": row.params,
+        "samples": counts.samples,
+        "rows": counts.rows,
+        "batches": counts.batches,
+        "steps": counts.steps,
+        "real_tokens": counts.real_tokens,
+        "padding_tokens": counts.padding_tokens,
+        "total_tokens": counts.total_tokens,
+        "padding_ratio": counts.padding_ratio,
+        "fill": counts.fill,
+        "max_batch_tokens": counts.max_batch_tokens,
+        "over_budget_batches": counts.over_budget_batches,
+        "distinct_shapes": counts.distinct_shapes,
+        "truncated_samples": counts.truncated_samples,
+        "truncated_tokens": counts.truncated_tokens,
+        "dropped_samples": counts.dropped_samples,
+        "dropped_tokens": counts.dropped_tokens,
+        "duplicated_samples": counts.duplicated_samples,
+        "samples_per_batch": {
+            "min": counts.min_samples_per_batch,
+            "mean": counts.mean_samples_per_batch,
+            "max": counts.max_samples_per_batch,
+        },
+        "widths": asdict(row.widths),
+    }
+
+
+def _sweep(sweep: Sweep) -> dict[str, Any]:
+    return {
+        "strategy": sweep.name,
+        "params": sweep.params,
+        "points": [
+            {**asdict(point), "padding_ratio": point.padding_ratio} for point in sweep.points
+        ],
+    }

@@ -1,0 +1,242 @@
+"""Records as a screen of text."""
+
+from datetime import datetime
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from batchstat.profiling.profile import Profile
+from batchstat.render.words import age, corpus_name, one_line, percent
+from batchstat.report import Comparison, StrategyResult
+
+_BAR = 40
+_MOST_CLASSES = 20
+
+
+def profile_screen(profile: Profile, console: Console, next_command: str) -> RenderableType:
+    """What `profile` prints: the corpus, its lengths, what a `max_length` cuts, its classes."""
+    parts: list[RenderableType] = [
+        _heading("corpus", _whose(profile)),
+        _skipped(profile),
+        Text(),
+        Text("lengths", style="bold").append("  tokens a sample, special tokens counted", "not bold"),
+        _histogram(profile, console),
+        _percentiles(profile),
+        Text(),
+        Text("max_length", style="bold").append("  what it would cut", "not bold"),
+        _truncation(profile),
+    ]
+    if profile.labels is not None:
+        parts += [Text(), *_classes(profile, console)]
+    return Group(*parts, Text(), _heading("next", next_command))
+
+
+def identity(profile: Profile, now: datetime) -> RenderableType:
+    """Whose profile a command works from: corpus, tokenizer, samples, tokens, age."""
+    return _heading("profile", f"{_whose(profile)} · {age(profile.created, now)}")
+
+
+def comparison_screen(comparison: Comparison) -> RenderableType:
+    """What `compare` prints: the basis, the table, the sentence and the recommendation."""
+    return Group(
+        _heading("basis", _basis(comparison)),
+        Text(),
+        _strategies(comparison),
+        Text(),
+        _heading("result", _verdict(comparison)),
+        _heading("use", _recommendation(comparison)),
+    )
+
+
+def _heading(word: str, text: str) -> Table:
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(width=8, no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(Text(word, style="bold"), Text(text))
+    return grid
+
+
+def _whose(profile: Profile) -> str:
+    name = corpus_name([source.path for source in profile.corpus.sources])
+    tokenizer = one_line(profile.tokenizer.name)
+    return f"{name} · {tokenizer} · {len(profile):,} samples · {profile.stats.sum:,} tokens"
+
+
+def _skipped(profile: Profile) -> Table:
+    least = profile.corpus.options.min_chars
+    words = {"blank": "blank", "short": f"shorter than {least} characters"}
+    found = [
+        f"{count:,} {words.get(reason, reason)}"
+        for reason, count in profile.corpus.skipped.items()
+        if count
+    ]
+    return _heading("skipped", ", ".join(found) or "nothing")
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
+    return table
+
+
+def _bar(count: int, most: int, console: Console) -> Text:
+    full = "#" if console.options.ascii_only else "█"
+    return Text(full * max(round(_BAR * count / most), 1 if count else 0), style="cyan")
+
+
+def _histogram(profile: Profile, console: Console) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    bins = profile.octaves
+    for low, end, count in zip(bins.edges[:-1], bins.edges[1:], bins.counts, strict=True):
+        span = f"{low:,}" if end == low + 1 else f"{low:,}-{end - 1:,}"
+        bar = _bar(count, max(bins.counts), console)
+        table.add_row(span, bar, f"{count:,}", percent(count / len(profile)))
+    return table
+
+
+def _percentiles(profile: Profile) -> Table:
+    stats = profile.stats
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("mean", "p50", "p90", "p95", "p99", "p99.9", "max"):
+        table.add_column(name, justify="right", no_wrap=True)
+    observed = [f"{stats.percentile(place):,}" for place in (500, 900, 950, 990, 999)]
+    table.add_row(f"{stats.mean:,.1f}", *observed, f"{stats.max:,}")
+    return table
+
+
+def _truncation(profile: Profile) -> Table:
+    table = _table("", "samples", "", "tokens", "")
+    for cut in profile.truncation:
+        table.add_row(
+            f"{cut.max_length:,}",
+            f"{cut.samples:,}",
+            percent(cut.samples / len(profile)),
+            f"{cut.tokens:,}",
+            percent(cut.tokens / max(profile.stats.sum, 1)),
+        )
+    return table
+
+
+def _classes(profile: Profile, console: Console) -> list[RenderableType]:
+    classes = profile.classes
+    shown = classes
+    if len(classes) > _MOST_CLASSES:
+        shown = (*classes[: _MOST_CLASSES - 3], *classes[-3:])
+    column = profile.corpus.options.label_column or ""
+    table = _table("", "", "samples", "share", "mean length")
+    table.columns[1].justify = "left"
+    for each in shown:
+        table.add_row(
+            Text(_label(each.label)),
+            _bar(each.count, classes[0].count, console),
+            f"{each.count:,}",
+            percent(each.share),
+            f"{each.mean_length:,.1f}",
+        )
+    title = Text("classes", style="bold").append(f"  of {one_line(column)}", "not bold")
+    notes: list[RenderableType] = []
+    if len(shown) < len(classes):
+        notes.append(
+            Text(f"{len(classes):,} classes, the {len(shown) - 3} largest and 3 smallest shown")
+        )
+    if len(classes) > 1:
+        ratio = classes[0].count / classes[-1].count
+        notes.append(
+            Text(
+                f"{_label(classes[0].label)} has {ratio:,.1f} times the samples of "
+                f"{_label(classes[-1].label)}"
+            )
+        )
+    return [title, table, *notes]
+
+
+def _label(label: str | None) -> str:
+    if label is None:
+        return "(no label)"
+    return one_line(label, 40) if label else "(empty)"
+
+
+def _basis(comparison: Comparison) -> str:
+    basis = comparison.basis
+    words = [
+        f"at most {basis.tokens_per_batch:,} tokens a batch",
+        f"max_length {basis.max_length:,} ({basis.overflow})",
+        f"batch_size {basis.batch_size:,}",
+        f"read_ahead {basis.read_ahead:,}",
+        f"order {basis.order}" + ("" if basis.order == "file" else f", seed {basis.seed}")
+        + (f", epoch {basis.epoch}" if basis.epoch else ""),
+        f"{basis.world_size} rank",
+    ]
+    if basis.accumulate > 1:
+        words.append(f"accumulate {basis.accumulate}")
+    if basis.pad_to_multiple_of > 1:
+        words.append(f"widths a multiple of {basis.pad_to_multiple_of}")
+    if basis.max_samples:
+        words.append(f"at most {basis.max_samples:,} samples a batch")
+    if basis.drop_last:
+        words.append("drop_last")
+    return " · ".join(words)
+
+
+def _strategies(comparison: Comparison) -> Table:
+    table = _table(
+        "strategy", "padding", "batches", "steps", "samples/batch", "fill", "shapes", "cut"
+    )
+    for row in comparison.strategies:
+        counts = row.counts
+        table.add_row(
+            Text(row.spec, style="bold" if row is comparison.best else ""),
+            percent(counts.padding_ratio, 2),
+            f"{counts.batches:,}",
+            f"{counts.steps:,}",
+            f"{counts.mean_samples_per_batch:,.1f}",
+            percent(counts.fill),
+            f"{counts.distinct_shapes:,}",
+            _cut(row),
+        )
+    return table
+
+
+def _cut(row: StrategyResult) -> str:
+    counts = row.counts
+    lost = counts.truncated_tokens + counts.dropped_tokens
+    return percent(lost / (counts.real_tokens + lost), 2) if lost else "0"
+
+
+def _verdict(comparison: Comparison) -> str:
+    best, reference = comparison.best, comparison.reference
+    if best is reference:
+        return f"{best.spec} is the best of these at equal peak memory."
+    fewer = reference.counts.batches / best.counts.batches
+    batches = (
+        f"{best.counts.batches:,} batches instead of {reference.counts.batches:,} "
+        f"({fewer:,.1f} times fewer)"
+        if fewer > 1
+        else f"{best.counts.batches:,} batches instead of {reference.counts.batches:,}"
+    )
+    return (
+        f"{best.spec} against {reference.spec}: {batches}, padding "
+        f"{percent(best.counts.padding_ratio)} instead of "
+        f"{percent(reference.counts.padding_ratio)}."
+    )
+
+
+def _recommendation(comparison: Comparison) -> str:
+    sweep = comparison.sweep
+    chosen, best = sweep.recommended, sweep.best
+    text = (
+        f"{sweep.name}:read_ahead={chosen.read_ahead}, {percent(chosen.padding_ratio)} padding in "
+        f"{chosen.batches:,} batches"
+    )
+    if chosen is not best:
+        text += (
+            f", the smallest read_ahead within half a point of the best "
+            f"({percent(best.padding_ratio)} at {best.read_ahead:,})"
+        )
+    return f"{text}. Padding is not speed: time both on your hardware."

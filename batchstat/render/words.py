@@ -1,0 +1,42 @@
+"""How numbers, ages and names are written for people."""
+
+import re
+from datetime import datetime
+
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def percent(ratio: float, digits: int = 1) -> str:
+    """A ratio in percent; 0 and 100 only where that is exactly so."""
+    text = f"{100 * ratio:.{digits}f}"
+    least = f"{10**-digits:.{digits}f}"
+    if ratio > 0 and float(text) == 0:
+        return f"<{least}%"
+    if ratio < 1 and float(text) == 100:
+        return f">{100 - 10**-digits:.{digits}f}%"
+    return "0%" if ratio == 0 else f"{text}%"
+
+
+def one_line(name: str, most: int = 60) -> str:
+    """A name from the user's data on one line: controls as escapes, the middle of a long one cut."""
+    text = _CONTROLS.sub(lambda match: repr(match[0])[1:-1], name)
+    half = (most - 1) // 2
+    return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
+
+
+def corpus_name(paths: list[str]) -> str:
+    """The files of a corpus in short: the first one's name and how many there are beside it."""
+    if not paths:
+        return "lengths"
+    first = one_line(paths[0].rsplit("/", 1)[-1])
+    return first if len(paths) == 1 else f"{first} and {len(paths) - 1} more"
+
+
+def age(created: str, now: datetime) -> str:
+    """How long ago, in its largest unit."""
+    seconds = max(0.0, (now - datetime.fromisoformat(created)).total_seconds())
+    for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= size:
+            number = int(seconds // size)
+            return f"{number} {unit}{'s' if number != 1 else ''} ago"
+    return "just now"

@@ -1,0 +1,66 @@
+"""The settings that all strategies share: as a user gives them, and as they are after deciding."""
+
+from dataclasses import dataclass, field, fields
+
+from batchstat.options import check_fields, one_of
+from batchstat.sampling import ORDERS, OVERFLOWS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a comparison or a sampler is told; a strategy's own parameters go before these.
+
+    Attributes:
+        tokens_per_batch: the budget, the most total tokens in a batch, on one rank.
+        max_length: samples are at most this long; None for the tokenizer's stated maximum or the
+            longest sample, whichever is smaller.
+        overflow: what happens to longer ones: `truncate`, `drop` or `split`.
+        batch_size: samples a batch where a strategy fixes them; None for as many as
+            `tokens_per_batch` holds of `max_length`, so that every strategy has the same peak.
+        read_ahead: samples that are looked at together for sorting.
+        max_samples: the most samples in a batch of `token-budget`; None for no limit.
+        order: `file`, `shuffled` or `blocks`.
+        seed: of the order and of the batches' sequence, together with `epoch`.
+        epoch: see `seed`.
+        accumulate: batches a step on each rank.
+        pad_to_multiple_of: a batch's width is rounded up to a multiple of this many tokens.
+        drop_last: an incomplete last batch is left out.
+
+    Raises:
+        OptionError: a number out of range or not whole, a name that is none of the choices.
+    """
+
+    tokens_per_batch: int = 16_384
+    max_length: int | None = None
+    overflow: str = "truncate"
+    batch_size: int | None = None
+    read_ahead: int = 10_000
+    max_samples: int | None = None
+    order: str = "shuffled"
+    seed: int = 0
+    epoch: int = 0
+    accumulate: int = 1
+    pad_to_multiple_of: int = 1
+    drop_last: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self, least={"seed": 0, "epoch": 0})
+        one_of("overflow", self.overflow, OVERFLOWS)
+        one_of("order", self.order, ORDERS)
+
+    def decide(self, longest: int, stated_max: int | None) -> "Basis":
+        """These settings for samples of at most `longest` tokens and a tokenizer's maximum."""
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        max_length = self.max_length or max(1, min(stated_max or longest, longest))
+        widest = -(-max_length // self.pad_to_multiple_of) * self.pad_to_multiple_of
+        batch_size = self.batch_size or max(1, self.tokens_per_batch // widest)
+        return Basis(**given | {"max_length": max_length, "batch_size": batch_size})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Basis(Settings):
+    """Settings with nothing left to be decided: what a report states above its table."""
+
+    max_length: int = field()
+    batch_size: int = field()
+    world_size: int = 1
