@@ -1,8 +1,8 @@
 """What a user can be told. Everything raised on purpose derives from `BatchstatError`.
 
-    BatchstatError
-    ├── OptionError   the arguments are wrong by themselves, whatever the input   exit code 2
-    └── InputError    no answer could be had from the input or the machine        exit code 3
+BatchstatError
+├── OptionError   the arguments are wrong by themselves, whatever the input   exit code 2
+└── InputError    no answer could be had from the input or the machine        exit code 3
 """
 
 from collections.abc import Iterable

@@ -68,6 +68,11 @@ class PlanCounts:
         return self.padding_tokens / self.total_tokens if self.total_tokens else 0.0
 
     @property
+    def lost_tokens(self) -> int:
+        """Truncated and dropped tokens together: read, and never computed."""
+        return self.truncated_tokens + self.dropped_tokens
+
+    @property
     def fill(self) -> float:
         """Total tokens / (batches × `tokens_per_batch`)."""
         return self.total_tokens / (self.batches * self.tokens_per_batch)

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from batchstat.metrics import PlanCounts
-from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
+from batchstat.profiling.record import CorpusFacts, TokenizerFacts
 from batchstat.profiling.stats import Histogram
 from batchstat.settings import Basis
 

@@ -14,7 +14,7 @@ from batchstat.batching.planning import plan_windows
 from batchstat.batching.spec import parse_strategy
 from batchstat.errors import InputError, OptionError
 from batchstat.metrics import measure
-from batchstat.profiling.profile import Profile
+from batchstat.profiling.record import Profile
 from batchstat.profiling.stats import LengthStats, log_edges
 from batchstat.report import Comparison, ReportWarning, StrategyResult, Sweep, SweepPoint
 from batchstat.sampling import Epoch, make_epoch, make_order
@@ -47,9 +47,11 @@ def compare(
         InputError: no sample, or none that is left by these settings.
     """
     given = Settings(**settings)
-    profile = lengths if isinstance(lengths, Profile) else None
-    whole = profile.lengths if profile else _checked(lengths)
-    stats = profile.stats if profile else LengthStats.of(whole)
+    if isinstance(lengths, Profile):
+        profile, whole, stats = lengths, lengths.lengths, lengths.stats
+    else:
+        profile, whole = None, _checked(lengths)
+        stats = LengthStats.of(whole)
     basis = given.decide(stats.max, profile.tokenizer.max_length if profile else None)
     parsed = parse_strategies(strategies, basis)
     visits = _visits(whole, profile.records if profile else np.arange(len(whole)), basis)
@@ -77,7 +79,8 @@ def parse_strategies(specs: Sequence[str], basis: Basis) -> dict[str, Strategy]:
 
 def best_row(rows: Sequence[StrategyResult], tokens_per_batch: int) -> StrategyResult:
     """Of the rows with the fewest batches at equal peak (5 % more count as equal), the one with
-    the least padding. Padding alone would choose tiny batches."""
+    the least padding. Padding alone would choose tiny batches.
+    """
     peak = max(tokens_per_batch, min(row.counts.max_batch_tokens for row in rows))
     within = [row for row in rows if row.counts.max_batch_tokens <= peak]
     fewest = min(row.counts.batches for row in within)
@@ -170,9 +173,10 @@ def _warnings(
         longest = int(visits.lengths.argmax())
         yield ReportWarning(
             "long_samples",
-            f"longer than tokens_per_batch={budget:,}: {long:,} of {len(visits.lengths):,} samples, "
-            f"the longest is record {visits.samples[longest]} with {visits.lengths[longest]:,} "
-            "tokens; token-budget makes each a batch of its own, over the budget",
+            f"longer than tokens_per_batch={budget:,}: {long:,} of {len(visits.lengths):,} "
+            f"samples, the longest is record {visits.samples[longest]} with "
+            f"{visits.lengths[longest]:,} tokens; token-budget makes each a batch of its own, "
+            "over the budget",
         )
     over = [
         f"{row.spec} {row.counts.over_budget_batches:,} of {row.counts.batches:,} "

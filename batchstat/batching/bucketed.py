@@ -27,6 +27,7 @@ class Bucketed(Strategy):
     shuffle_batches: bool = True
 
     def plan(self, window: Window) -> BatchPlan:
+        """Longest first, cut, shuffled."""
         order = longest_first(window.lengths)
         lengths = window.lengths[order]
         offsets = cut_every(

@@ -18,7 +18,7 @@ class Fixed(Strategy):
     max_length: int
 
     def plan(self, window: Window) -> BatchPlan:
-        """Raises InputError where a sample is longer than `max_length`."""
+        """Consecutive samples. Raises InputError where one is longer than `max_length`."""
         n = len(window.lengths)
         if n and window.lengths.max() > self.max_length:
             raise InputError(

@@ -1,4 +1,4 @@
-"""`BatchPlan`: which rows share a batch, as a few flat integer arrays. `Window`: what one is made from."""
+"""`BatchPlan`: which rows share a batch, as a few flat arrays. `Window`: what one is made from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

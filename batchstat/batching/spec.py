@@ -36,7 +36,9 @@ def _pairs(name: str, rest: str, known: Mapping[str, object]) -> dict[str, str]:
     for part in re.split(r",(?=\w+=)", rest) if rest else []:
         key, equals, text = part.partition("=")
         if not equals:
-            raise OptionError(f"strategy parameter {part!r} of {name} has no value: write key=value")
+            raise OptionError(
+                f"strategy parameter {part!r} of {name} has no value: write key=value"
+            )
         if key not in known:
             raise unknown(f"parameter of {name}", key, known)
         if key in pairs:

@@ -16,6 +16,7 @@ class Static(Strategy):
     batch_size: int
 
     def plan(self, window: Window) -> BatchPlan:
+        """Consecutive samples."""
         n = len(window.lengths)
         offsets = cut_every(n, self.batch_size, keep_short=not (self.drop_last and window.last))
         widths = round_up(longest_of_each(window.lengths, offsets), self.pad_to_multiple_of)

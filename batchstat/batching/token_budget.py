@@ -28,6 +28,7 @@ class TokenBudget(Strategy):
     shuffle_batches: bool = True
 
     def plan(self, window: Window) -> BatchPlan:
+        """Longest first, cut by the budget, shuffled."""
         order = longest_first(window.lengths)
         lengths = window.lengths[order]
         padded = round_up(lengths, self.pad_to_multiple_of)

@@ -33,14 +33,16 @@ def _print_version(wanted: bool) -> None:
 def _common(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     pass
 
 
 def run() -> None:
-    """Runs the command line and exits: 2 for usage, 3 where there is no answer, crashes included."""
+    """Runs the command line: exits with 2 for usage, 3 for no answer, crashes included."""
     for stream in (sys.stdout, sys.stderr):
         # A name that the terminal's encoding lacks is shown as its escape, and stops nothing.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]

@@ -41,12 +41,8 @@ OptionalCorpus = Annotated[
     ),
 ]
 
-Output = Annotated[
-    Path, _option(_OUTPUT, "Results folder.", True, "DIR", "-o", "--output")
-]
-AsJson = Annotated[
-    bool, _option(_OUTPUT, "Print the JSON that is written.", False, None, "--json")
-]
+Output = Annotated[Path, _option(_OUTPUT, "Results folder.", True, "DIR", "-o", "--output")]
+AsJson = Annotated[bool, _option(_OUTPUT, "Print the JSON that is written.", False, None, "--json")]
 Plots = Annotated[bool, _option(_OUTPUT, "Draw plots.", True, None, "--plots/--no-plots")]
 
 Tokenizer = Annotated[
@@ -65,9 +61,7 @@ TextColumn = Annotated[
 LabelColumn = Annotated[str | None, _option(_CORPUS, "Column of the class.", False, "COLUMN")]
 Header = Annotated[
     bool | None,
-    _option(
-        _CORPUS, "Whether .csv and .tsv name columns.", "header", None, "--header/--no-header"
-    ),
+    _option(_CORPUS, "Whether .csv and .tsv name columns.", "header", None, "--header/--no-header"),
 ]
 Quote = Annotated[
     bool | None,

@@ -61,7 +61,10 @@ def read_corpus(
 def _check_options(formats: Sequence[str], options: CorpusOptions) -> None:
     if {"csv", "tsv"} & set(formats):
         return
-    for flag, given in (("--no-header", not options.header), ("--quote", options.quote is not None)):
+    for flag, given in (
+        ("--no-header", not options.header),
+        ("--quote", options.quote is not None),
+    ):
         if given:
             raise OptionError(f"{flag} is for .csv and .tsv files, and the corpus has none")
 

@@ -4,11 +4,11 @@ import gzip
 import hashlib
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Iterator
+from typing import BinaryIO, cast
 
 from batchstat.errors import InputError, OptionError
 
@@ -89,8 +89,8 @@ def open_source(source: Source) -> Iterator[OpenSource]:
         with Path(source.path).open("rb") as raw:
             compressed = raw.read(2) == _GZIP_MAGIC
             raw.seek(0)
-            stream = gzip.open(raw) if compressed else raw
-            yield OpenSource(source.path, stream, raw)  # type: ignore[arg-type]
+            stream = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if compressed else raw
+            yield OpenSource(source.path, stream, raw)
     except EOFError:
         raise InputError(f"{source.path} is cut short: the compressed data ends early") from None
     except gzip.BadGzipFile as error:

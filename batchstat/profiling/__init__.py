@@ -2,7 +2,7 @@
 
 from batchstat.profiling.build import Progress, build, profile
 from batchstat.profiling.freshness import changes, same_input
-from batchstat.profiling.profile import (
+from batchstat.profiling.record import (
     ClassCount,
     CorpusFacts,
     Labels,

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from batchstat.corpus import CorpusOptions, Skipped, Source, find_sources, read_corpus
 from batchstat.errors import InputError
-from batchstat.profiling.profile import CorpusFacts, Labels, Profile, TokenizerFacts
+from batchstat.profiling.record import CorpusFacts, Labels, Profile, TokenizerFacts
 from batchstat.tokens import Tokenizer, load_tokenizer
 
 
@@ -68,7 +68,7 @@ def build(
     sources: tuple[Source, ...],
     options: CorpusOptions,
     tokenizer: Tokenizer,
-    on_progress: Callable[[Progress], None] = lambda progress: None,
+    on_progress: Callable[[Progress], object] = lambda _: None,
 ) -> Profile:
     """As `profile`, for sources that are found and a tokenizer that is loaded."""
     created = datetime.now(UTC).isoformat()

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from batchstat.corpus import CorpusOptions, Source, digest_of
-from batchstat.profiling.profile import Profile
+from batchstat.profiling.record import Profile
 from batchstat.tokens import Tokenizer
 
 _CLOCK_SLACK = timedelta(seconds=2)
@@ -42,4 +42,4 @@ def changes(profile: Profile) -> Iterator[str]:
             ):
                 yield f"{source.path} has changed since it was profiled"
         except OSError:
-            yield f"{source.path} can no longer be read, so the profile cannot be checked against it"
+            yield f"{source.path} can no longer be read: the profile may not be of it any more"

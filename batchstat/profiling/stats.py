@@ -71,7 +71,9 @@ class LengthStats:
     @property
     def std(self) -> float:
         """The population's standard deviation, from exact sums."""
-        squares = sum(int(v) * int(v) * int(c) for v, c in zip(self.values, self.counts, strict=True))
+        squares = sum(
+            int(v) * int(v) * int(c) for v, c in zip(self.values, self.counts, strict=True)
+        )
         return sqrt(squares * self.count - self.sum**2) / self.count
 
     def percentile(self, thousandths: int) -> int:

@@ -12,7 +12,7 @@ from batchstat import __version__
 from batchstat.corpus import CorpusOptions, Source
 from batchstat.errors import InputError
 from batchstat.profiling.build import as_labels
-from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
+from batchstat.profiling.record import CorpusFacts, Profile, TokenizerFacts
 
 SCHEMA = "batchstat.profile/1"
 LENGTHS_FILE = "lengths.parquet"

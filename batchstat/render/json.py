@@ -7,7 +7,7 @@ from typing import Any
 
 from batchstat import __version__
 from batchstat.corpus.sources import format_name
-from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
+from batchstat.profiling.record import CorpusFacts, Profile, TokenizerFacts
 from batchstat.profiling.store import SCHEMA as PROFILE_SCHEMA
 from batchstat.report import Comparison, StrategyResult, Sweep
 

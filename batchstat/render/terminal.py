@@ -6,8 +6,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from batchstat.profiling.profile import Profile
-from batchstat.render.words import age, corpus_name, one_line, percent
+from batchstat.profiling.record import Profile
+from batchstat.render.words import age, class_name, corpus_name, one_line, percent
 from batchstat.report import Comparison, StrategyResult
 
 _BAR = 40
@@ -20,7 +20,9 @@ def profile_screen(profile: Profile, console: Console, next_command: str) -> Ren
         _heading("corpus", _whose(profile)),
         _skipped(profile),
         Text(),
-        Text("lengths", style="bold").append("  tokens a sample, special tokens counted", "not bold"),
+        Text("lengths", style="bold").append(
+            "  tokens a sample, special tokens counted", "not bold"
+        ),
         _histogram(profile, console),
         _percentiles(profile),
         Text(),
@@ -133,7 +135,7 @@ def _classes(profile: Profile, console: Console) -> list[RenderableType]:
     table.columns[1].justify = "left"
     for each in shown:
         table.add_row(
-            Text(_label(each.label)),
+            Text(class_name(each.label)),
             _bar(each.count, classes[0].count, console),
             f"{each.count:,}",
             percent(each.share),
@@ -149,17 +151,11 @@ def _classes(profile: Profile, console: Console) -> list[RenderableType]:
         ratio = classes[0].count / classes[-1].count
         notes.append(
             Text(
-                f"{_label(classes[0].label)} has {ratio:,.1f} times the samples of "
-                f"{_label(classes[-1].label)}"
+                f"{class_name(classes[0].label)} has {ratio:,.1f} times the samples of "
+                f"{class_name(classes[-1].label)}"
             )
         )
     return [title, table, *notes]
-
-
-def _label(label: str | None) -> str:
-    if label is None:
-        return "(no label)"
-    return one_line(label, 40) if label else "(empty)"
 
 
 def _basis(comparison: Comparison) -> str:
@@ -169,7 +165,8 @@ def _basis(comparison: Comparison) -> str:
         f"max_length {basis.max_length:,} ({basis.overflow})",
         f"batch_size {basis.batch_size:,}",
         f"read_ahead {basis.read_ahead:,}",
-        f"order {basis.order}" + ("" if basis.order == "file" else f", seed {basis.seed}")
+        f"order {basis.order}"
+        + ("" if basis.order == "file" else f", seed {basis.seed}")
         + (f", epoch {basis.epoch}" if basis.epoch else ""),
         f"{basis.world_size} rank",
     ]
@@ -204,9 +201,8 @@ def _strategies(comparison: Comparison) -> Table:
 
 
 def _cut(row: StrategyResult) -> str:
-    counts = row.counts
-    lost = counts.truncated_tokens + counts.dropped_tokens
-    return percent(lost / (counts.real_tokens + lost), 2) if lost else "0"
+    lost = row.counts.lost_tokens
+    return percent(lost / (row.counts.real_tokens + lost), 2)
 
 
 def _verdict(comparison: Comparison) -> str:

@@ -18,10 +18,17 @@ def percent(ratio: float, digits: int = 1) -> str:
 
 
 def one_line(name: str, most: int = 60) -> str:
-    """A name from the user's data on one line: controls as escapes, the middle of a long one cut."""
+    """A name from the user's data on one line: controls as escapes, a long one cut inside."""
     text = _CONTROLS.sub(lambda match: repr(match[0])[1:-1], name)
     half = (most - 1) // 2
     return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
+
+
+def class_name(label: str | None, most: int = 40) -> str:
+    """A label for people; one that is missing and one that is empty are said to be so."""
+    if label is None:
+        return "(no label)"
+    return one_line(label, most) if label else "(empty)"
 
 
 def corpus_name(paths: list[str]) -> str:

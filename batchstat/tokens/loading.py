@@ -121,7 +121,7 @@ def _from_python(name: str, tokenizer: Any, max_length: int | None) -> Tokenizer
 def _hub_answers() -> bool:
     """Whether Hugging Face's hub can be reached: asked once, where its client would retry 46 s."""
     from huggingface_hub import constants
-    from huggingface_hub.utils import get_session
+    from huggingface_hub.utils import get_session  # type: ignore[attr-defined]
 
     if constants.HF_HUB_OFFLINE:
         return False
@@ -136,7 +136,9 @@ def _not_loaded(name: str, local: bool, offline: bool, error: Exception) -> Inpu
     if local:
         reason, remedy = _one_line(error), "pass the folder of a saved tokenizer"
     elif offline:
-        reason = "no such file or folder, not in the local cache, and Hugging Face's hub not reached"
+        reason = (
+            "no such file or folder, not in the local cache, and Hugging Face's hub not reached"
+        )
         remedy = (
             f"where there is a network, run hf download {name} --include '*token*' '*.json' "
             "--local-dir FOLDER and pass --tokenizer FOLDER"

@@ -86,7 +86,9 @@ def _as_arrow(first: int, path: str, texts: list[str]) -> pa.LargeStringArray:
     try:
         return pa.array(texts, pa.large_string())
     except UnicodeEncodeError:
-        bad = next(i for i, text in enumerate(texts) if any("\ud800" <= c <= "\udfff" for c in text))
+        bad = next(
+            i for i, text in enumerate(texts) if any("\ud800" <= c <= "\udfff" for c in text)
+        )
         raise InputError(
             f"{path}, line {first + bad}: half a surrogate pair in the text, which is no character"
         ) from None

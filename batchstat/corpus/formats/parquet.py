@@ -52,8 +52,9 @@ def _holds_text(kind: pa.DataType) -> bool:
 def _batch_size(file: pq.ParquetFile) -> int:
     """Records a block, from what a record takes on average over the file."""
     meta = file.metadata
-    total = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
-    return max(1, min(_MOST_RECORDS, _CHUNK_BYTES * meta.num_rows // max(total, 1)))
+    total: int = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
+    records = _CHUNK_BYTES * int(meta.num_rows) // max(total, 1)
+    return max(1, min(_MOST_RECORDS, records))
 
 
 def _texts(path: str, column: str, values: pa.Array, records: int) -> pa.LargeStringArray:

@@ -1,4 +1,4 @@
-"""The built-in tokenizer: a byte-level BPE of 32,000 entries for English, which needs no network."""
+"""The built-in tokenizer: a byte-level BPE of 32,000 entries for English; no network needed."""
 
 import gzip
 from importlib.resources import files

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from batchstat.corpus.columns import CorpusOptions
 from batchstat.corpus.sources import Source
+from batchstat.errors import InputError
 from batchstat.profiling.stats import Histogram, LengthStats, log_edges
 
 if TYPE_CHECKING:
@@ -140,7 +141,9 @@ class Profile:
         maximum where it cuts any, the length that cuts 1 % and the longest, which cuts nothing.
         """
         stats = self.stats
-        candidates = {2**power for power in range(31) if stats.percentile(500) <= 2**power < stats.max}
+        candidates = {
+            2**power for power in range(31) if stats.percentile(500) <= 2**power < stats.max
+        }
         candidates |= {stats.percentile(990), stats.max}
         if self.tokenizer.max_length is not None and self.tokenizer.max_length < stats.max:
             candidates.add(self.tokenizer.max_length)
@@ -161,11 +164,21 @@ class Profile:
             ClassCount(names[i], int(counts[i]), int(tokens[i]), len(self)) for i in present
         )
 
+    def lengths_of(self, label: str | None) -> Ints:
+        """(n_of_class,) tokens of the samples with this label, or of those without one."""
+        if self.labels is None:
+            raise InputError("no label column was read: pass label_column")
+        code = -1 if label is None else self.labels.names.index(label)
+        chosen: Ints = self.lengths[self.labels.codes == code]
+        return chosen
+
     def to_frame(self) -> "pd.DataFrame":
         """A row a sample: `record`, `length`, and `label` where there are labels."""
         import pandas as pd
 
         frame = pd.DataFrame({"record": self.records, "length": self.lengths})
         if self.labels is not None:
-            frame["label"] = pd.Categorical.from_codes(self.labels.codes, list(self.labels.names))
+            frame["label"] = pd.Categorical.from_codes(
+                self.labels.codes, pd.Index(self.labels.names, dtype="str")
+            )
         return frame

@@ -1,0 +1,116 @@
+"""The plots of a comparison: tokens, widths of batches, padding against `read_ahead`."""
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
+
+from batchstat.render.plots import style
+from batchstat.render.words import corpus_name, one_line, percent
+from batchstat.report import Comparison
+
+
+def comparison_plots(comparison: Comparison) -> dict[str, bytes]:
+    """`padding.png`, `batch_lengths.png`, `read_ahead.png`."""
+    rows = len(comparison.strategies)
+    return {
+        "padding.png": style.png(lambda figure: _padding(figure, comparison), 2.2 + 0.5 * rows),
+        "batch_lengths.png": style.png(
+            lambda figure: _batch_lengths(figure, comparison), 1.8 + 1.2 * rows
+        ),
+        "read_ahead.png": style.png(lambda figure: _read_ahead(figure, comparison), 4.8),
+    }
+
+
+def _whose(comparison: Comparison) -> str:
+    paths = [source.path for source in comparison.corpus.sources] if comparison.corpus else []
+    counted = f" · {one_line(comparison.tokenizer.name)}" if comparison.tokenizer else ""
+    samples = f"{comparison.samples:,} samples"
+    budget = f"{comparison.basis.tokens_per_batch:,} tokens a batch"
+    return f"{corpus_name(paths)}{counted} · {samples} · {budget}"
+
+
+def _padding(figure: Figure, comparison: Comparison) -> None:
+    style.title(figure, "What is computed, and what is lost", _whose(comparison))
+    axes = figure.subplots()
+    rows = comparison.strategies
+    places = range(len(rows))
+    real = np.array([row.counts.real_tokens for row in rows])
+    padding = np.array([row.counts.padding_tokens for row in rows])
+    lost = np.array([row.counts.lost_tokens for row in rows])
+    axes.barh(places, real, color=style.BLUE, label="real tokens")
+    axes.barh(places, padding, left=real, color=style.ORANGE, hatch="///", label="padding tokens")
+    total = real + padding
+    if lost.any():
+        axes.barh(
+            places, lost, left=total, color=style.VERMILION, hatch="xxx", label="cut or dropped"
+        )
+    for place, end, row in zip(places, (total + lost).tolist(), rows, strict=True):
+        note = f" {percent(row.counts.padding_ratio)} padding\n {row.counts.batches:,} batches"
+        axes.text(end, place, note, va="center", fontsize=8.5)
+    axes.set_yticks(places, [one_line(row.spec, 34) for row in rows], parse_math=False)
+    axes.invert_yaxis()
+    axes.set_xlim(0, float((total + lost).max()) * 1.2 or 1)
+    axes.xaxis.set_major_formatter(FuncFormatter(style.short))
+    axes.set_xlabel("tokens an epoch")
+    style.open_frame(axes)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+
+
+def _batch_lengths(figure: Figure, comparison: Comparison) -> None:
+    style.title(figure, "Width of the batches", _whose(comparison))
+    rows = comparison.strategies
+    every = figure.subplots(len(rows), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, row in zip(every, rows, strict=True):
+        shares = np.array(row.widths.counts) / row.counts.batches
+        axes.stairs(shares, np.maximum(row.widths.edges, 0.5), fill=True, color=style.BLUE)
+        axes.set_ylabel("batches", fontsize=8)
+        axes.set_ylim(0, 1.3 * float(shares.max()))
+        axes.yaxis.set_major_formatter(PercentFormatter(1))
+        axes.text(
+            *(0.01, 0.95, f"{one_line(row.spec, 50)}: {row.counts.batches:,} batches"),
+            transform=axes.transAxes,
+            va="top",
+            fontsize=9,
+            parse_math=False,
+        )
+        style.open_frame(axes)
+    low = min(row.widths.edges[0] for row in rows)
+    high = max(row.widths.edges[-1] for row in rows)
+    style.length_axis(every[-1], low, high, "tokens to which a batch's rows are padded")
+
+
+def _read_ahead(figure: Figure, comparison: Comparison) -> None:
+    sweep = comparison.sweep
+    chosen, best = sweep.recommended, sweep.best
+    style.title(figure, f"Padding of {sweep.name} against read_ahead", _whose(comparison))
+    axes = figure.subplots()
+    sizes = [point.read_ahead for point in sweep.points]
+    ratios = [point.padding_ratio for point in sweep.points]
+    axes.plot(sizes, ratios, color=style.BLUE, marker="o", label=sweep.name)
+    axes.plot(
+        chosen.read_ahead,
+        chosen.padding_ratio,
+        color=style.VERMILION,
+        marker="D",
+        markersize=10,
+        linestyle="none",
+        label=f"recommended: {chosen.read_ahead:,}, {percent(chosen.padding_ratio)} padding",
+    )
+    axes.axhline(
+        best.padding_ratio,
+        color=style.GREY,
+        linestyle="--",
+        label=f"best: {percent(best.padding_ratio)} at {best.read_ahead:,}",
+    )
+    axes.set_xscale("log")
+    ticks = [size for size in sizes if str(size).rstrip("0") in ("1", "2", "5")]
+    axes.set_xticks(ticks or sizes)
+    axes.xaxis.set_major_formatter(FuncFormatter(style.short))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(PercentFormatter(1))
+    axes.set_ylim(0, max(*ratios, 0.01) * 1.1)
+    axes.set_xlabel("read_ahead: samples looked at together (log scale)")
+    axes.set_ylabel("padding, of all tokens computed")
+    axes.grid(axis="y", alpha=0.3)
+    style.open_frame(axes)
+    axes.legend(frameon=False)

@@ -1,0 +1,136 @@
+"""The plots of a profile: its lengths, its classes, the lengths of each class."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, PercentFormatter
+
+from batchstat.profiling.record import Profile
+from batchstat.render.plots import style
+from batchstat.render.words import class_name, corpus_name, one_line, percent
+
+_MOST_CLASSES = 20
+_MOST_CANDIDATES = 6
+_HEADROOM = 1.3
+"""The y axes end here, where the highest bar is 1: room for what is written above."""
+
+
+def profile_plots(profile: Profile) -> dict[str, bytes]:
+    """`lengths.png`, and of a corpus with labels `classes.png` and `lengths_by_class.png`."""
+    plots = {"lengths.png": style.png(lambda figure: _lengths(figure, profile), 5.2)}
+    if profile.labels is not None:
+        shown = min(len(profile.classes), _MOST_CLASSES)
+        plots["classes.png"] = style.png(
+            lambda figure: _classes(figure, profile), 2.2 + 0.32 * shown
+        )
+        plots["lengths_by_class.png"] = style.png(
+            lambda figure: _lengths_by_class(figure, profile), 1.9 + 0.42 * shown
+        )
+    return plots
+
+
+def _whose(profile: Profile) -> str:
+    name = corpus_name([source.path for source in profile.corpus.sources])
+    return f"{name} · {one_line(profile.tokenizer.name)} · {len(profile):,} samples"
+
+
+def _lengths(figure: Figure, profile: Profile) -> None:
+    style.title(figure, "Tokens a sample", _whose(profile))
+    axes = figure.subplots()
+    bins = profile.histogram
+    # Whole-number edges make unequal bins at the short end: drawn as a density, they do not show.
+    edges = np.maximum(bins.edges, 0.5)
+    heights = np.array(bins.counts) / (4 * np.log2(edges[1:] / edges[:-1]))
+    top = float(heights.max()) * _HEADROOM
+    axes.stairs(heights, edges, fill=True, color=style.SKY)
+    axes.set_ylabel("samples a quarter octave (bars)")
+    axes.yaxis.set_major_formatter(FuncFormatter(style.plain))
+    axes.spines["top"].set_visible(False)
+    axes.set_ylim(0, top)
+    style.length_axis(axes, bins.edges[0], bins.edges[-1], "tokens")
+    _percentiles(axes, profile, top)
+    _cumulative(axes, profile)
+
+
+def _percentiles(axes: Axes, profile: Profile, top: float) -> None:
+    for place, name, height in ((500, "p50", 0.99), (900, "p90", 0.93), (990, "p99", 0.87)):
+        at = profile.stats.percentile(place)
+        side = "right" if at > profile.histogram.edges[-1] / 2 else "left"
+        axes.axvline(at, color=style.BLUE, linewidth=1.2, linestyle="--")
+        text = f" {name} {at:,} "
+        axes.text(at, height * top, text, color=style.BLUE, fontsize=8, va="top", ha=side)
+
+
+def _cumulative(axes: Axes, profile: Profile) -> None:
+    """The share of samples up to each length, and what the `max_length` candidates cut of it."""
+    stats = profile.stats
+    share = axes.twinx()
+    share.step(stats.values, np.cumsum(stats.counts) / stats.count, where="post", color="black")
+    share.set_ylim(0, _HEADROOM)
+    share.set_yticks(np.linspace(0, 1, 6))
+    share.yaxis.set_major_formatter(PercentFormatter(1))
+    share.set_ylabel("samples up to this length (line)")
+    share.spines["top"].set_visible(False)
+    lines = ["max_length  cuts of samples, tokens"]
+    for cut in [each for each in profile.truncation if each.samples][-_MOST_CANDIDATES:]:
+        samples = cut.samples / len(profile)
+        share.plot([cut.max_length] * 2, [0, 1 - samples], color=style.VERMILION, linestyle=":")
+        share.plot(cut.max_length, 1 - samples, color=style.VERMILION, marker="o", markersize=4)
+        tokens = percent(cut.tokens / stats.sum)
+        lines.append(f"{cut.max_length:>10,}  {percent(samples):>15}  {tokens:>6}")
+    if len(lines) > 1:
+        share.text(
+            *(0.015, 0.975, "\n".join(lines)),
+            transform=share.transAxes,
+            va="top",
+            fontsize=8,
+            family="monospace",
+            color=style.VERMILION,
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85},
+        )
+
+
+def _classes(figure: Figure, profile: Profile) -> None:
+    style.title(figure, "Samples a class", _whose(profile))
+    axes = figure.subplots()
+    shown, rest = profile.classes[:_MOST_CLASSES], profile.classes[_MOST_CLASSES:]
+    names = [class_name(each.label, 28) for each in shown]
+    counts = [each.count for each in shown]
+    if rest:
+        names.append(f"{len(rest):,} more classes")
+        counts.append(sum(each.count for each in rest))
+    colours = [style.BLUE] * len(shown) + [style.GREY] * bool(rest)
+    axes.barh(range(len(names)), counts, color=colours)
+    axes.set_yticks(range(len(names)), names, parse_math=False)
+    axes.invert_yaxis()
+    axes.set_xlim(0, max(counts) * 1.22)
+    for place, count in enumerate(counts):
+        note = f" {count:,}  {percent(count / len(profile))}"
+        axes.text(count, place, note, va="center", fontsize=9)
+    axes.set_xlabel("samples")
+    axes.xaxis.set_major_formatter(FuncFormatter(style.plain))
+    style.open_frame(axes)
+
+
+def _lengths_by_class(figure: Figure, profile: Profile) -> None:
+    style.title(figure, "Tokens a sample, by class", _whose(profile))
+    axes = figure.subplots()
+    shown = profile.classes[:_MOST_CLASSES]
+    axes.boxplot(
+        [np.maximum(profile.lengths_of(each.label), 0.5) for each in shown],
+        orientation="horizontal",
+        whis=(1, 99),
+        showfliers=False,
+        patch_artist=True,
+        boxprops={"facecolor": style.SKY},
+        medianprops={"color": "black"},
+        showmeans=True,
+        meanprops={"marker": "D", "markerfacecolor": style.ORANGE, "markeredgecolor": "black"},
+    )
+    names = [f"{class_name(each.label, 28)} ({each.count:,})" for each in shown]
+    axes.set_yticks(range(1, len(shown) + 1), names, parse_math=False)
+    axes.invert_yaxis()
+    style.open_frame(axes)
+    edges = profile.histogram.edges
+    label = "tokens: box p25 to p75, line median, diamond mean, whiskers p1 to p99"
+    style.length_axis(axes, edges[0], edges[-1], label)

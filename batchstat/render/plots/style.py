@@ -1,0 +1,59 @@
+"""How all plots look. Colours are Okabe and Ito's; none is the only cue to anything."""
+
+import io
+import warnings
+from collections.abc import Callable
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+BLUE, ORANGE, VERMILION, SKY, GREY = "#0072B2", "#E69F00", "#D55E00", "#56B4E9", "#8a8a8a"
+
+WIDTH = 9.0
+"""Of every figure, in inches."""
+
+
+def png(draw: Callable[[Figure], None], height: float) -> bytes:
+    """The picture that `draw` makes of an empty figure, `height` inches high."""
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    draw(figure)
+    file = io.BytesIO()
+    with warnings.catch_warnings():
+        # A name in a script that the font lacks is drawn as boxes: nothing the user can mend.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure.savefig(file, format="png", dpi=150, metadata={"Software": None})
+    return file.getvalue()
+
+
+def title(figure: Figure, what: str, whose: str) -> None:
+    """What is seen, and beneath it of which corpus."""
+    figure.suptitle(f"{what}\n{whose}", fontsize=11, parse_math=False)
+
+
+def plain(value: float, _: object = None) -> str:
+    """An axis label in full."""
+    return f"{value:,.0f}"
+
+
+def short(value: float, _: object = None) -> str:
+    """An axis label with k, M or G."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:,.3g}{unit}"
+    return f"{value:,.0f}"
+
+
+def open_frame(axes: Axes) -> None:
+    """No line above, none to the right."""
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def length_axis(axes: Axes, low: float, high: float, label: str) -> None:
+    """An x axis of tokens, in powers of two."""
+    axes.set_xscale("log", base=2)
+    axes.set_xlim(max(low, 0.5), high)
+    axes.xaxis.set_major_locator(LogLocator(base=2, numticks=16))
+    axes.xaxis.set_major_formatter(FuncFormatter(plain))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel(f"{label} (log scale)")
