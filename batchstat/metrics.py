@@ -65,7 +65,7 @@ class PlanCounts:
     @property
     def padding_ratio(self) -> float:
         """Padding tokens / total tokens, in [0, 1)."""
-        return self.padding_tokens / self.total_tokens if self.total_tokens else 0.0
+        return self.padding_tokens / self.total_tokens
 
     @property
     def lost_tokens(self) -> int:
@@ -89,7 +89,7 @@ def measure(
     """The plans of all windows of an epoch measured, `accumulate` of their steps made one.
 
     Raises:
-        InputError: no batch is left, so that there is nothing to measure.
+        InputError: no batch is left, or no token: there is nothing to measure.
     """
     rows, widths, entries = [], [], []
     samples = steps = real_tokens = 0
@@ -105,6 +105,8 @@ def measure(
             f"no batch is left of {len(visits.lengths):,} samples: "
             "lower batch_size, or keep the last batch (no drop_last)"
         )
+    if real_tokens == 0:
+        raise InputError(f"no token in {samples:,} samples: there is nothing to batch")
     batches = Batches(*(np.concatenate(part) for part in (rows, widths, entries)))
     total = batches.total_tokens
     counts = PlanCounts(

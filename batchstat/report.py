@@ -46,7 +46,7 @@ class SweepPoint:
     @property
     def padding_ratio(self) -> float:
         """Padding tokens / total tokens."""
-        return self.padding_tokens / self.total_tokens if self.total_tokens else 0.0
+        return self.padding_tokens / self.total_tokens
 
 
 @dataclass(frozen=True, kw_only=True)

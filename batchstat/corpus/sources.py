@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import io
 import os
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -93,7 +94,7 @@ def open_source(source: Source) -> Iterator[OpenSource]:
             yield OpenSource(source.path, stream, raw)
     except EOFError:
         raise InputError(f"{source.path} is cut short: the compressed data ends early") from None
-    except gzip.BadGzipFile as error:
+    except (gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"{source.path} is damaged: {error}") from None
     except OSError as error:
         reason = error.strerror or str(error)

@@ -31,7 +31,8 @@ def load_tokenizer(name: str) -> Tokenizer:
     path = Path(name)
     if path.is_file():
         return _from_file(name, path)
-    if not path.is_dir() and (not _HUB_NAME.fullmatch(name) or path.suffix == ".json"):
+    is_name = _HUB_NAME.fullmatch(name) and path.suffix != ".json"
+    if not name or not (path.is_dir() or is_name):
         raise InputError(
             f"tokenizer {name!r}: no such file or folder: check the path, or use the one built in: "
             f"--tokenizer {builtin.NAME}"

@@ -1,0 +1,47 @@
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+ROOT = Path(__file__).parent.parent
+SAMPLE_DATA = ROOT / "sample_data"
+
+
+def environment(**extra: str) -> dict[str, str]:
+    """The environment of a user without a network and without our own settings."""
+    dropped = ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "TERM", "GITHUB_ACTIONS")
+    kept = {key: value for key, value in os.environ.items() if key not in dropped}
+    return {**kept, "HF_HUB_OFFLINE": "1", "PYTHONIOENCODING": "utf-8", **extra}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Starts the real command in an empty folder and waits for it."""
+
+    def start(*arguments: object, cwd: Path = tmp_path, **extra: str):
+        return subprocess.run(
+            [sys.executable, "-m", "batchstat", *map(str, arguments)],
+            cwd=cwd,
+            env=environment(**extra),
+            capture_output=True,
+            encoding="utf-8",
+            timeout=300,
+        )
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real corpora and tokenizers that BATCHSTAT_DATA names."""
+    folder = os.environ.get("BATCHSTAT_DATA")
+    if not folder:
+        pytest.skip("BATCHSTAT_DATA names no folder of real corpora")
+    path = Path(folder).resolve()
+    assert (path / "wikitext-valid.raw").exists(), f"BATCHSTAT_DATA={folder} holds no corpora"
+    return path

@@ -1,0 +1,155 @@
+import json
+
+import hypothesis.strategies as st
+import jsonschema
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+
+import batchstat
+from batchstat.render.json import comparison_json, schema, to_text
+
+SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 900)
+
+
+@given(
+    lengths=st.lists(st.integers(0, 3000), min_size=1, max_size=50).filter(any),
+    budget=st.integers(1, 4000),
+    overflow=st.sampled_from(["truncate", "split"]),
+    order=st.sampled_from(["file", "shuffled", "blocks"]),
+)
+def test_every_comparison_fits_its_schema(lengths, budget, overflow, order):
+    made = batchstat.compare(lengths, tokens_per_batch=budget, overflow=overflow, order=order)
+    record = json.loads(to_text(comparison_json(made)))
+    jsonschema.validate(record, schema("compare"))
+    described = schema("compare")["properties"]
+    assert set(record) == set(described)
+    assert set(record["strategies"][0]) == set(described["strategies"]["items"]["properties"])
+    assert set(record["basis"]) == set(described["basis"]["properties"])
+
+
+def test_defaults_give_every_strategy_the_same_peak():
+    made = batchstat.compare(SKEWED, tokens_per_batch=4096)
+    assert made.basis.max_length == SKEWED.max()
+    assert made.basis.batch_size == 4096 // SKEWED.max()
+    assert all(row.counts.max_batch_tokens <= 4096 for row in made.strategies)
+
+
+def test_the_batch_size_allows_for_rounded_widths():
+    made = batchstat.compare([500] * 100, tokens_per_batch=16_000, pad_to_multiple_of=512)
+    assert made.basis.batch_size == 16_000 // 512
+    assert all(row.counts.over_budget_batches == 0 for row in made.strategies)
+
+
+def test_the_best_row_has_the_fewest_batches_and_not_the_least_padding():
+    made = batchstat.compare(SKEWED, tokens_per_batch=4096)
+    padding = {row.name: row.counts.padding_ratio for row in made.strategies}
+    assert min(padding, key=padding.__getitem__) == "bucketed"
+    assert made.best.name == "token-budget"
+    assert made.reference.name == "static"
+
+
+def test_a_row_above_the_peak_is_not_the_best():
+    rows = ["token-budget", "static:batch_size=3000"]
+    made = batchstat.compare(SKEWED, strategies=rows, tokens_per_batch=4096)
+    assert made.best.name == "token-budget"
+    assert made.reference.name == "static"
+    assert "over_budget" in {warning.code for warning in made.warnings}
+
+
+def test_a_row_with_a_larger_budget_of_its_own_is_said_to_be_unequal():
+    rows = ["token-budget", "token-budget:tokens_per_batch=8192"]
+    made = batchstat.compare(SKEWED, strategies=rows, tokens_per_batch=4096)
+    assert made.best.spec == "token-budget"
+    assert [warning.code for warning in made.warnings] == ["unequal_peak"]
+    assert made.strategies[1].counts.fill <= 1
+
+
+def test_the_recommended_read_ahead_is_the_smallest_that_is_good_enough():
+    sweep = batchstat.compare(SKEWED, tokens_per_batch=4096).sweep
+    best = min(point.padding_ratio for point in sweep.points)
+    smaller = [p for p in sweep.points if p.read_ahead < sweep.recommended.read_ahead]
+    assert sweep.recommended.padding_ratio <= best + 0.005
+    assert all(point.padding_ratio > best + 0.005 for point in smaller)
+    assert [point.read_ahead for point in sweep.points] == [100, 200, 500, 1000, 2000, 3000]
+
+
+def test_a_point_of_the_sweep_is_what_the_table_shows_for_it():
+    sweep = batchstat.compare(SKEWED, tokens_per_batch=4096).sweep
+    for point in sweep.points:
+        spec = f"token-budget:read_ahead={point.read_ahead}"
+        row = batchstat.compare(SKEWED, strategies=[spec], tokens_per_batch=4096).strategies[0]
+        assert row.counts.padding_tokens == point.padding_tokens
+
+
+def test_samples_above_the_budget_are_named_and_kept():
+    made = batchstat.compare([100, 50, 30], tokens_per_batch=60, strategies=["token-budget"])
+    assert made.strategies[0].counts.over_budget_batches == 1
+    assert made.strategies[0].counts.samples == 3
+    messages = {warning.code: warning.message for warning in made.warnings}
+    assert "record 0 with 100 tokens" in messages["long_samples"]
+
+
+def test_a_batch_of_one_sample_is_said_and_a_max_length_named():
+    lengths = [10] * 990 + [9_000] * 10
+    made = batchstat.compare(lengths, tokens_per_batch=16_384)
+    messages = {warning.code: warning.message for warning in made.warnings}
+    assert "--max-length 10 would cut 1% of the samples" in messages["batch_of_one"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"tokens_per_batch": 0}, "tokens_per_batch=0: must be between 1 and"),
+        ({"tokens_per_batch": 2.5}, "tokens_per_batch=2.5: must be a whole number"),
+        ({"tokens_per_batch": True}, "must be a whole number"),
+        ({"max_length": -1}, "max_length=-1: must be between 1"),
+        ({"seed": -1}, "seed=-1: must be between 0"),
+        ({"read_ahead": 2**31}, "read_ahead=2147483648: must be between 1 and 2,147,483,647"),
+        ({"overflow": "cut"}, "unknown overflow 'cut'"),
+        ({"order": "random"}, "unknown order 'random'"),
+        ({"drop_last": 1}, "drop_last=1: must be true or false"),
+        ({"strategies": []}, "no strategy"),
+    ],
+)
+def test_settings_that_are_wrong_by_themselves(settings, message):
+    with pytest.raises(batchstat.OptionError) as raised:
+        batchstat.compare([1, 2, 3], **settings)
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "kind", "message"),
+    [
+        ([], batchstat.InputError, "no lengths"),
+        ([0, 0], batchstat.InputError, "no token in 2 samples"),
+        ([1, -2], batchstat.OptionError, r"lengths\[1\] is -2"),
+        ([1, 2**31], batchstat.OptionError, r"lengths\[1\] is 2147483648"),
+        ([1.5], batchstat.OptionError, "whole numbers"),
+        ([[1], [2]], batchstat.OptionError, "one dimension"),
+        ([[1], [2, 3]], batchstat.OptionError, "no array"),
+        ([True], batchstat.OptionError, "whole numbers"),
+        ("corpus.txt", batchstat.OptionError, "whole numbers"),
+    ],
+)
+def test_lengths_that_are_none(lengths, kind, message):
+    with pytest.raises(kind, match=message):
+        batchstat.compare(lengths)
+
+
+def test_nothing_left_is_an_error_and_not_a_good_result():
+    with pytest.raises(batchstat.InputError, match="overflow=drop leaves no sample"):
+        batchstat.compare([9, 9], max_length=5, overflow="drop")
+    with pytest.raises(batchstat.InputError, match="no batch is left of 3 samples"):
+        batchstat.compare([5, 6, 7], batch_size=4, drop_last=True)
+
+
+@pytest.mark.parametrize("kind", [list, np.array, pd.Series, tuple])
+def test_lengths_come_in_any_array(kind):
+    made = batchstat.compare(kind([3, 5, 8]), tokens_per_batch=16)
+    assert made.samples == 3
+    frame = made.to_frame()
+    assert frame["strategy"].tolist() == ["fixed", "static", "bucketed", "token-budget"]
+    assert (frame["real_tokens"] == 16).all()
+    assert frame["padding_ratio"].between(0, 1).all()

@@ -1,0 +1,86 @@
+"""Counts held against arrays that are really padded."""
+
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from batchstat import InputError
+from batchstat.batching import STRATEGIES
+from batchstat.batching.planning import plan_epoch, plan_windows
+from batchstat.batching.spec import parse_strategy
+from batchstat.metrics import measure
+from batchstat.sampling import make_epoch
+
+PAD = -1
+SETTINGS: dict[str, Any] = {"tokens_per_batch": 64, "batch_size": 4, "read_ahead": 10}
+
+
+def padded_arrays(plan):
+    """Every batch as the matrix that a collator would hand to a model."""
+    for first, last, width in zip(
+        plan.batch_offsets[:-1], plan.batch_offsets[1:], plan.widths, strict=True
+    ):
+        matrix = np.full((last - first, width), PAD)
+        for row in range(first, last):
+            entries = slice(plan.row_offsets[row], plan.row_offsets[row + 1])
+            tokens = np.concatenate([np.arange(n) for n in plan.lengths[entries]])
+            matrix[row - first, : len(tokens)] = tokens
+        yield matrix
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@given(
+    lengths=st.lists(st.integers(0, 80), min_size=8, max_size=120),
+    max_length=st.integers(1, 90),
+    overflow=st.sampled_from(["truncate", "drop", "split"]),
+    drop_last=st.booleans(),
+    multiple=st.sampled_from([1, 8]),
+)
+def test_counts_are_those_of_padded_arrays(
+    name, lengths, max_length, overflow, drop_last, multiple
+):
+    visits = make_epoch(np.arange(len(lengths)), np.array(lengths), max_length, overflow)
+    settings = SETTINGS | {
+        "max_length": max_length,
+        "drop_last": drop_last,
+        "pad_to_multiple_of": multiple,
+    }
+    strategy = parse_strategy(name, settings)
+    plans = list(plan_windows(strategy, visits, seed=1, epoch=2))
+    arrays = [matrix for plan in plans for matrix in padded_arrays(plan)]
+    if not any((matrix != PAD).any() for matrix in arrays):
+        with pytest.raises(InputError, match="no batch is left" if not arrays else "no token"):
+            measure(plans, visits, tokens_per_batch=64)
+        return
+    counts, _ = measure(plans, visits, tokens_per_batch=64, accumulate=3)
+
+    assert counts.total_tokens == sum(matrix.size for matrix in arrays)
+    assert counts.padding_tokens == sum((matrix == PAD).sum() for matrix in arrays)
+    assert counts.batches == len(arrays)
+    assert counts.steps == -(-len(arrays) // 3)
+    assert counts.rows == sum(len(matrix) for matrix in arrays)
+    assert counts.max_batch_tokens == max(matrix.size for matrix in arrays)
+    assert counts.over_budget_batches == sum(matrix.size > 64 for matrix in arrays)
+    assert counts.distinct_shapes == len({matrix.shape for matrix in arrays})
+    assert counts.fill == pytest.approx(counts.total_tokens / (64 * len(arrays)))
+    sizes = [len(matrix) for matrix in arrays]
+    assert (counts.min_samples_per_batch, counts.max_samples_per_batch) == (min(sizes), max(sizes))
+    assert counts.mean_samples_per_batch == pytest.approx(np.mean(sizes))
+
+    assert counts.real_tokens + counts.lost_tokens == sum(lengths)
+    assert counts.samples + counts.dropped_samples == len(lengths)
+    assert 0 <= counts.padding_ratio < 1
+
+
+def test_measuring_window_by_window_is_measuring_the_whole():
+    lengths = np.random.default_rng(0).integers(1, 60, 500)
+    visits = make_epoch(np.arange(500), lengths, 60, "truncate")
+    strategy = parse_strategy("token-budget", SETTINGS)
+    whole = plan_epoch(strategy, visits, seed=0, epoch=0)
+    by_window = plan_windows(strategy, visits, seed=0, epoch=0)
+    of_whole, _ = measure([whole], visits, tokens_per_batch=64)
+    of_windows, _ = measure(by_window, visits, tokens_per_batch=64)
+    assert of_whole == of_windows

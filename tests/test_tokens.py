@@ -1,0 +1,148 @@
+import json
+import subprocess
+import sys
+
+import hypothesis.strategies as st
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from tokenizers import Tokenizer as Backend
+from tokenizers import models, pre_tokenizers, processors
+
+from batchstat import InputError
+from batchstat.tokens import builtin, load_tokenizer
+from conftest import environment
+
+
+@pytest.fixture(scope="module")
+def word_tokenizer(tmp_path_factory):
+    """A folder as transformers saves one, with truncation and padding stored in it."""
+    vocabulary = {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "[PAD]": 3, "the": 4, "cat": 5}
+    backend = Backend(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    backend.post_processor = processors.BertProcessing(("[SEP]", 2), ("[CLS]", 1))
+    backend.enable_truncation(4)
+    backend.enable_padding(length=16, pad_id=3, pad_token="[PAD]")
+    folder = tmp_path_factory.mktemp("tokenizer")
+    backend.save(str(folder / "tokenizer.json"))
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 8}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    return folder
+
+
+def count(name: object, *texts: str) -> list[int]:
+    return load_tokenizer(str(name)).count(pa.array(texts, pa.large_string())).tolist()
+
+
+def test_truncation_and_padding_of_the_file_do_not_count(word_tokenizer):
+    texts = ["the cat", "the cat " * 10]
+    assert count(word_tokenizer, *texts) == [4, 22]
+    assert count(word_tokenizer / "tokenizer.json", *texts) == [4, 22]
+
+
+def test_a_folder_and_its_file_say_the_same_of_themselves(word_tokenizer):
+    folder = load_tokenizer(str(word_tokenizer))
+    file = load_tokenizer(str(word_tokenizer / "tokenizer.json"))
+    assert (folder.max_length, file.max_length) == (8, 4)
+    assert folder.special_tokens_per_sample == file.special_tokens_per_sample == 2
+    assert folder.digest != load_tokenizer("builtin").digest
+
+
+def test_a_digest_is_of_the_definition_without_truncation(word_tokenizer, tmp_path):
+    backend = Backend.from_file(str(word_tokenizer / "tokenizer.json"))
+    backend.enable_truncation(99)
+    backend.no_padding()
+    backend.save(str(tmp_path / "tokenizer.json"))
+    digests = {load_tokenizer(str(f / "tokenizer.json")).digest for f in (tmp_path, word_tokenizer)}
+    assert len(digests) == 1
+
+
+@given(texts=st.lists(st.text(st.characters(exclude_categories=("Cs",))), max_size=20))
+def test_counts_are_the_tokenizers_own(texts):
+    backend = Backend.from_str(builtin.definition())
+    assert count("builtin", *texts) == [len(backend.encode(text).ids) for text in texts]
+
+
+def test_batches_of_many_and_of_long_texts(monkeypatch):
+    backend = Backend.from_str(builtin.definition())
+    texts = ["a b c " * n for n in (1, 50, 0, 3, 400, 1, 1, 7)]
+    expected = [len(backend.encode(text).ids) for text in texts]
+    for chars, most in ((10, 10), (1000, 2), (10**6, 10**6)):
+        monkeypatch.setattr("batchstat.tokens.tokenizer._BATCH_CHARS", chars)
+        monkeypatch.setattr("batchstat.tokens.tokenizer._BATCH_TEXTS", most)
+        tokenizer = load_tokenizer("builtin")
+        whole = pa.array(["skipped", *texts], pa.large_string())
+        assert tokenizer.count(whole.slice(1)).tolist() == expected
+
+
+def test_the_builtin_tokenizer_is_as_described():
+    backend = Backend.from_str(builtin.definition())
+    assert backend.get_vocab_size() == 32_000
+    assert load_tokenizer("builtin").max_length == 512
+    assert load_tokenizer("builtin").special_tokens_per_sample == 0
+    text = "Grüße, 世界! \u0085 <|endoftext|> \x00 tail  "
+    assert backend.decode(backend.encode(text).ids, skip_special_tokens=False) == text
+
+
+def test_the_builtin_tokenizer_can_be_trained_again(tmp_path):
+    from batchstat.tokens.builtin.train import train
+
+    (tmp_path / "corpus.txt").write_text("the cat sat on the mat\n" * 50)
+    backend = Backend.from_str(train(tmp_path / "corpus.txt"))
+    assert len(backend.encode("the cat").ids) == 2
+
+
+def test_a_tokenizer_written_in_python(tmp_path):
+    from transformers import ByT5Tokenizer
+
+    original = ByT5Tokenizer()
+    original.save_pretrained(tmp_path)
+    texts = ["abc", "", "é" * 2000]
+    assert count(tmp_path, *texts) == [
+        len(original(text, verbose=False)["input_ids"]) for text in texts
+    ]
+    loaded = load_tokenizer(str(tmp_path))
+    assert loaded.special_tokens_per_sample == 1
+    assert loaded.digest == load_tokenizer(str(tmp_path)).digest
+
+
+@pytest.mark.parametrize(
+    "name", ["./nowhere", "/nowhere/at/all", "nowhere.json", "a/b/c", "-x", ""]
+)
+def test_a_path_that_is_not_there(name):
+    with pytest.raises(InputError, match="no such file or folder.*--tokenizer builtin"):
+        load_tokenizer(name)
+
+
+def test_a_hub_name_without_a_network():
+    """The failure as a user meets it, in a process that has never reached the hub."""
+    code = "from batchstat.tokens import load_tokenizer; load_tokenizer('some-org/some-model')"
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True
+    )
+    last = result.stderr.strip().splitlines()[-1]
+    assert "tokenizer 'some-org/some-model' cannot be loaded" in last
+    assert "hf download some-org/some-model" in last
+    assert "--tokenizer builtin" in last
+    assert "PyTorch" not in result.stderr
+
+
+def test_an_unreachable_hub_is_found_out_at_once(tmp_path):
+    """Without the offline switch the hub is asked once, and not for most of a minute."""
+    code = (
+        "from batchstat.tokens.loading import _hub_answers; import huggingface_hub.constants as c;"
+        "print(_hub_answers(), c.ENDPOINT)"
+    )
+    env = environment(HF_HUB_OFFLINE="0", HF_ENDPOINT="http://127.0.0.1:9")
+    result = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert result.stdout.split() == ["False", "http://127.0.0.1:9"]
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"model": 5}', "text"])
+def test_a_file_that_is_no_tokenizer(tmp_path, content):
+    (tmp_path / "tokenizer.json").write_text(content)
+    with pytest.raises(InputError, match="cannot be loaded"):
+        load_tokenizer(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "tokenizer.json").unlink()
+    with pytest.raises(InputError, match="cannot be loaded"):
+        load_tokenizer(str(tmp_path))
