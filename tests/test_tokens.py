@@ -13,6 +13,9 @@ from batchstat import InputError
 from batchstat.tokens import builtin, load_tokenizer
 from conftest import environment
 
+BUILTIN = load_tokenizer("builtin")
+BACKEND = Backend.from_str(builtin.definition())
+
 
 @pytest.fixture(scope="module")
 def word_tokenizer(tmp_path_factory):
@@ -59,29 +62,25 @@ def test_a_digest_is_of_the_definition_without_truncation(word_tokenizer, tmp_pa
 
 @given(texts=st.lists(st.text(st.characters(exclude_categories=("Cs",))), max_size=20))
 def test_counts_are_the_tokenizers_own(texts):
-    backend = Backend.from_str(builtin.definition())
-    assert count("builtin", *texts) == [len(backend.encode(text).ids) for text in texts]
+    counts = BUILTIN.count(pa.array(texts, pa.large_string()))
+    assert counts.tolist() == [len(BACKEND.encode(text).ids) for text in texts]
 
 
 def test_batches_of_many_and_of_long_texts(monkeypatch):
-    backend = Backend.from_str(builtin.definition())
     texts = ["a b c " * n for n in (1, 50, 0, 3, 400, 1, 1, 7)]
-    expected = [len(backend.encode(text).ids) for text in texts]
+    expected = [len(BACKEND.encode(text).ids) for text in texts]
     for chars, most in ((10, 10), (1000, 2), (10**6, 10**6)):
         monkeypatch.setattr("batchstat.tokens.tokenizer._BATCH_CHARS", chars)
         monkeypatch.setattr("batchstat.tokens.tokenizer._BATCH_TEXTS", most)
-        tokenizer = load_tokenizer("builtin")
         whole = pa.array(["skipped", *texts], pa.large_string())
-        assert tokenizer.count(whole.slice(1)).tolist() == expected
+        assert BUILTIN.count(whole.slice(1)).tolist() == expected
 
 
 def test_the_builtin_tokenizer_is_as_described():
-    backend = Backend.from_str(builtin.definition())
-    assert backend.get_vocab_size() == 32_000
-    assert load_tokenizer("builtin").max_length == 512
-    assert load_tokenizer("builtin").special_tokens_per_sample == 0
+    assert BACKEND.get_vocab_size() == 32_000
+    assert (BUILTIN.max_length, BUILTIN.special_tokens_per_sample) == (512, 0)
     text = "Grüße, 世界! \u0085 <|endoftext|> \x00 tail  "
-    assert backend.decode(backend.encode(text).ids, skip_special_tokens=False) == text
+    assert BACKEND.decode(BACKEND.encode(text).ids, skip_special_tokens=False) == text
 
 
 def test_the_builtin_tokenizer_can_be_trained_again(tmp_path):
@@ -127,7 +126,7 @@ def test_a_hub_name_without_a_network():
     assert "PyTorch" not in result.stderr
 
 
-def test_an_unreachable_hub_is_found_out_at_once(tmp_path):
+def test_an_unreachable_hub_is_found_out_at_once():
     """Without the offline switch the hub is asked once, and not for most of a minute."""
     code = (
         "from batchstat.tokens.loading import _hub_answers; import huggingface_hub.constants as c;"

@@ -32,12 +32,12 @@ def _option(panel: str, help: str, default: str | bool, metavar: str | None, *fl
 
 Corpus = Annotated[
     list[Path],
-    typer.Argument(metavar="FILE...", help=".txt .csv .tsv .jsonl .parquet, each also gzip."),
+    typer.Argument(metavar="FILE", help=".txt .csv .tsv .jsonl .parquet, each also gzip."),
 ]
 OptionalCorpus = Annotated[
     list[Path] | None,
     typer.Argument(
-        metavar="[FILE...]", help="As of profile; without any, the profile in the results folder."
+        metavar="FILE", help="As of profile; without any, the profile in the results folder."
     ),
 ]
 

@@ -1,0 +1,155 @@
+"""The shape of the package: who may import whom, no circles, and what loads when."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import batchstat
+from conftest import ROOT
+
+PACKAGE = ROOT / "batchstat"
+
+# A room may import from itself and from the rooms that stand before it in this list.
+LAYERS = [
+    ["errors"],
+    ["options"],
+    ["corpus", "sampling", "tokens"],
+    ["settings", "batching"],
+    ["metrics", "profiling"],
+    ["report"],
+    ["simulation"],
+    ["render"],
+    ["cli"],
+    ["__main__"],
+]
+PURE = ["errors", "options", "sampling", "batching", "metrics", "settings"]
+HEAVY = {"numpy", "pandas", "pyarrow", "transformers", "tokenizers", "matplotlib", "rich", "torch"}
+
+
+def modules() -> dict[str, ast.Module]:
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        found[name] = ast.parse(path.read_text(encoding="utf-8"))
+    return found
+
+
+def imports(tree: ast.Module, *, at_load: bool) -> set[str]:
+    """What a module imports: all of it, or only what runs while it loads."""
+    found: set[str] = set()
+
+    def visit(node: ast.AST) -> None:
+        for child in ast.iter_child_nodes(node):
+            if at_load and isinstance(child, ast.FunctionDef | ast.Lambda):
+                continue
+            if at_load and isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                continue
+            if isinstance(child, ast.Import):
+                found.update(alias.name for alias in child.names)
+            elif isinstance(child, ast.ImportFrom):
+                assert child.level == 0, "imports are absolute"
+                found.update(f"{child.module}.{alias.name}" for alias in child.names)
+            visit(child)
+
+    visit(tree)
+    return found
+
+
+def room(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+MODULES = modules()
+
+
+def test_every_room_has_a_layer():
+    assert {room(name) for name in MODULES} - {""} == {name for layer in LAYERS for name in layer}
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name != "batchstat"])
+def test_imports_point_down(module):
+    depth = {name: level for level, layer in enumerate(LAYERS) for name in layer}
+    own = room(module)
+    for name in imports(MODULES[module], at_load=False):
+        if not name.startswith("batchstat.") or name == "batchstat.__version__":
+            continue
+        other = room(name)
+        assert other == own or depth[other] < depth[own], f"{module} imports {name}"
+
+
+def test_no_circles():
+    graph = {}
+    for module, tree in MODULES.items():
+        names = {
+            name if name in MODULES else name.rpartition(".")[0]
+            for name in imports(tree, at_load=True)
+            if name.startswith("batchstat")
+        }
+        graph[module] = names - {module, "batchstat"}
+    done: set[str] = set()
+
+    def walk(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, " -> ".join((*path, module))
+        if module not in done:
+            for other in sorted(graph[module]):
+                walk(other, (*path, module))
+            done.add(module)
+
+    for module in graph:
+        walk(module, ())
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if room(name) in PURE])
+def test_planning_is_pure_numpy(module):
+    for name in imports(MODULES[module], at_load=True):
+        top = name.split(".")[0]
+        assert top in {"batchstat", "numpy"} or top in sys.stdlib_module_names, f"{module}: {name}"
+
+
+def loaded_by(code: str) -> set[str]:
+    program = f"import sys; {code}; print(*{{name.split('.')[0] for name in sys.modules}})"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return set(result.stdout.splitlines()[-1].split())
+
+
+def test_import_batchstat_loads_at_most_numpy():
+    assert not loaded_by("import batchstat") & (HEAVY - {"numpy"})
+
+
+def test_a_batch_plan_needs_only_numpy():
+    assert not loaded_by("from batchstat import BatchPlan, Settings") & (HEAVY - {"numpy"})
+
+
+def test_the_command_line_loads_only_typer():
+    assert not loaded_by("import batchstat.cli.main") & (HEAVY - {"rich"})
+    assert not loaded_by("import batchstat.cli.main") - loaded_by("import typer") & HEAVY
+
+
+def test_the_builtin_tokenizer_does_not_load_transformers():
+    loaded = loaded_by("from batchstat.tokens import load_tokenizer; load_tokenizer('builtin')")
+    assert "transformers" not in loaded
+
+
+def test_all_public_names_are_there():
+    for name in batchstat.__all__:
+        assert getattr(batchstat, name) is not None
+    assert set(dir(batchstat)) >= set(batchstat.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = batchstat.nothing
+
+
+def test_the_top_level_is_as_agreed():
+    result = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if result.returncode != 0:
+        pytest.skip("not a git checkout")
+    top = {Path(line).parts[0] for line in result.stdout.splitlines()}
+    named = {"pyproject.toml", "batchstat", "tests", "sample_data", "README.md"}
+    assert {name for name in top if not name.startswith(".")} <= named | {
+        "LICENSE",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+    }

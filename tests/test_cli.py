@@ -1,0 +1,258 @@
+"""The commands as a user starts them: files, streams, exit codes."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jsonschema
+import pyarrow.parquet as pq
+import pytest
+
+from batchstat.render.json import schema
+from conftest import SAMPLE_DATA, environment
+
+REVIEWS = [SAMPLE_DATA / "reviews.csv", "--text-column", "review", "--label-column", "label"]
+PROFILE_FILES = {"profile.json", "lengths.parquet", "plots/lengths.png"}
+CLASS_PLOTS = {"plots/classes.png", "plots/lengths_by_class.png"}
+COMPARE_FILES = {
+    "compare.json",
+    "plots/padding.png",
+    "plots/batch_lengths.png",
+    "plots/read_ahead.png",
+}
+
+
+def files(folder: Path) -> set[str]:
+    return {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_profile_prints_a_result_and_writes_its_files(run, tmp_path):
+    result = run("profile", *REVIEWS)
+    assert result.returncode == 0, result.stderr
+    for word in ("reviews.csv · builtin", "p99.9", "max_length", "positive", "batchstat compare"):
+        assert word in result.stdout
+    assert result.stderr.splitlines()[-1] == "wrote 5 files to batchstat-results"
+    results = tmp_path / "batchstat-results"
+    assert files(results) == PROFILE_FILES | CLASS_PLOTS
+    record = json.loads((results / "profile.json").read_text(encoding="utf-8"))
+    jsonschema.validate(record, schema("profile"))
+    lengths = pq.read_table(results / "lengths.parquet")["length"].to_pylist()
+    assert record["lengths"]["count"] == len(lengths) == record["corpus"]["samples"]
+    assert record["lengths"]["sum"] == sum(lengths)
+    assert sum(each["count"] for each in record["classes"]) == len(lengths)
+
+
+def test_compare_takes_the_profile_and_says_whose_it_is(run, tmp_path):
+    run("profile", SAMPLE_DATA / "corpus.txt")
+    result = run("compare", "--tokens-per-batch", "16384")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("profile  corpus.txt · builtin · ")
+    assert lines[0].endswith("just now")
+    assert lines[1].startswith("basis    at most 16,384 tokens a batch · max_length 512")
+    for name in ("fixed", "static", "bucketed", "token-budget"):
+        assert any(line.startswith(name) for line in lines)
+    assert any(line.startswith("result   token-budget against static: ") for line in lines)
+    assert files(tmp_path / "batchstat-results") == PROFILE_FILES | COMPARE_FILES
+
+
+def test_json_is_the_file_and_nothing_else(run, tmp_path):
+    results = tmp_path / "batchstat-results"
+    result = run("profile", *REVIEWS, "--json")
+    assert result.stdout == (results / "profile.json").read_text(encoding="utf-8")
+    result = run("compare", "--json")
+    assert result.stdout == (results / "compare.json").read_text(encoding="utf-8")
+    jsonschema.validate(json.loads(result.stdout), schema("compare"))
+    assert "profile  reviews.csv" in result.stderr
+
+
+def test_equal_runs_give_equal_bytes_but_for_created(run, tmp_path):
+    outputs = []
+    for _ in range(2):
+        record = json.loads(run("compare", *REVIEWS, "--json", "-o", tmp_path / "x").stdout)
+        del record["created"]
+        outputs.append(json.dumps(record))
+        (tmp_path / "x" / "lengths.parquet").unlink()
+    assert outputs[0] == outputs[1]
+
+
+def test_compare_reuses_a_profile_only_where_nothing_differs(run, tmp_path):
+    corpus = tmp_path / "a.csv"
+    corpus.write_text("text,title\nsome words,x\nmore words here,y\n")
+
+    def created(*options) -> str:
+        assert run("compare", "a.csv", "--no-plots", *options).returncode == 0
+        path = tmp_path / "batchstat-results" / "profile.json"
+        return json.loads(path.read_text(encoding="utf-8"))["created"]
+
+    first = created()
+    assert created() == first
+    assert created("--tokens-per-batch", "64") == first
+    second = created("--text-column", "title")
+    assert second != first
+    assert created() != second
+    third = created()
+    corpus.write_text("text,title\nsome words,x\nmore words herE,y\n")
+    assert created() != third
+
+
+def test_a_changed_corpus_is_warned_of(run, tmp_path):
+    corpus = tmp_path / "a.txt"
+    corpus.write_text("one two\nthree\n")
+    run("profile", "a.txt", "--no-plots")
+    assert "warning" not in run("compare", "--no-plots").stderr
+    corpus.write_text("one two\nTHREE\n")
+    result = run("compare", "--no-plots")
+    assert result.returncode == 0
+    assert "warning: a.txt has changed since it was profiled" in result.stderr
+    record = json.loads((tmp_path / "batchstat-results" / "compare.json").read_text())
+    assert record["warnings"][0]["code"] == "stale_profile"
+
+
+def test_plots_of_an_earlier_run_do_not_stay(run, tmp_path):
+    results = tmp_path / "batchstat-results"
+    run("profile", *REVIEWS)
+    run("profile", SAMPLE_DATA / "corpus.txt")
+    assert files(results) == PROFILE_FILES
+    run("compare")
+    run("compare", "--no-plots")
+    assert files(results) == PROFILE_FILES | {"compare.json"}
+
+
+def test_samples_above_the_tokenizers_maximum_are_one_line(run):
+    result = run("profile", SAMPLE_DATA / "corpus.txt", "--no-plots")
+    warnings = [line for line in result.stderr.splitlines() if "512" in line]
+    assert len(warnings) == 1
+    assert "are longer than the 512 tokens that the tokenizer states" in warnings[0]
+    assert "longer than" not in run("profile", *REVIEWS, "--no-plots", "--strip").stdout
+
+
+def test_options_of_compare_reach_the_basis(run):
+    record = json.loads(
+        run(
+            *("compare", SAMPLE_DATA / "corpus.txt", "--json", "--no-plots"),
+            *("--tokens-per-batch", 4096, "--max-length", 256, "--overflow", "split"),
+            *("--batch-size", 8, "--read-ahead", 500, "--max-samples", 64, "--order", "blocks"),
+            *("--seed", 3, "--epoch", 2, "--accumulate", 4, "--pad-to-multiple-of", 8),
+            *("--drop-last", "--strategy", "token-budget:read_ahead=7", "--strategy", "static"),
+        ).stdout
+    )
+    assert record["basis"] == {
+        "tokens_per_batch": 4096,
+        "max_length": 256,
+        "overflow": "split",
+        "batch_size": 8,
+        "read_ahead": 500,
+        "max_samples": 64,
+        "order": "blocks",
+        "seed": 3,
+        "epoch": 2,
+        "world_size": 1,
+        "accumulate": 4,
+        "pad_to_multiple_of": 8,
+        "drop_last": True,
+    }
+    rows = record["strategies"]
+    assert [row["name"] for row in rows] == ["token-budget", "static"]
+    assert rows[0]["params"]["read_ahead"] == 7
+    assert rows[0]["params"]["max_samples"] == 64
+    assert rows[1]["steps"] == -(-rows[1]["batches"] // 4)
+
+
+def test_the_same_corpus_packed_and_on_several_files(run, tmp_path):
+    whole = (SAMPLE_DATA / "corpus.txt").read_bytes()
+    half = whole.index(b"\n", len(whole) // 2) + 1
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(whole[:half]))
+    (tmp_path / "b.txt").write_bytes(whole[half:])
+    parts = json.loads(run("profile", "a.txt.gz", "b.txt", "--json", "--no-plots").stdout)
+    one = json.loads(run("profile", SAMPLE_DATA / "corpus.txt", "--json", "--no-plots").stdout)
+    assert parts["lengths"] == one["lengths"]
+    assert [source["path"] for source in parts["corpus"]["sources"]] == ["a.txt.gz", "b.txt"]
+
+
+@pytest.mark.parametrize("extra", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"COLUMNS": "40"}, {}])
+def test_no_escape_sequences_off_a_terminal(run, extra):
+    result = run("compare", *REVIEWS, "--no-plots", **extra)
+    assert result.returncode == 0
+    assert "\x1b" not in result.stdout + result.stderr
+    width = int(extra.get("COLUMNS", 100))
+    assert max(map(len, result.stdout.splitlines())) <= width
+    for name in ("fixed", "static", "bucketed"):
+        assert name in result.stdout
+
+
+def test_an_encoding_without_blocks_gets_plain_bars(run):
+    result = run("profile", *REVIEWS, "--no-plots", PYTHONIOENCODING="ascii")
+    assert result.returncode == 0
+    assert "####" in result.stdout
+    assert result.stdout.isascii()
+
+
+def test_names_and_labels_are_shown_harmlessly(run, tmp_path):
+    name = "a [red]b[/red] \x1b[31m $x$ 世界.csv"
+    (tmp_path / name).write_text("text,label\nsome words,\x1b[31m[bold]x[/]\nmore,$y$\n")
+    result = run("compare", name, "--label-column", "label")
+    assert result.returncode == 0, result.stderr
+    assert "\x1b" not in result.stdout + result.stderr
+    assert "a [red]b[/red] \\x1b[31m $x$ 世界.csv" in result.stdout
+    profile = run("profile", name, "--label-column", "label")
+    assert "\\x1b[31m[bold]x[/]" in profile.stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals and pipes")
+def test_a_closed_pipe_is_no_error(tmp_path):
+    command = [sys.executable, "-m", "batchstat", "profile", *map(str, REVIEWS), "--no-plots"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    errors = process.stderr.read().decode()
+    process.stderr.close()
+    assert process.wait() == 0
+    assert "Traceback" not in errors
+    assert "BrokenPipe" not in errors
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals and pipes")
+@pytest.mark.parametrize("delay", [0.0, 0.05, 0.3, 1.0, 2.0])
+def test_an_interrupt_leaves_earlier_results_as_they_were(run, tmp_path, delay):
+    run("profile", *REVIEWS)
+    results = tmp_path / "batchstat-results"
+    before = {name: (results / name).read_bytes() for name in files(results)}
+    corpus = tmp_path / "large.txt"
+    corpus.write_text("a sentence of several words, again and again. " * 40 + "\n")
+    corpus.write_bytes(corpus.read_bytes() * 30_000)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "batchstat", "profile", "large.txt"],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    started = tmp_path / "started"
+    time.sleep(0.1 + delay)
+    started.touch()
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=60)
+    if b"runpy" in errors:  # the interpreter itself was still starting
+        return
+    assert process.returncode == 130, errors
+    assert b"Traceback" not in errors
+    assert out == b""
+    assert {name: (results / name).read_bytes() for name in files(results)} == before
+
+
+def test_help_and_version(run):
+    assert run("--version").stdout.startswith("batchstat 0.")
+    for arguments in (["--help"], ["profile", "--help"], ["compare", "-h"]):
+        result = run(*arguments)
+        assert result.returncode == 0
+        assert "Usage" in result.stdout
+    assert run().returncode == 2
