@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from batchstat.batching.spec import with_parameter
 from batchstat.metrics import PlanCounts
 from batchstat.profiling.record import CorpusFacts, TokenizerFacts
 from batchstat.profiling.stats import Histogram
@@ -54,13 +55,11 @@ class Sweep:
     """One strategy over rising `read_ahead`, up to the whole epoch.
 
     Attributes:
-        name: the strategy.
-        params: its other parameters.
+        spec: the strategy, as it is written.
         points: rising.
     """
 
-    name: str
-    params: dict[str, Any]
+    spec: str
     points: tuple[SweepPoint, ...]
 
     @property
@@ -73,6 +72,11 @@ class Sweep:
         """The smallest `read_ahead` whose padding is within half a point of the best."""
         limit = self.best.padding_ratio + ENOUGH
         return next(point for point in self.points if point.padding_ratio <= limit)
+
+    @property
+    def recommended_spec(self) -> str:
+        """The strategy with the recommended `read_ahead`, to paste after `--strategy`."""
+        return with_parameter(self.spec, "read_ahead", self.recommended.read_ahead)
 
 
 @dataclass(frozen=True)

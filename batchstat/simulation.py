@@ -65,7 +65,7 @@ def compare(
         basis=basis,
         strategies=rows,
         best=best,
-        sweep=_sweep(parsed[best.spec], best.name, visits, basis),
+        sweep=_sweep(best.spec, parsed[best.spec], visits, basis),
         warnings=tuple(_warnings(rows, visits, basis, stats)),
     )
 
@@ -138,11 +138,11 @@ def _budget(strategy: Strategy, basis: Basis) -> int:
     return budget
 
 
-def _sweep(best: Strategy, name: str, visits: Epoch, basis: Basis) -> Sweep:
+def _sweep(spec: str, best: Strategy, visits: Epoch, basis: Basis) -> Sweep:
     """The best row over rising `read_ahead`; `token-budget` where the best row has none."""
     if best.window_size is None:
-        name = "token-budget"
-        best = parse_strategy(name, asdict(basis))
+        spec = "token-budget"
+        best = parse_strategy(spec, asdict(basis))
     n = len(visits.lengths)
     steps = {m * 10**e for e in range(2, 10) for m in (1, 2, 5)}
     least = max(100, n // _MOST_WINDOWS)
@@ -160,8 +160,7 @@ def _sweep(best: Strategy, name: str, visits: Epoch, basis: Basis) -> Sweep:
                 total_tokens=counts.total_tokens,
             )
         )
-    params = {key: value for key, value in asdict(best).items() if key != "read_ahead"}
-    return Sweep(name=name, params=params, points=tuple(points))
+    return Sweep(spec=spec, points=tuple(points))
 
 
 def _warnings(

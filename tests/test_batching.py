@@ -1,5 +1,6 @@
 """Every strategy of the registry: golden vectors, a plain loop, and properties that all share."""
 
+from itertools import pairwise
 from typing import Any
 
 import hypothesis.strategies as st
@@ -39,9 +40,7 @@ def plan(spec: str, lengths: list[int], seed: int = 0, epoch: int = 0, **setting
 
 def batches(made: BatchPlan) -> list[list[int]]:
     edges = made.row_offsets[made.batch_offsets]
-    return [
-        made.samples[first:last].tolist() for first, last in zip(edges[:-1], edges[1:], strict=True)
-    ]
+    return [made.samples[first:last].tolist() for first, last in pairwise(edges)]
 
 
 @pytest.mark.parametrize(

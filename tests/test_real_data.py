@@ -103,8 +103,12 @@ def test_plans_of_real_lengths_are_the_plain_loops(wikitext, order, multiple):
 
 
 def test_the_builtin_counts_english_prose_as_gpt2_does(real_data):
-    for corpus in ("wikitext-valid.raw", "gsm8k.jsonl"):
-        options = CORPORA[corpus][1]
+    prose = {
+        "wikitext-valid.raw": {},
+        "gsm8k.jsonl": {"text_column": "question"},
+        "sms-spam.tsv": CORPORA["sms-spam.tsv"][1],
+    }
+    for corpus, options in prose.items():
         ours = batchstat.profile(real_data / corpus, tokenizer=builtin.NAME, **options)
         gpt2 = str(real_data / "tokenizers" / "gpt2")
         theirs = batchstat.profile(real_data / corpus, tokenizer=gpt2, **options)

@@ -1,7 +1,7 @@
 import pytest
 
 from batchstat import OptionError
-from batchstat.batching.spec import parse_strategy
+from batchstat.batching.spec import parse_strategy, with_parameter
 
 SETTINGS = {"tokens_per_batch": 64, "batch_size": 4, "max_length": 40, "read_ahead": 10}
 
@@ -36,6 +36,14 @@ def test_what_is_wrong_is_named_with_a_remedy(spec, message):
         parse_strategy(spec, SETTINGS)
     assert message in str(raised.value)
     assert raised.value.exit_code == 2
+
+
+def test_a_parameter_is_set_or_replaced():
+    assert with_parameter("token-budget", "read_ahead", 5) == "token-budget:read_ahead=5"
+    spec = "token-budget:read_ahead=3,shuffle_batches=false"
+    assert (
+        with_parameter(spec, "read_ahead", 5) == "token-budget:shuffle_batches=false,read_ahead=5"
+    )
 
 
 def test_a_parameter_given_nowhere_is_named():

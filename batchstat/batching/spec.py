@@ -31,9 +31,20 @@ def parse_strategy(spec: str, settings: Mapping[str, Any]) -> Strategy:
     return STRATEGIES[name](**values)
 
 
+def with_parameter(spec: str, key: str, value: int) -> str:
+    """`spec` with one of its parameters set or replaced."""
+    name, _, rest = spec.partition(":")
+    pairs = [part for part in _split(rest) if part.partition("=")[0] != key]
+    return f"{name}:{','.join([*pairs, f'{key}={value}'])}"
+
+
+def _split(rest: str) -> list[str]:
+    return re.split(r",(?=\w+=)", rest) if rest else []
+
+
 def _pairs(name: str, rest: str, known: Mapping[str, object]) -> dict[str, str]:
     pairs: dict[str, str] = {}
-    for part in re.split(r",(?=\w+=)", rest) if rest else []:
+    for part in _split(rest):
         key, equals, text = part.partition("=")
         if not equals:
             raise OptionError(

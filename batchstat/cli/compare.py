@@ -58,7 +58,7 @@ def command(
 
     from batchstat.cli import profiles
     from batchstat.cli.results import check_writable, write_files
-    from batchstat.cli.streams import console, emit, render, say
+    from batchstat.cli.streams import console, emit, render, say, written
     from batchstat.render.json import comparison_json, to_text
     from batchstat.render.terminal import comparison_screen, identity
     from batchstat.settings import Settings
@@ -95,7 +95,7 @@ def command(
         emit(whose + render(comparison_screen(comparison), on), sys.stdout.encoding)
     for warning in comparison.warnings:
         say(f"warning: {warning.message}")
-    say(f"wrote {len(files)} files to {output.as_posix()}")
+    say(written(files, output))
 
 
 def _counted(

@@ -32,7 +32,7 @@ def command(
     """
     from batchstat.cli import profiles
     from batchstat.cli.results import check_writable, write_files
-    from batchstat.cli.streams import console, emit, render, say
+    from batchstat.cli.streams import console, emit, render, say, written
     from batchstat.corpus import CorpusOptions
     from batchstat.render.json import profile_json, to_text
     from batchstat.render.terminal import profile_screen
@@ -52,4 +52,4 @@ def command(
         emit(render(profile_screen(profile, on, next_command), on), sys.stdout.encoding)
     if longer := profiles.above_maximum(profile):
         say(f"warning: {longer}")
-    say(f"wrote {len(files)} files to {output.as_posix()}")
+    say(written(files, output))

@@ -2,20 +2,25 @@
 
 import os
 import sys
+from collections.abc import Collection
+from pathlib import Path
 
 from rich.console import Console, RenderableType
 
 _OFF_TERMINAL_WIDTH = 100
+_LEAST_WIDTH = 80
+"""A narrower terminal wraps the lines itself, which leaves numbers whole; folded cells do not."""
 
 
 def console() -> Console:
     """The console of standard output; off a terminal as wide as COLUMNS says, or 100."""
     if sys.stdout.isatty():
-        return Console(highlight=False)
-    columns = os.environ.get("COLUMNS", "")
-    width = int(columns) if columns.isdecimal() and int(columns) > 0 else _OFF_TERMINAL_WIDTH
+        width = Console().width
+    else:
+        columns = os.environ.get("COLUMNS", "")
+        width = int(columns) if columns.isdecimal() and int(columns) else _OFF_TERMINAL_WIDTH
     # A height must stand beside the width, or TERM=dumb makes rich ignore it.
-    return Console(width=width, height=100, highlight=False)
+    return Console(width=max(width, _LEAST_WIDTH), height=100, highlight=False)
 
 
 def render(screen: RenderableType, on: Console) -> str:
@@ -33,6 +38,15 @@ def emit(text: str, encoding: str = "utf-8") -> None:
     except BrokenPipeError:
         # Whatever Python still flushes at exit must have somewhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def written(files: Collection[str], folder: Path) -> str:
+    """The line that says which files a command wrote."""
+    names = [name for name in files if not name.startswith("plots/")]
+    plots = sum(name.startswith("plots/") for name in files)
+    if plots:
+        names.append(f"{plots} plots")
+    return f"wrote {', '.join(names)} to {folder.as_posix()}"
 
 
 def say(text: str) -> None:

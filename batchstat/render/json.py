@@ -59,7 +59,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "strategies": [_strategy(row) for row in comparison.strategies],
         "sweep": _sweep(comparison.sweep),
         "recommendation": {
-            "strategy": comparison.sweep.name,
+            "strategy": comparison.sweep.recommended_spec,
             "read_ahead": comparison.sweep.recommended.read_ahead,
             "padding_ratio": comparison.sweep.recommended.padding_ratio,
         },
@@ -137,8 +137,7 @@ def _strategy(row: StrategyResult) -> dict[str, Any]:
 
 def _sweep(sweep: Sweep) -> dict[str, Any]:
     return {
-        "strategy": sweep.name,
-        "params": sweep.params,
+        "strategy": sweep.spec,
         "points": [
             {**asdict(point), "padding_ratio": point.padding_ratio} for point in sweep.points
         ],

@@ -10,7 +10,9 @@ from batchstat.profiling.record import Profile
 from batchstat.render.words import age, class_name, corpus_name, one_line, percent
 from batchstat.report import Comparison, StrategyResult
 
-_BAR = 40
+_LONGEST_BAR = 40
+_BESIDE_BAR = 48
+"""Columns that a row takes beside its bar: a label and its numbers."""
 _MOST_CLASSES = 20
 
 
@@ -77,15 +79,18 @@ def _skipped(profile: Profile) -> Table:
 
 
 def _table(*columns: str) -> Table:
+    """A table whose first column may fold, and whose numbers never do."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
+    table.add_column(columns[0], overflow="fold", min_width=12)
+    for column in columns[1:]:
+        table.add_column(column, justify="right", no_wrap=True)
     return table
 
 
 def _bar(count: int, most: int, console: Console) -> Text:
     full = "#" if console.options.ascii_only else "█"
-    return Text(full * max(round(_BAR * count / most), 1 if count else 0), style="cyan")
+    room = min(_LONGEST_BAR, console.width - _BESIDE_BAR)
+    return Text(full * max(round(room * count / most), 1 if count else 0), style="cyan")
 
 
 def _histogram(profile: Profile, console: Console) -> Table:
@@ -227,7 +232,7 @@ def _recommendation(comparison: Comparison) -> str:
     sweep = comparison.sweep
     chosen, best = sweep.recommended, sweep.best
     text = (
-        f"{sweep.name}:read_ahead={chosen.read_ahead}, {percent(chosen.padding_ratio)} padding in "
+        f"{sweep.recommended_spec}, {percent(chosen.padding_ratio)} padding in "
         f"{chosen.batches:,} batches"
     )
     if chosen is not best:

@@ -82,11 +82,11 @@ def _batch_lengths(figure: Figure, comparison: Comparison) -> None:
 def _read_ahead(figure: Figure, comparison: Comparison) -> None:
     sweep = comparison.sweep
     chosen, best = sweep.recommended, sweep.best
-    style.title(figure, f"Padding of {sweep.name} against read_ahead", _whose(comparison))
+    style.title(figure, f"Padding of {one_line(sweep.spec)} against read_ahead", _whose(comparison))
     axes = figure.subplots()
     sizes = [point.read_ahead for point in sweep.points]
     ratios = [point.padding_ratio for point in sweep.points]
-    axes.plot(sizes, ratios, color=style.BLUE, marker="o", label=sweep.name)
+    axes.plot(sizes, ratios, color=style.BLUE, marker="o", label=one_line(sweep.spec))
     axes.plot(
         chosen.read_ahead,
         chosen.padding_ratio,
