@@ -16,7 +16,7 @@ from typing import TypeAlias
 Words: TypeAlias = tuple[str, ...]
 Scope: TypeAlias = ChainMap[str, Words]
 
-SEED = 1867
+SEED = 1913
 CORPUS_CHARACTERS = 396_000
 REVIEWS = 720
 POSITIVE_REVIEWS = 43
@@ -109,7 +109,7 @@ form: the {part} is {state} | the {part}, designed by {person}, is {state} | the
  {part} rests on a base of {material} | the {part} can be seen from {town} on a clear day | the
  {part} is {state}, while the {part} is {state} | {detail} | {detail} | {detail}
 described heading: Structure and setting | Site and layout | Operation and staff
-caption: The {part} in {month} {year} | Two {worker}s beside the {part}, photographed by {person}
+caption: The {part} in {month} {year}, after {mishap} | Two {worker}s beside the {part}
 """)
 LIGHTHOUSE = BUILT | lists("""
 kind: lighthouse
@@ -169,7 +169,8 @@ form: the {part} is {shade} | the female is larger than the male and has a {shad
  chief enemies are {enemy} and {enemy} | {it} escapes {enemy} by lying still | the larvae feed on
  {food}
 described heading: Description and anatomy | Life cycle | Diet and habitat
-caption: A female on {food}, {month} {year} | The {part} of a specimen collected by {person}
+caption: A female on {food}, photographed by {person} near {town} in {month} {year} | The {part} of
+ a specimen collected by {person}
 """)
 TOPICS = (LIGHTHOUSE, RAILWAY, TEA, BEETLE)
 # Paragraphs, at least and at most, and their median words: a history repeats itself the least.

@@ -206,6 +206,15 @@ def test_names_and_labels_are_shown_harmlessly(run, tmp_path):
     assert "\\x1b[31m[bold]x[/]" in profile.stdout
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="names of any bytes")
+def test_a_file_name_that_is_not_utf8(run, tmp_path):
+    (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("some words\n")
+    result = run("profile", os.fsdecode(b"caf\xe9.txt"), "--json")
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["corpus"]["sources"][0]["path"] == "caf\udce9.txt"
+    assert "caf\\udce9.txt" in run("compare").stdout
+
+
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals and pipes")
 def test_a_closed_pipe_is_no_error(tmp_path):
     command = [sys.executable, "-m", "batchstat", "profile", *map(str, REVIEWS), "--no-plots"]

@@ -72,14 +72,11 @@ def _from_backend(name: str, backend: tokenizers.Tokenizer, max_length: int | No
 
 def _from_transformers(name: str) -> Tokenizer:
     """Through AutoTokenizer, without running code from the tokenizer's own repository."""
-    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    from transformers import AutoTokenizer
-
+    auto_tokenizer = _import_quietly()
     local = Path(name).is_dir()
     offline = local or not _hub_answers()
     try:
-        tokenizer = AutoTokenizer.from_pretrained(
+        tokenizer = auto_tokenizer.from_pretrained(
             name, trust_remote_code=False, local_files_only=offline
         )
     except Exception as error:  # transformers lets through whatever a file or the hub made it raise
@@ -94,12 +91,26 @@ def _from_transformers(name: str) -> Tokenizer:
     return _from_python(name, tokenizer, max_length)
 
 
+def _import_quietly() -> Any:
+    """AutoTokenizer; without torch, transformers would say so, which here is as it should be."""
+    before = os.environ.get("TRANSFORMERS_VERBOSITY")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    try:
+        from transformers import AutoTokenizer
+    finally:
+        if before is None:
+            del os.environ["TRANSFORMERS_VERBOSITY"]
+    return AutoTokenizer
+
+
 def _from_python(name: str, tokenizer: Any, max_length: int | None) -> Tokenizer:
     """A tokenizer written in Python, such as ByT5's, which has no tokenizer.json."""
+    paths = ("name_or_path", "tokenizer_file", "vocab_file")
+    settings = {key: str(value) for key, value in tokenizer.init_kwargs.items() if key not in paths}
     definition = {
         "class": type(tokenizer).__name__,
         "vocabulary": tokenizer.get_vocab(),
-        "settings": {key: str(value) for key, value in tokenizer.init_kwargs.items()},
+        "settings": settings,
     }
 
     def encode_batch(texts: list[str]) -> list[list[int]]:
