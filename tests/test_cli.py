@@ -126,6 +126,13 @@ def test_plots_of_an_earlier_run_do_not_stay(run, tmp_path):
     assert files(results) == PROFILE_FILES | {"compare.json"}
 
 
+def test_plots_of_a_profile_that_is_kept_stay(run, tmp_path):
+    for _ in range(2):
+        assert run("compare", *REVIEWS).returncode == 0
+        found = files(tmp_path / "batchstat-results")
+        assert found == PROFILE_FILES | CLASS_PLOTS | COMPARE_FILES
+
+
 def test_samples_above_the_tokenizers_maximum_are_one_line(run):
     result = run("profile", SAMPLE_DATA / "corpus.txt", "--no-plots")
     warnings = [line for line in result.stderr.splitlines() if "512" in line]

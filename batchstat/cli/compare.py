@@ -2,17 +2,10 @@
 
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from batchstat.cli import options as o
-
-if TYPE_CHECKING:
-    from batchstat.cli.results import Writer
-    from batchstat.profiling import Profile
-    from batchstat.report import ReportWarning
 
 PLOTS = ("plots/padding.png", "plots/batch_lengths.png", "plots/read_ahead.png")
 
@@ -59,8 +52,11 @@ def command(
     from batchstat.cli import profiles
     from batchstat.cli.results import check_writable, write_files
     from batchstat.cli.streams import console, emit, render, say, written
+    from batchstat.corpus import CorpusOptions
+    from batchstat.profiling import changes, load_profile
     from batchstat.render.json import comparison_json, to_text
     from batchstat.render.terminal import comparison_screen, identity
+    from batchstat.report import ReportWarning
     from batchstat.settings import Settings
     from batchstat.simulation import DEFAULT_STRATEGIES, compare, parse_strategies
 
@@ -69,10 +65,14 @@ def command(
     parse_strategies(strategies, Settings(**settings).decide(longest=1, stated_max=None))
     check_writable(output)
     if corpus:
-        profile, files = _counted(context, corpus, plots)
+        read_as = CorpusOptions(**o.given(context, CorpusOptions))
+        profile, kept = profiles.count(corpus, read_as, tokenizer, reuse_from=output)
+        files = {} if kept else profiles.profile_files(profile, plots)
         stale: tuple[ReportWarning, ...] = ()
     else:
-        profile, stale = _kept(context)
+        _refuse_counting_options(context, tokenizer)
+        profile = load_profile(output)
+        stale = tuple(ReportWarning("stale_profile", change) for change in changes(profile))
         files = {}
     comparison = compare(profile, strategies=strategies, **settings)
     comparison = replace(comparison, warnings=stale + comparison.warnings)
@@ -83,8 +83,8 @@ def command(
         from batchstat.render.plots import comparison_plots
 
         files |= {f"plots/{name}": png for name, png in comparison_plots(comparison).items()}
-    drawn = (*PLOTS, *profiles.PLOTS) if corpus else PLOTS
-    write_files(output, files, remove=set(drawn) - set(files))
+    replaced = (*PLOTS, *profiles.PLOTS) if "profile.json" in files else PLOTS
+    write_files(output, files, remove=set(replaced) - set(files))
 
     on = console()
     whose = render(identity(profile, datetime.now(UTC)), on)
@@ -98,33 +98,14 @@ def command(
     say(written(files, output))
 
 
-def _counted(
-    context: typer.Context, corpus: list[Path], plots: bool
-) -> "tuple[Profile, dict[str, bytes | Writer]]":
-    """The profile of a corpus, and the files to write of it: none where it was kept before."""
-    from batchstat.cli import profiles
-    from batchstat.corpus import CorpusOptions
-
-    read_as = CorpusOptions(**o.given(context, CorpusOptions))
-    tokenizer, folder = context.params["tokenizer"], context.params["output"]
-    profile, kept = profiles.count(corpus, read_as, tokenizer, reuse_from=folder)
-    return profile, {} if kept else profiles.profile_files(profile, plots)
-
-
-def _kept(context: typer.Context) -> "tuple[Profile, tuple[ReportWarning, ...]]":
-    """The profile in the results folder, and a warning for each source that has changed since."""
+def _refuse_counting_options(context: typer.Context, tokenizer: str | None) -> None:
+    """Raises OptionError where an option says how to count, and nothing is counted."""
     from batchstat.corpus import CorpusOptions
     from batchstat.errors import OptionError
-    from batchstat.profiling import changes, load_profile
-    from batchstat.report import ReportWarning
 
-    needless = list(o.given(context, CorpusOptions))
-    if context.params["tokenizer"] is not None:
-        needless.append("tokenizer")
+    needless = [*o.given(context, CorpusOptions), *(["tokenizer"] if tokenizer else [])]
     if needless:
         raise OptionError(
             f"--{needless[0].replace('_', '-')} is for counting, and no corpus is named: name one, "
             "or leave it out to use the profile in the results folder"
         )
-    profile = load_profile(context.params["output"])
-    return profile, tuple(ReportWarning("stale_profile", change) for change in changes(profile))
