@@ -159,6 +159,12 @@ def test_gzip_is_told_by_content(tmp_path, name, renamed):
     assert read(packed)[1] == ["one", "two"]
 
 
+def test_blank_lines_before_the_first_record(tmp_path):
+    (tmp_path / "a.csv").write_text("\n\ntext,y\nx,1\n")
+    assert read(tmp_path / "a.csv")[:2] == ([0], ["x"])
+    assert read(tmp_path / "a.csv", header=False, text_column="0")[:2] == ([2, 3], ["text", "x"])
+
+
 def test_strip_and_min_chars(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("  ab \n \nabc\n\u2003é\u2003\nabcd\n")
@@ -203,6 +209,7 @@ def test_strip_and_min_chars(tmp_path):
         ("a.csv", "id,text\n1,x\n1,x,y\n", {}, "line 3: 3 fields where the first record has 2"),
         ("a.csv", 'id,text\n1,"x\n', {}, "line 2: not RFC 4180"),
         ("a.csv", 'id,text\n1,"x" y\n', {}, "line 2: not RFC 4180"),
+        ("a.csv", "id,text\n1,x\ry\n", {}, "line 2: not RFC 4180 .a carriage return alone"),
         ("a.tsv", "id\ttext\n1\n", {}, "line 2: 1 fields where"),
         (
             "a.txt",

@@ -39,16 +39,17 @@ def _read(opened: OpenSource, options: CorpusOptions, rows: Rows) -> Iterator[Ch
         InputError: a missing column, a row with too few or too many fields, an open quote, bytes
             that are not UTF-8: each with its line.
     """
-    first = next(rows, None)
-    if first is None:
+    leading = list(_up_to_first(rows))
+    if not leading or not leading[-1][1]:
         return
-    width = len(first[1])
-    names = first[1] if options.header else [str(number) for number in range(width)]
+    first = leading[-1][1]
+    width = len(first)
+    names = first if options.header else [str(number) for number in range(width)]
     columns = choose_columns(opened.path, names, names, options)
     picks = [names.index(columns.text)]
     if columns.label is not None:
         picks.append(names.index(columns.label))
-    pending = [first] if not options.header else []
+    pending = [] if options.header else leading
     while records := pending + _some(rows):
         for line, fields in records:
             if len(fields) != width and fields:
@@ -61,6 +62,14 @@ def _read(opened: OpenSource, options: CorpusOptions, rows: Rows) -> Iterator[Ch
         arrays = [pa.array(values, pa.large_string()) for values in taken]
         yield Chunk(arrays[0], arrays[1] if len(picks) > 1 else None, opened.raw.tell())
         pending = []
+
+
+def _up_to_first(rows: Rows) -> Rows:
+    """The first record, after the blank lines before it."""
+    for line, fields in rows:
+        yield line, fields
+        if fields:
+            return
 
 
 def _some(rows: Rows) -> list[tuple[int, list[str]]]:
@@ -88,9 +97,11 @@ def _quoted_rows(opened: OpenSource, delimiter: str) -> Rows:
         try:
             fields = next(reader, None)
         except csv.Error as error:
+            lone_cr = "new-line character" in str(error)
             raise InputError(
-                f"{opened.path}, line {line}: not RFC 4180 ({error}): mend the quotes, or pass "
-                "--no-quote where a quote is text"
+                f"{opened.path}, line {line}: not RFC 4180 "
+                f"({'a carriage return alone, outside quotes' if lone_cr else error}): mend the "
+                "record, or pass --no-quote where a quote is text"
             ) from None
         if fields is None:
             return
