@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from batchstat.batching.plan import BatchPlan
+    from batchstat.corpus.options import CorpusOptions
     from batchstat.errors import BatchstatError, InputError, OptionError
     from batchstat.profiling import Profile, profile
     from batchstat.report import Comparison
@@ -26,6 +27,7 @@ __all__ = [
     "BatchPlan",
     "BatchstatError",
     "Comparison",
+    "CorpusOptions",
     "InputError",
     "OptionError",
     "Profile",
@@ -39,6 +41,7 @@ _HOMES = {
     "BatchPlan": "batchstat.batching.plan",
     "BatchstatError": "batchstat.errors",
     "Comparison": "batchstat.report",
+    "CorpusOptions": "batchstat.corpus.options",
     "InputError": "batchstat.errors",
     "OptionError": "batchstat.errors",
     "Profile": "batchstat.profiling",

@@ -52,7 +52,7 @@ def compare(
     else:
         profile, whole = None, _checked(lengths)
         stats = LengthStats.of(whole)
-    basis = given.decide(stats.max, profile.tokenizer.max_length if profile else None)
+    basis = given.decide(stats.max, profile.stated_max if profile else None)
     parsed = parse_strategies(strategies, basis)
     visits = _visits(whole, profile.records if profile else np.arange(len(whole)), basis)
     rows = tuple(_row(spec, strategy, visits, basis) for spec, strategy in parsed.items())

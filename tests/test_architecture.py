@@ -16,7 +16,8 @@ PACKAGE = ROOT / "batchstat"
 LAYERS = [
     ["errors"],
     ["options"],
-    ["corpus", "sampling", "tokens"],
+    ["corpus", "sampling"],
+    ["tokens"],
     ["settings", "batching"],
     ["metrics", "profiling"],
     ["report"],

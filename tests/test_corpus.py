@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 
 from batchstat import InputError, OptionError
-from batchstat.corpus import CorpusOptions, Skipped, find_sources, read_corpus
+from batchstat.corpus import CorpusOptions, CorpusReader, find_sources
 from batchstat.corpus import lines as lines_module
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
@@ -23,14 +23,17 @@ TRICKY = ["NA", "null", "1e5", "2020-01-01", "a\u0085b", "a\u2028b", "\ufeff", "
 
 def read(path: Path, **options):
     """(records, texts, labels, skipped) of a corpus."""
-    skipped = Skipped()
+    if isinstance(options.get("text_column"), str):
+        options["text_column"] = (options["text_column"],)
+    reader = CorpusReader(find_sources([path]), CorpusOptions(**options))
     records, texts, labels = [], [], []
-    for block in read_corpus(find_sources([path]), CorpusOptions(**options), skipped):
-        assert len(block.records) == len(block.texts)
+    for block in reader.blocks():
+        assert len(block.records) == len(block.content.first)
         records += block.records.tolist()
-        texts += block.texts.to_pylist()
+        texts += block.content.first.to_pylist()
         labels += [] if block.labels is None else block.labels.to_pylist()
-    return records, texts, labels, skipped.counts
+    assert len(records) + sum(reader.skipped.values()) == reader.records
+    return records, texts, labels, reader.skipped
 
 
 def kept(texts: list[str]) -> list[tuple[int, str]]:
@@ -215,7 +218,7 @@ def test_strip_and_min_chars(tmp_path):
             "a.txt",
             "x\n",
             {"text_column": "text"},
-            "plain text and has no columns: leave --text-column out",
+            "a.txt is plain text and has no column 'text': pass --input-format",
         ),
         (
             "a.jsonl",
@@ -239,9 +242,9 @@ def test_strip_and_min_chars(tmp_path):
         ),
         (
             "a.jsonl",
-            '{"text": "a", "y": [1]}\n',
+            '{"text": "a", "y": {"z": 1}}\n',
             {"label_column": "y"},
-            "line 1: label 'y' is a list",
+            "line 1: label 'y' is an object",
         ),
         (
             "a.jsonl",
@@ -304,6 +307,6 @@ def test_options_of_formats_that_the_corpus_has_not(tmp_path, options):
 
 def test_columns_without_a_header_go_by_number():
     with pytest.raises(OptionError, match="columns go by number from 0"):
-        CorpusOptions(header=False, text_column="text")
+        CorpusOptions(header=False, text_column=("text",))
     with pytest.raises(OptionError, match="min_chars=-1"):
         CorpusOptions(min_chars=-1)

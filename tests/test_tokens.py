@@ -10,6 +10,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers, processors
 
 from batchstat import InputError
+from batchstat.corpus import Texts
 from batchstat.tokens import builtin, load_tokenizer
 from conftest import environment
 
@@ -34,7 +35,8 @@ def word_tokenizer(tmp_path_factory):
 
 
 def count(name: object, *texts: str) -> list[int]:
-    return load_tokenizer(str(name)).count(pa.array(texts, pa.large_string())).tolist()
+    counts, _ = load_tokenizer(str(name)).count(Texts(pa.array(texts, pa.large_string())))
+    return counts.tolist()
 
 
 def test_truncation_and_padding_of_the_file_do_not_count(word_tokenizer):
@@ -62,7 +64,7 @@ def test_a_digest_is_of_the_definition_without_truncation(word_tokenizer, tmp_pa
 
 @given(texts=st.lists(st.text(st.characters(exclude_categories=("Cs",))), max_size=20))
 def test_counts_are_the_tokenizers_own(texts):
-    counts = BUILTIN.count(pa.array(texts, pa.large_string()))
+    counts, _ = BUILTIN.count(Texts(pa.array(texts, pa.large_string())))
     assert counts.tolist() == [len(BACKEND.encode(text).ids) for text in texts]
 
 
@@ -70,10 +72,10 @@ def test_batches_of_many_and_of_long_texts(monkeypatch):
     texts = ["a b c " * n for n in (1, 50, 0, 3, 400, 1, 1, 7)]
     expected = [len(BACKEND.encode(text).ids) for text in texts]
     for chars, most in ((10, 10), (1000, 2), (10**6, 10**6)):
-        monkeypatch.setattr("batchstat.tokens.tokenizer._BATCH_CHARS", chars)
-        monkeypatch.setattr("batchstat.tokens.tokenizer._BATCH_TEXTS", most)
+        monkeypatch.setattr("batchstat.tokens.tokenizer._BATCH_BYTES", chars)
+        monkeypatch.setattr("batchstat.tokens.tokenizer._BATCH_SAMPLES", most)
         whole = pa.array(["skipped", *texts], pa.large_string())
-        assert BUILTIN.count(whole.slice(1)).tolist() == expected
+        assert BUILTIN.count(Texts(whole.slice(1)))[0].tolist() == expected
 
 
 def test_the_builtin_tokenizer_is_as_described():

@@ -27,12 +27,18 @@ def command(
     seed: o.Seed = None,
     epoch: o.Epoch = None,
     tokenizer: o.Tokenizer = None,
+    input_format: o.InputFormat = None,
     text_column: o.TextColumn = None,
+    messages_column: o.MessagesColumn = None,
+    chat_template: o.ChatTemplate = None,
+    tokens_column: o.TokensColumn = None,
+    length_column: o.LengthColumn = None,
     label_column: o.LabelColumn = None,
     header: o.Header = None,
     quote: o.Quote = None,
     strip: o.Strip = None,
     min_chars: o.MinChars = None,
+    on_error: o.OnError = None,
     output: o.Output = o.DEFAULT_FOLDER,
     as_json: o.AsJson = False,
     plots: o.Plots = True,
@@ -66,11 +72,11 @@ def command(
     check_writable(output)
     if corpus:
         read_as = CorpusOptions(**o.given(context, CorpusOptions))
-        profile, kept = profiles.count(corpus, read_as, tokenizer, reuse_from=output)
+        profile, kept = profiles.count(corpus, read_as, tokenizer, chat_template, reuse_from=output)
         files = {} if kept else profiles.profile_files(profile, plots)
         stale: tuple[ReportWarning, ...] = ()
     else:
-        _refuse_counting_options(context, tokenizer)
+        _refuse_counting_options(context)
         profile = load_profile(output)
         stale = tuple(ReportWarning("stale_profile", change) for change in changes(profile))
         files = {}
@@ -98,12 +104,13 @@ def command(
     say(written(files, output))
 
 
-def _refuse_counting_options(context: typer.Context, tokenizer: str | None) -> None:
+def _refuse_counting_options(context: typer.Context) -> None:
     """Raises OptionError where an option says how to count, and nothing is counted."""
     from batchstat.corpus import CorpusOptions
     from batchstat.errors import OptionError
 
-    needless = [*o.given(context, CorpusOptions), *(["tokenizer"] if tokenizer else [])]
+    counting = ("tokenizer", "chat_template")
+    needless = [*o.given(context, CorpusOptions), *(n for n in counting if context.params.get(n))]
     if needless:
         raise OptionError(
             f"--{needless[0].replace('_', '-')} is for counting, and no corpus is named: name one, "

@@ -21,7 +21,12 @@ _BATCHING, _CORPUS, _OUTPUT = "Batching", "Corpus", "Output"
 def given(context: typer.Context, record: "type[DataclassInstance]") -> dict[str, Any]:
     """The options that the user gave, among those that are fields of `record`."""
     names = [field.name for field in fields(record)]
-    return {name: context.params[name] for name in names if context.params.get(name) is not None}
+    values = {name: context.params.get(name) for name in names}
+    return {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in values.items()
+        if value not in (None, [], ())
+    }
 
 
 def _option(panel: str, help: str, default: str | bool, metavar: str | None, *flags: str) -> Any:
@@ -32,12 +37,16 @@ def _option(panel: str, help: str, default: str | bool, metavar: str | None, *fl
 
 Corpus = Annotated[
     list[Path],
-    typer.Argument(metavar="FILE", help=".txt .csv .tsv .jsonl .parquet, each also gzip."),
+    typer.Argument(
+        metavar="CORPUS",
+        help="Files, folders or patterns, - for standard input: .txt .csv .tsv .jsonl .json "
+        ".parquet .arrow .npy, each also .gz .bz2 .xz .zst.",
+    ),
 ]
 OptionalCorpus = Annotated[
     list[Path] | None,
     typer.Argument(
-        metavar="FILE", help="As of profile; without any, the profile in the results folder."
+        metavar="CORPUS", help="As of profile; without any, the profile in the results folder."
     ),
 ]
 
@@ -49,16 +58,34 @@ Tokenizer = Annotated[
     str | None,
     _option(_CORPUS, "Hub name, local folder or tokenizer.json.", "builtin", "NAME"),
 ]
-TextColumn = Annotated[
+InputFormat = Annotated[
     str | None,
+    _option(_CORPUS, "How to read it, whatever the files' names.", "by name", "FORMAT"),
+]
+TextColumn = Annotated[
+    list[str] | None,
     _option(
         _CORPUS,
-        "Column of the text; a number from 0 with --no-header.",
+        "Column of the text; twice for a pair; a number from 0 with --no-header.",
         "the only text column, or text, content, sentence, review, prompt",
         "COLUMN",
     ),
 ]
-LabelColumn = Annotated[str | None, _option(_CORPUS, "Column of the class.", False, "COLUMN")]
+MessagesColumn = Annotated[
+    str | None, _option(_CORPUS, "Column of a chat, instead of text.", False, "COLUMN")
+]
+ChatTemplate = Annotated[
+    Path | None, _option(_CORPUS, "Jinja template of chats.", "the tokenizer's", "FILE")
+]
+TokensColumn = Annotated[
+    str | None, _option(_CORPUS, "Column of lists of token ids, instead of text.", False, "COLUMN")
+]
+LengthColumn = Annotated[
+    str | None, _option(_CORPUS, "Column of numbers of tokens, instead of text.", False, "COLUMN")
+]
+LabelColumn = Annotated[
+    str | None, _option(_CORPUS, "Column of the class, or of lists of them.", False, "COLUMN")
+]
 Header = Annotated[
     bool | None,
     _option(_CORPUS, "Whether .csv and .tsv name columns.", "header", None, "--header/--no-header"),
@@ -80,6 +107,11 @@ Strip = Annotated[
 MinChars = Annotated[
     int | None,
     _option(_CORPUS, "Skip samples of fewer characters; blank ones always are.", False, "N"),
+]
+
+OnError = Annotated[
+    str | None,
+    _option(_CORPUS, "A record that cannot be read: fail, or skip and count.", "fail", "RULE"),
 ]
 
 Strategies = Annotated[

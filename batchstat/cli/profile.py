@@ -12,12 +12,18 @@ def command(
     context: typer.Context,
     corpus: o.Corpus,
     tokenizer: o.Tokenizer = None,
+    input_format: o.InputFormat = None,
     text_column: o.TextColumn = None,
+    messages_column: o.MessagesColumn = None,
+    chat_template: o.ChatTemplate = None,
+    tokens_column: o.TokensColumn = None,
+    length_column: o.LengthColumn = None,
     label_column: o.LabelColumn = None,
     header: o.Header = None,
     quote: o.Quote = None,
     strip: o.Strip = None,
     min_chars: o.MinChars = None,
+    on_error: o.OnError = None,
     output: o.Output = o.DEFAULT_FOLDER,
     as_json: o.AsJson = False,
     plots: o.Plots = True,
@@ -39,7 +45,7 @@ def command(
 
     read_as = CorpusOptions(**o.given(context, CorpusOptions))
     check_writable(output)
-    profile, _ = profiles.count(corpus, read_as, tokenizer, reuse_from=None)
+    profile, _ = profiles.count(corpus, read_as, tokenizer, chat_template, reuse_from=None)
     files = profiles.profile_files(profile, plots)
     write_files(output, files, remove=set(profiles.PLOTS) - set(files))
 

@@ -11,26 +11,29 @@ from batchstat.profiling import (
     LENGTHS_FILE,
     Profile,
     build,
+    counter,
     load_profile,
     same_input,
     save_lengths,
 )
 from batchstat.render.json import profile_json, to_text
-from batchstat.tokens import load_tokenizer
-from batchstat.tokens.builtin import NAME as BUILTIN
 
 PLOTS = ("plots/lengths.png", "plots/classes.png", "plots/lengths_by_class.png")
 
 
 def count(
-    paths: Sequence[Path], options: CorpusOptions, tokenizer: str | None, reuse_from: Path | None
+    paths: Sequence[Path],
+    options: CorpusOptions,
+    tokenizer: str | None,
+    chat_template: Path | None,
+    reuse_from: Path | None,
 ) -> tuple[Profile, bool]:
     """The profile of a corpus, and whether it is the one of `reuse_from`, counted before.
 
     It is that one only where nothing that could change it differs.
     """
-    sources = find_sources(paths)
-    loaded = load_tokenizer(tokenizer or BUILTIN)
+    sources = find_sources(paths, options.input_format)
+    loaded = counter(options, tokenizer, chat_template)
     if reuse_from is not None:
         try:
             kept = load_profile(reuse_from)
@@ -44,7 +47,7 @@ def count(
 
 def above_maximum(profile: Profile) -> str | None:
     """The line for samples that are longer than the tokenizer's maximum; None where none is."""
-    limit = profile.tokenizer.max_length
+    limit = profile.stated_max
     if limit is None:
         return None
     samples, _ = profile.stats.above(limit)

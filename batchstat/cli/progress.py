@@ -29,7 +29,7 @@ def shown(total_bytes: int) -> Iterator[OnProgress]:
         TimeRemainingColumn(),
     )
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total_bytes, counted="")
+        task = bar.add_task("", total=total_bytes or None, counted="")
 
         def update(progress: Progress) -> None:
             bar.update(task, completed=progress.bytes, counted=_counted(progress))
@@ -44,8 +44,8 @@ def _lines(total_bytes: int) -> OnProgress:
         nonlocal due
         if time.monotonic() >= due:
             due = time.monotonic() + _SECONDS_BETWEEN_LINES
-            share = progress.bytes / total_bytes
-            print(f"counting {share:.0%}: {_counted(progress)}", file=sys.stderr, flush=True)
+            share = f" {progress.bytes / total_bytes:.0%}" if total_bytes else ""
+            print(f"counting{share}: {_counted(progress)}", file=sys.stderr, flush=True)
 
     return update
 

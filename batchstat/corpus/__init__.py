@@ -1,16 +1,21 @@
 """Where samples come from: files, formats and columns, as blocks of Arrow text."""
 
-from batchstat.corpus.columns import CorpusOptions
-from batchstat.corpus.reading import Block, Skipped, read_corpus
-from batchstat.corpus.sources import Source, digest_of, find_sources, format_name
+from batchstat.corpus.content import Chats, Content, Counted, Texts
+from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.reading import Block, CorpusReader, take
+from batchstat.corpus.sources import STANDARD_INPUT, Source, digest_of, find_sources
 
 __all__ = [
+    "STANDARD_INPUT",
     "Block",
+    "Chats",
+    "Content",
     "CorpusOptions",
-    "Skipped",
+    "CorpusReader",
+    "Counted",
     "Source",
+    "Texts",
     "digest_of",
     "find_sources",
-    "format_name",
-    "read_corpus",
+    "take",
 ]

@@ -2,16 +2,17 @@
 
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from batchstat.corpus.sources import OpenSource
-from batchstat.errors import InputError
+from batchstat.corpus.faults import Faults
+from batchstat.corpus.opening import OpenSource
 
 BLOCK_BYTES = 8 << 20
 _BOM = b"\xef\xbb\xbf"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True)
@@ -21,34 +22,48 @@ class Lines:
     Attributes:
         texts: (n,) large_string, without the line ends.
         first: number of the first line, from 1.
+        failed: which of them are counted as faults: they are empty here.
     """
 
     texts: pa.LargeStringArray
     first: int
+    failed: set[int] = field(default_factory=set)
+
+    @property
+    def numbers(self) -> range:
+        """(n,) the lines' numbers."""
+        return range(self.first, self.first + len(self.texts))
 
 
-def read_lines(opened: OpenSource) -> Iterator[Lines]:
+def read_lines(opened: OpenSource, faults: Faults) -> Iterator[Lines]:
     r"""The lines of a source in blocks of about 8 MiB. A line ends with \n or \r\n only.
 
     A byte-order mark at the start is not part of the text. A line is never cut, however long.
-
-    Raises:
-        InputError: bytes that are not UTF-8, with their line and offset.
+    A line that is not UTF-8 is a fault, named with its byte.
     """
     for block in _blocks(opened):
         texts = _split(block.data)
         try:
             texts.validate(full=True)
+            yield Lines(texts, block.first)
         except pa.ArrowInvalid:
-            block.decoded(opened.path)
-            raise
-        yield Lines(texts, block.first)
+            yield _without_broken_lines(opened.path, block, faults)
 
 
-def read_raw_lines(opened: OpenSource) -> Iterator[str]:
-    r"""The lines of a source one by one, each with its \n or \r\n; otherwise as `read_lines`."""
+def read_raw_lines(opened: OpenSource, faults: Faults) -> Iterator[str]:
+    r"""The lines of a source one by one, each with its \n or \r\n; otherwise as `read_lines`.
+
+    Where faults do not end the reading, bytes that are not UTF-8 become lone surrogates, for the
+    caller to find in the record that they belong to.
+    """
     for block in _blocks(opened):
-        yield from io.StringIO(block.decoded(opened.path), newline="\n")
+        try:
+            text = block.data.decode()
+        except UnicodeDecodeError as error:
+            if not faults.skip:
+                faults.add("not_utf8", _not_utf8(opened.path, block, error))
+            text = block.data.decode(errors="surrogateescape")
+        yield from io.StringIO(text, newline="\n")
 
 
 @dataclass(frozen=True)
@@ -56,16 +71,6 @@ class _Block:
     data: bytes
     first: int
     offset: int
-
-    def decoded(self, path: str) -> str:
-        try:
-            return self.data.decode()
-        except UnicodeDecodeError as error:
-            line = self.first + self.data.count(b"\n", 0, error.start)
-            raise InputError(
-                f"{path}, line {line}, byte {self.offset + error.start}: not UTF-8 "
-                f"(0x{self.data[error.start]:02x}): convert it, for example with iconv"
-            ) from None
 
 
 def _blocks(opened: OpenSource) -> Iterator[_Block]:
@@ -102,3 +107,29 @@ def _split(data: bytes) -> pa.LargeStringArray:
     offsets[1:] = ends - np.arange(len(ends))
     text = pa.py_buffer(data.translate(None, b"\n"))
     return pa.LargeStringArray.from_buffers(len(ends), pa.py_buffer(offsets), text)
+
+
+def _without_broken_lines(path: str, block: _Block, faults: Faults) -> Lines:
+    good: list[str] = []
+    failed: set[int] = set()
+    offset = block.offset
+    lines = block.data.removesuffix(b"\n").split(b"\n")
+    for i, line in enumerate(lines):
+        try:
+            good.append(line.removesuffix(b"\r").decode())
+        except UnicodeDecodeError as error:
+            faults.add("not_utf8", _not_utf8(path, _Block(line, block.first + i, offset), error))
+            failed.add(i)
+            good.append("")
+        offset += len(line) + 1
+    return Lines(pa.array(good, pa.large_string()), block.first, failed)
+
+
+def _not_utf8(path: str, block: _Block, error: UnicodeDecodeError) -> str:
+    line = block.first + block.data.count(b"\n", 0, error.start)
+    at = block.offset + error.start
+    kind = "UTF-16" if at == 0 and block.data.startswith(_UTF16) else "not UTF-8"
+    return (
+        f"{path}, line {line}, byte {at}: {kind} (0x{block.data[error.start]:02x}): convert it to "
+        "UTF-8, for example with iconv"
+    )

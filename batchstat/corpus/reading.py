@@ -1,17 +1,21 @@
 """A corpus as blocks of samples: what is skipped is counted, what is left keeps its record."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from batchstat.corpus.columns import CorpusOptions
+from batchstat.corpus.content import Chats, Content, Counted, Mask, Texts, read_content
+from batchstat.corpus.faults import Faults
 from batchstat.corpus.formats import READERS, Chunk
-from batchstat.corpus.sources import Source, format_name, open_source
+from batchstat.corpus.opening import open_source
+from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.sources import Source
 from batchstat.errors import OptionError
+from batchstat.options import one_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,70 +24,139 @@ class Block:
 
     Attributes:
         records: (n,) where each stood in its corpus, skipped ones counted.
-        texts: (n,) large_string.
-        labels: (n,) large_string, null where there is none; None where no label is read.
+        content: (n,) what is counted.
+        labels: (n,) large_string, or lists of it for samples of several classes; null where there
+            is none; None where no label is read.
         position: bytes of the corpus, as it lies on disk, that are read so far.
+        places: (n,) where each stands, for messages.
     """
 
     records: npt.NDArray[np.int64]
-    texts: pa.LargeStringArray
-    labels: pa.LargeStringArray | None
+    content: Content
+    labels: pa.Array | None
     position: int
+    places: "Places"
 
 
-@dataclass
-class Skipped:
-    """Records that are no samples, by reason: `blank`, and `short` of `min_chars`."""
+@dataclass(frozen=True)
+class Places:
+    """Where the samples of a block stand in their file."""
 
-    counts: dict[str, int] = field(default_factory=lambda: {"blank": 0, "short": 0})
+    path: str
+    lines: Sequence[int] | None
+    kept: npt.NDArray[np.int64]
+    first: int
+
+    def __call__(self, i: int) -> str:
+        """File, and line or record, of sample i of the block."""
+        return place_of(self.path, self.lines, self.first, int(self.kept[i]))
 
 
-def read_corpus(
-    sources: Sequence[Source], options: CorpusOptions, skipped: Skipped
-) -> Iterator[Block]:
-    """The samples of all sources in turn; `skipped` is counted up while they are read.
+def place_of(path: str, lines: Sequence[int] | None, first: int, i: int) -> str:
+    """File, and line or record, of record i of a chunk."""
+    return f"{path}, line {lines[i]}" if lines else f"{path}, record {first + i}"
 
-    Raises:
-        OptionError: an option that none of the sources' formats has.
-        InputError: a source that cannot be read as its format.
+
+class CorpusReader:
+    """The samples of a corpus, and afterwards what became of its records.
+
+    Attributes:
+        faults: records that could not be read.
+        blank: records with nothing in them but white space.
+        short: records of fewer than `min_chars` characters.
+        records: how many there were.
+        read: the sources that were read, with size and digest also of standard input.
     """
-    formats = [format_name(source.path) for source in sources]
-    _check_options(formats, options)
-    records = position = 0
-    for source, name in zip(sources, formats, strict=True):
-        with open_source(source) as opened:
-            for chunk in READERS[name](opened, options):
-                yield _samples(chunk, options, skipped, records, position + chunk.position)
-                records += len(chunk.texts)
-        position += source.bytes
+
+    def __init__(self, sources: Sequence[Source], options: CorpusOptions) -> None:
+        """Raises OptionError: an option that none of the sources' formats has."""
+        self._sources, self._options = sources, options
+        self.faults = Faults(skip=options.on_error == "skip")
+        self.blank = self.short = self.records = 0
+        self.read: list[Source] = []
+        if options.input_format is not None:
+            one_of("input_format", options.input_format, READERS)
+        if not {"csv", "tsv"} & {source.format for source in sources}:
+            flags = {"--no-header": not options.header, "--quote": options.quote is not None}
+            for flag in (flag for flag, given in flags.items() if given):
+                raise OptionError(f"{flag} is for .csv and .tsv files, and the corpus has none")
+
+    @property
+    def skipped(self) -> dict[str, int]:
+        """Records that are no samples, by reason."""
+        return {"blank": self.blank, "short": self.short, **self.faults.counts}
+
+    def blocks(self) -> Iterator[Block]:
+        """The samples of all sources in turn.
+
+        Raises:
+            InputError: a source that cannot be read as its format, or a faulty record where that
+                ends the reading.
+        """
+        before = 0
+        for source in self._sources:
+            with open_source(source) as opened:
+                chunks = READERS[source.format](opened, self._options, self.faults)
+                yield from self.samples(source.path, chunks, before)
+                self.read.append(opened.source(source))
+            before += source.bytes
+
+    def samples(self, path: str, chunks: Iterable[Chunk], before: int = 0) -> Iterator[Block]:
+        """The samples of one source's chunks, which lies `before` bytes into the corpus."""
+        first = 0
+        for chunk in chunks:
+            yield self._block(path, chunk, first, before + chunk.position)
+            first += chunk.size
+            self.records += chunk.size
+
+    def _block(self, path: str, chunk: Chunk, first: int, position: int) -> Block:
+        def place(i: int) -> str:
+            return place_of(path, chunk.lines, first, i)
+
+        content, labels, keep = read_content(chunk, self._options, place, self.faults)
+        self.blank += len(chunk.blank)
+        if isinstance(content, Texts):
+            content, keep = self._filtered(content, keep)
+        kept = np.flatnonzero(keep)
+        return Block(
+            records=self.records + kept,
+            content=take(content, kept),
+            labels=None if labels is None else labels.take(pa.array(kept)),
+            position=position,
+            places=Places(path, chunk.lines, kept, first),
+        )
+
+    def _filtered(self, texts: Texts, ok: Mask) -> tuple[Texts, Mask]:
+        """The texts, stripped if asked for, and which of those that are ok are samples."""
+        parts = [texts.first] if texts.second is None else [texts.first, texts.second]
+        trimmed = [pc.utf8_trim_whitespace(part) for part in parts]
+        written = [pc.not_equal(pc.binary_length(part), 0) for part in trimmed]
+        filled = _mask(written[0] if len(written) == 1 else pc.or_(*written))
+        self.blank += int(np.count_nonzero(ok & ~filled))
+        keep = ok & filled
+        if self._options.strip:
+            parts = trimmed
+        if self._options.min_chars > 1:
+            chars = sum(pc.utf8_length(part).to_numpy(zero_copy_only=False) for part in parts)
+            long_enough = chars >= self._options.min_chars
+            self.short += int(np.count_nonzero(keep & ~long_enough))
+            keep &= long_enough
+        return Texts(*parts), keep
 
 
-def _check_options(formats: Sequence[str], options: CorpusOptions) -> None:
-    if {"csv", "tsv"} & set(formats):
-        return
-    for flag, given in (
-        ("--no-header", not options.header),
-        ("--quote", options.quote is not None),
-    ):
-        if given:
-            raise OptionError(f"{flag} is for .csv and .tsv files, and the corpus has none")
+def take(content: Content, kept: npt.NDArray[np.int64]) -> Content:
+    """The samples at the positions `kept`, which rise."""
+    if isinstance(content, Counted):
+        return Counted(content.lengths[kept])
+    if isinstance(content, Chats):
+        return Chats([content.messages[i] for i in kept])
+    if len(kept) == len(content.first):
+        return content
+    places = pa.array(kept)
+    second = None if content.second is None else content.second.take(places)
+    return Texts(content.first.take(places), second)
 
 
-def _samples(
-    chunk: Chunk, options: CorpusOptions, skipped: Skipped, first: int, position: int
-) -> Block:
-    trimmed = pc.utf8_trim_whitespace(chunk.texts)
-    texts = trimmed if options.strip else chunk.texts
-    keep = pc.not_equal(pc.binary_length(trimmed), 0)
-    skipped.counts["blank"] += len(texts) - _count(keep)
-    if options.min_chars > 1:
-        long_enough = pc.greater_equal(pc.utf8_length(texts), options.min_chars)
-        skipped.counts["short"] += _count(pc.and_not(keep, long_enough))
-        keep = pc.and_(keep, long_enough)
-    records = first + np.flatnonzero(keep.to_numpy(zero_copy_only=False))
-    labels = None if chunk.labels is None else chunk.labels.filter(keep)
-    return Block(records, texts.filter(keep), labels, position)
-
-
-def _count(mask: pa.BooleanArray) -> int:
-    return int(mask.true_count)
+def _mask(values: pa.BooleanArray) -> Mask:
+    mask: Mask = values.to_numpy(zero_copy_only=False)
+    return mask

@@ -1,19 +1,31 @@
-"""The files of a corpus: which they are, what they hold, and their bytes after decompression."""
+"""The files of a corpus: which they are and what they hold."""
 
-import gzip
+import glob
 import hashlib
-import io
+import json
 import os
-import zlib
+import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from batchstat.errors import InputError, OptionError
 
-_GZIP_MAGIC = b"\x1f\x8b"
+STANDARD_INPUT = "-"
+COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
+
+_ENDINGS = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".npy": "npy",
+    ".txt": "txt",
+}
 
 
 @dataclass(frozen=True)
@@ -21,26 +33,35 @@ class Source:
     """One file of a corpus.
 
     Attributes:
-        path: as the user wrote it, with `/`.
-        bytes: its size as it lies on disk.
-        digest: SHA-256 of those bytes, in hexadecimal after `sha256:`.
+        path: as the user wrote it, with `/`; `-` for standard input.
+        bytes: its size as it lies on disk; 0 where it is not known before reading.
+        digest: SHA-256 of those bytes, in hexadecimal after `sha256:`; empty where not known.
+        format: how it is read.
     """
 
     path: str
     bytes: int
     digest: str
+    format: str
 
 
-def find_sources(paths: Sequence[str | os.PathLike[str]]) -> tuple[Source, ...]:
+def find_sources(
+    paths: Sequence[str | os.PathLike[str]], input_format: str | None = None
+) -> tuple[Source, ...]:
     """The files named, in that order, each read once for its digest.
 
+    A path is a file, a folder (its data files, sorted, or those of a saved `datasets` Dataset), a
+    glob pattern, or `-` for standard input.
+
     Raises:
-        OptionError: no file is named.
-        InputError: a file is missing, is a folder, is empty or cannot be read.
+        OptionError: no file is named, or standard input twice.
+        InputError: a file is missing, is empty or cannot be read; a folder or pattern without one.
     """
     if not paths:
         raise OptionError("no corpus: name at least one file")
-    return tuple(_source(Path(path)) for path in paths)
+    if [os.fspath(path) for path in paths].count(STANDARD_INPUT) > 1:
+        raise OptionError("standard input (-) can be read only once")
+    return tuple(_source(path, input_format) for given in paths for path in _expand(given))
 
 
 def digest_of(path: Path) -> str:
@@ -49,67 +70,67 @@ def digest_of(path: Path) -> str:
         return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
 
-def _source(path: Path) -> Source:
-    shown = path.as_posix()
+def _expand(given: str | os.PathLike[str]) -> Iterator[Path]:
+    path = Path(given)
     if path.is_dir():
-        raise InputError(f"{shown} is a folder: name the files in it")
+        yield from _in_folder(path)
+    elif not path.exists() and glob.has_magic(str(path)):
+        # Path.glob takes no absolute pattern.
+        found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))  # noqa: PTH207
+        files = [each for each in found if each.is_file()]
+        if not files:
+            raise InputError(f"no file matches {path.as_posix()}")
+        yield from files
+    else:
+        yield path
+
+
+def _in_folder(folder: Path) -> Iterator[Path]:
+    shown = folder.as_posix()
+    if (folder / "dataset_dict.json").exists():
+        splits = sorted(each.name for each in folder.iterdir() if each.is_dir())
+        raise InputError(f"{shown} holds several splits: name one of them: {', '.join(splits)}")
+    state = folder / "state.json"
+    if state.exists() and (folder / "dataset_info.json").exists():
+        try:
+            files = json.loads(state.read_text(encoding="utf-8"))["_data_files"]
+            yield from (folder / file["filename"] for file in files)
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            raise InputError(f"{state.as_posix()} is no saved dataset's: {error}") from None
+        return
+    files = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file()
+        and _ending(path) in _ENDINGS
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
+    if not files:
+        raise InputError(f"no data file in the folder {shown} (known: {', '.join(_ENDINGS)})")
+    yield from files
+
+
+def _source(path: Path, input_format: str | None) -> Source:
+    shown = path.as_posix()
+    kind = input_format or _ENDINGS.get(_ending(path), "txt")
+    if shown == STANDARD_INPUT:
+        return Source(shown, 0, "", kind)
     try:
-        size = path.stat().st_size
-        if size == 0:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise InputError(f"{shown} is no regular file: redirect it, as in batchstat profile -")
+        if found.st_size == 0:
             raise InputError(f"{shown} is empty: a corpus needs at least one sample")
-        return Source(shown, size, digest_of(path))
+        return Source(shown, found.st_size, digest_of(path), kind)
     except FileNotFoundError:
         raise InputError(f"no such file: {shown}") from None
-    except OSError as error:
-        raise InputError(f"{shown} cannot be read: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{shown} cannot be read: {reason}") from None
 
 
-@dataclass(frozen=True)
-class OpenSource:
-    """A source being read.
-
-    Attributes:
-        path: how errors name it.
-        stream: its bytes, decompressed.
-        raw: the file itself, whose position says how far the reading has come.
-    """
-
-    path: str
-    stream: BinaryIO
-    raw: BinaryIO
-
-
-@contextmanager
-def open_source(source: Source) -> Iterator[OpenSource]:
-    """The source's bytes, decompressed where its first bytes say that they are compressed.
-
-    Raises:
-        InputError: it cannot be read, is cut short, or is damaged: also while it is being read.
-    """
-    try:
-        with Path(source.path).open("rb") as raw:
-            compressed = raw.read(2) == _GZIP_MAGIC
-            raw.seek(0)
-            stream = cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if compressed else raw
-            yield OpenSource(source.path, stream, raw)
-    except EOFError:
-        raise InputError(f"{source.path} is cut short: the compressed data ends early") from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{source.path} is damaged: {error}") from None
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(f"{source.path} cannot be read: {reason}") from None
-
-
-def seekable(opened: OpenSource) -> BinaryIO:
-    """The source for readers that jump about in it: decompressed into memory where need be."""
-    return opened.raw if opened.stream is opened.raw else io.BytesIO(opened.stream.read())
-
-
-def format_name(path: str) -> str:
-    """The format that the file's name tells: `txt` for any ending that is none of ours."""
-    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
-    if suffixes and suffixes[-1] == ".gz":
+def _ending(path: Path) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in COMPRESSED_ENDINGS:
         suffixes.pop()
-    ending = suffixes[-1][1:] if suffixes else ""
-    return ending if ending in ("csv", "tsv", "jsonl", "parquet") else "txt"
+    return suffixes[-1] if suffixes else ""

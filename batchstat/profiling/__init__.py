@@ -1,6 +1,6 @@
 """Lengths and labels of a corpus: building them, keeping them, knowing when they are stale."""
 
-from batchstat.profiling.build import Progress, build, profile
+from batchstat.profiling.build import Progress, build, counter, profile
 from batchstat.profiling.freshness import changes, same_input
 from batchstat.profiling.record import (
     ClassCount,
@@ -27,6 +27,7 @@ __all__ = [
     "Truncation",
     "build",
     "changes",
+    "counter",
     "load_profile",
     "log_edges",
     "profile",

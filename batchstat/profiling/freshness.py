@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from batchstat.corpus import CorpusOptions, Source, digest_of
+from batchstat.corpus import STANDARD_INPUT, CorpusOptions, Source, digest_of
 from batchstat.profiling.record import Profile
 from batchstat.tokens import Tokenizer
 
@@ -13,15 +13,23 @@ _CLOCK_SLACK = timedelta(seconds=2)
 
 
 def same_input(
-    profile: Profile, sources: tuple[Source, ...], options: CorpusOptions, tokenizer: Tokenizer
+    profile: Profile,
+    sources: tuple[Source, ...],
+    options: CorpusOptions,
+    tokenizer: Tokenizer | None,
 ) -> bool:
     """Whether building anew could not give another profile."""
-    return (profile.corpus.sources, profile.corpus.options) == (sources, options) and (
-        profile.tokenizer.name,
-        profile.tokenizer.digest,
-        profile.tokenizer.max_length,
-        profile.tokenizer.library,
-    ) == (tokenizer.name, tokenizer.digest, tokenizer.max_length, tokenizer.library)
+    if (profile.corpus.sources, profile.corpus.options) != (sources, options):
+        return False
+    known = profile.tokenizer
+    if known is None or tokenizer is None:
+        return known is None and tokenizer is None
+    return (known.name, known.digest, known.max_length, known.library) == (
+        tokenizer.name,
+        tokenizer.digest,
+        tokenizer.max_length,
+        tokenizer.library,
+    )
 
 
 def changes(profile: Profile) -> Iterator[str]:
@@ -32,6 +40,8 @@ def changes(profile: Profile) -> Iterator[str]:
     """
     created = datetime.fromisoformat(profile.created)
     for source in profile.corpus.sources:
+        if source.path == STANDARD_INPUT:
+            continue
         path = Path(source.path)
         try:
             found = path.stat()

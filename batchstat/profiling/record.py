@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from batchstat.corpus.columns import CorpusOptions
+from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import Source
 from batchstat.errors import InputError
 from batchstat.profiling.stats import Histogram, LengthStats, log_edges
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 Ints = npt.NDArray[np.integer]
 
 
+_HARMLESS = ("blank", "short")
+"""Reasons to skip a record that are no faults."""
+
+
 @dataclass(frozen=True)
 class CorpusFacts:
     """Which corpus was read, and how.
@@ -27,11 +32,18 @@ class CorpusFacts:
         sources: its files, in the order they were read.
         options: how they were read.
         skipped: records that are no samples, by reason.
+        faults: what was wrong with the first few records that could not be read.
     """
 
     sources: tuple[Source, ...]
     options: CorpusOptions
     skipped: Mapping[str, int]
+    faults: tuple[str, ...] = ()
+
+    @property
+    def faulty(self) -> int:
+        """Records that could not be read, and were skipped because that was asked for."""
+        return sum(count for reason, count in self.skipped.items() if reason not in _HARMLESS)
 
 
 @dataclass(frozen=True)
@@ -83,15 +95,26 @@ class ClassCount:
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """The classes of samples.
+    """The classes of samples: one each or none, or any number where there are `offsets`.
 
     Attributes:
-        codes: (n,) which of `names`; -1 where a sample has no label.
+        codes: (n,) which of `names`, -1 where a sample has no label; or (offsets[-1],) those of
+            all samples in turn.
         names: the labels that occur, in the order of their first sample.
+        offsets: (n + 1,) sample i has codes[offsets[i] : offsets[i + 1]]; None where every sample
+            has one.
     """
 
     codes: Ints
     names: tuple[str, ...]
+    offsets: Ints | None = None
+
+    @property
+    def samples(self) -> Ints:
+        """(n_codes,) the sample that each code is of."""
+        if self.offsets is None:
+            return np.arange(len(self.codes))
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +124,7 @@ class Profile:
     Attributes:
         created: when reading began, ISO 8601 in UTC.
         corpus: which corpus.
-        tokenizer: which tokenizer counted.
+        tokenizer: which tokenizer counted; None where the corpus was counted already.
         records: (n,) where each sample stood in its corpus, skipped records counted.
         lengths: (n,) tokens of each sample, whole, special tokens counted.
         labels: the classes; None where no label column was read.
@@ -109,7 +132,7 @@ class Profile:
 
     created: str
     corpus: CorpusFacts
-    tokenizer: TokenizerFacts
+    tokenizer: TokenizerFacts | None
     records: Ints
     lengths: Ints
     labels: Labels | None
@@ -117,6 +140,11 @@ class Profile:
     def __len__(self) -> int:
         """How many samples."""
         return len(self.lengths)
+
+    @property
+    def stated_max(self) -> int | None:
+        """The longest sample that the tokenizer's maker states, if any."""
+        return self.tokenizer.max_length if self.tokenizer else None
 
     @cached_property
     def stats(self) -> LengthStats:
@@ -145,20 +173,23 @@ class Profile:
             2**power for power in range(31) if stats.percentile(500) <= 2**power < stats.max
         }
         candidates |= {stats.percentile(990), stats.max}
-        if self.tokenizer.max_length is not None and self.tokenizer.max_length < stats.max:
-            candidates.add(self.tokenizer.max_length)
+        if self.stated_max is not None and self.stated_max < stats.max:
+            candidates.add(self.stated_max)
         return tuple(Truncation(limit, *stats.above(limit)) for limit in sorted(candidates))
 
     @cached_property
     def classes(self) -> tuple[ClassCount, ...]:
-        """Its classes, the largest first; empty where no label column was read."""
+        """Its classes, the largest first; empty where no label column was read.
+
+        A sample of several classes counts in each of them.
+        """
         if self.labels is None:
             return ()
         names = (None, *self.labels.names)
         places = self.labels.codes + 1
         counts = np.bincount(places, minlength=len(names))
         tokens = np.zeros(len(names), dtype=np.int64)
-        np.add.at(tokens, places, self.lengths)
+        np.add.at(tokens, places, self.lengths[self.labels.samples])
         present = [i for i in np.argsort(-counts, kind="stable").tolist() if counts[i]]
         return tuple(
             ClassCount(names[i], int(counts[i]), int(tokens[i]), len(self)) for i in present
@@ -169,16 +200,24 @@ class Profile:
         if self.labels is None:
             raise InputError("no label column was read: pass label_column")
         code = -1 if label is None else self.labels.names.index(label)
-        chosen: Ints = self.lengths[self.labels.codes == code]
+        chosen: Ints = self.lengths[self.labels.samples[self.labels.codes == code]]
         return chosen
 
     def to_frame(self) -> "pd.DataFrame":
-        """A row a sample: `record`, `length`, and `label` where there are labels."""
+        """A row a sample: `record`, `length`, and `label` where there are labels.
+
+        A label is a category; of samples with several classes, a list of them.
+        """
         import pandas as pd
 
         frame = pd.DataFrame({"record": self.records, "length": self.lengths})
-        if self.labels is not None:
-            frame["label"] = pd.Categorical.from_codes(
-                self.labels.codes, pd.Index(self.labels.names, dtype="str")
-            )
+        if self.labels is None:
+            return frame
+        names = pd.Index(self.labels.names, dtype="str")
+        if self.labels.offsets is None:
+            frame["label"] = pd.Categorical.from_codes(self.labels.codes, names)
+        else:
+            named = [None if code < 0 else self.labels.names[code] for code in self.labels.codes]
+            spans = pairwise(self.labels.offsets.tolist())
+            frame["label"] = [[n for n in named[a:b] if n is not None] for a, b in spans]
         return frame

@@ -12,7 +12,7 @@ from batchstat import __version__
 from batchstat.corpus import CorpusOptions, Source
 from batchstat.errors import InputError
 from batchstat.profiling.build import as_labels
-from batchstat.profiling.record import CorpusFacts, Profile, TokenizerFacts
+from batchstat.profiling.record import CorpusFacts, Labels, Profile, TokenizerFacts
 
 SCHEMA = "batchstat.profile/1"
 LENGTHS_FILE = "lengths.parquet"
@@ -27,20 +27,25 @@ def save_lengths(profile: Profile, file: BinaryIO) -> None:
         "length": pa.array(profile.lengths, pa.int64()),
     }
     if profile.labels is not None:
-        codes = profile.labels.codes
-        columns["label"] = pa.DictionaryArray.from_arrays(
-            pa.array(codes, pa.int32(), mask=codes < 0),
-            pa.array(profile.labels.names, pa.large_string()),
-        )
+        columns["label"] = _label_column(profile.labels)
     meta = {
         "schema": SCHEMA,
         "tool": __version__,
         "created": profile.created,
         "corpus": asdict(profile.corpus),
-        "tokenizer": asdict(profile.tokenizer),
+        "tokenizer": None if profile.tokenizer is None else asdict(profile.tokenizer),
     }
     table = pa.table(columns).replace_schema_metadata({_METADATA_KEY: json.dumps(meta)})
     pq.write_table(table, file, compression="zstd")
+
+
+def _label_column(labels: Labels) -> pa.Array:
+    codes = pa.array(labels.codes, pa.int32(), mask=labels.codes < 0)
+    names = pa.DictionaryArray.from_arrays(codes, pa.array(labels.names, pa.large_string()))
+    if labels.offsets is None:
+        return names
+    offsets = pa.array(labels.offsets, pa.int64())
+    return pa.LargeListArray.from_arrays(offsets, names.cast(pa.large_string()))
 
 
 def load_profile(folder: Path) -> Profile:
@@ -66,19 +71,29 @@ def load_profile(folder: Path) -> Profile:
 
 def _profile(table: pa.Table, meta: dict[str, Any]) -> Profile:
     corpus = meta["corpus"]
-    labels = as_labels(table["label"]) if "label" in table.column_names else None
+    labels = None
+    if "label" in table.column_names:
+        labels = as_labels([_plain(part) for part in table["label"].chunks])
     return Profile(
         created=meta["created"],
         corpus=CorpusFacts(
             tuple(Source(**source) for source in corpus["sources"]),
-            CorpusOptions(**corpus["options"]),
+            CorpusOptions(
+                **corpus["options"] | {"text_column": tuple(corpus["options"]["text_column"])}
+            ),
             corpus["skipped"],
+            tuple(corpus["faults"]),
         ),
-        tokenizer=TokenizerFacts(**meta["tokenizer"]),
+        tokenizer=TokenizerFacts(**meta["tokenizer"]) if meta["tokenizer"] else None,
         records=table["record"].to_numpy(),
         lengths=table["length"].to_numpy(),
         labels=labels,
     )
+
+
+def _plain(labels: pa.Array) -> pa.Array:
+    is_dictionary = pa.types.is_dictionary(labels.type)
+    return labels.cast(pa.large_string()) if is_dictionary else labels
 
 
 def _useless(path: Path, what: str) -> InputError:

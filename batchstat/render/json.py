@@ -6,7 +6,6 @@ from importlib.resources import files
 from typing import Any
 
 from batchstat import __version__
-from batchstat.corpus.sources import format_name
 from batchstat.profiling.record import CorpusFacts, Profile, TokenizerFacts
 from batchstat.profiling.store import SCHEMA as PROFILE_SCHEMA
 from batchstat.report import Comparison, StrategyResult, Sweep
@@ -50,11 +49,10 @@ def profile_json(profile: Profile) -> dict[str, Any]:
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """compare.json."""
-    corpus, tokenizer = comparison.corpus, comparison.tokenizer
     return {
         **_head(COMPARE_SCHEMA, comparison.created),
-        "corpus": _corpus(corpus, comparison.samples),
-        "tokenizer": None if tokenizer is None else _tokenizer(tokenizer),
+        "corpus": _corpus(comparison.corpus, comparison.samples),
+        "tokenizer": _tokenizer(comparison.tokenizer),
         "basis": asdict(comparison.basis),
         "strategies": [_strategy(row) for row in comparison.strategies],
         "sweep": _sweep(comparison.sweep),
@@ -89,19 +87,18 @@ def _head(schema: str, created: str) -> dict[str, Any]:
 
 def _corpus(corpus: CorpusFacts | None, samples: int) -> dict[str, Any]:
     if corpus is None:
-        return {"sources": [], "samples": samples, "skipped": {}, "options": None}
+        return {"sources": [], "samples": samples, "skipped": {}, "faults": [], "options": None}
     return {
-        "sources": [
-            {**asdict(source), "format": format_name(source.path)} for source in corpus.sources
-        ],
+        "sources": [asdict(source) for source in corpus.sources],
         "samples": samples,
         "skipped": dict(corpus.skipped),
+        "faults": list(corpus.faults),
         "options": asdict(corpus.options),
     }
 
 
-def _tokenizer(tokenizer: TokenizerFacts) -> dict[str, Any]:
-    return asdict(tokenizer)
+def _tokenizer(tokenizer: TokenizerFacts | None) -> dict[str, Any] | None:
+    return None if tokenizer is None else asdict(tokenizer)
 
 
 def _strategy(row: StrategyResult) -> dict[str, Any]:

@@ -6,14 +6,24 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from batchstat.profiling.record import Profile
-from batchstat.render.words import age, class_name, corpus_name, one_line, percent
+from batchstat.profiling.record import ClassCount, Profile
+from batchstat.render.words import age, class_name, corpus_name, one_line, percent, tokenizer_name
 from batchstat.report import Comparison, StrategyResult
 
 _LONGEST_BAR = 40
 _BESIDE_BAR = 48
 """Columns that a row takes beside its bar: a label and its numbers."""
-_MOST_CLASSES = 20
+_MOST_CLASSES, _LARGEST_CLASSES, _SMALLEST_CLASSES = 50, 20, 5
+_REASONS = {
+    "blank": "blank",
+    "not_utf8": "not UTF-8",
+    "malformed": "malformed",
+    "wrong_fields": "with too few or too many fields",
+    "missing_column": "without a column",
+    "wrong_type": "of another type",
+    "chat": "chats that are none",
+    "not_counted": "that the tokenizer or the chat template refused",
+}
 
 
 def profile_screen(profile: Profile, console: Console, next_command: str) -> RenderableType:
@@ -63,19 +73,26 @@ def _heading(word: str, text: str) -> Table:
 
 def _whose(profile: Profile) -> str:
     name = corpus_name([source.path for source in profile.corpus.sources])
-    tokenizer = one_line(profile.tokenizer.name)
-    return f"{name} · {tokenizer} · {len(profile):,} samples · {profile.stats.sum:,} tokens"
+    tokenizer = tokenizer_name(profile.tokenizer.name if profile.tokenizer else None)
+    words = [name, tokenizer, f"{len(profile):,} samples", f"{profile.stats.sum:,} tokens"]
+    if profile.corpus.faulty:
+        words.append(f"{profile.corpus.faulty:,} unreadable records skipped")
+    return " · ".join(words)
 
 
 def _skipped(profile: Profile) -> Table:
     least = profile.corpus.options.min_chars
-    words = {"blank": "blank", "short": f"shorter than {least} characters"}
+    words = _REASONS | {"short": f"shorter than {least} characters"}
     found = [
         f"{count:,} {words.get(reason, reason)}"
         for reason, count in profile.corpus.skipped.items()
         if count
     ]
-    return _heading("skipped", ", ".join(found) or "nothing")
+    lines = [", ".join(found) or "nothing"]
+    lines += [one_line(fault, 200) for fault in profile.corpus.faults]
+    if profile.corpus.faulty > len(profile.corpus.faults):
+        lines.append(f"… and {profile.corpus.faulty - len(profile.corpus.faults):,} more")
+    return _heading("skipped", "\n".join(lines))
 
 
 def _table(*columns: str) -> Table:
@@ -132,26 +149,38 @@ def _truncation(profile: Profile) -> Table:
 
 def _classes(profile: Profile, console: Console) -> list[RenderableType]:
     classes = profile.classes
-    shown = classes
-    if len(classes) > _MOST_CLASSES:
-        shown = (*classes[: _MOST_CLASSES - 3], *classes[-3:])
-    column = profile.corpus.options.label_column or ""
+    many = len(classes) > _MOST_CLASSES
+    largest = classes[:_LARGEST_CLASSES] if many else classes
+    smallest = classes[-_SMALLEST_CLASSES:] if many else ()
     table = _table("", "", "samples", "share", "mean length")
     table.columns[1].justify = "left"
-    for each in shown:
-        table.add_row(
-            Text(class_name(each.label)),
-            _bar(each.count, classes[0].count, console),
-            f"{each.count:,}",
-            percent(each.share),
-            f"{each.mean_length:,.1f}",
-        )
+
+    def add(name: str, count: int, tokens: int, bar: Text) -> None:
+        share = percent(count / len(profile))
+        table.add_row(Text(name), bar, f"{count:,}", share, f"{tokens / count:,.1f}")
+
+    def add_class(each: ClassCount) -> None:
+        bar = _bar(each.count, classes[0].count, console)
+        add(class_name(each.label), each.count, each.tokens, bar)
+
+    for each in largest:
+        add_class(each)
+    if many:
+        rest = classes[_LARGEST_CLASSES:-_SMALLEST_CLASSES]
+        name = f"({len(rest):,} classes between)"
+        add(name, sum(c.count for c in rest), sum(c.tokens for c in rest), Text())
+    for each in smallest:
+        add_class(each)
+    column = profile.corpus.options.label_column or ""
     title = Text("classes", style="bold").append(f"  of {one_line(column)}", "not bold")
+    return [title, table, *_class_notes(profile)]
+
+
+def _class_notes(profile: Profile) -> list[RenderableType]:
+    classes = profile.classes
     notes: list[RenderableType] = []
-    if len(shown) < len(classes):
-        notes.append(
-            Text(f"{len(classes):,} classes, the {len(shown) - 3} largest and 3 smallest shown")
-        )
+    if profile.labels is not None and profile.labels.offsets is not None:
+        notes.append(Text("a sample counts in each of its classes: shares can add up to over 100%"))
     if len(classes) > 1:
         ratio = classes[0].count / classes[-1].count
         notes.append(
@@ -160,7 +189,7 @@ def _classes(profile: Profile, console: Console) -> list[RenderableType]:
                 f"{class_name(classes[-1].label)}"
             )
         )
-    return [title, table, *notes]
+    return notes
 
 
 def _basis(comparison: Comparison) -> str:

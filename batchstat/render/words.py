@@ -31,11 +31,16 @@ def class_name(label: str | None, most: int = 40) -> str:
     return one_line(label, most) if label else "(empty)"
 
 
+def tokenizer_name(name: str | None) -> str:
+    """Which tokenizer counted; a corpus that was counted already needs none."""
+    return "already counted" if name is None else one_line(name)
+
+
 def corpus_name(paths: list[str]) -> str:
     """The files of a corpus in short: the first one's name and how many there are beside it."""
     if not paths:
         return "lengths"
-    first = one_line(paths[0].rsplit("/", 1)[-1])
+    first = "standard input" if paths[0] == "-" else one_line(paths[0].rsplit("/", 1)[-1])
     return first if len(paths) == 1 else f"{first} and {len(paths) - 1} more"
 
 

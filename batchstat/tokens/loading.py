@@ -4,6 +4,8 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Callable
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,9 @@ def load_tokenizer(name: str) -> Tokenizer:
         InputError: it cannot be loaded; the message says how to come by one.
     """
     if name == builtin.NAME:
-        return _from_definition(name, builtin.definition(), builtin.MAX_LENGTH)
+        return _from_definition(
+            name, builtin.definition(), builtin.MAX_LENGTH, builtin.CHAT_TEMPLATE
+        )
     path = Path(name)
     if path.is_file():
         return _from_file(name, path)
@@ -53,11 +57,24 @@ def _from_file(name: str, path: Path) -> Tokenizer:
         ) from None
 
 
-def _from_definition(name: str, definition: str, max_length: int | None) -> Tokenizer:
-    return _from_backend(name, tokenizers.Tokenizer.from_str(definition), max_length)
+def _from_definition(
+    name: str, definition: str, max_length: int | None, chat_template: str | None = None
+) -> Tokenizer:
+    backend = tokenizers.Tokenizer.from_str(definition)
+
+    def as_transformers() -> Any:
+        fast = _import_quietly("PreTrainedTokenizerFast")
+        return fast(tokenizer_object=backend, chat_template=chat_template)
+
+    return _from_backend(name, backend, max_length, as_transformers)
 
 
-def _from_backend(name: str, backend: tokenizers.Tokenizer, max_length: int | None) -> Tokenizer:
+def _from_backend(
+    name: str,
+    backend: tokenizers.Tokenizer,
+    max_length: int | None,
+    as_transformers: Callable[[], Any],
+) -> Tokenizer:
     backend.no_truncation()
     backend.no_padding()
     return Tokenizer(
@@ -66,13 +83,14 @@ def _from_backend(name: str, backend: tokenizers.Tokenizer, max_length: int | No
         special_tokens_per_sample=backend.num_special_tokens_to_add(False),
         max_length=max_length,
         library=f"tokenizers {tokenizers.__version__}",
-        encode_batch=backend.encode_batch_fast,
+        encode=backend.encode_batch_fast,
+        as_transformers=as_transformers,
     )
 
 
 def _from_transformers(name: str) -> Tokenizer:
     """Through AutoTokenizer, without running code from the tokenizer's own repository."""
-    auto_tokenizer = _import_quietly()
+    auto_tokenizer = _import_quietly("AutoTokenizer")
     local = Path(name).is_dir()
     offline = local or not _hub_answers()
     try:
@@ -87,20 +105,19 @@ def _from_transformers(name: str) -> Tokenizer:
     if isinstance(backend, tokenizers.Tokenizer):
         own = tokenizers.Tokenizer.from_str(backend.to_str())
         own.encode_special_tokens = getattr(tokenizer, "split_special_tokens", False)
-        return _from_backend(name, own, max_length)
+        return _from_backend(name, own, max_length, lambda: tokenizer)
     return _from_python(name, tokenizer, max_length)
 
 
-def _import_quietly() -> Any:
-    """AutoTokenizer; without torch, transformers would say so, which here is as it should be."""
+def _import_quietly(name: str) -> Any:
+    """A name of transformers, which without torch would say so; here that is as it should be."""
     before = os.environ.get("TRANSFORMERS_VERBOSITY")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     try:
-        from transformers import AutoTokenizer
+        return getattr(import_module("transformers"), name)
     finally:
         if before is None:
             del os.environ["TRANSFORMERS_VERBOSITY"]
-    return AutoTokenizer
 
 
 def _from_python(name: str, tokenizer: Any, max_length: int | None) -> Tokenizer:
@@ -113,9 +130,14 @@ def _from_python(name: str, tokenizer: Any, max_length: int | None) -> Tokenizer
         "settings": settings,
     }
 
-    def encode_batch(texts: list[str]) -> list[list[int]]:
+    def encode(samples: list[Any]) -> list[list[int]]:
+        pairs = list(zip(*samples, strict=True)) if isinstance(samples[0], tuple) else [samples]
         encoded = tokenizer(
-            texts, padding=False, truncation=False, verbose=False, return_attention_mask=False
+            *map(list, pairs),
+            padding=False,
+            truncation=False,
+            verbose=False,
+            return_attention_mask=False,
         )
         ids: list[list[int]] = encoded["input_ids"]
         return ids
@@ -123,10 +145,11 @@ def _from_python(name: str, tokenizer: Any, max_length: int | None) -> Tokenizer
     return Tokenizer(
         name=name,
         digest=_digest(json.dumps(definition, sort_keys=True)),
-        special_tokens_per_sample=len(encode_batch([""])[0]),
+        special_tokens_per_sample=len(encode([""])[0]),
         max_length=max_length,
         library=f"transformers {version('transformers')}",
-        encode_batch=encode_batch,
+        encode=encode,
+        as_transformers=lambda: tokenizer,
     )
 
 

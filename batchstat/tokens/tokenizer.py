@@ -1,14 +1,22 @@
-"""What counts: a tokenizer with its name, its digest and its batch call."""
+"""What counts: a tokenizer with its name, its digest and its batch calls."""
 
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-_BATCH_CHARS = 4 << 20
-_BATCH_TEXTS = 10_000
+from batchstat.corpus.content import Chats, Content, Counted
+
+_BATCH_BYTES = 4 << 20
+_BATCH_SAMPLES = 10_000
+
+Ints = npt.NDArray[np.int64]
+Faulty = Callable[[int, Exception], None]
+"""Told of a sample on which the tokenizer raised: its position and the exception."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,11 +25,14 @@ class Tokenizer:
 
     Attributes:
         name: as the user wrote it.
-        digest: SHA-256 of its definition, in hexadecimal after `sha256:`.
+        digest: SHA-256 of its definition, and of its chat template where one is used, in
+            hexadecimal after `sha256:`.
         special_tokens_per_sample: tokens of an empty text.
         max_length: the longest sample its maker states, in tokens; None where none is stated.
         library: what counts, with its version.
-        encode_batch: texts to one sized thing each, whose size is the count.
+        encode: texts, or pairs of them, to one sized thing each, whose size is the count.
+        encode_chats: the same for chats; None where it has not been given a chat template.
+        as_transformers: itself as transformers has it, which knows chat templates.
     """
 
     name: str
@@ -29,24 +40,91 @@ class Tokenizer:
     special_tokens_per_sample: int
     max_length: int | None
     library: str
-    encode_batch: Callable[[list[str]], Iterable[Sized]]
+    encode: Callable[[list[Any]], Iterable[Sized]]
+    as_transformers: Callable[[], Any]
+    encode_chats: Callable[[list[Any]], Iterable[Sized]] | None = None
 
-    def count(self, texts: pa.LargeStringArray) -> npt.NDArray[np.int64]:
-        """(n,) tokens of each text, special tokens counted."""
-        counts = np.zeros(len(texts), dtype=np.int64)
-        for first, last in _batches(texts):
-            encoded = self.encode_batch(texts.slice(first, last - first).to_pylist())
-            counts[first:last] = np.fromiter(map(len, encoded), np.int64, last - first)
-        return counts
+    def count(self, content: Content, faulty: Faulty | None = None) -> tuple[Ints, Ints]:
+        """(n,) tokens of each sample, and the positions of those that could be counted.
+
+        An exception that the tokenizer raises goes to `faulty` with the sample it raises on, or
+        through where there is none.
+        """
+        if isinstance(content, Counted):
+            return content.lengths, np.arange(len(content.lengths))
+        counts: Ints = np.full(_size(content), -1, dtype=np.int64)
+        encode = self.encode_chats if isinstance(content, Chats) else self.encode
+        assert encode is not None, "a tokenizer is given its chat template before it counts chats"
+        for first, last in _batches(content):
+            samples = _as_python(content, first, last)
+            try:
+                counts[first:last] = _sizes(encode(samples), last - first)
+            except Exception as error:
+                # Whatever a tokenizer or a template raises is about one sample: find which.
+                if faulty is None:
+                    raise
+                _one_by_one(encode, samples, counts[first:last], first, faulty, error)
+        return counts, np.flatnonzero(counts >= 0)
 
 
-def _batches(texts: pa.LargeStringArray) -> Iterable[tuple[int, int]]:
-    """Ranges of texts that are encoded together: few enough that their ids fit in memory."""
-    ends = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset :][1 : len(texts) + 1]
+def _one_by_one(
+    encode: Callable[[list[Any]], Iterable[Sized]],
+    samples: Sequence[Any],
+    counts: Ints,
+    first: int,
+    faulty: Faulty,
+    error: Exception,
+) -> None:
+    found = False
+    for i, sample in enumerate(samples):
+        try:
+            counts[i] = _sizes(encode([sample]), 1)[0]
+        except Exception as own:
+            found = True
+            faulty(first + i, own)
+    if not found:
+        raise error
+
+
+def _sizes(encoded: Iterable[Sized], n: int) -> Ints:
+    return np.fromiter(map(len, encoded), np.int64, n)
+
+
+def _size(content: Content) -> int:
+    if isinstance(content, Counted):
+        return len(content.lengths)
+    return len(content.messages) if isinstance(content, Chats) else len(content.first)
+
+
+def _as_python(content: Content, first: int, last: int) -> list[Any]:
+    assert not isinstance(content, Counted)
+    if isinstance(content, Chats):
+        return content.messages[first:last]
+    texts: list[str] = content.first.slice(first, last - first).to_pylist()
+    if content.second is None:
+        return texts
+    return list(zip(texts, content.second.slice(first, last - first).to_pylist(), strict=True))
+
+
+def _batches(content: Content) -> Iterator[tuple[int, int]]:
+    """Ranges of samples that are encoded together: few enough that their ids fit in memory."""
+    n = _size(content)
+    if isinstance(content, Chats):
+        yield from ((first, min(first + 1_000, n)) for first in range(0, n, 1_000))
+        return
+    assert not isinstance(content, Counted)
+    ends = np.cumsum(
+        _bytes(content.first) + (0 if content.second is None else _bytes(content.second))
+    )
     first = 0
-    while first < len(texts):
-        begin = ends[first - 1] if first else ends[0] - len(texts[0].as_buffer())
-        last = int(np.searchsorted(ends, begin + _BATCH_CHARS, side="right"))
-        last = min(max(last, first + 1), first + _BATCH_TEXTS, len(texts))
+    while first < n:
+        before = ends[first - 1] if first else 0
+        last = int(np.searchsorted(ends, before + _BATCH_BYTES, side="right"))
+        last = min(max(last, first + 1), first + _BATCH_SAMPLES, n)
         yield first, last
         first = last
+
+
+def _bytes(texts: pa.LargeStringArray) -> Ints:
+    sizes: Ints = pc.binary_length(texts).to_numpy(zero_copy_only=False)
+    return sizes

@@ -1,26 +1,31 @@
-"""Formats of corpus files. A reader yields the chosen columns of one file as `Chunk`s.
+"""Formats of corpus files. A reader yields the wanted columns of one file as `Chunk`s.
 
-A new format is one file and one line in `READERS`.
+A new format is one file here, one line in `READERS` and its endings in `corpus/sources.py`.
 """
 
 from collections.abc import Callable, Iterator
 
-from batchstat.corpus.columns import CorpusOptions
-from batchstat.corpus.formats.chunk import Chunk
+from batchstat.corpus.chunk import Chunk
+from batchstat.corpus.faults import Faults
+from batchstat.corpus.formats.columnar import read_arrow, read_parquet
 from batchstat.corpus.formats.delimited import read_csv, read_tsv
-from batchstat.corpus.formats.jsonl import read_jsonl
-from batchstat.corpus.formats.parquet import read_parquet
+from batchstat.corpus.formats.json import read_json, read_jsonl
+from batchstat.corpus.formats.npy import read_npy
 from batchstat.corpus.formats.text import read_text
-from batchstat.corpus.sources import OpenSource
+from batchstat.corpus.opening import OpenSource
+from batchstat.corpus.options import CorpusOptions
 
-Reader = Callable[[OpenSource, CorpusOptions], Iterator[Chunk]]
+Reader = Callable[[OpenSource, CorpusOptions, Faults], Iterator[Chunk]]
 
 READERS: dict[str, Reader] = {
     "txt": read_text,
     "csv": read_csv,
     "tsv": read_tsv,
     "jsonl": read_jsonl,
+    "json": read_json,
     "parquet": read_parquet,
+    "arrow": read_arrow,
+    "npy": read_npy,
 }
 
 __all__ = ["READERS", "Chunk", "Reader"]

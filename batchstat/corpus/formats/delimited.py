@@ -2,108 +2,127 @@
 
 import csv
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
-import pyarrow as pa
-
-from batchstat.corpus.columns import CorpusOptions, choose_columns
-from batchstat.corpus.formats.chunk import Chunk
+from batchstat.corpus.chunk import Chunk
+from batchstat.corpus.columns import choose_columns
+from batchstat.corpus.faults import Faults
 from batchstat.corpus.lines import read_lines, read_raw_lines
-from batchstat.corpus.sources import OpenSource
+from batchstat.corpus.opening import OpenSource
+from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 
-Rows = Iterator[tuple[int, list[str]]]
-"""Records as (number of the line they start on, fields)."""
+Record = tuple[int, Sequence[str] | None]
+"""The number of the line it starts on, and its fields; None where it is a fault already."""
 
 _CHUNK_RECORDS = 20_000
 _CHUNK_CHARS = 8 << 20
 
 
-def read_csv(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
+def read_csv(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
     """Comma-separated values, quoted as RFC 4180 says unless `options.quote` is false."""
-    rows = _unquoted_rows if options.quote is False else _quoted_rows
-    return _read(opened, options, rows(opened, ","))
+    split = _unquoted if options.quote is False else _quoted
+    return _read(opened, options, faults, split(opened, ",", faults))
 
 
-def read_tsv(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
+def read_tsv(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
     """Tab-separated values, where a quote is text unless `options.quote` is true."""
-    rows = _quoted_rows if options.quote else _unquoted_rows
-    return _read(opened, options, rows(opened, "\t"))
+    split = _quoted if options.quote else _unquoted
+    return _read(opened, options, faults, split(opened, "\t", faults))
 
 
-def _read(opened: OpenSource, options: CorpusOptions, rows: Rows) -> Iterator[Chunk]:
-    """The text and label columns of `rows`.
+def _read(
+    opened: OpenSource, options: CorpusOptions, faults: Faults, records: Iterator[Record]
+) -> Iterator[Chunk]:
+    """The columns that are wanted, a chunk at a time.
+
+    A blank line is a record without text. A record with too few or too many fields is a fault.
 
     Raises:
-        InputError: a missing column, a row with too few or too many fields, an open quote, bytes
-            that are not UTF-8: each with its line.
+        InputError: a missing column, a quote that is never closed: what leaves no records.
     """
-    leading = list(_up_to_first(rows))
+    leading = list(_up_to_first(records))
     if not leading or not leading[-1][1]:
         return
     first = leading[-1][1]
-    width = len(first)
-    names = first if options.header else [str(number) for number in range(width)]
+    names = list(first) if options.header else [str(number) for number in range(len(first))]
     columns = choose_columns(opened.path, names, names, options)
-    picks = [names.index(columns.text)]
-    if columns.label is not None:
-        picks.append(names.index(columns.label))
+    picks = {name: names.index(name) for name in columns.all}
     pending = [] if options.header else leading
-    while records := pending + _some(rows):
-        for line, fields in records:
-            if len(fields) != width and fields:
-                raise InputError(
-                    f"{opened.path}, line {line}: {len(fields)} fields where the first record has "
-                    f"{width}: quote fields that hold a separator, or mend the line"
-                )
-        # A blank line is a record without text: skipped as blank, and counted.
-        taken = [[fields[i] if fields else "" for _, fields in records] for i in picks]
-        arrays = [pa.array(values, pa.large_string()) for values in taken]
-        yield Chunk(arrays[0], arrays[1] if len(picks) > 1 else None, opened.raw.tell())
+    while some := pending + _some(records):
         pending = []
+        failed: set[int] = set()
+        for i, (line, fields) in enumerate(some):
+            if fields is None:
+                failed.add(i)
+            elif fields and len(fields) != len(names):
+                failed.add(i)
+                faults.add(
+                    "wrong_fields",
+                    f"{opened.path}, line {line}: {len(fields)} fields where the first record has "
+                    f"{len(names)}: quote fields that hold a separator, or mend the line",
+                )
+        good = [None if i in failed else fields for i, (_, fields) in enumerate(some)]
+        yield Chunk(
+            size=len(some),
+            columns={n: [f[at] if f else "" for f in good] for n, at in picks.items()},
+            position=opened.position,
+            content=columns.content,
+            label=columns.label,
+            blank={i for i, (_, fields) in enumerate(some) if fields is not None and not fields},
+            lines=[line for line, _ in some],
+            failed=failed,
+        )
 
 
-def _up_to_first(rows: Rows) -> Rows:
+def _up_to_first(records: Iterator[Record]) -> Iterator[Record]:
     """The first record, after the blank lines before it."""
-    for line, fields in rows:
+    for line, fields in records:
         yield line, fields
         if fields:
             return
 
 
-def _some(rows: Rows) -> list[tuple[int, list[str]]]:
-    taken: list[tuple[int, list[str]]] = []
+def _some(records: Iterator[Record]) -> list[Record]:
+    taken: list[Record] = []
     chars = 0
-    for line, fields in islice(rows, _CHUNK_RECORDS):
+    for line, fields in islice(records, _CHUNK_RECORDS):
         taken.append((line, fields))
-        chars += sum(map(len, fields))
+        chars += sum(map(len, fields or ()))
         if chars > _CHUNK_CHARS:
             break
     return taken
 
 
-def _unquoted_rows(opened: OpenSource, delimiter: str) -> Rows:
-    for lines in read_lines(opened):
-        for number, line in enumerate(lines.texts.to_pylist(), lines.first):
-            yield number, line.split(delimiter) if line else []
+def _unquoted(opened: OpenSource, delimiter: str, faults: Faults) -> Iterator[Record]:
+    for lines in read_lines(opened, faults):
+        for i, line in enumerate(lines.texts.to_pylist()):
+            fields = line.split(delimiter) if line else []
+            yield lines.first + i, None if i in lines.failed else fields
 
 
-def _quoted_rows(opened: OpenSource, delimiter: str) -> Rows:
+def _quoted(opened: OpenSource, delimiter: str, faults: Faults) -> Iterator[Record]:
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
-    reader = csv.reader(read_raw_lines(opened), delimiter=delimiter, strict=True)
+    reader = csv.reader(read_raw_lines(opened, faults), delimiter=delimiter, strict=True)
     line = 1
     while True:
         try:
-            fields = next(reader, None)
-        except csv.Error as error:
-            lone_cr = "new-line character" in str(error)
-            raise InputError(
-                f"{opened.path}, line {line}: not RFC 4180 "
-                f"({'a carriage return alone, outside quotes' if lone_cr else error}): mend the "
-                "record, or pass --no-quote where a quote is text"
-            ) from None
-        if fields is None:
+            fields = next(reader)
+        except StopIteration:
             return
-        yield line, fields
+        except csv.Error as error:
+            reason = str(error)
+            if "new-line character" in reason:
+                reason = "a carriage return alone, outside quotes"
+            message = (
+                f"{opened.path}, line {line}: not RFC 4180 ({reason}): mend the record, or pass "
+                "--no-quote where a quote is text"
+            )
+            if "end of data" in reason:
+                raise InputError(message) from None
+            faults.add("malformed", message)
+            yield line, None
+        else:
+            yield line, fields
         line = reader.line_num + 1

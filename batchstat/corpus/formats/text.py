@@ -2,24 +2,38 @@
 
 from collections.abc import Iterator
 
-from batchstat.corpus.columns import CorpusOptions
-from batchstat.corpus.formats.chunk import Chunk
+from batchstat.corpus.chunk import Chunk
+from batchstat.corpus.faults import Faults
 from batchstat.corpus.lines import read_lines
-from batchstat.corpus.sources import OpenSource
+from batchstat.corpus.opening import OpenSource
+from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.sources import STANDARD_INPUT
 from batchstat.errors import InputError
 
 
-def read_text(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
+def read_text(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
     """Every line a sample.
 
     Raises:
-        InputError: bytes that are not UTF-8; columns are asked for, and there are none.
+        InputError: columns are asked for, and there are none; standard input is no plain text.
     """
-    for flag in ("text_column", "label_column"):
-        if getattr(options, flag) is not None:
+    if options.named_columns:
+        raise InputError(
+            f"{opened.path} is plain text and has no column {options.named_columns[0]!r}: pass "
+            "--input-format for what it is, or leave the column out"
+        )
+    for lines in read_lines(opened, faults):
+        guessed = opened.path == STANDARD_INPUT and options.input_format is None
+        if guessed and lines.first == 1 and lines.texts[0].as_py().startswith(("{", "[{")):
             raise InputError(
-                f"{opened.path} is plain text and has no columns: leave --{flag.replace('_', '-')} "
-                "out, or name the file .csv, .tsv, .jsonl or .parquet for what it is"
+                "standard input looks like JSON: pass --input-format jsonl or json, or txt where "
+                "every line is a text"
             )
-    for lines in read_lines(opened):
-        yield Chunk(lines.texts, None, opened.raw.tell())
+        yield Chunk(
+            size=len(lines.texts),
+            columns={"": lines.texts},
+            position=opened.position,
+            content=("",),
+            lines=lines.numbers,
+            failed=lines.failed,
+        )

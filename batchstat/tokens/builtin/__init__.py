@@ -7,6 +7,13 @@ NAME = "builtin"
 MAX_LENGTH = 512
 """The maximum it states, in tokens."""
 
+CHAT_TEMPLATE = (
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
+    "{% endfor %}"
+)
+"""ChatML (OpenAI, 2023)."""
+
 FILE = "english-32k.json.gz"
 
 

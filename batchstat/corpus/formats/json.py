@@ -1,0 +1,202 @@
+"""JSON: one object a line, or an array of objects."""
+
+import codecs
+import json
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from batchstat.corpus.chunk import Chunk
+from batchstat.corpus.columns import Columns, choose_columns
+from batchstat.corpus.faults import Faults
+from batchstat.corpus.kinds import kind_of
+from batchstat.corpus.lines import read_lines
+from batchstat.corpus.opening import OpenSource
+from batchstat.corpus.options import CorpusOptions
+from batchstat.errors import InputError
+
+_CHUNK_RECORDS = 5_000
+_PIECE_BYTES = 1 << 18
+
+
+class _Collector:
+    """Records of JSON, one by one, into chunks of the columns that are wanted."""
+
+    def __init__(self, opened: OpenSource, options: CorpusOptions, faults: Faults) -> None:
+        self._opened, self._options, self._faults = opened, options, faults
+        self._columns: Columns | None = None
+        self._records: list[dict[str, object]] = []
+        self._blank: set[int] = set()
+        self._failed: set[int] = set()
+
+    def add_blank(self) -> None:
+        """A record with nothing in it."""
+        self._blank.add(len(self._records))
+        self._records.append({})
+
+    def add_failed(self) -> None:
+        """A record that is counted as a fault already."""
+        self._failed.add(len(self._records))
+        self._records.append({})
+
+    def fault(self, reason: str, message: str) -> None:
+        """A record that cannot be read."""
+        self._faults.add(reason, message)
+        self.add_failed()
+
+    def add(self, where: str, record: object) -> None:
+        """A record as it was parsed."""
+        if not isinstance(record, dict):
+            message = f"{where}: {kind_of(record)} where an object is expected"
+            return self.fault("wrong_type", message)
+        if self._columns is None and record:
+            texts = [name for name, value in record.items() if isinstance(value, str)]
+            self._columns = choose_columns(self._opened.path, list(record), texts, self._options)
+        wanted = self._columns.all if self._columns else ("text",)
+        missing = [column for column in wanted if column not in record]
+        if missing:
+            has = ", ".join(list(record)[:20]) or "nothing"
+            message = f"{where}: column {missing[0]!r} is missing (has: {has})"
+            return self.fault("missing_column", message)
+        self._records.append(record)
+        return None
+
+    def chunk(self, lines: Sequence[int] | None = None) -> Chunk:
+        """What was added since the last chunk."""
+        columns = self._columns or Columns(("text",), None)
+        made = Chunk(
+            size=len(self._records),
+            columns={name: [record.get(name) for record in self._records] for name in columns.all},
+            position=self._opened.position,
+            content=columns.content,
+            label=columns.label,
+            lines=lines,
+            blank=self._blank,
+            failed=self._failed,
+        )
+        self._records, self._blank, self._failed = [], set(), set()
+        return made
+
+
+def read_jsonl(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
+    """The columns of the object on every line; a blank line is a record with nothing in it."""
+    found = _Collector(opened, options, faults)
+    for lines in read_lines(opened, faults):
+        for i, line in enumerate(lines.texts.to_pylist()):
+            where = f"{opened.path}, line {lines.first + i}"
+            if i in lines.failed:
+                found.add_failed()
+            elif not line or line.isspace():
+                found.add_blank()
+            else:
+                try:
+                    record = json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    found.fault("malformed", f"{where}: malformed JSON: {_reason(error)}")
+                else:
+                    found.add(where, record)
+        yield found.chunk(lines.numbers)
+
+
+def read_json(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
+    """The columns of the objects of an array, which is never held whole.
+
+    Raises:
+        InputError: no array of objects; JSON that is malformed or ends early, or bytes that are
+            not UTF-8, which leave no way to tell where the next record starts.
+    """
+    found = _Collector(opened, options, faults)
+    elements = _elements(opened)
+    number = 0
+    while some := list(islice(elements, _CHUNK_RECORDS)):
+        for record in some:
+            found.add(f"{opened.path}, record {number}", record)
+            number += 1
+        yield found.chunk()
+
+
+def _elements(opened: OpenSource) -> Iterator[object]:
+    """The elements of the array that a file holds, parsed one at a time."""
+    decoder = json.JSONDecoder()
+    pieces = _decoded(opened)
+    text, at, number = next(pieces, "").removeprefix("\ufeff"), 0, 0
+    at = _skip_space(text, at)
+    if text[at : at + 1] != "[":
+        remedy = ": pass --input-format jsonl for lines" if text[at : at + 1] == "{" else ""
+        raise InputError(f"{opened.path}: no JSON array of objects{remedy}")
+    at += 1
+    while True:
+        at = _skip_space(text, at)
+        if text[at : at + 1] == "]":
+            break
+        try:
+            element, end = decoder.raw_decode(text, at)
+            end = _skip_space(text, end)
+            if text[end : end + 1] not in (",", "]"):
+                raise json.JSONDecodeError("Expecting ',' or ']'", text, end)
+        except (ValueError, RecursionError) as error:
+            # What is here may begin a longer element. Read as much again, so that an element of
+            # any size is parsed a handful of times.
+            fresh = _some_of(pieces, len(text) - at) if _may_go_on(error, text) else ""
+            if not fresh:
+                where = f"{opened.path}, record {number}"
+                raise InputError(f"{where}: malformed JSON: {_reason(error)}") from None
+            text, at = text[at:] + fresh, 0
+            continue
+        yield element
+        number += 1
+        at = end + (text[end] == ",")
+    if text[at + 1 :].strip() or any(piece.strip() for piece in pieces):
+        raise InputError(f"{opened.path}: something stands after the array's end: one array a file")
+
+
+def _may_go_on(error: Exception, text: str) -> bool:
+    """Whether the text may only be too short, and not wrong where it is."""
+    if not isinstance(error, json.JSONDecodeError):
+        return False
+    unfinished = ("Unterminated string", "Invalid \\")
+    return error.msg.startswith(unfinished) or error.pos > len(text) - 16
+
+
+def _decoded(opened: OpenSource) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    offset = 0
+    while True:
+        data = opened.stream.read(_PIECE_BYTES)
+        held = len(decoder.getstate()[0])
+        try:
+            text = decoder.decode(data, final=not data)
+        except UnicodeDecodeError as error:
+            at = offset - held + error.start
+            raise InputError(
+                f"{opened.path}, byte {at}: not UTF-8 (0x{error.object[error.start]:02x}): convert "
+                "it to UTF-8, for example with iconv"
+            ) from None
+        if not data:
+            return
+        offset += len(data)
+        yield text
+
+
+def _some_of(pieces: Iterator[str], least: int) -> str:
+    parts: list[str] = []
+    size = 0
+    for piece in pieces:
+        parts.append(piece)
+        size += len(piece)
+        if size >= least:
+            break
+    return "".join(parts)
+
+
+def _skip_space(text: str, at: int) -> int:
+    while at < len(text) and text[at] in " \t\r\n":
+        at += 1
+    return at
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "nested too deep"
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at column {error.colno}"
+    return str(error)

@@ -1,0 +1,146 @@
+"""A source's bytes: decompressed by what they are, hashed where they can be read but once."""
+
+import bz2
+import gzip
+import hashlib
+import io
+import lzma
+import shutil
+import sys
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from batchstat.corpus.sources import COMPRESSED_ENDINGS, STANDARD_INPUT, Source
+from batchstat.errors import InputError
+
+_DAMAGE = (gzip.BadGzipFile, zlib.error, lzma.LZMAError)
+_CUT_SHORT = ("Truncated compressed stream", "end-of-stream marker", "ended before")
+
+
+def _zstd(raw: BinaryIO) -> BinaryIO:
+    import pyarrow as pa
+
+    return cast(BinaryIO, pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd"))
+
+
+_CODECS: dict[bytes, Callable[[BinaryIO], object]] = {
+    b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),
+    b"\x28\xb5\x2f\xfd": _zstd,
+    b"\xfd7zXZ\x00": lzma.open,
+}
+for _level in b"123456789":
+    _CODECS[b"BZh" + bytes([_level]) + b"1AY&SY"] = bz2.open
+"""By their first bytes."""
+
+
+class _Hashing(io.RawIOBase):
+    """Bytes that pass by once: hashed and counted."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw, self.sha256, self.count = raw, hashlib.sha256(), 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "memoryview") -> int:  # type: ignore[override]
+        data = self._raw.read(len(buffer))
+        buffer[: len(data)] = data
+        self.sha256.update(data)
+        self.count += len(data)
+        return len(data)
+
+
+@dataclass(frozen=True)
+class OpenSource:
+    """A source being read.
+
+    Attributes:
+        path: how errors name it.
+        stream: its bytes, decompressed.
+        raw: the bytes as they lie on disk.
+        size: how many bytes lie there; 0 where that is not known.
+        hashing: what hashes them; None for a file, whose digest is known.
+    """
+
+    path: str
+    stream: BinaryIO
+    raw: "io.BufferedReader[Any]"
+    size: int
+    hashing: _Hashing | None = None
+
+    @property
+    def position(self) -> int:
+        """Bytes read so far, as they lie on disk."""
+        return self.hashing.count if self.hashing else self.raw.tell()
+
+    def source(self, known: Source) -> Source:
+        """What was read, once all of it is."""
+        if self.hashing is None:
+            return known
+        self.raw.read()
+        digest = f"sha256:{self.hashing.sha256.hexdigest()}"
+        return Source(known.path, self.hashing.count, digest, known.format)
+
+
+@contextmanager
+def open_source(source: Source) -> Iterator[OpenSource]:
+    """The source's bytes, decompressed where its first bytes say that they are compressed.
+
+    Raises:
+        InputError: it cannot be read, is cut short, is damaged or changes: also while it is read.
+    """
+    try:
+        if source.path == STANDARD_INPUT:
+            hashing = _Hashing(sys.stdin.buffer)
+            raw = io.BufferedReader(hashing, buffer_size=1 << 20)
+            yield OpenSource(source.path, _decompressed(source, raw), raw, 0, hashing)
+            return
+        path = Path(source.path)
+        with path.open("rb") as file:
+            before = path.stat()
+            yield OpenSource(source.path, _decompressed(source, file), file, before.st_size)
+            now = path.stat()
+            if (before.st_size, before.st_mtime_ns) != (now.st_size, now.st_mtime_ns):
+                raise InputError(f"{source.path} changed while it was read: run again")
+    except EOFError:
+        raise _cut_short(source) from None
+    except _DAMAGE as error:
+        raise InputError(f"{source.path} is damaged: {error}") from None
+    except OSError as error:
+        if any(words in str(error) for words in _CUT_SHORT):
+            raise _cut_short(source) from None
+        reason = error.strerror or str(error)
+        raise InputError(f"{source.path} cannot be read: {reason}") from None
+
+
+@contextmanager
+def seekable(opened: OpenSource) -> Iterator[BinaryIO]:
+    """The source for readers that jump about in it, unpacked into a temporary file if need be."""
+    if opened.stream is opened.raw and opened.hashing is None:
+        yield cast(BinaryIO, opened.raw)
+        return
+    with tempfile.TemporaryFile() as unpacked:
+        shutil.copyfileobj(opened.stream, unpacked, 1 << 20)
+        unpacked.seek(0)
+        yield cast(BinaryIO, unpacked)
+
+
+def _decompressed(source: Source, raw: "io.BufferedReader[Any]") -> BinaryIO:
+    head = raw.peek(16)
+    for magic, opener in _CODECS.items():
+        if head.startswith(magic):
+            return cast(BinaryIO, opener(raw))
+    if source.path.lower().endswith(COMPRESSED_ENDINGS):
+        raise InputError(
+            f"{source.path} is named as compressed and is not: rename it for what it is"
+        )
+    return cast(BinaryIO, raw)
+
+
+def _cut_short(source: Source) -> InputError:
+    return InputError(f"{source.path} is cut short: the compressed data ends early")

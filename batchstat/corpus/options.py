@@ -1,0 +1,83 @@
+"""How a corpus is read."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from batchstat.errors import OptionError
+from batchstat.options import one_of, whole_number
+
+ON_ERROR = ("fail", "skip")
+
+Content = Literal["text", "messages", "tokens", "length"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusOptions:
+    """How a corpus is read.
+
+    Attributes:
+        input_format: one of `batchstat.corpus.formats.READERS`; None to tell it from the file.
+        text_column: the columns that hold the text: one, or two for a pair; none to find it. By
+            number from 0 where `header` is false.
+        messages_column: the column that holds a chat, in the place of text.
+        tokens_column: the column that holds lists of token ids, in the place of text.
+        length_column: the column that holds a number of tokens, in the place of text.
+        label_column: the column that holds the class, or a list of classes.
+        header: whether the first record of .csv and .tsv files names the columns.
+        quote: whether fields may be quoted (RFC 4180); None for .csv only.
+        strip: white space is taken off both ends of a text.
+        min_chars: shorter samples are skipped, in characters, after `strip`.
+        on_error: a record that cannot be read ends the reading (`fail`) or is counted (`skip`).
+
+    Raises:
+        OptionError: options that are wrong by themselves or exclude each other.
+    """
+
+    input_format: str | None = None
+    text_column: tuple[str, ...] = ()
+    messages_column: str | None = None
+    tokens_column: str | None = None
+    length_column: str | None = None
+    label_column: str | None = None
+    header: bool = True
+    quote: bool | None = None
+    strip: bool = False
+    min_chars: int = 0
+    on_error: str = "fail"
+
+    def __post_init__(self) -> None:
+        whole_number("min_chars", self.min_chars, least=0)
+        one_of("on_error", self.on_error, ON_ERROR)
+        given = [name for name in _CONTENT_COLUMNS if getattr(self, name)]
+        if len(given) > 1:
+            raise OptionError(f"{given[0]} and {given[1]} exclude each other: give one")
+        if len(self.text_column) > 2:
+            raise OptionError(
+                f"text_column is given {len(self.text_column)} times: once, or twice for a pair"
+            )
+        if self.content != "text" and (self.strip or self.min_chars):
+            raise OptionError(f"strip and min_chars are for texts, and {given[0]} holds none")
+        if not self.header:
+            for column in self.named_columns:
+                if not column.isdecimal():
+                    raise OptionError(
+                        f"column {column!r}: without a header, columns go by number from 0"
+                    )
+
+    @property
+    def content(self) -> Content:
+        """What stands in the columns that are counted."""
+        if self.messages_column:
+            return "messages"
+        if self.tokens_column:
+            return "tokens"
+        return "length" if self.length_column else "text"
+
+    @property
+    def named_columns(self) -> tuple[str, ...]:
+        """Every column that the user named."""
+        single = (self.messages_column, self.tokens_column, self.length_column, self.label_column)
+        return (*self.text_column, *(column for column in single if column is not None))
+
+
+_CONTENT_COLUMNS = ("text_column", "messages_column", "tokens_column", "length_column")

@@ -1,0 +1,70 @@
+"""Chats through a tokenizer's chat template, as transformers' `apply_chat_template` does it."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from batchstat.corpus.chat import Message
+from batchstat.errors import InputError
+from batchstat.tokens.tokenizer import Tokenizer
+
+_TOOL_CALLS = "tool_calls"
+
+
+class TemplateError(Exception):
+    """A chat that the template has no place for."""
+
+
+def with_chat_template(tokenizer: Tokenizer, template_file: Path | None) -> Tokenizer:
+    """The tokenizer ready for chats, by the template of a file or else by its own.
+
+    No generation prompt is added, and special tokens are those that the template writes.
+
+    Raises:
+        InputError: the file cannot be read; the tokenizer has no template of its own.
+    """
+    loaded = tokenizer.as_transformers()
+    template = _read(template_file) if template_file else _own_template(loaded)
+    if not template:
+        raise InputError(
+            f"tokenizer {tokenizer.name!r} has no chat template: pass --chat-template FILE"
+        )
+
+    def encode_chats(chats: list[list[Message]]) -> Sequence[Any]:
+        for chat in chats:
+            if _TOOL_CALLS not in template and any(message.get(_TOOL_CALLS) for message in chat):
+                raise TemplateError("a tool call, and the chat template has no place for it")
+        ids: Sequence[Any] = loaded.apply_chat_template(
+            chats,
+            chat_template=template,
+            tokenize=True,
+            add_generation_prompt=False,
+            padding=False,
+            truncation=False,
+            return_dict=False,
+        )
+        return ids
+
+    both = f"{tokenizer.digest}\n{template}"
+    return replace(
+        tokenizer,
+        digest=f"sha256:{hashlib.sha256(both.encode()).hexdigest()}",
+        special_tokens_per_sample=0,
+        encode_chats=encode_chats,
+    )
+
+
+def _own_template(tokenizer: Any) -> str | None:
+    template = tokenizer.chat_template
+    found: str | None = template.get("default") if isinstance(template, dict) else template
+    return found
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8"
+        raise InputError(f"chat template {file.as_posix()} cannot be read: {reason}") from None
