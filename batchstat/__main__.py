@@ -1,11 +1,13 @@
 """The command `batchstat`, also as `python -m batchstat`."""
 
+import signal
 import sys
 
 
 def main() -> None:
-    """Runs the command line; an interrupt at any moment, also while loading, ends with 130."""
+    """Runs the command line; a signal to stop at any moment, also while loading, ends with 130."""
     try:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         from batchstat.cli.main import run
 
         run()

@@ -5,14 +5,26 @@ BatchstatError
 └── InputError    no answer could be had from the input or the machine        exit code 3
 """
 
+import re
 from collections.abc import Iterable
 from typing import ClassVar
+
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """Text that may hold the user's data, on one line: what moves a terminal's cursor, escaped."""
+    return _CONTROLS.sub(lambda match: repr(match[0])[1:-1], text)
 
 
 class BatchstatError(Exception):
     """One line for the user: what is wrong, with the value, where, and what to do."""
 
     exit_code: ClassVar[int] = 3
+
+    def __init__(self, message: str) -> None:
+        """Names in the message may hold anything: see `printable`."""
+        super().__init__(printable(message))
 
 
 class OptionError(BatchstatError, ValueError):

@@ -41,6 +41,12 @@ def run(tmp_path: Path) -> Run:
     return start
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all examples of a property."""
+    return tmp_path_factory.mktemp("folder")
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder of real corpora and tokenizers that BATCHSTAT_DATA names."""

@@ -29,7 +29,7 @@ CORPORA = [
     ("a.csv", GOOD, ["--tokenizer", "a.csv"], "tokenizer 'a.csv' cannot be loaded"),
     ("a.csv", GOOD, ["-o", "a.csv"], "a.csv cannot be written: "),
     ("a.csv", GOOD, ["-o", "a.csv/deeper"], "a.csv/deeper cannot be written: "),
-    ("folder", None, [], "folder is a folder"),
+    ("folder", None, [], "no data file in the folder folder"),
 ]
 
 

@@ -239,8 +239,9 @@ def test_a_closed_pipe_is_no_error(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals and pipes")
-@pytest.mark.parametrize("delay", [0.02, 0.1, 0.3, 1.0, 2.0])
-def test_an_interrupt_leaves_earlier_results_as_they_were(run, tmp_path, delay):
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("delay", [0.03, 0.1, 0.3, 1.0, 2.0])
+def test_an_interrupt_leaves_earlier_results_as_they_were(run, tmp_path, delay, sent):
     run("profile", *REVIEWS)
     results = tmp_path / "batchstat-results"
     before = {name: (results / name).read_bytes() for name in files(results)}
@@ -258,9 +259,10 @@ def test_an_interrupt_leaves_earlier_results_as_they_were(run, tmp_path, delay):
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
     time.sleep(delay)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     out, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
+    assert errors.splitlines()[-1] == b"interrupted: earlier results are as they were"
     assert b"Traceback" not in errors
     assert out == b""
     assert {name: (results / name).read_bytes() for name in files(results)} == before

@@ -79,9 +79,7 @@ def test_a_profile_fits_its_schema(labelled):
     described = schema("profile")["properties"]
     assert set(record) == set(described)
     assert set(record["lengths"]) == set(described["lengths"]["properties"])
-    assert set(record["tokenizer"]) == set(
-        described["tokenizer"]["anyOf"][0]["properties"]
-    )
+    assert set(record["tokenizer"]) == set(described["tokenizer"]["anyOf"][0]["properties"])
     assert set(record["corpus"]) == set(described["corpus"]["properties"])
 
 

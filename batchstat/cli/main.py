@@ -10,7 +10,9 @@ from batchstat import __version__
 from batchstat.cli import compare, profile
 from batchstat.errors import BatchstatError
 
-CRASHED = 3
+_CRASHED = 3
+_INTERRUPTED = 130
+"""What typer makes of an interrupt."""
 
 app = typer.Typer(
     name="batchstat",
@@ -48,13 +50,17 @@ def run() -> None:
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         app()
+    except SystemExit as ended:
+        if ended.code == _INTERRUPTED:
+            raise KeyboardInterrupt from None
+        raise
     except BatchstatError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except MemoryError:
         print("error: out of memory", file=sys.stderr)
-        sys.exit(CRASHED)
+        sys.exit(_CRASHED)
     except Exception:
         traceback.print_exc()
         print("error: batchstat crashed, which is a bug: please report it", file=sys.stderr)
-        sys.exit(CRASHED)
+        sys.exit(_CRASHED)

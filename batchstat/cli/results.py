@@ -2,8 +2,11 @@
 
 import os
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+import signal
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from signal import SIGINT, SIGTERM
 from typing import BinaryIO
 
 from batchstat.errors import InputError
@@ -43,15 +46,39 @@ def write_files(
                     content(file)
                 else:
                     file.write(content)
-        for path, written in temporary.items():
-            written.replace(path)
-        for name in remove:
-            (folder / name).unlink(missing_ok=True)
+        with _alone_and_undisturbed(folder):
+            for path, written in temporary.items():
+                written.replace(path)
+            for name in remove:
+                (folder / name).unlink(missing_ok=True)
     except OSError as error:
         raise InputError(_refusal(folder, error.strerror or str(error))) from None
     finally:
         for written in temporary.values():
             written.unlink(missing_ok=True)
+
+
+@contextmanager
+def _alone_and_undisturbed(folder: Path) -> Iterator[None]:
+    """While files are put in place no signal stops that, and another run waits for its turn.
+
+    So all files of a folder come from one run. Where the system has no advisory locks, runs that
+    finish in the same instant may mix theirs; each file is whole all the same.
+    """
+    held = {number: signal.signal(number, signal.SIG_IGN) for number in (SIGINT, SIGTERM)}
+    lock = None
+    try:
+        with suppress(ImportError):
+            import fcntl
+
+            lock = os.open(folder, os.O_RDONLY)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
+        for number, handler in held.items():
+            signal.signal(number, handler)
 
 
 def _refusal(folder: Path, reason: str) -> str:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from rich.console import Console, RenderableType
 
+from batchstat.errors import printable
+
 _OFF_TERMINAL_WIDTH = 100
 _LEAST_WIDTH = 80
 """A narrower terminal wraps the lines itself, which leaves numbers whole; folded cells do not."""
@@ -51,4 +53,4 @@ def written(files: Collection[str], folder: Path) -> str:
 
 def say(text: str) -> None:
     """A line on standard error."""
-    print(text, file=sys.stderr, flush=True)
+    print(printable(text), file=sys.stderr, flush=True)

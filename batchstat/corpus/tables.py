@@ -40,11 +40,11 @@ class TableReader(CorpusReader):
     def blocks(self) -> Iterator[Block]:
         """The samples of the table in turn."""
         digest = hashlib.sha256()
-        size = 0
+        size = records = 0
         columns: Columns | None = None
 
         def chunks() -> Iterator[Chunk]:
-            nonlocal size, columns
+            nonlocal size, records, columns
             for table in self._tables:
                 if columns is None:
                     texts = [field.name for field in table.schema if holds_text(field.type)]
@@ -52,7 +52,8 @@ class TableReader(CorpusReader):
                 for batch in table.select(list(columns.all)).combine_chunks().to_batches():
                     size += batch.nbytes
                     digest.update(_serialized(batch))
-                    yield as_chunk(batch, columns, size)
+                    yield as_chunk(self._name, records, batch, columns, size, self.faults)
+                    records += len(batch)
 
         yield from self.samples(self._name, chunks())
         self.read.append(Source(self._name, size, f"sha256:{digest.hexdigest()}", "arrow"))

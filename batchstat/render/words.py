@@ -1,9 +1,8 @@
 """How numbers, ages and names are written for people."""
 
-import re
 from datetime import datetime
 
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+from batchstat.errors import printable
 
 
 def percent(ratio: float, digits: int = 1) -> str:
@@ -19,7 +18,7 @@ def percent(ratio: float, digits: int = 1) -> str:
 
 def one_line(name: str, most: int = 60) -> str:
     """A name from the user's data on one line: controls as escapes, a long one cut inside."""
-    text = _CONTROLS.sub(lambda match: repr(match[0])[1:-1], name)
+    text = printable(name)
     half = (most - 1) // 2
     return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
 

@@ -1,6 +1,7 @@
 """Columnar files: Parquet, and Arrow's own (feather, and what `datasets` saves)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -19,42 +20,40 @@ _MOST_RECORDS = 65_536
 _FILE_MAGIC = b"ARROW1"
 
 
-def read_parquet(opened: OpenSource, options: CorpusOptions, _: Faults) -> Iterator[Chunk]:
+def read_parquet(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
     """The columns that are wanted, in blocks of about 8 MiB.
 
     Raises:
         InputError: the file is damaged, or a column is missing.
     """
-    try:
-        with seekable(opened) as unpacked:
-            file = pq.ParquetFile(unpacked)
-            columns = _columns(opened.path, file.schema_arrow, options)
-            records = 0
-            for batch in file.iter_batches(_batch_size(file), columns=list(columns.all)):
-                records += len(batch)
-                yield as_chunk(batch, columns, opened.size * records // file.metadata.num_rows)
-    except (pa.ArrowException, OSError) as error:
-        raise _damaged(opened.path, "Parquet", error) from None
+    with seekable(opened) as unpacked, _readable(opened.path, "Parquet"):
+        file = pq.ParquetFile(unpacked)
+        columns = _columns(opened.path, file.schema_arrow, options)
+        records = 0
+        for batch in file.iter_batches(_batch_size(file), columns=list(columns.all)):
+            position = opened.size * (records + len(batch)) // file.metadata.num_rows
+            yield as_chunk(opened.path, records, batch, columns, position, faults)
+            records += len(batch)
 
 
-def read_arrow(opened: OpenSource, options: CorpusOptions, _: Faults) -> Iterator[Chunk]:
+def read_arrow(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
     """The columns that are wanted, of an Arrow IPC file (feather version 2) or stream.
 
     Raises:
         InputError: the file is damaged, or a column is missing.
     """
-    try:
-        with seekable(opened) as file:
-            is_file = file.read(len(_FILE_MAGIC)) == _FILE_MAGIC
-            file.seek(0)
-            reader = pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
-            columns = _columns(opened.path, reader.schema, options)
-            for batch in _batches(reader, is_file):
-                for first in range(0, len(batch), _MOST_RECORDS):
-                    position = min(file.tell(), opened.size)
-                    yield as_chunk(batch.slice(first, _MOST_RECORDS), columns, position)
-    except (pa.ArrowException, OSError) as error:
-        raise _damaged(opened.path, "Arrow", error) from None
+    with seekable(opened) as file, _readable(opened.path, "Arrow"):
+        is_file = file.read(len(_FILE_MAGIC)) == _FILE_MAGIC
+        file.seek(0)
+        reader = pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
+        columns = _columns(opened.path, reader.schema, options)
+        records = 0
+        for batch in _batches(reader, is_file):
+            for first in range(0, len(batch), _MOST_RECORDS):
+                part = batch.slice(first, _MOST_RECORDS)
+                position = min(file.tell(), opened.size)
+                yield as_chunk(opened.path, records + first, part, columns, position, faults)
+            records += len(batch)
 
 
 def _batches(reader: Any, is_file: bool) -> Iterable[pa.RecordBatch]:
@@ -64,15 +63,56 @@ def _batches(reader: Any, is_file: bool) -> Iterable[pa.RecordBatch]:
     return stream
 
 
-def as_chunk(batch: pa.RecordBatch, columns: Columns, position: int) -> Chunk:
-    """The columns that are wanted of a record batch."""
+def as_chunk(
+    path: str, first: int, batch: pa.RecordBatch, columns: Columns, position: int, faults: Faults
+) -> Chunk:
+    """The columns that are wanted of a record batch, whose first record is number `first`.
+
+    pyarrow takes a file at its word; here offsets, lengths and UTF-8 are checked before use.
+
+    Raises:
+        ArrowInvalid: a column whose parts contradict each other.
+        InputError: text that is not UTF-8 where faults end the reading.
+    """
+    failed: set[int] = set()
+
+    def checked(name: str) -> pa.Array:
+        values = batch.column(name)
+        try:
+            values.validate(full=True)
+        except pa.ArrowInvalid:
+            if pa.types.is_dictionary(values.type) or not holds_text(values.type):
+                raise
+            texts = values.cast(pa.large_binary())
+            texts.validate(full=True)
+            return _decoded(texts, lambda i, byte: fail(name, i, byte))
+        return values
+
+    def fail(name: str, i: int, byte: int) -> None:
+        if i not in failed:
+            failed.add(i)
+            where = f"{path}, record {first + i}"
+            faults.add("not_utf8", f"{where}: column {name!r} is not UTF-8 (0x{byte:02x})")
+
     return Chunk(
         size=len(batch),
-        columns={name: batch.column(name) for name in columns.all},
+        columns={name: checked(name) for name in columns.all},
         position=position,
         content=columns.content,
         label=columns.label,
+        failed=failed,
     )
+
+
+def _decoded(values: pa.LargeBinaryArray, fail: Callable[[int, int], None]) -> pa.Array:
+    texts: list[str | None] = []
+    for i, value in enumerate(values.to_pylist()):
+        try:
+            texts.append(None if value is None else value.decode())
+        except UnicodeDecodeError as error:
+            fail(i, value[error.start])
+            texts.append("")
+    return pa.array(texts, pa.large_string())
 
 
 def _columns(path: str, schema: pa.Schema, options: CorpusOptions) -> Columns:
@@ -88,6 +128,11 @@ def _batch_size(file: pq.ParquetFile) -> int:
     return max(1, min(_MOST_RECORDS, records))
 
 
-def _damaged(path: str, kind: str, error: Exception) -> InputError:
-    reason = (str(error).splitlines() or ["damaged"])[0]
-    return InputError(f"{path} is not a readable {kind} file: {reason}")
+@contextmanager
+def _readable(path: str, kind: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
+        # A damaged file also claims sizes that no machine has, and names that are no text.
+        reason = (str(error).splitlines() or ["damaged"])[0]
+        raise InputError(f"{path} is not a readable {kind} file: {reason}") from None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from batchstat.corpus.chunk import Chunk
-from batchstat.corpus.columns import choose_columns
+from batchstat.corpus.columns import Columns, choose_columns
 from batchstat.corpus.faults import Faults
 from batchstat.corpus.lines import read_lines, read_raw_lines
 from batchstat.corpus.opening import OpenSource
@@ -18,6 +18,8 @@ Record = tuple[int, Sequence[str] | None]
 
 _CHUNK_RECORDS = 20_000
 _CHUNK_CHARS = 8 << 20
+_NO_COLUMNS = Columns(("",), None)
+"""Of blank or faulty records before the first that says how many columns there are."""
 
 
 def read_csv(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
@@ -37,51 +39,61 @@ def _read(
 ) -> Iterator[Chunk]:
     """The columns that are wanted, a chunk at a time.
 
-    A blank line is a record without text. A record with too few or too many fields is a fault.
+    A blank line is a record without text, but before the header it is none. A record with too few
+    or too many fields is a fault.
 
     Raises:
-        InputError: a missing column, a quote that is never closed: what leaves no records.
+        InputError: a missing column, a header that cannot be read, a quote that is never closed:
+            what leaves no records.
     """
-    leading = list(_up_to_first(records))
-    if not leading or not leading[-1][1]:
-        return
-    first = leading[-1][1]
-    names = list(first) if options.header else [str(number) for number in range(len(first))]
-    columns = choose_columns(opened.path, names, names, options)
-    picks = {name: names.index(name) for name in columns.all}
-    pending = [] if options.header else leading
-    while some := pending + _some(records):
-        pending = []
-        failed: set[int] = set()
-        for i, (line, fields) in enumerate(some):
-            if fields is None:
-                failed.add(i)
-            elif fields and len(fields) != len(names):
-                failed.add(i)
-                faults.add(
-                    "wrong_fields",
-                    f"{opened.path}, line {line}: {len(fields)} fields where the first record has "
-                    f"{len(names)}: quote fields that hold a separator, or mend the line",
-                )
-        good = [None if i in failed else fields for i, (_, fields) in enumerate(some)]
-        yield Chunk(
-            size=len(some),
-            columns={n: [f[at] if f else "" for f in good] for n, at in picks.items()},
-            position=opened.position,
-            content=columns.content,
-            label=columns.label,
-            blank={i for i, (_, fields) in enumerate(some) if fields is not None and not fields},
-            lines=[line for line, _ in some],
-            failed=failed,
-        )
+    names = _header(opened.path, records) if options.header else []
+    columns = choose_columns(opened.path, names, names, options) if names else None
+    while some := _some(records):
+        if columns is None:
+            width = next((len(fields) for _, fields in some if fields), 0)
+            names = [str(number) for number in range(width)]
+            columns = choose_columns(opened.path, names, names, options) if names else None
+        yield _chunk(opened, some, names or [""], columns or _NO_COLUMNS, faults)
 
 
-def _up_to_first(records: Iterator[Record]) -> Iterator[Record]:
-    """The first record, after the blank lines before it."""
+def _header(path: str, records: Iterator[Record]) -> list[str]:
+    """The names of the columns; none in a file of blank lines."""
     for line, fields in records:
-        yield line, fields
+        if fields is None:
+            raise InputError(
+                f"{path}, line {line}: the header cannot be read: mend it, or pass --no-header"
+            )
         if fields:
-            return
+            return list(fields)
+    return []
+
+
+def _chunk(
+    opened: OpenSource, some: list[Record], names: list[str], columns: Columns, faults: Faults
+) -> Chunk:
+    failed: set[int] = set()
+    for i, (line, fields) in enumerate(some):
+        if fields is None:
+            failed.add(i)
+        elif fields and len(fields) != len(names):
+            failed.add(i)
+            faults.add(
+                "wrong_fields",
+                f"{opened.path}, line {line}: {len(fields)} fields where the first record has "
+                f"{len(names)}: quote fields that hold a separator, or mend the line",
+            )
+    good = [None if i in failed else fields for i, (_, fields) in enumerate(some)]
+    picks = {name: names.index(name) for name in columns.all}
+    return Chunk(
+        size=len(some),
+        columns={name: [f[at] if f else "" for f in good] for name, at in picks.items()},
+        position=opened.position,
+        content=columns.content,
+        label=columns.label,
+        blank={i for i, (_, fields) in enumerate(some) if fields is not None and not fields},
+        lines=[line for line, _ in some],
+        failed=failed,
+    )
 
 
 def _some(records: Iterator[Record]) -> list[Record]:

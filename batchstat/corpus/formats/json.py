@@ -118,8 +118,9 @@ def _elements(opened: OpenSource) -> Iterator[object]:
     """The elements of the array that a file holds, parsed one at a time."""
     decoder = json.JSONDecoder()
     pieces = _decoded(opened)
-    text, at, number = next(pieces, "").removeprefix("\ufeff"), 0, 0
-    at = _skip_space(text, at)
+    text, number = next(pieces, ""), 0
+    passed = 0  # characters before `text`
+    at = _skip_space(text, int(text.startswith("\ufeff")))
     if text[at : at + 1] != "[":
         remedy = ": pass --input-format jsonl for lines" if text[at : at + 1] == "{" else ""
         raise InputError(f"{opened.path}: no JSON array of objects{remedy}")
@@ -139,7 +140,9 @@ def _elements(opened: OpenSource) -> Iterator[object]:
             fresh = _some_of(pieces, len(text) - at) if _may_go_on(error, text) else ""
             if not fresh:
                 where = f"{opened.path}, record {number}"
-                raise InputError(f"{where}: malformed JSON: {_reason(error)}") from None
+                reason = _reason(error, "character", passed)
+                raise InputError(f"{where}: malformed JSON: {reason}") from None
+            passed += at
             text, at = text[at:] + fresh, 0
             continue
         yield element
@@ -194,9 +197,9 @@ def _skip_space(text: str, at: int) -> int:
     return at
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, unit: str = "column", before: int = 1) -> str:
     if isinstance(error, RecursionError):
         return "nested too deep"
     if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg} at column {error.colno}"
+        return f"{error.msg} at {unit} {before + error.pos}"
     return str(error)

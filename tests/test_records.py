@@ -1,0 +1,157 @@
+"""What becomes of records that cannot be read, that are huge, or that are very many."""
+
+import json
+
+import hypothesis.strategies as st
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+
+from batchstat import InputError, profile
+from batchstat.corpus import CorpusOptions, CorpusReader, find_sources
+from batchstat.corpus.formats import READERS
+from test_sources import PACKED, TEXTS, WRITTEN, as_csv, read
+
+SKIPPED = {
+    "a.txt": (b"one\nt\xffo\nthree\n", [0, 2], {"not_utf8": 1}),
+    "a.tsv": (
+        b"text\ty\none\t1\nt\xffo\t1\nthree\nfour\t1\n",
+        [0, 3],
+        {"not_utf8": 1, "wrong_fields": 1},
+    ),
+    "a.csv": (
+        b'text,y\none,1\nt\xffo,1\n"three" x,1\nfour\nfive,1\n',
+        [0, 4],
+        {"not_utf8": 1, "malformed": 1, "wrong_fields": 1},
+    ),
+    "a.jsonl": (
+        b'{"text": "one"}\n{"text": "\xff"}\n{"text": 2}\n{"text": \n[]\n{"txt": "x"}\n'
+        b'{"text": "\\ud800"}\n\n{"text": "ok"}\n',
+        [0, 8],
+        {"not_utf8": 2, "wrong_type": 2, "malformed": 1, "missing_column": 1},
+    ),
+    "a.json": (
+        b'[{"text": "one"}, {"text": null}, 5, {}, {"text": "ok"}]',
+        [0, 4],
+        {"wrong_type": 2, "missing_column": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SKIPPED)
+def test_records_that_cannot_be_read_are_skipped_and_counted(tmp_path, name):
+    content, records, faults = SKIPPED[name]
+    (tmp_path / name).write_bytes(content)
+    options = {"text_column": ("text",), "label_column": "y"} if b"y\n" in content else {}
+    reader = CorpusReader(
+        find_sources([tmp_path / name]), CorpusOptions(on_error="skip", **options)
+    )
+    assert [r for block in reader.blocks() for r in block.records.tolist()] == records
+    assert reader.faults.counts == faults
+    assert all(name in message for message in reader.faults.examples)
+    with pytest.raises(InputError):
+        read(tmp_path / name, **options)
+
+
+def count_both(path, kind, **options) -> None:
+    """Reads whatever is there: an answer in which every record is found again, or an error."""
+    data = path.read_bytes()
+    for columns in (
+        {},
+        {"text_column": ("text",)},
+        {"messages_column": "m"},
+        {"label_column": "y"},
+    ):
+        for on_error in ("fail", "skip"):
+            read_as = CorpusOptions(on_error=on_error, **columns, **options)
+            try:
+                reader = CorpusReader(find_sources([path], kind), read_as)
+                samples = sum(len(block.records) for block in reader.blocks())
+            except InputError as error:
+                assert path.name in str(error)  # noqa: PT017
+                assert "\n" not in str(error)  # noqa: PT017
+                continue
+            assert samples + sum(reader.skipped.values()) == reader.records
+            if kind in ("txt", "jsonl"):
+                assert reader.records == len(data.removesuffix(b"\n").split(b"\n"))
+
+
+@settings(max_examples=100)
+@given(data=st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+@pytest.mark.parametrize("kind", READERS)
+def test_any_bytes_end_in_an_answer_or_an_error(folder, kind, data):
+    path = folder / f"fuzz.{kind}"
+    path.write_bytes(data)
+    count_both(path, kind)
+
+
+PIECES = st.lists(
+    st.sampled_from(
+        [
+            *(bytes([byte]) for byte in b'",[]{}\t \n\\\x00\xff'),
+            *(b"\r\n", b"text", b"null", "é".encode(), b'"text":', b'{"text": "a"}'),
+            b'"m": [{"role": "user", "content": "x"}]',
+        ]
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=200)
+@given(pieces=PIECES, header=st.booleans())
+@pytest.mark.parametrize("kind", ["txt", "csv", "tsv", "jsonl", "json"])
+def test_nearly_right_bytes_lose_no_record(folder, kind, pieces, header):
+    path = folder / f"nearly.{kind}"
+    path.write_bytes(b"".join(pieces))
+    if header:
+        count_both(path, kind)
+    elif kind in ("csv", "tsv"):
+        try:
+            reader = CorpusReader(
+                find_sources([path], kind), CorpusOptions(header=False, on_error="skip")
+            )
+            samples = sum(len(block.records) for block in reader.blocks())
+        except InputError:
+            return
+        assert samples + sum(reader.skipped.values()) == reader.records
+        if kind == "tsv":
+            assert reader.records == len(path.read_bytes().removesuffix(b"\n").split(b"\n"))
+
+
+@settings(max_examples=150)
+@given(texts=TEXTS, changes=st.lists(st.tuples(st.integers(0, 5000), st.integers(1, 255))))
+@pytest.mark.parametrize("ending", ["", ".gz", ".xz", ".bz2", ".zst"])
+@pytest.mark.parametrize("name", ["a.parquet", "a.feather", "a.arrow"])
+def test_damaged_files_end_in_an_answer_or_an_error(folder, name, ending, texts, changes):
+    data = bytearray(PACKED[ending](WRITTEN[name](texts)))
+    for at, change in changes:
+        data[at % len(data)] ^= change
+    path = folder / f"damaged.{name}{ending}"
+    path.write_bytes(data)
+    count_both(path, {"feather": "arrow"}.get(name[2:], name[2:]))
+
+
+def test_records_of_many_megabytes(tmp_path):
+    big = "word " * 10_000_000
+    (tmp_path / "a.csv").write_bytes(as_csv(["small", big, "small"]))
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in ("s", big)))
+    (tmp_path / "a.json").write_text(json.dumps([{"text": "s"}, {"text": big}, {"text": "t"}]))
+    pq.write_table(pa.table({"text": ["s", big]}), tmp_path / "a.parquet")
+    assert [len(text) for text in read(tmp_path / "a.csv")[1]] == [5, len(big), 5]
+    assert [len(text) for text in read(tmp_path / "a.json")[1]] == [1, len(big), 1]
+    for name in ("a.jsonl", "a.parquet"):
+        assert [len(text) for text in read(tmp_path / name)[1]] == [1, len(big)]
+
+
+def test_ten_million_empty_lines(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"\n" * 10_000_000 + b"one\n")
+    assert read(tmp_path / "a.txt") == ([10_000_000], ["one"])
+
+
+def test_a_million_classes(tmp_path):
+    table = pa.table({"n": np.ones(10**6, np.int64), "y": np.arange(10**6).astype(str)})
+    pq.write_table(table, tmp_path / "a.parquet")
+    made = profile(tmp_path / "a.parquet", length_column="n", label_column="y")
+    assert len(made.classes) == 10**6

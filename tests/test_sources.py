@@ -1,0 +1,234 @@
+"""Which files a corpus is, how they are packed, and what becomes of records that cannot be read."""
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import lzma
+import subprocess
+import sys
+from pathlib import Path
+
+import hypothesis.strategies as st
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given, settings
+
+from batchstat import InputError, OptionError
+from batchstat.corpus import CorpusOptions, CorpusReader, find_sources
+from conftest import environment
+
+TEXTS = st.lists(
+    st.text(st.characters(exclude_categories=("Cs",)), max_size=20).filter(
+        lambda text: not set(text) & {"\n", "\r", "\t"} and not text.startswith("\ufeff")
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def zstd(data: bytes) -> bytes:
+    packed: bytes = pa.compress(data, codec="zstd", asbytes=True)
+    return packed
+
+
+PACKED = {
+    "": lambda data: data,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstd,
+}
+
+
+def as_csv(texts: list[str]) -> bytes:
+    file = io.StringIO(newline="")
+    csv.writer(file, quoting=csv.QUOTE_ALL).writerows([("text",), *((text,) for text in texts)])
+    return file.getvalue().encode()
+
+
+def as_table(texts: list[str], write) -> bytes:
+    sink = io.BytesIO()
+    write(pa.table({"text": pa.array(texts, pa.string())}), sink)
+    return sink.getvalue()
+
+
+def as_arrow_stream(table: pa.Table, sink: io.BytesIO) -> None:
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+WRITTEN = {
+    "a.txt": lambda texts: "".join(f"{text}\n" for text in texts).encode(),
+    "a.csv": as_csv,
+    "a.tsv": lambda texts: "".join(f"{text}\n" for text in ["text", *texts]).encode(),
+    "a.jsonl": lambda texts: "".join(json.dumps({"text": t}) + "\n" for t in texts).encode(),
+    "a.json": lambda texts: json.dumps([{"text": t} for t in texts], indent=1).encode(),
+    "a.parquet": lambda texts: as_table(texts, pq.write_table),
+    "a.feather": lambda texts: as_table(texts, feather.write_feather),
+    "a.arrow": lambda texts: as_table(texts, as_arrow_stream),
+}
+
+
+def read(path, **options) -> tuple[list[int], list[str]]:
+    reader = CorpusReader(
+        find_sources([path], options.get("input_format")), CorpusOptions(**options)
+    )
+    records: list[int] = []
+    texts: list[str] = []
+    for block in reader.blocks():
+        records += block.records.tolist()
+        texts += block.content.first.to_pylist()
+    assert len(records) + sum(reader.skipped.values()) == reader.records
+    return records, texts
+
+
+@pytest.mark.parametrize("ending", PACKED)
+@pytest.mark.parametrize("name", WRITTEN)
+@settings(max_examples=20)
+@given(texts=TEXTS)
+@example(texts=["x" * 300_000, "é" * 100_000, "y"])
+def test_every_format_in_every_compression_is_read_back(folder, name, ending, texts):
+    (folder / "packed").mkdir(exist_ok=True)
+    path = folder / "packed" / f"{name}{ending}"
+    path.write_bytes(PACKED[ending](WRITTEN[name](texts)))
+    expected = [(i, text) for i, text in enumerate(texts) if text.strip()]
+    assert list(zip(*read(path), strict=True)) == expected
+    renamed = path.rename(folder / "unknown.dat")
+    kind = {"feather": "arrow"}.get(name[2:], name[2:])
+    assert list(zip(*read(renamed, input_format=kind), strict=True)) == expected
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz", ".zst"])
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.parquet"])
+def test_a_compressed_file_cut_short(tmp_path, name, ending):
+    packed = PACKED[ending](WRITTEN[name]([f"text {i * 7919 % 1000}" for i in range(5000)]))
+    path = tmp_path / f"{name}{ending}"
+    for length in (len(packed) - 3, len(packed) // 2):
+        path.write_bytes(packed[:length])
+        with pytest.raises(InputError, match="cut short"):
+            read(path)
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz", ".zst"])
+def test_a_compressed_file_that_is_none(tmp_path, ending):
+    (tmp_path / f"a.txt{ending}").write_text("plain\n")
+    with pytest.raises(InputError, match="is named as compressed and is not"):
+        read(tmp_path / f"a.txt{ending}")
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.feather", "a.arrow"])
+def test_a_columnar_file_cut_short(tmp_path, name):
+    data = WRITTEN[name]([f"text {i}" for i in range(5000)])
+    for length in (len(data) - 5, len(data) // 2, 10):
+        (tmp_path / name).write_bytes(data[:length])
+        with pytest.raises(InputError, match="is not a readable"):
+            read(tmp_path / name)
+
+
+def test_folders_and_patterns(tmp_path):
+    (tmp_path / "data" / "deep").mkdir(parents=True)
+    (tmp_path / "data" / "b.txt").write_text("b\n")
+    (tmp_path / "data" / "a.jsonl.gz").write_bytes(gzip.compress(b'{"text": "a"}\n'))
+    (tmp_path / "data" / "deep" / "c.txt").write_text("c\n")
+    (tmp_path / "data" / "notes.md").write_text("no data\n")
+    (tmp_path / "data" / ".hidden.txt").write_text("no data\n")
+    assert read(tmp_path / "data")[1] == ["a", "b", "c"]
+    assert read(tmp_path / "data" / "*.txt")[1] == ["b"]
+    assert read(tmp_path / "data" / "**" / "*.txt")[1] == ["b", "c"]
+    (tmp_path / "data" / "[1].txt").write_text("brackets\n")
+    assert read(tmp_path / "data" / "[1].txt")[1] == ["brackets"]
+    with pytest.raises(InputError, match=r"no file matches .*\*.csv"):
+        read(tmp_path / "data" / "*.csv")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="no data file in the folder"):
+        read(tmp_path / "empty")
+
+
+@pytest.mark.parametrize("ending", PACKED)
+@pytest.mark.parametrize("name", WRITTEN)
+def test_standard_input(tmp_path, name, ending):
+    data = PACKED[ending](WRITTEN[name](["some words", "more"]))
+    kind = {"feather": "arrow"}.get(name[2:], name[2:])
+    command = ["profile", "-", "--input-format", kind, "--json", "--no-plots"]
+    result = subprocess.run(
+        [sys.executable, "-m", "batchstat", *command],
+        cwd=tmp_path,
+        env=environment(),
+        input=data,
+        capture_output=True,
+    )
+    assert result.returncode == 0, result.stderr
+    (source,) = json.loads(result.stdout)["corpus"]["sources"]
+    (tmp_path / "same").write_bytes(data)
+    (same,) = find_sources([tmp_path / "same"])
+    assert (source["path"], source["bytes"]) == ("-", same.bytes)
+    assert source["digest"] == same.digest
+
+
+def test_standard_input_is_read_once():
+    with pytest.raises(OptionError, match="can be read only once"):
+        find_sources(["-", "-"])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is empty"),
+        ("  ", "no JSON array"),
+        ('{"text": "a"}', "no JSON array of objects: pass --input-format jsonl"),
+        ("[5]", "record 0: a number where an object is expected"),
+        ('[{"text": "a"}', "record 0: malformed JSON: Expecting ',' or ']' at character 14"),
+        ('[{"text": "a"} {"text": "b"}]', "record 0: malformed JSON: Expecting ',' or ']'"),
+        ('[{"text": "a"}, {"text": "b]', "record 1: malformed JSON: Unterminated string"),
+        ('[{"text": "a"}] [{"text": "b"}]', "something stands after the array's end"),
+        ("[" * 10_000, "record 0: malformed JSON"),
+        ('[{"text": "a"}, {"tex": 1}]', "record 1: column 'text' is missing"),
+    ],
+)
+def test_json_arrays_that_are_none(tmp_path, content, message):
+    (tmp_path / "a.json").write_text(content)
+    with pytest.raises(InputError, match=message.replace("]", r"\]").replace("[", r"\[")):
+        read(tmp_path / "a.json")
+
+
+def test_a_json_array_is_malformed_where_it_is_malformed(tmp_path):
+    """And not only at the end of the file, which would be held whole to find out."""
+    good = json.dumps({"text": "x" * 1000})
+    rows = [good, good, '{"text": nonsense}', *[good] * 5000]
+    (tmp_path / "a.json").write_text("[" + ",".join(rows) + "]")
+    at = 1 + 2 * (len(good) + 1) + len('{"text": ')
+    message = f"record 2: malformed JSON: Expecting value at character {at}$"
+    with pytest.raises(InputError, match=message):
+        read(tmp_path / "a.json")
+
+
+def test_not_utf8_in_a_json_array(tmp_path):
+    (tmp_path / "a.json").write_bytes(b'[{"text": "caf\xe9"}]')
+    with pytest.raises(InputError, match=r"byte 14: not UTF-8 \(0xe9\)"):
+        read(tmp_path / "a.json")
+
+
+def test_a_file_that_changes_while_it_is_read(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"some words\n" * 2_000_000)
+    reader = CorpusReader(find_sources([path]), CorpusOptions())
+    blocks = reader.blocks()
+    next(blocks)
+    with path.open("r+b") as file:
+        file.truncate(9_000_000)
+    with pytest.raises(InputError, match="changed while it was read"):
+        list(blocks)
+
+
+def test_a_file_that_vanishes_while_it_is_read(tmp_path: Path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"some words\n" * 2_000_000)
+    blocks = CorpusReader(find_sources([path]), CorpusOptions()).blocks()
+    next(blocks)
+    path.unlink()
+    with pytest.raises(InputError, match="cannot be read"):
+        list(blocks)
