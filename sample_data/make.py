@@ -1,17 +1,22 @@
 """Writes the sample data beside this script: made-up text whose lengths behave like real text.
 
-corpus.txt resembles an encyclopedia dump, reviews.csv film reviews with a rare class, so that the
-quick start and the tests need no download. Every word comes from the lists below.
+corpus.txt resembles an encyclopedia dump, reviews.csv film reviews with a rare class, chat.jsonl
+questions to an assistant and their answers, pretokenized.parquet whole articles as token ids, so
+that the quick start and the tests need no download. Every word comes from the lists below.
 """
 
 import csv
 import io
+import json
 import random
 import re
 from collections import ChainMap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 Words: TypeAlias = tuple[str, ...]
 Scope: TypeAlias = ChainMap[str, Words]
@@ -20,6 +25,8 @@ SEED = 1913
 CORPUS_CHARACTERS = 396_000
 REVIEWS = 720
 POSITIVE_REVIEWS = 43
+CHATS = 120
+PRETOKENIZED = 48
 
 
 def lists(text: str) -> dict[str, Words]:
@@ -173,8 +180,21 @@ caption: A female on {food}, photographed by {person} near {town} in {month} {ye
  a specimen collected by {person}
 """)
 TOPICS = (LIGHTHOUSE, RAILWAY, TEA, BEETLE)
+INTRODUCTION = ("lead", "described", "reception")
 # Paragraphs, at least and at most, and their median words: a history repeats itself the least.
 SECTIONS = {"told": (4, 7, 105), "described": (1, 3, 75), "reception": (1, 1, 50)}
+
+QUESTION = lists("""
+system: You are a patient guide to {region}. | Answer in plain words. If you do not know, say so.
+lead: What is {name}? | I came across {name} in an old book. What is it? | Tell me about {name},
+ please. | {who} told me about {name}, and I could not find it on any map. What can you tell me?
+who: my mother | my brother | a neighbour | a friend | my teacher
+told: What is known of its history? | And how did it all begin? | Has it changed over the years?
+described: Describe it, please. | What would I see there? | Could you go into more detail?
+reception: Does anybody still care about it? | Is it worth a journey to {region}? | And today?
+thanks: Thank you! | Thanks, that helps. | Good. I will tell {who} about it.
+welcome: You are welcome. | Gladly. Enjoy {region}! | Any time.
+""")
 
 FILM = lists("""
 title: The Silent Harvest | The Last Orchard | The Crooked Witness | The Patient Ferryman | The
@@ -296,7 +316,7 @@ def article(writer: Writer, topic: dict[str, Words]) -> Iterator[str]:
     """The lines of an article: its title, an introduction and its sections."""
     scope = subject(writer, topic)
     yield f"= {writer.sentence('title', scope)} ="
-    yield paragraph(writer, 60, ("lead", "described", "reception"), scope)
+    yield paragraph(writer, 60, INTRODUCTION, scope)
     for section, (least, most, median) in SECTIONS.items():
         yield f"= = {writer.sentence(f'{section} heading', scope)} = ="
         for _ in range(writer.rng.randint(least, most)):
@@ -341,7 +361,53 @@ def reviews(writer: Writer) -> bytes:
     return table.getvalue().encode()
 
 
-OUTPUTS: dict[str, Callable[[Writer], bytes]] = {"corpus.txt": corpus, "reviews.csv": reviews}
+def chat(writer: Writer) -> dict[str, object]:
+    """Questions about one subject, their answers, and which questions they were."""
+    topic = writer.rng.choice(TOPICS)
+    scope = subject(writer, topic)
+    asked = ["lead", *writer.rng.sample(list(SECTIONS), writer.rng.randint(0, len(SECTIONS)))]
+    questions = scope.new_child(QUESTION)
+    messages = []
+    if writer.rng.random() < 0.3:
+        messages.append(("system", writer.sentence("system", questions)))
+    for name in asked:
+        first = name == "lead"
+        median, told = (60, INTRODUCTION) if first else (SECTIONS[name][2], (name,))
+        messages.append(("user", writer.sentence(name, questions)))
+        messages.append(("assistant", paragraph(writer, median, told, scope)))
+    if writer.rng.random() < 0.4:
+        messages.append(("user", writer.sentence("thanks", questions)))
+        messages.append(("assistant", writer.sentence("welcome", questions)))
+    return {
+        "messages": [{"role": role, "content": content} for role, content in messages],
+        "tags": [topic["kind"][0], *sorted(asked[1:])],
+    }
+
+
+def chats(writer: Writer) -> bytes:
+    """Chats with their tags, one object a line."""
+    lines = (json.dumps(chat(writer), ensure_ascii=False) + "\n" for _ in range(CHATS))
+    return "".join(lines).encode()
+
+
+def pretokenized(writer: Writer) -> bytes:
+    """Articles as the ids of ByT5's vocabulary: a byte's number + 3, and 1 at the end."""
+    topics = [writer.rng.choice(TOPICS) for _ in range(PRETOKENIZED)]
+    texts = ["\n".join(article(writer, topic)).encode() for topic in topics]
+    ids = [[byte + 3 for byte in text] + [1] for text in texts]
+    kinds = [topic["kind"][0] for topic in topics]
+    table = pa.table({"input_ids": pa.array(ids, pa.list_(pa.int32())), "kind": kinds})
+    file = io.BytesIO()
+    pq.write_table(table, file, compression="zstd", compression_level=19)
+    return file.getvalue()
+
+
+OUTPUTS: dict[str, Callable[[Writer], bytes]] = {
+    "corpus.txt": corpus,
+    "reviews.csv": reviews,
+    "chat.jsonl": chats,
+    "pretokenized.parquet": pretokenized,
+}
 
 
 def main() -> None:

@@ -248,7 +248,7 @@ def test_an_interrupt_leaves_earlier_results_as_they_were(run, tmp_path, delay, 
     corpus = tmp_path / "large.txt"
     corpus.write_text("a sentence of several words, again and again. " * 40 + "\n")
     corpus.write_bytes(corpus.read_bytes() * 30_000)
-    code = "import sys; print('ready', flush=True); from batchstat.__main__ import main; main()"
+    code = "from batchstat.__main__ import main; print('ready', flush=True); main()"
     process = subprocess.Popen(
         [sys.executable, "-c", code, "profile", "large.txt"],
         cwd=tmp_path,

@@ -209,11 +209,11 @@ def test_strip_and_min_chars(tmp_path):
             "column 'y' not in .* pass --label-column",
         ),
         ("a.csv", "text,text\n1,x\n", {"text_column": "text"}, "column 'text' is there 2 times"),
-        ("a.csv", "id,text\n1,x\n1,x,y\n", {}, "line 3: 3 fields where the first record has 2"),
+        ("a.csv", "id,text\n1,x\n1,x,y\n", {}, "line 3: 3 in place of 2 fields"),
         ("a.csv", 'id,text\n1,"x\n', {}, "line 2: not RFC 4180"),
         ("a.csv", 'id,text\n1,"x" y\n', {}, "line 2: not RFC 4180"),
         ("a.csv", "id,text\n1,x\ry\n", {}, "line 2: not RFC 4180 .a carriage return alone"),
-        ("a.tsv", "id\ttext\n1\n", {}, "line 2: 1 fields where"),
+        ("a.tsv", "id\ttext\n1\n", {}, "line 2: 1 in place of 2 fields"),
         (
             "a.txt",
             "x\n",

@@ -8,6 +8,7 @@ import typer
 
 from batchstat import __version__
 from batchstat.cli import compare, profile
+from batchstat.cli.streams import open_closed_streams, say
 from batchstat.errors import BatchstatError
 
 _CRASHED = 3
@@ -45,6 +46,7 @@ def _common(
 
 def run() -> None:
     """Runs the command line: exits with 2 for usage, 3 for no answer, crashes included."""
+    open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # A name that the terminal's encoding lacks is shown as its escape, and stops nothing.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -55,12 +57,12 @@ def run() -> None:
             raise KeyboardInterrupt from None
         raise
     except BatchstatError as error:
-        print(f"error: {error}", file=sys.stderr)
+        say(f"error: {error}")
         sys.exit(error.exit_code)
     except MemoryError:
-        print("error: out of memory", file=sys.stderr)
+        say("error: out of memory")
         sys.exit(_CRASHED)
     except Exception:
         traceback.print_exc()
-        print("error: batchstat crashed, which is a bug: please report it", file=sys.stderr)
+        say("error: batchstat crashed, which is a bug: please report it")
         sys.exit(_CRASHED)

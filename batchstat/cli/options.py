@@ -31,7 +31,12 @@ def given(context: typer.Context, record: "type[DataclassInstance]") -> dict[str
 
 def _option(panel: str, help: str, default: str | bool, metavar: str | None, *flags: str) -> Any:
     return typer.Option(
-        *flags, help=help, show_default=default, metavar=metavar, rich_help_panel=panel
+        *flags,
+        help=help,
+        show_default=default,
+        metavar=metavar,
+        rich_help_panel=panel,
+        readable=False,
     )
 
 
@@ -39,6 +44,7 @@ Corpus = Annotated[
     list[Path],
     typer.Argument(
         metavar="CORPUS",
+        readable=False,  # which is for the reader to find out: exit code 3, not 2
         help="Files, folders or patterns, - for standard input: .txt .csv .tsv .jsonl .json "
         ".parquet .arrow .npy, each also .gz .bz2 .xz .zst.",
     ),
@@ -46,7 +52,9 @@ Corpus = Annotated[
 OptionalCorpus = Annotated[
     list[Path] | None,
     typer.Argument(
-        metavar="CORPUS", help="As of profile; without any, the profile in the results folder."
+        metavar="CORPUS",
+        readable=False,
+        help="As of profile; without any, the profile in the results folder.",
     ),
 ]
 

@@ -17,6 +17,7 @@ from batchstat.profiling import (
     save_lengths,
 )
 from batchstat.render.json import profile_json, to_text
+from batchstat.render.words import counted
 
 PLOTS = ("plots/lengths.png", "plots/classes.png", "plots/lengths_by_class.png")
 
@@ -54,9 +55,9 @@ def above_maximum(profile: Profile) -> str | None:
     if samples == 0:
         return None
     return (
-        f"{samples:,} of {len(profile):,} samples are longer than the {limit:,} tokens that the "
-        "tokenizer states as its maximum: they are counted whole here, and compare cuts them there "
-        "unless --max-length or --overflow says otherwise"
+        f"longer than the {limit:,} tokens that the tokenizer states as its maximum: {samples:,} "
+        f"of {counted(len(profile), 'sample')}, counted whole here; compare cuts there unless "
+        "--max-length or --overflow says otherwise"
     )
 
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from batchstat.cli.streams import say
 from batchstat.profiling import Progress
 
 OnProgress = Callable[[Progress], None]
@@ -45,7 +46,7 @@ def _lines(total_bytes: int) -> OnProgress:
         if time.monotonic() >= due:
             due = time.monotonic() + _SECONDS_BETWEEN_LINES
             share = f" {progress.bytes / total_bytes:.0%}" if total_bytes else ""
-            print(f"counting{share}: {_counted(progress)}", file=sys.stderr, flush=True)
+            say(f"counting{share}: {_counted(progress)}")
 
     return update
 

@@ -16,13 +16,21 @@ Writer = Callable[[BinaryIO], object]
 
 def check_writable(folder: Path) -> None:
     """Raises InputError, before any work is done, where the folder cannot be written."""
-    place = folder.absolute()
-    while not place.exists() and place.parent != place:
-        place = place.parent
-    if not place.is_dir():
-        raise InputError(_refusal(folder, f"{place.as_posix()} is not a folder"))
+    try:
+        place = _nearest(folder.absolute())
+        if not place.is_dir():
+            raise InputError(_refusal(folder, f"{place.as_posix()} is not a folder"))
+    except OSError as error:
+        raise InputError(_refusal(folder, error.strerror or str(error))) from None
     if not os.access(place, os.W_OK | os.X_OK):
-        raise InputError(_refusal(folder, "permission denied"))
+        raise InputError(_refusal(folder, "Permission denied"))
+
+
+def _nearest(folder: Path) -> Path:
+    """The folder, or the nearest above it that is there."""
+    while not folder.exists() and folder.parent != folder:
+        folder = folder.parent
+    return folder
 
 
 def write_files(
@@ -36,10 +44,11 @@ def write_files(
         InputError: the folder cannot be written.
     """
     temporary: dict[Path, Path] = {}
+    made: list[Path] = []
     try:
         for name, content in files.items():
             path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
+            made += _make(path.parent)
             temporary[path] = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
             with temporary[path].open("wb") as file:
                 if callable(content):
@@ -56,6 +65,17 @@ def write_files(
     finally:
         for written in temporary.values():
             written.unlink(missing_ok=True)
+        for empty in reversed(made):
+            with suppress(OSError):  # what holds a file stays
+                empty.rmdir()
+
+
+def _make(folder: Path) -> list[Path]:
+    """Makes a folder with those above it; the ones that were not there, outermost first."""
+    nearest = _nearest(folder)
+    missing = [each for each in (folder, *folder.parents) if each.is_relative_to(nearest)]
+    folder.mkdir(parents=True, exist_ok=True)
+    return [each for each in reversed(missing) if each != nearest]
 
 
 @contextmanager

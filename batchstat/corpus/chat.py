@@ -30,9 +30,9 @@ def as_chat(value: object) -> list[Message]:
         ChatError: another shape, no message, an unknown role, no content and no tool call.
     """
     if not isinstance(value, list):
-        raise ChatError("is no list of messages")
+        raise ChatError("no list of messages")
     if not value:
-        raise ChatError("has no message")
+        raise ChatError("no message")
     return [_message(message, f"message {number}") for number, message in enumerate(value)]
 
 

@@ -48,7 +48,7 @@ def choose_columns(
 def _find_text(
     path: str, names: Sequence[str], texts: Sequence[str], options: CorpusOptions
 ) -> str:
-    candidates = [name for name in texts if name != options.label_column]
+    candidates = [name for name in dict.fromkeys(texts) if name != options.label_column]
     usual = [name for name in candidates if name.lower() in TEXT_NAMES]
     chats = [name for name in names if name in CHAT_NAMES and name not in texts]
     found = candidates if len(candidates) == 1 and not chats else usual

@@ -17,8 +17,8 @@ from batchstat.corpus.kinds import holds_text, kind_of
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 
-LONGEST = 2**31 - 1
-"""Tokens of the longest sample that a column of lengths may state."""
+LONGEST = 10**9
+"""Tokens of the longest sample that a column of lengths may state: more is a mistake."""
 
 Place = Callable[[int], str]
 """Where a record of the chunk stands, for messages: file, and line or record."""
@@ -89,7 +89,7 @@ class ChunkContent:
             try:
                 chats.append(as_chat(value) if self.ok[i] else [])
             except ChatError as error:
-                self._fail(i, f"{column!r} {error}", "chat")
+                self._fail(i, f"{column!r}: {error}", "chat")
                 chats.append([])
         return chats
 
@@ -116,7 +116,7 @@ class ChunkContent:
         return found
 
     def lengths(self, column: str) -> npt.NDArray[np.int64]:
-        """(size,) the column's whole numbers from 0 to 2,147,483,647."""
+        """(size,) the column's whole numbers from 0 to `LONGEST`."""
         values = self._chunk.columns[column]
         whole = isinstance(values, pa.Array) and pa.types.is_integer(values.type)
         if isinstance(values, pa.Array) and whole and values.null_count == 0:

@@ -25,7 +25,7 @@ class Faults:
     def add(self, reason: str, message: str) -> None:
         """Counts a record. Raises InputError with the message where reading does not go on."""
         if not self.skip:
-            raise InputError(message)
+            raise InputError(f"{message}; --on-error skip leaves out such records")
         self.counts[reason] = self.counts.get(reason, 0) + 1
         if len(self.examples) < EXAMPLES:
             self.examples.append(message)

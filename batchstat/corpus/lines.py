@@ -9,10 +9,12 @@ import pyarrow as pa
 
 from batchstat.corpus.faults import Faults
 from batchstat.corpus.opening import OpenSource
+from batchstat.errors import InputError
 
 BLOCK_BYTES = 8 << 20
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_REMEDY = "convert it to UTF-8, for example with iconv"
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,9 @@ def _blocks(opened: OpenSource) -> Iterator[_Block]:
     """Blocks that end after a line's end, but for the last."""
     first, offset = 1, 0
     for data in _cut_after_lines(opened):
+        if offset == 0 and data.startswith(_UTF16):
+            # Half of such a file would pass for UTF-8.
+            raise InputError(f"{opened.path} is UTF-16: {_REMEDY}")
         if offset == 0 and data.startswith(_BOM):
             data, offset = data.removeprefix(_BOM), len(_BOM)
         yield _Block(data, first, offset)
@@ -128,8 +133,4 @@ def _without_broken_lines(path: str, block: _Block, faults: Faults) -> Lines:
 def _not_utf8(path: str, block: _Block, error: UnicodeDecodeError) -> str:
     line = block.first + block.data.count(b"\n", 0, error.start)
     at = block.offset + error.start
-    kind = "UTF-16" if at == 0 and block.data.startswith(_UTF16) else "not UTF-8"
-    return (
-        f"{path}, line {line}, byte {at}: {kind} (0x{block.data[error.start]:02x}): convert it to "
-        "UTF-8, for example with iconv"
-    )
+    return f"{path}, line {line}, byte {at}: not UTF-8 (0x{block.data[error.start]:02x}): {_REMEDY}"

@@ -98,24 +98,27 @@ def open_source(source: Source) -> Iterator[OpenSource]:
         if source.path == STANDARD_INPUT:
             hashing = _Hashing(sys.stdin.buffer)
             raw = io.BufferedReader(hashing, buffer_size=1 << 20)
-            yield OpenSource(source.path, _decompressed(source, raw), raw, 0, hashing)
+            yield OpenSource(source.shown, _decompressed(source, raw), raw, 0, hashing)
             return
         path = Path(source.path)
         with path.open("rb") as file:
             before = path.stat()
-            yield OpenSource(source.path, _decompressed(source, file), file, before.st_size)
+            yield OpenSource(source.shown, _decompressed(source, file), file, before.st_size)
             now = path.stat()
-            if (before.st_size, before.st_mtime_ns) != (now.st_size, now.st_mtime_ns):
-                raise InputError(f"{source.path} changed while it was read: run again")
+            if before.st_size != source.bytes or (before.st_size, before.st_mtime_ns) != (
+                now.st_size,
+                now.st_mtime_ns,
+            ):
+                raise InputError(f"{source.shown} changed while it was read: run again")
     except EOFError:
         raise _cut_short(source) from None
     except _DAMAGE as error:
-        raise InputError(f"{source.path} is damaged: {error}") from None
+        raise InputError(f"{source.shown} is damaged: {error}") from None
     except OSError as error:
         if any(words in str(error) for words in _CUT_SHORT):
             raise _cut_short(source) from None
         reason = error.strerror or str(error)
-        raise InputError(f"{source.path} cannot be read: {reason}") from None
+        raise InputError(f"{source.shown} cannot be read: {reason}") from None
 
 
 @contextmanager
@@ -143,4 +146,4 @@ def _decompressed(source: Source, raw: "io.BufferedReader[Any]") -> BinaryIO:
 
 
 def _cut_short(source: Source) -> InputError:
-    return InputError(f"{source.path} is cut short: the compressed data ends early")
+    return InputError(f"{source.shown} is cut short: the compressed data ends early")

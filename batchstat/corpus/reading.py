@@ -97,7 +97,7 @@ class CorpusReader:
         for source in self._sources:
             with open_source(source) as opened:
                 chunks = READERS[source.format](opened, self._options, self.faults)
-                yield from self.samples(source.path, chunks, before)
+                yield from self.samples(source.shown, chunks, before)
                 self.read.append(opened.source(source))
             before += source.bytes
 

@@ -44,6 +44,11 @@ class Source:
     digest: str
     format: str
 
+    @property
+    def shown(self) -> str:
+        """How messages name it."""
+        return "standard input" if self.path == STANDARD_INPUT else self.path
+
 
 def find_sources(
     paths: Sequence[str | os.PathLike[str]], input_format: str | None = None
@@ -71,7 +76,14 @@ def digest_of(path: Path) -> str:
 
 
 def _expand(given: str | os.PathLike[str]) -> Iterator[Path]:
-    path = Path(given)
+    try:
+        yield from _expanded(Path(given))
+    except OSError as error:
+        shown = Path(error.filename or given).as_posix()
+        raise InputError(f"{shown} cannot be read: {error.strerror or error}") from None
+
+
+def _expanded(path: Path) -> Iterator[Path]:
     if path.is_dir():
         yield from _in_folder(path)
     elif not path.exists() and glob.has_magic(str(path)):
@@ -98,16 +110,21 @@ def _in_folder(folder: Path) -> Iterator[Path]:
         except (ValueError, KeyError, TypeError, OSError) as error:
             raise InputError(f"{state.as_posix()} is no saved dataset's: {error}") from None
         return
-    files = sorted(
-        path
-        for path in folder.rglob("*")
-        if path.is_file()
-        and _ending(path) in _ENDINGS
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    )
+    files = sorted(path for path in _visible(folder) if _ending(path) in _ENDINGS)
     if not files:
         raise InputError(f"no data file in the folder {shown} (known: {', '.join(_ENDINGS)})")
     yield from files
+
+
+def _visible(folder: Path) -> Iterator[Path]:
+    """The files of a folder and those below it, without hidden ones. Raises OSError."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for below, folders, files in os.walk(folder, onerror=fail):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (Path(below, name) for name in files if not name.startswith("."))
 
 
 def _source(path: Path, input_format: str | None) -> Source:

@@ -204,7 +204,7 @@ def _encoded(values: pa.ChunkedArray) -> tuple[Any, tuple[str, ...]]:
 
 def _named(sources: Sequence[Source]) -> str:
     more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
-    return f"{sources[0].path}{more}"
+    return f"{sources[0].shown}{more}"
 
 
 def _reason(skipped: dict[str, int]) -> str:

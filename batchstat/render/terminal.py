@@ -7,7 +7,15 @@ from rich.table import Table
 from rich.text import Text
 
 from batchstat.profiling.record import ClassCount, Profile
-from batchstat.render.words import age, class_name, corpus_name, one_line, percent, tokenizer_name
+from batchstat.render.words import (
+    age,
+    class_name,
+    corpus_name,
+    counted,
+    one_line,
+    percent,
+    tokenizer_name,
+)
 from batchstat.report import Comparison, StrategyResult
 
 _LONGEST_BAR = 40
@@ -74,9 +82,9 @@ def _heading(word: str, text: str) -> Table:
 def _whose(profile: Profile) -> str:
     name = corpus_name([source.path for source in profile.corpus.sources])
     tokenizer = tokenizer_name(profile.tokenizer.name if profile.tokenizer else None)
-    words = [name, tokenizer, f"{len(profile):,} samples", f"{profile.stats.sum:,} tokens"]
+    words = [name, tokenizer, counted(len(profile), "sample"), counted(profile.stats.sum, "token")]
     if profile.corpus.faulty:
-        words.append(f"{profile.corpus.faulty:,} unreadable records skipped")
+        words.append(f"{counted(profile.corpus.faulty, 'unreadable record')} skipped")
     return " · ".join(words)
 
 

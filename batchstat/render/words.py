@@ -16,6 +16,11 @@ def percent(ratio: float, digits: int = 1) -> str:
     return "0%" if ratio == 0 else f"{text}%"
 
 
+def counted(number: int, word: str) -> str:
+    """So many of a thing whose plural takes an s."""
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+
+
 def one_line(name: str, most: int = 60) -> str:
     """A name from the user's data on one line: controls as escapes, a long one cut inside."""
     text = printable(name)

@@ -33,10 +33,15 @@ def load_tokenizer(name: str) -> Tokenizer:
             name, builtin.definition(), builtin.MAX_LENGTH, builtin.CHAT_TEMPLATE
         )
     path = Path(name)
-    if path.is_file():
+    try:
+        is_file, is_folder = path.is_file(), path.is_dir()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"tokenizer {name!r} cannot be loaded: {reason}: check the path") from None
+    if is_file:
         return _from_file(name, path)
     is_name = _HUB_NAME.fullmatch(name) and path.suffix != ".json"
-    if not name or not (path.is_dir() or is_name):
+    if not name or not (is_folder or is_name):
         raise InputError(
             f"tokenizer {name!r}: no such file or folder: check the path, or use the one built in: "
             f"--tokenizer {builtin.NAME}"
@@ -168,8 +173,11 @@ def _hub_answers() -> bool:
 
 
 def _not_loaded(name: str, local: bool, offline: bool, error: Exception) -> InputError:
-    if local:
-        reason, remedy = _one_line(error), "pass the folder of a saved tokenizer"
+    if "trust_remote_code" in str(error):
+        reason = "it wants to run code of its own, which batchstat never does"
+        remedy = "pass a tokenizer.json"
+    elif local:
+        reason, remedy = _local_reason(Path(name), error), "pass the folder of a saved tokenizer"
     elif offline:
         reason = (
             "no such file or folder, not in the local cache, and Hugging Face's hub not reached"
@@ -184,6 +192,19 @@ def _not_loaded(name: str, local: bool, offline: bool, error: Exception) -> Inpu
         f"tokenizer {name!r} cannot be loaded: {reason}: {remedy}, or use the one built in: "
         f"--tokenizer {builtin.NAME}"
     )
+
+
+def _local_reason(folder: Path, error: Exception) -> str:
+    patterns = ("*token*", "*vocab*", "*.model")
+    if not any(match for pattern in patterns for match in folder.glob(pattern)):
+        return "the folder holds no tokenizer, such as a tokenizer.json"
+    definition = folder / "tokenizer.json"
+    try:
+        if definition.exists():
+            tokenizers.Tokenizer.from_file(str(definition))
+    except Exception as broken:  # tokenizers raises bare Exception for a malformed definition
+        return f"tokenizer.json is malformed: {_one_line(broken)}"
+    return _one_line(error)
 
 
 def _one_line(error: Exception) -> str:

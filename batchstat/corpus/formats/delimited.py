@@ -79,8 +79,8 @@ def _chunk(
             failed.add(i)
             faults.add(
                 "wrong_fields",
-                f"{opened.path}, line {line}: {len(fields)} fields where the first record has "
-                f"{len(names)}: quote fields that hold a separator, or mend the line",
+                f"{opened.path}, line {line}: {len(fields)} in place of {len(names)} fields: "
+                f"quote fields that hold a separator, or mend the line",
             )
     good = [None if i in failed else fields for i, (_, fields) in enumerate(some)]
     picks = {name: names.index(name) for name in columns.all}

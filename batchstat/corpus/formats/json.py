@@ -201,5 +201,5 @@ def _reason(error: Exception, unit: str = "column", before: int = 1) -> str:
     if isinstance(error, RecursionError):
         return "nested too deep"
     if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg} at {unit} {before + error.pos}"
+        return f"{error.msg.removesuffix(' at')} at {unit} {before + error.pos}"
     return str(error)

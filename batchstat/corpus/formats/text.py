@@ -7,7 +7,6 @@ from batchstat.corpus.faults import Faults
 from batchstat.corpus.lines import read_lines
 from batchstat.corpus.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.sources import STANDARD_INPUT
 from batchstat.errors import InputError
 
 
@@ -23,7 +22,7 @@ def read_text(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Ite
             "--input-format for what it is, or leave the column out"
         )
     for lines in read_lines(opened, faults):
-        guessed = opened.path == STANDARD_INPUT and options.input_format is None
+        guessed = opened.hashing is not None and options.input_format is None
         if guessed and lines.first == 1 and lines.texts[0].as_py().startswith(("{", "[{")):
             raise InputError(
                 "standard input looks like JSON: pass --input-format jsonl or json, or txt where "

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
 from batchstat.render.plots import style
-from batchstat.render.words import corpus_name, one_line, percent
+from batchstat.render.words import corpus_name, counted, one_line, percent
 from batchstat.report import Comparison
 
 
@@ -23,10 +23,10 @@ def comparison_plots(comparison: Comparison) -> dict[str, bytes]:
 
 def _whose(comparison: Comparison) -> str:
     paths = [source.path for source in comparison.corpus.sources] if comparison.corpus else []
-    counted = f" · {one_line(comparison.tokenizer.name)}" if comparison.tokenizer else ""
-    samples = f"{comparison.samples:,} samples"
+    by = f" · {one_line(comparison.tokenizer.name)}" if comparison.tokenizer else ""
+    samples = counted(comparison.samples, "sample")
     budget = f"{comparison.basis.tokens_per_batch:,} tokens a batch"
-    return f"{corpus_name(paths)}{counted} · {samples} · {budget}"
+    return f"{corpus_name(paths)}{by} · {samples} · {budget}"
 
 
 def _padding(figure: Figure, comparison: Comparison) -> None:

@@ -7,7 +7,7 @@ from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from batchstat.profiling.record import Profile
 from batchstat.render.plots import style
-from batchstat.render.words import class_name, corpus_name, percent, tokenizer_name
+from batchstat.render.words import class_name, corpus_name, counted, percent, tokenizer_name
 
 _MOST_CLASSES = 20
 _MOST_CANDIDATES = 6
@@ -32,7 +32,7 @@ def profile_plots(profile: Profile) -> dict[str, bytes]:
 def _whose(profile: Profile) -> str:
     name = corpus_name([source.path for source in profile.corpus.sources])
     tokenizer = tokenizer_name(profile.tokenizer.name if profile.tokenizer else None)
-    return f"{name} · {tokenizer} · {len(profile):,} samples"
+    return f"{name} · {tokenizer} · {counted(len(profile), 'sample')}"
 
 
 def _lengths(figure: Figure, profile: Profile) -> None:
