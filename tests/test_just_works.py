@@ -1,0 +1,175 @@
+"""What is unusual and no mistake: profile and compare answer, with their plots."""
+
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from conftest import environment
+
+IDS = ["--tokens-column", "ids"]
+UNUSUAL: dict[str, tuple[str, "bytes | str", list[str], int]] = {
+    "a single sample": ("a.txt", "one sample\n", [], 1),
+    "one sample of 10 MB": ("a.txt", "some words " * 950_000, [], 1),
+    "NUL bytes": ("a.txt", "a\x00b\n\x00\n", [], 2),
+    "NUL bytes in CSV": ("a.csv", "text\na\x00b\n\x00\n", [], 2),
+    "no newline at the end": ("a.jsonl", '{"text": "a"}\n{"text": "b"}', [], 2),
+    "a corpus of one class": ("a.csv", "text,y\na,x\nb,x\n", ["--label-column", "y"], 2),
+    "nothing but missing labels": (
+        "a.jsonl",
+        '{"text": "a", "y": null}\n' * 3,
+        ["--label-column", "y"],
+        3,
+    ),
+    "some samples of zero tokens": ("a.jsonl", '{"ids": []}\n{"ids": [7, 7]}\n', IDS, 2),
+    "a byte-order mark": ("a.csv", "\ufefftext,y\na,1\n", ["--text-column", "text"], 1),
+    "blank lines everywhere": ("a.csv", "\n\ntext\n\na\n\n\nb\n\n", [], 2),
+    "only carriage returns": ("a.txt", "one\rtwo\rthree", [], 1),
+    "white space of other scripts": ("a.txt", "\u3000\n\u2028\na\u2028b\n", [], 1),
+}
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_unusual_corpora_are_profiled_and_compared(run, tmp_path, name):
+    file, content, arguments, samples = UNUSUAL[name]
+    (tmp_path / file).write_bytes(content.encode() if isinstance(content, str) else content)
+    profile = run("profile", file, *arguments, "--json")
+    assert profile.returncode == 0, profile.stderr
+    assert json.loads(profile.stdout)["corpus"]["samples"] == samples
+    comparison = run("compare", "--json")
+    assert comparison.returncode == 0, comparison.stderr
+    for row in json.loads(comparison.stdout)["strategies"]:
+        assert row["samples"] == samples
+    assert len(list((tmp_path / "batchstat-results" / "plots").iterdir())) >= 4
+
+
+def test_samples_of_zero_tokens_only(run, tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"ids": []}\n{"ids": []}\n')
+    assert run("profile", "a.jsonl", *IDS).returncode == 0
+    result = run("compare")
+    assert result.returncode == 3
+    assert result.stderr == "error: no token in 2 samples: there is nothing to batch\n"
+
+
+def test_a_million_classes_are_all_in_the_json(run, tmp_path):
+    names = np.char.add("class ", np.arange(10**6).astype(str))
+    sizes = np.concatenate([np.arange(10**6), np.zeros(5, np.int64)])
+    table = pa.table({"n": np.ones(len(sizes), np.int64), "y": names[sizes]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    result = run("profile", "a.parquet", "--length-column", "n", "--label-column", "y")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert sum(line.startswith("class ") and "█" in line for line in lines) == 25
+    assert any(line.startswith("(999,975 classes between)") for line in lines)
+    record = json.loads((tmp_path / "batchstat-results" / "profile.json").read_text())
+    assert len(record["classes"]) == 10**6
+
+
+NAMES = [
+    "with spaces.csv",
+    "two\nlines.csv",
+    "emoji 🦉.csv",
+    "[bold]markup[bold] [red].csv",
+    "escape \x1b[31m\x07.csv",
+    "$math$ 100%.csv",
+    "-dash.csv",
+    "'quotes\".csv",
+]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names that Windows has not")
+@pytest.mark.parametrize("name", NAMES)
+def test_any_file_name_and_label_is_shown_as_it_is(run, tmp_path, name):
+    label = name.removesuffix(".csv").replace('"', '""')
+    (tmp_path / name).write_text(f'text,y\nsome words,"{label}"\nmore,b\n')
+    for command in ("profile", "compare"):
+        result = run(command, "--label-column", "y", "--", name)
+        assert result.returncode == 0, result.stderr
+        shown = name.encode("unicode_escape").decode() if not name.isprintable() else name
+        assert shown in result.stdout
+        assert "\x1b" not in result.stdout + result.stderr
+        assert "\x07" not in result.stdout + result.stderr
+    profile = json.loads((tmp_path / "batchstat-results" / "profile.json").read_text("utf-8"))
+    assert profile["corpus"]["sources"][0]["path"] == name
+    assert name.removesuffix(".csv") in {each["label"] for each in profile["classes"]}
+    (tmp_path / name).write_bytes(b"text,y\n\xff,b\n")
+    refused = run("profile", "--", name)
+    assert refused.returncode == 3
+    assert len(refused.stderr.splitlines()) == 1
+    assert "\x1b" not in refused.stderr
+
+
+def on_terminal(folder: Path, *arguments: str, width: int = 120, **extra: str) -> tuple[int, str]:
+    """Exit code and output of the command on a terminal that wide."""
+    import fcntl
+    import pty
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "batchstat", *arguments],
+        cwd=folder,
+        env=environment(**extra),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    output = b""
+    while True:
+        try:
+            read = os.read(ours, 65_536)
+        except OSError:  # how Linux says that the other end is closed
+            break
+        if not read:
+            break
+        output += read
+    os.close(ours)
+    return process.wait(), output.decode()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals")
+@pytest.mark.parametrize(
+    ("width", "extra", "colored"),
+    [
+        (120, {"TERM": "xterm-256color"}, True),
+        (40, {"TERM": "xterm-256color"}, True),
+        (40, {"TERM": "dumb"}, False),
+        (120, {"TERM": "xterm-256color", "NO_COLOR": "1"}, False),
+        (120, {}, True),
+    ],
+)
+def test_terminals(tmp_path, width, extra, colored):
+    (tmp_path / "a.csv").write_text("text,y\n" + "some words,a\nmore words than that,b\n" * 600)
+    for arguments in (["profile", "a.csv", "--label-column", "y"], ["compare", "a.csv"]):
+        code, output = on_terminal(tmp_path, *arguments, width=width, **extra)
+        assert code == 0, output
+        assert bool(re.search(r"\x1b\[[39]\d", output)) == colored
+        if extra.get("TERM") == "dumb":
+            assert "\x1b" not in output
+        for number in ("1,200", "batchstat-results"):
+            assert number in output
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX pipes")
+def test_head_ends_a_run_quietly(tmp_path):
+    (tmp_path / "a.csv").write_text("text\n" + "some words\n" * 600)
+    command = f"'{sys.executable}' -m batchstat profile a.csv --json 2>&1 | head -1"
+    result = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert result.stdout == "{\n"
+    assert result.stderr == ""
