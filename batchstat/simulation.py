@@ -85,7 +85,10 @@ def best_row(rows: Sequence[StrategyResult], tokens_per_batch: int) -> StrategyR
     within = [row for row in rows if row.counts.max_batch_tokens <= peak]
     fewest = min(row.counts.batches for row in within)
     close = [row for row in within if row.counts.batches * 20 <= fewest * 21]
-    return min(close, key=lambda row: row.counts.padding_ratio)
+    return min(
+        close,
+        key=lambda row: (row.counts.padding_ratio, row.counts.batches, row.name != "static"),
+    )
 
 
 def _checked(lengths: npt.ArrayLike) -> Ints:

@@ -50,6 +50,10 @@ def test_the_best_row_has_the_fewest_batches_and_not_the_least_padding():
     assert made.reference.name == "static"
 
 
+def test_static_is_not_beaten_by_its_equals():
+    assert batchstat.compare([5, 5, 5], tokens_per_batch=100).best.name == "static"
+
+
 def test_a_row_above_the_peak_is_not_the_best():
     rows = ["token-budget", "static:batch_size=3000"]
     made = batchstat.compare(SKEWED, strategies=rows, tokens_per_batch=4096)

@@ -9,6 +9,7 @@ from rich.text import Text
 from batchstat.profiling.record import ClassCount, Profile
 from batchstat.render.words import (
     age,
+    batches,
     class_name,
     corpus_name,
     counted,
@@ -250,16 +251,13 @@ def _cut(row: StrategyResult) -> str:
 def _verdict(comparison: Comparison) -> str:
     best, reference = comparison.best, comparison.reference
     if best is reference:
-        return f"{best.spec} is the best of these at equal peak memory."
+        return f"{best.spec}: none of these does better at equal peak memory."
     fewer = reference.counts.batches / best.counts.batches
-    batches = (
-        f"{best.counts.batches:,} batches instead of {reference.counts.batches:,} "
-        f"({fewer:,.1f} times fewer)"
-        if fewer > 1
-        else f"{best.counts.batches:,} batches instead of {reference.counts.batches:,}"
-    )
+    instead = f"{batches(best.counts.batches)} instead of {reference.counts.batches:,}"
+    if fewer > 1:
+        instead += f" ({fewer:,.1f} times fewer)"
     return (
-        f"{best.spec} against {reference.spec}: {batches}, padding "
+        f"{best.spec} against {reference.spec}: {instead}, padding "
         f"{percent(best.counts.padding_ratio)} instead of "
         f"{percent(reference.counts.padding_ratio)}."
     )
@@ -270,7 +268,7 @@ def _recommendation(comparison: Comparison) -> str:
     chosen, best = sweep.recommended, sweep.best
     text = (
         f"{sweep.recommended_spec}, {percent(chosen.padding_ratio)} padding in "
-        f"{chosen.batches:,} batches"
+        f"{batches(chosen.batches)}"
     )
     if chosen is not best:
         text += (

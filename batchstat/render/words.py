@@ -16,9 +16,14 @@ def percent(ratio: float, digits: int = 1) -> str:
     return "0%" if ratio == 0 else f"{text}%"
 
 
-def counted(number: int, word: str) -> str:
-    """So many of a thing whose plural takes an s."""
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+def counted(number: int, word: str, plural: str = "") -> str:
+    """So many of a thing, whose plural takes an s where none is given."""
+    return f"{number:,} {word if number == 1 else plural or word + 's'}"
+
+
+def batches(number: int) -> str:
+    """So many batches."""
+    return counted(number, "batch", "batches")
 
 
 def one_line(name: str, most: int = 60) -> str:

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
 from batchstat.render.plots import style
-from batchstat.render.words import corpus_name, counted, one_line, percent
+from batchstat.render.words import batches, corpus_name, counted, one_line, percent
 from batchstat.report import Comparison
 
 
@@ -45,7 +45,7 @@ def _padding(figure: Figure, comparison: Comparison) -> None:
             places, lost, left=total, color=style.VERMILION, hatch="xxx", label="cut or dropped"
         )
     for place, end, row in zip(places, (total + lost).tolist(), rows, strict=True):
-        note = f" {percent(row.counts.padding_ratio)} padding\n {row.counts.batches:,} batches"
+        note = f" {percent(row.counts.padding_ratio)} padding\n {batches(row.counts.batches)}"
         axes.text(end, place, note, va="center", fontsize=8.5)
     axes.set_yticks(places, [one_line(row.spec, 34) for row in rows], parse_math=False)
     axes.invert_yaxis()
@@ -67,7 +67,7 @@ def _batch_lengths(figure: Figure, comparison: Comparison) -> None:
         axes.set_ylim(0, 1.3 * float(shares.max()))
         axes.yaxis.set_major_formatter(PercentFormatter(1))
         axes.text(
-            *(0.01, 0.95, f"{one_line(row.spec, 50)}: {row.counts.batches:,} batches"),
+            *(0.01, 0.95, f"{one_line(row.spec, 50)}: {batches(row.counts.batches)}"),
             transform=axes.transAxes,
             va="top",
             fontsize=9,
