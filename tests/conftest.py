@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import tokenizers
 from hypothesis import HealthCheck, settings
 
 # Nothing is timed: how fast the machine is today is no property of the code.
@@ -45,6 +46,22 @@ def run(tmp_path: Path) -> Run:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One folder for all examples of a property."""
     return tmp_path_factory.mktemp("folder")
+
+
+def two_words_definition() -> str:
+    """A tokenizer.json that knows `some` and `words`, and raises on anything else."""
+    model = tokenizers.models.WordLevel({"some": 0, "words": 1})
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    text: str = tokenizer.to_str()
+    return text
+
+
+@pytest.fixture(scope="module")
+def two_words(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tokenizer") / "two.json"
+    path.write_text(two_words_definition())
+    return path
 
 
 @pytest.fixture(scope="session")

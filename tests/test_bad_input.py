@@ -20,7 +20,7 @@ CORPORA = [
     ("blank.txt", "\n  \n\t\n", [], "no sample in blank.txt: all records are skipped (3 blank)"),
     ("header.csv", "text\n", [], "no sample in header.csv: it has no record"),
     ("short.txt", "ab\n\ncd\n", ["--min-chars", 3], "(1 blank, 2 short)"),
-    ("a.txt", b"ok\nfine\nnot \xff\n", [], "a.txt, line 3, byte 12: not UTF-8 (0xff)"),
+    ("a.txt", b"ok\nfine\nnot \xff\n", [], "a.txt, line 3: byte 12 is not UTF-8 (0xff)"),
     ("a.jsonl", '{"text": "a"}\n{"text": "b"\n', [], "a.jsonl, line 2: malformed JSON"),
     ("a.csv", GOOD, ["--text-column", "body"], "column 'body' not in a.csv (has: text, label)"),
     ("a.csv", GOOD, ["--label-column", "class"], "column 'class' not in a.csv"),

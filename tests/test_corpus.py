@@ -268,7 +268,7 @@ def test_bytes_that_are_not_utf8_are_named_by_line_and_offset(tmp_path, monkeypa
     monkeypatch.setattr(lines_module, "BLOCK_BYTES", block)
     good = b'{"text": "a"}\n{"text": "\xc3\xa9"}\n' if name == "a.jsonl" else b"text\n\xc3\xa9\n"
     (tmp_path / name).write_bytes(good + b'"\xe9"\n')
-    with pytest.raises(InputError, match=rf"line 3, byte {len(good) + 1}: not UTF-8 \(0xe9\)"):
+    with pytest.raises(InputError, match=rf"line 3: byte {len(good) + 1} is not UTF-8 \(0xe9\)"):
         read(tmp_path / name)
 
 

@@ -14,9 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import tokenizers
 
-from conftest import environment
+from conftest import environment, two_words_definition
 
 Files = dict[str, "bytes | str"]
 
@@ -43,14 +42,6 @@ def chat(*messages: object) -> str:
     return "".join(json.dumps({"messages": each}) + "\n" for each in (good, list(messages)))
 
 
-def two_words() -> str:
-    model = tokenizers.models.WordLevel({"some": 0, "words": 1})
-    tokenizer = tokenizers.Tokenizer(model)
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    text: str = tokenizer.to_str()
-    return text
-
-
 LINES = b"some words here\n" * 700_000
 CALL = {"type": "function", "function": {"name": "look_up", "arguments": "{}"}}
 OWN_CODE = {"model_type": "own", "auto_map": {"AutoTokenizer": ["own.Own", None]}}
@@ -63,12 +54,12 @@ MISTAKES: dict[str, tuple[Files, list[str], str]] = {
     "not UTF-8 in the middle of a large file": (
         {"a.txt": LINES + b"caf\xe9\n" + LINES},
         ["a.txt"],
-        "a.txt, line 700001, byte 11200003: not UTF-8 (0xe9)",
+        "a.txt, line 700001: byte 11200003 is not UTF-8 (0xe9)",
     ),
     "not UTF-8 in the middle of a large CSV file": (
         {"a.csv": b"text\n" + LINES + b"caf\xe9\n" + LINES},
         ["a.csv"],
-        "a.csv, line 700002, byte 11200008: not UTF-8 (0xe9)",
+        "a.csv, line 700002: byte 11200008 is not UTF-8 (0xe9)",
     ),
     "UTF-16": ({"a.txt": "some words\n".encode("utf-16")}, ["a.txt"], "a.txt is UTF-16: convert"),
     "UTF-16, faults skipped": (
@@ -201,7 +192,7 @@ MISTAKES: dict[str, tuple[Files, list[str], str]] = {
         "tokenizer 'own' cannot be loaded: it wants to run code of its own, which batchstat never",
     ),
     "a tokenizer that raises on a text": (
-        {"a.txt": "some words\nunknown words\n", "two.json": two_words()},
+        {"a.txt": "some words\nunknown words\n", "two.json": two_words_definition()},
         ["a.txt", "--tokenizer", "two.json"],
         "a.txt, line 2: tokenizer 'two.json' cannot count it: WordLevel error",
     ),
@@ -271,7 +262,7 @@ def without_roots_rights() -> None:
 @pytest.mark.parametrize("name", ["a.txt", "folder", "data", "tokenizer.json", "deep", "template"])
 def test_no_permission(tmp_path, name):
     (tmp_path / "a.txt").write_text("some words\n")
-    (tmp_path / "tokenizer.json").write_text(two_words())
+    (tmp_path / "tokenizer.json").write_text(two_words_definition())
     for folder in ("folder", "data/inner", "deep"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "a.txt").write_text("some words\n")

@@ -41,7 +41,7 @@ def test_the_first_two_commands_install_and_run(checkout: Path, run: Run):
 def in_shell(command: str, folder: Path) -> str:
     """What a command of the README prints, typed as it stands there."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    result = subprocess.run(
+    result = subprocess.run(  # noqa: S602
         command,
         shell=True,
         cwd=folder,

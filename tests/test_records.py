@@ -1,6 +1,7 @@
 """What becomes of records that cannot be read, that are huge, or that are very many."""
 
 import json
+import re
 
 import hypothesis.strategies as st
 import numpy as np
@@ -136,6 +137,49 @@ def test_damaged_files_end_in_an_answer_or_an_error(folder, name, ending, texts,
     path = folder / f"damaged.{name}{ending}"
     path.write_bytes(data)
     count_both(path, {"feather": "arrow"}.get(name[2:], name[2:]))
+
+
+GOOD_OR_NOT = {
+    "a.jsonl": [
+        b'{"text": "some words"}',
+        b'{"text": "some words"}',
+        b'{"text": "\xff"}',
+        b'{"text": 5}',
+        b'{"text": ',
+        b'{"tex": "some"}',
+        b'{"text": "others"}',
+    ],
+    "a.csv": [b"some,1", b"words,1", b"\xff,1", b"some", b'"some"x,1', b"others,2"],
+    "a.tsv": [b"some\t1", b"words\t1", b"\xff\t1", b"some", b"others\t2"],
+}
+
+
+@settings(max_examples=60)
+@given(picks=st.lists(st.integers(0, 6), min_size=1, max_size=8))
+@pytest.mark.parametrize("name", GOOD_OR_NOT)
+def test_the_first_faulty_record_is_the_one_named(folder, two_words, name, picks):
+    """Whichever of parsing, checking and counting finds it."""
+    kinds = GOOD_OR_NOT[name]
+    lines = [kinds[pick % len(kinds)] for pick in picks]
+    header = [] if name == "a.jsonl" else [b"text,y" if name == "a.csv" else b"text\ty"]
+    path = folder / name
+    path.write_bytes(b"\n".join([*header, *lines]) + b"\n")
+    bad = [i + 1 + len(header) for i, line in enumerate(lines) if line not in kinds[:2]]
+    options = {"text_column": "text", "tokenizer": str(two_words)}
+    if bad:
+        # A column that the very first object lacks is taken for a mistake in the option.
+        absent = bad[0] == 1 and lines[0] == b'{"tex": "some"}'
+        named = f"column 'text' not in .*{name}" if absent else f"{name}, line {bad[0]}: "
+        with pytest.raises(InputError, match=named):
+            profile(path, **options)
+    else:
+        assert len(profile(path, **options)) == len(lines)
+    if len(bad) < len(lines):
+        skipped = profile(path, **options, on_error="skip")
+        assert skipped.corpus.faulty == len(bad)
+        named = [int(re.search(r"line (\d+): ", each)[1]) for each in skipped.corpus.faults]
+        assert named == bad[: len(named)]
+        assert len(named) == min(len(bad), 5)
 
 
 def test_records_of_many_megabytes(tmp_path):

@@ -208,7 +208,7 @@ def test_a_json_array_is_malformed_where_it_is_malformed(tmp_path):
 
 def test_not_utf8_in_a_json_array(tmp_path):
     (tmp_path / "a.json").write_bytes(b'[{"text": "caf\xe9"}]')
-    with pytest.raises(InputError, match=r"byte 14: not UTF-8 \(0xe9\)"):
+    with pytest.raises(InputError, match=r"byte 14 is not UTF-8 \(0xe9\)"):
         read(tmp_path / "a.json")
 
 

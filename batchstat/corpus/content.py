@@ -12,16 +12,13 @@ import pyarrow.compute as pc
 
 from batchstat.corpus.chat import ChatError, Message, as_chat
 from batchstat.corpus.chunk import Chunk, Column
-from batchstat.corpus.faults import Faults
+from batchstat.corpus.faults import Faults, Place
 from batchstat.corpus.kinds import holds_text, kind_of
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 
 LONGEST = 10**9
 """Tokens of the longest sample that a column of lengths may state: more is a mistake."""
-
-Place = Callable[[int], str]
-"""Where a record of the chunk stands, for messages: file, and line or record."""
 
 Mask = npt.NDArray[np.bool_]
 
@@ -58,7 +55,7 @@ class ChunkContent:
         ok: (size,) records that could be read so far.
     """
 
-    def __init__(self, chunk: Chunk, place: Place, faults: Faults) -> None:
+    def __init__(self, chunk: Chunk, place: Callable[[int], Place], faults: Faults) -> None:
         """Leaves out what the reader knows to be blank or faulty."""
         self.ok: Mask = np.ones(chunk.size, dtype=bool)
         self.ok[list(chunk.failed | chunk.blank)] = False
@@ -162,7 +159,7 @@ class ChunkContent:
     def _fail(self, i: int, message: str, reason: str = "wrong_type") -> None:
         if self.ok[i]:
             self.ok[i] = False
-            self._faults.add(reason, f"{self._place(i)}: {message}")
+            self._faults.add(reason, self._place(i), message)
 
     def _as_arrow(self, texts: list[str] | list[object]) -> pa.LargeStringArray:
         try:
@@ -178,7 +175,7 @@ class ChunkContent:
 
 
 def read_content(
-    chunk: Chunk, options: CorpusOptions, place: Place, faults: Faults
+    chunk: Chunk, options: CorpusOptions, place: Callable[[int], Place], faults: Faults
 ) -> tuple[Content, pa.Array | None, Mask]:
     """What of a chunk is counted, its labels, and (size,) which records could be read.
 

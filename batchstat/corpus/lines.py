@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from batchstat.corpus.faults import Faults
+from batchstat.corpus.faults import Faults, Place
 from batchstat.corpus.opening import OpenSource
 from batchstat.errors import InputError
 
@@ -24,12 +24,12 @@ class Lines:
     Attributes:
         texts: (n,) large_string, without the line ends.
         first: number of the first line, from 1.
-        failed: which of them are counted as faults: they are empty here.
+        broken: what is wrong with those that are not UTF-8: they are empty here.
     """
 
     texts: pa.LargeStringArray
     first: int
-    failed: set[int] = field(default_factory=set)
+    broken: dict[int, str] = field(default_factory=dict)
 
     @property
     def numbers(self) -> range:
@@ -37,11 +37,10 @@ class Lines:
         return range(self.first, self.first + len(self.texts))
 
 
-def read_lines(opened: OpenSource, faults: Faults) -> Iterator[Lines]:
+def read_lines(opened: OpenSource) -> Iterator[Lines]:
     r"""The lines of a source in blocks of about 8 MiB. A line ends with \n or \r\n only.
 
     A byte-order mark at the start is not part of the text. A line is never cut, however long.
-    A line that is not UTF-8 is a fault, named with its byte.
     """
     for block in _blocks(opened):
         texts = _split(block.data)
@@ -49,7 +48,7 @@ def read_lines(opened: OpenSource, faults: Faults) -> Iterator[Lines]:
             texts.validate(full=True)
             yield Lines(texts, block.first)
         except pa.ArrowInvalid:
-            yield _without_broken_lines(opened.path, block, faults)
+            yield _without_broken_lines(block)
 
 
 def read_raw_lines(opened: OpenSource, faults: Faults) -> Iterator[str]:
@@ -63,7 +62,11 @@ def read_raw_lines(opened: OpenSource, faults: Faults) -> Iterator[str]:
             text = block.data.decode()
         except UnicodeDecodeError as error:
             if not faults.skip:
-                faults.add("not_utf8", _not_utf8(opened.path, block, error))
+                start = block.data.rfind(b"\n", 0, error.start) + 1
+                yield from io.StringIO(block.data[:start].decode(), newline="\n")
+                line = block.first + block.data.count(b"\n", 0, start)
+                message = not_utf8(block.offset + error.start, block.data[error.start])
+                raise faults.refusal(f"{Place(opened.path, line, 'line')}: {message}") from None
             text = block.data.decode(errors="surrogateescape")
         yield from io.StringIO(text, newline="\n")
 
@@ -114,23 +117,21 @@ def _split(data: bytes) -> pa.LargeStringArray:
     return pa.LargeStringArray.from_buffers(len(ends), pa.py_buffer(offsets), text)
 
 
-def _without_broken_lines(path: str, block: _Block, faults: Faults) -> Lines:
+def _without_broken_lines(block: _Block) -> Lines:
     good: list[str] = []
-    failed: set[int] = set()
+    broken: dict[int, str] = {}
     offset = block.offset
     lines = block.data.removesuffix(b"\n").split(b"\n")
     for i, line in enumerate(lines):
         try:
             good.append(line.removesuffix(b"\r").decode())
         except UnicodeDecodeError as error:
-            faults.add("not_utf8", _not_utf8(path, _Block(line, block.first + i, offset), error))
-            failed.add(i)
+            broken[i] = not_utf8(offset + error.start, line[error.start])
             good.append("")
         offset += len(line) + 1
-    return Lines(pa.array(good, pa.large_string()), block.first, failed)
+    return Lines(pa.array(good, pa.large_string()), block.first, broken)
 
 
-def _not_utf8(path: str, block: _Block, error: UnicodeDecodeError) -> str:
-    line = block.first + block.data.count(b"\n", 0, error.start)
-    at = block.offset + error.start
-    return f"{path}, line {line}, byte {at}: not UTF-8 (0x{block.data[error.start]:02x}): {_REMEDY}"
+def not_utf8(at: int, byte: int) -> str:
+    """The message for a byte that breaks UTF-8, `at` so many from the start of the file."""
+    return f"byte {at} is not UTF-8 (0x{byte:02x}): {_REMEDY}"

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from batchstat.corpus.content import Chats, Content, Counted, Mask, Texts, read_content
-from batchstat.corpus.faults import Faults
+from batchstat.corpus.faults import Faults, Place
 from batchstat.corpus.formats import READERS, Chunk
 from batchstat.corpus.opening import open_source
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import Source
-from batchstat.errors import OptionError
+from batchstat.errors import InputError, OptionError
 from batchstat.options import one_of
 
 
@@ -47,14 +47,14 @@ class Places:
     kept: npt.NDArray[np.int64]
     first: int
 
-    def __call__(self, i: int) -> str:
-        """File, and line or record, of sample i of the block."""
+    def __call__(self, i: int) -> Place:
+        """Where sample i of the block stands."""
         return place_of(self.path, self.lines, self.first, int(self.kept[i]))
 
 
-def place_of(path: str, lines: Sequence[int] | None, first: int, i: int) -> str:
-    """File, and line or record, of record i of a chunk."""
-    return f"{path}, line {lines[i]}" if lines else f"{path}, record {first + i}"
+def place_of(path: str, lines: Sequence[int] | None, first: int, i: int) -> Place:
+    """Where record i of a chunk stands."""
+    return Place(path, lines[i], "line") if lines else Place(path, first + i)
 
 
 class CorpusReader:
@@ -104,13 +104,18 @@ class CorpusReader:
     def samples(self, path: str, chunks: Iterable[Chunk], before: int = 0) -> Iterator[Block]:
         """The samples of one source's chunks, which lies `before` bytes into the corpus."""
         first = 0
-        for chunk in chunks:
-            yield self._block(path, chunk, first, before + chunk.position)
-            first += chunk.size
-            self.records += chunk.size
+        try:
+            for chunk in chunks:
+                yield self._block(path, chunk, first, before + chunk.position)
+                self.faults.settle()
+                first += chunk.size
+                self.records += chunk.size
+        except InputError:
+            self.faults.settle()
+            raise
 
     def _block(self, path: str, chunk: Chunk, first: int, position: int) -> Block:
-        def place(i: int) -> str:
+        def place(i: int) -> Place:
             return place_of(path, chunk.lines, first, i)
 
         content, labels, keep = read_content(chunk, self._options, place, self.faults)

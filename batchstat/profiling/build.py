@@ -152,8 +152,8 @@ def _counted(
 
     def faulty(i: int, error: Exception) -> None:
         reason = " ".join(str(error).split()) or type(error).__name__
-        message = f"{block.places(i)}: tokenizer {tokenizer.name!r} cannot count it: {reason[:200]}"
-        reader.faults.add("not_counted", message)
+        message = f"tokenizer {tokenizer.name!r} cannot count it: {reason[:200]}"
+        reader.faults.add("not_counted", block.places(i), message)
 
     counts, kept = tokenizer.count(block.content, faulty)
     if len(kept) == len(counts):

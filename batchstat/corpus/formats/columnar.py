@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.columns import Columns, choose_columns
-from batchstat.corpus.faults import Faults
+from batchstat.corpus.faults import Faults, Place
 from batchstat.corpus.kinds import holds_text
 from batchstat.corpus.opening import OpenSource, seekable
 from batchstat.corpus.options import CorpusOptions
@@ -91,8 +91,8 @@ def as_chunk(
     def fail(name: str, i: int, byte: int) -> None:
         if i not in failed:
             failed.add(i)
-            where = f"{path}, record {first + i}"
-            faults.add("not_utf8", f"{where}: column {name!r} is not UTF-8 (0x{byte:02x})")
+            message = f"column {name!r} is not UTF-8 (0x{byte:02x})"
+            faults.add("not_utf8", Place(path, first + i), message)
 
     return Chunk(
         size=len(batch),

@@ -3,11 +3,10 @@
 import csv
 import sys
 from collections.abc import Iterator, Sequence
-from itertools import islice
 
 from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.columns import Columns, choose_columns
-from batchstat.corpus.faults import Faults
+from batchstat.corpus.faults import Faults, Place, grouped
 from batchstat.corpus.lines import read_lines, read_raw_lines
 from batchstat.corpus.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions
@@ -16,8 +15,9 @@ from batchstat.errors import InputError
 Record = tuple[int, Sequence[str] | None]
 """The number of the line it starts on, and its fields; None where it is a fault already."""
 
-_CHUNK_RECORDS = 20_000
 _CHUNK_CHARS = 8 << 20
+_RECORD_CHARS = 400
+"""What a record takes beside its text, so that empty ones fill a chunk too."""
 _NO_COLUMNS = Columns(("",), None)
 """Of blank or faulty records before the first that says how many columns there are."""
 
@@ -48,7 +48,7 @@ def _read(
     """
     names = _header(opened.path, records) if options.header else []
     columns = choose_columns(opened.path, names, names, options) if names else None
-    while some := _some(records):
+    for some in grouped(records, _chars, _CHUNK_CHARS):
         if columns is None:
             width = next((len(fields) for _, fields in some if fields), 0)
             names = [str(number) for number in range(width)]
@@ -79,8 +79,9 @@ def _chunk(
             failed.add(i)
             faults.add(
                 "wrong_fields",
-                f"{opened.path}, line {line}: {len(fields)} in place of {len(names)} fields: "
-                f"quote fields that hold a separator, or mend the line",
+                Place(opened.path, line, "line"),
+                f"{len(fields)} in place of {len(names)} fields: quote fields that hold a "
+                "separator, or mend the line",
             )
     good = [None if i in failed else fields for i, (_, fields) in enumerate(some)]
     picks = {name: names.index(name) for name in columns.all}
@@ -96,22 +97,18 @@ def _chunk(
     )
 
 
-def _some(records: Iterator[Record]) -> list[Record]:
-    taken: list[Record] = []
-    chars = 0
-    for line, fields in islice(records, _CHUNK_RECORDS):
-        taken.append((line, fields))
-        chars += sum(map(len, fields or ()))
-        if chars > _CHUNK_CHARS:
-            break
-    return taken
+def _chars(record: Record) -> int:
+    return _RECORD_CHARS + sum(map(len, record[1] or ()))
 
 
 def _unquoted(opened: OpenSource, delimiter: str, faults: Faults) -> Iterator[Record]:
-    for lines in read_lines(opened, faults):
+    for lines in read_lines(opened):
         for i, line in enumerate(lines.texts.to_pylist()):
-            fields = line.split(delimiter) if line else []
-            yield lines.first + i, None if i in lines.failed else fields
+            if i in lines.broken:
+                faults.add("not_utf8", Place(opened.path, lines.first + i, "line"), lines.broken[i])
+                yield lines.first + i, None
+            else:
+                yield lines.first + i, line.split(delimiter) if line else []
 
 
 def _quoted(opened: OpenSource, delimiter: str, faults: Faults) -> Iterator[Record]:
@@ -127,13 +124,14 @@ def _quoted(opened: OpenSource, delimiter: str, faults: Faults) -> Iterator[Reco
             reason = str(error)
             if "new-line character" in reason:
                 reason = "a carriage return alone, outside quotes"
+            place = Place(opened.path, line, "line")
             message = (
-                f"{opened.path}, line {line}: not RFC 4180 ({reason}): mend the record, or pass "
-                "--no-quote where a quote is text"
+                f"not RFC 4180 ({reason}): mend the record, or pass --no-quote where a quote is "
+                "text"
             )
             if "end of data" in reason:
-                raise InputError(message) from None
-            faults.add("malformed", message)
+                raise InputError(f"{place}: {message}") from None
+            faults.add("malformed", place, message)
             yield line, None
         else:
             yield line, fields

@@ -3,18 +3,20 @@
 import codecs
 import json
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from dataclasses import dataclass
 
 from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.columns import Columns, choose_columns
-from batchstat.corpus.faults import Faults
+from batchstat.corpus.faults import Faults, Place, grouped
 from batchstat.corpus.kinds import kind_of
-from batchstat.corpus.lines import read_lines
+from batchstat.corpus.lines import not_utf8, read_lines
 from batchstat.corpus.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 
-_CHUNK_RECORDS = 5_000
+_CHUNK_CHARS = 8 << 20
+_RECORD_CHARS = 400
+"""What a record takes beside its text."""
 _PIECE_BYTES = 1 << 18
 
 
@@ -33,30 +35,28 @@ class _Collector:
         self._blank.add(len(self._records))
         self._records.append({})
 
-    def add_failed(self) -> None:
-        """A record that is counted as a fault already."""
+    def fault(self, reason: str, place: Place, message: str) -> None:
+        """A record that cannot be read."""
+        self._faults.add(reason, place, message)
         self._failed.add(len(self._records))
         self._records.append({})
 
-    def fault(self, reason: str, message: str) -> None:
-        """A record that cannot be read."""
-        self._faults.add(reason, message)
-        self.add_failed()
-
-    def add(self, where: str, record: object) -> None:
+    def add(self, place: Place, record: object) -> None:
         """A record as it was parsed."""
         if not isinstance(record, dict):
-            message = f"{where}: {kind_of(record)} where an object is expected"
-            return self.fault("wrong_type", message)
-        if self._columns is None and record:
+            message = f"{kind_of(record)} where an object is expected"
+            return self.fault("wrong_type", place, message)
+        named = self._options.named_columns
+        lacking = any(column not in record for column in named)
+        if self._columns is None and record and not (lacking and self._faults.skip):
             texts = [name for name, value in record.items() if isinstance(value, str)]
             self._columns = choose_columns(self._opened.path, list(record), texts, self._options)
-        wanted = self._columns.all if self._columns else ("text",)
+        wanted = self._columns.all if self._columns else named or ("text",)
         missing = [column for column in wanted if column not in record]
         if missing:
             has = ", ".join(list(record)[:20]) or "nothing"
-            message = f"{where}: column {missing[0]!r} is missing (has: {has})"
-            return self.fault("missing_column", message)
+            message = f"column {missing[0]!r} is missing (has: {has})"
+            return self.fault("missing_column", place, message)
         self._records.append(record)
         return None
 
@@ -80,20 +80,20 @@ class _Collector:
 def read_jsonl(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
     """The columns of the object on every line; a blank line is a record with nothing in it."""
     found = _Collector(opened, options, faults)
-    for lines in read_lines(opened, faults):
+    for lines in read_lines(opened):
         for i, line in enumerate(lines.texts.to_pylist()):
-            where = f"{opened.path}, line {lines.first + i}"
-            if i in lines.failed:
-                found.add_failed()
+            place = Place(opened.path, lines.first + i, "line")
+            if i in lines.broken:
+                found.fault("not_utf8", place, lines.broken[i])
             elif not line or line.isspace():
                 found.add_blank()
             else:
                 try:
                     record = json.loads(line)
                 except (ValueError, RecursionError) as error:
-                    found.fault("malformed", f"{where}: malformed JSON: {_reason(error)}")
+                    found.fault("malformed", place, f"malformed JSON: {_reason(error)}")
                 else:
-                    found.add(where, record)
+                    found.add(place, record)
         yield found.chunk(lines.numbers)
 
 
@@ -105,16 +105,21 @@ def read_json(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Ite
             not UTF-8, which leave no way to tell where the next record starts.
     """
     found = _Collector(opened, options, faults)
-    elements = _elements(opened)
     number = 0
-    while some := list(islice(elements, _CHUNK_RECORDS)):
-        for record in some:
-            found.add(f"{opened.path}, record {number}", record)
+    for some in grouped(_elements(opened), lambda each: each.chars + _RECORD_CHARS, _CHUNK_CHARS):
+        for element in some:
+            found.add(Place(opened.path, number), element.value)
             number += 1
         yield found.chunk()
 
 
-def _elements(opened: OpenSource) -> Iterator[object]:
+@dataclass(frozen=True)
+class _Element:
+    value: object
+    chars: int
+
+
+def _elements(opened: OpenSource) -> Iterator[_Element]:
     """The elements of the array that a file holds, parsed one at a time."""
     decoder = json.JSONDecoder()
     pieces = _decoded(opened)
@@ -139,13 +144,13 @@ def _elements(opened: OpenSource) -> Iterator[object]:
             # any size is parsed a handful of times.
             fresh = _some_of(pieces, len(text) - at) if _may_go_on(error, text) else ""
             if not fresh:
-                where = f"{opened.path}, record {number}"
+                place = Place(opened.path, number)
                 reason = _reason(error, "character", passed)
-                raise InputError(f"{where}: malformed JSON: {reason}") from None
+                raise InputError(f"{place}: malformed JSON: {reason}") from None
             passed += at
             text, at = text[at:] + fresh, 0
             continue
-        yield element
+        yield _Element(element, end - at)
         number += 1
         at = end + (text[end] == ",")
     if text[at + 1 :].strip() or any(piece.strip() for piece in pieces):
@@ -170,10 +175,8 @@ def _decoded(opened: OpenSource) -> Iterator[str]:
             text = decoder.decode(data, final=not data)
         except UnicodeDecodeError as error:
             at = offset - held + error.start
-            raise InputError(
-                f"{opened.path}, byte {at}: not UTF-8 (0x{error.object[error.start]:02x}): convert "
-                "it to UTF-8, for example with iconv"
-            ) from None
+            byte = error.object[error.start]
+            raise InputError(f"{opened.path}: {not_utf8(at, byte)}") from None
         if not data:
             return
         offset += len(data)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from batchstat.corpus.chunk import Chunk
-from batchstat.corpus.faults import Faults
+from batchstat.corpus.faults import Faults, Place
 from batchstat.corpus.lines import read_lines
 from batchstat.corpus.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions
@@ -21,18 +21,20 @@ def read_text(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Ite
             f"{opened.path} is plain text and has no column {options.named_columns[0]!r}: pass "
             "--input-format for what it is, or leave the column out"
         )
-    for lines in read_lines(opened, faults):
+    for lines in read_lines(opened):
         guessed = opened.hashing is not None and options.input_format is None
         if guessed and lines.first == 1 and lines.texts[0].as_py().startswith(("{", "[{")):
             raise InputError(
                 "standard input looks like JSON: pass --input-format jsonl or json, or txt where "
                 "every line is a text"
             )
+        for i, message in lines.broken.items():
+            faults.add("not_utf8", Place(opened.path, lines.first + i, "line"), message)
         yield Chunk(
             size=len(lines.texts),
             columns={"": lines.texts},
             position=opened.position,
             content=("",),
             lines=lines.numbers,
-            failed=lines.failed,
+            failed=set(lines.broken),
         )
