@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from batchstat.report import Comparison
     from batchstat.settings import Settings
     from batchstat.simulation import compare
+    from batchstat.tokens import token_lengths
 
 __version__ = "0.1.0"
 
@@ -35,6 +36,7 @@ __all__ = [
     "__version__",
     "compare",
     "profile",
+    "token_lengths",
 ]
 
 _HOMES = {
@@ -48,6 +50,7 @@ _HOMES = {
     "Settings": "batchstat.settings",
     "compare": "batchstat.simulation",
     "profile": "batchstat.profiling",
+    "token_lengths": "batchstat.tokens",
 }
 
 

@@ -43,5 +43,5 @@ def unknown(kind: str, value: str, known: Iterable[str]) -> OptionError:
 
     names = sorted(known)
     near = get_close_matches(value, names, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return OptionError(f"unknown {kind} {value!r}: {hint}(known: {', '.join(names)})")
+    hint = f": did you mean {near[0]!r}?" if near else ""
+    return OptionError(f"unknown {kind} {value!r}{hint} (known: {', '.join(names)})")

@@ -102,8 +102,8 @@ def measure(
         real_tokens += int(plan.lengths.sum(dtype=np.int64))
     if not any(map(len, widths)):
         raise InputError(
-            f"no batch is left of {len(visits.lengths):,} samples: "
-            "lower batch_size, or keep the last batch (no drop_last)"
+            "no batch is left: the corpus fills none, and drop_last leaves out one that is not "
+            "full: lower batch_size, or leave drop_last out"
         )
     if real_tokens == 0:
         raise InputError(f"no token in {samples:,} samples: there is nothing to batch")

@@ -120,18 +120,14 @@ class Comparison:
         return next((row for row in rows if row.name == "static"), rows[0])
 
     def to_frame(self) -> "pd.DataFrame":
-        """A row a strategy, the columns of compare.json's `strategies` but for its parameters."""
+        """A row a strategy: as it was written, what it counts, and the ratios of that."""
         import pandas as pd
 
-        return pd.DataFrame(
-            [
-                {
-                    "strategy": row.spec,
-                    **asdict(row.counts),
-                    "padding_tokens": row.counts.padding_tokens,
-                    "padding_ratio": row.counts.padding_ratio,
-                    "fill": row.counts.fill,
-                }
-                for row in self.strategies
-            ]
-        )
+        internal = ("tokens_per_batch", "sum_samples_per_batch")
+        ratios = ("padding_tokens", "padding_ratio", "fill", "mean_samples_per_batch")
+        rows = []
+        for row in self.strategies:
+            counts = {key: n for key, n in asdict(row.counts).items() if key not in internal}
+            derived = {name: getattr(row.counts, name) for name in ratios}
+            rows.append({"strategy": row.spec, **counts, **derived})
+        return pd.DataFrame(rows)

@@ -177,8 +177,7 @@ def _warnings(
             "long_samples",
             f"longer than tokens_per_batch={budget:,}: {long:,} of {len(visits.lengths):,} "
             f"samples, the longest is record {visits.samples[longest]} with "
-            f"{visits.lengths[longest]:,} tokens; token-budget makes each a batch of its own, "
-            "over the budget",
+            f"{visits.lengths[longest]:,} tokens: even a batch of one is over the budget",
         )
     over = [
         f"{row.spec} {row.counts.over_budget_batches:,} of {row.counts.batches:,} "
@@ -198,7 +197,8 @@ def _warnings(
             "unequal_peak",
             f"not at equal peak memory: batches above {budget:,} tokens in {', '.join(above)}",
         )
-    if basis.batch_size == 1 and len(visits.lengths) > 1:
+    width = -(-basis.max_length // basis.pad_to_multiple_of) * basis.pad_to_multiple_of
+    if basis.batch_size == 1 and len(visits.lengths) > 1 and budget // width <= 1:
         short = stats.percentile(990)
         yield ReportWarning(
             "batch_of_one",

@@ -1,12 +1,15 @@
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import tokenizers
 from hypothesis import HealthCheck, settings
+
+from batchstat.corpus import Block, CorpusReader
 
 # Nothing is timed: how fast the machine is today is no property of the code.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -46,6 +49,19 @@ def run(tmp_path: Path) -> Run:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One folder for all examples of a property."""
     return tmp_path_factory.mktemp("folder")
+
+
+def blocks_of(reader: "CorpusReader") -> "Iterator[Block]":
+    """The blocks of a corpus as a profile takes them, their faults settled."""
+    for block in reader.blocks():
+        reader.faults.settle(block.faults)
+        yield block
+
+
+def write_jsonl(path: Path, records: list[dict[str, object]]) -> Path:
+    """The records, one a line, in a file."""
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
 
 
 def two_words_definition() -> str:

@@ -15,7 +15,7 @@ PACKAGE = ROOT / "batchstat"
 # A room may import from itself and from the rooms that stand before it in this list.
 LAYERS = [
     ["errors"],
-    ["options"],
+    ["options", "threads"],
     ["corpus", "sampling"],
     ["tokens"],
     ["settings", "batching"],
@@ -26,7 +26,7 @@ LAYERS = [
     ["cli"],
     ["__main__"],
 ]
-PURE = ["errors", "options", "sampling", "batching", "metrics", "settings"]
+PURE = ["errors", "options", "threads", "sampling", "batching", "metrics", "settings"]
 HEAVY = {"numpy", "pandas", "pyarrow", "transformers", "tokenizers", "matplotlib", "rich", "torch"}
 
 

@@ -4,7 +4,6 @@ import json
 
 import hypothesis.strategies as st
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
@@ -16,6 +15,7 @@ import batchstat
 from batchstat.corpus.chat import ChatError, as_chat
 from batchstat.render.json import profile_json
 from batchstat.tokens import builtin
+from conftest import write_jsonl
 
 BACKEND = Backend.from_str(builtin.definition())
 WORDS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
@@ -24,11 +24,6 @@ CHATS = st.lists(
     min_size=1,
     max_size=5,
 )
-
-
-def write_jsonl(path, records):
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    return path
 
 
 def chatml(chat) -> str:
@@ -228,7 +223,7 @@ def test_lengths_that_are_none(tmp_path, values, message):
         ({"length_column": "a", "strip": True}, "strip and min_chars are for texts"),
         (
             {"length_column": "a", "tokenizer": "builtin"},
-            "counted already, leave the tokenizer out",
+            "tokenizer is for texts, and a length_column holds none",
         ),
         ({"on_error": "ignore"}, "unknown on_error 'ignore'"),
         ({"input_format": "xml"}, "unknown input_format 'xml'"),
@@ -240,76 +235,48 @@ def test_options_that_exclude_each_other(tmp_path, options, message):
         batchstat.profile(tmp_path / "a.csv", **options)
 
 
-def test_a_list_of_labels_counts_in_each_of_its_classes(tmp_path):
-    rows = [("a", ["x", "y"]), ("b b", "x"), ("c c c", []), ("d d d d", None), ("e", [1, True])]
-    path = write_jsonl(tmp_path / "a.jsonl", [{"text": t, "y": y} for t, y in rows])
-    profile = batchstat.profile(path, label_column="y")
-    found = {c.label: (c.count, c.tokens, c.share) for c in profile.classes}
-    assert found == {
-        "x": (2, 1 + 2, 0.4),
-        "y": (1, 1, 0.2),
-        None: (2, 3 + 4, 0.4),
-        "1": (1, 1, 0.2),
-        "true": (1, 1, 0.2),
-    }
-    assert profile.lengths_of("x").tolist() == [1, 2]
-    assert profile.to_frame()["label"].tolist() == [["x", "y"], ["x"], [], [], ["1", "true"]]
+def test_a_first_record_without_a_text_is_one_record(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": null, "id": 3}\n{"text": "a b", "id": 4}\n')
+    with pytest.raises(batchstat.InputError, match="line 1: 'text' is null where text is expected"):
+        batchstat.profile(tmp_path / "a.jsonl")
+    assert batchstat.profile(tmp_path / "a.jsonl", on_error="skip").records.tolist() == [1]
 
 
-def test_labels_that_become_lists_half_way(tmp_path):
-    rows = [{"text": "a", "y": "x"}] * 3
-    write_jsonl(tmp_path / "a.jsonl", rows)
-    write_jsonl(tmp_path / "b.jsonl", [{"text": "b", "y": ["x", "z"]}])
-    profile = batchstat.profile([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], label_column="y")
-    assert {c.label: c.count for c in profile.classes} == {"x": 4, "z": 1}
+def test_a_key_twice_is_no_json(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "a b c", "text": "x"}\n')
+    with pytest.raises(batchstat.InputError, match="line 1: malformed JSON: key 'text' is there 2"):
+        batchstat.profile(tmp_path / "a.jsonl")
 
 
-@pytest.mark.parametrize("kind", [pa.int64(), pa.bool_(), pa.string(), pa.list_(pa.string())])
-def test_labels_of_any_column(tmp_path, kind):
-    values = {pa.int64(): [1, None], pa.bool_(): [True, None], pa.string(): ["p", None]}
-    labels = values.get(kind, [["p", "q"], None])
-    table = pa.table({"text": ["a", "b"], "y": pa.array(labels, kind)})
-    pq.write_table(table, tmp_path / "a.parquet")
-    profile = batchstat.profile(tmp_path / "a.parquet", label_column="y")
-    found = {c.label for c in profile.classes}
-    assert None in found
-    assert len(found) == (3 if pa.types.is_list(kind) else 2)
+def test_arrays_of_other_machines_and_archives(tmp_path):
+    np.save(tmp_path / "a.npy", np.array([3, 500], dtype=">i4"))
+    assert batchstat.profile(tmp_path / "a.npy").lengths.tolist() == [3, 500]
+    np.savez(tmp_path / "b.npz", np.array([3, 5]))
+    (tmp_path / "b.npz").rename(tmp_path / "b.npy")
+    with pytest.raises(batchstat.InputError, match="is not a readable .npy file"):
+        batchstat.profile(tmp_path / "b.npy")
+    with pytest.raises(batchstat.OptionError, match="tokenizer is for texts, and a .npy file"):
+        batchstat.profile(tmp_path / "a.npy", tokenizer="builtin")
 
 
-FRAME = {"body": ["a b c", "d", " "], "text": ["x", "y z", "w"], "y": ["p", "q", "p"]}
+def test_a_profile_of_lengths_is_reused(run, tmp_path):
+    np.save(tmp_path / "a.npy", np.array([3, 500]))
+    assert "profile.json" in run("compare", "a.npy").stderr
+    assert "profile.json" not in run("compare", "a.npy").stderr
 
 
-def test_a_data_frame_is_a_corpus():
-    profile = batchstat.profile(pd.DataFrame(FRAME), label_column="y")
-    assert profile.lengths.tolist() == [1, 2, 1]
-    assert [(c.label, c.count) for c in profile.classes] == [("p", 2), ("q", 1)]
-    other = batchstat.profile(pd.DataFrame(FRAME), text_column="body")
-    assert other.records.tolist() == [0, 1]
-    assert other.corpus.sources[0].path == "DataFrame"
-    again = batchstat.profile(pd.DataFrame(FRAME), text_column="body")
-    assert again.corpus.sources == other.corpus.sources
-    with pytest.raises(batchstat.InputError, match="record 1: 'text' is null"):
-        batchstat.profile(pd.DataFrame({"text": ["a", None]}))
+def test_a_number_of_thousands_of_digits(tmp_path):
+    (tmp_path / "a.csv").write_text(f"n\n{'9' * 5000}\n")
+    with pytest.raises(batchstat.InputError, match="line 2: 'n' is text where a whole number"):
+        batchstat.profile(tmp_path / "a.csv", length_column="n")
 
 
-def test_a_dataset_is_a_corpus(tmp_path):
-    import datasets
-
-    dataset = datasets.Dataset.from_dict(FRAME)
-    assert batchstat.profile(dataset).lengths.tolist() == [1, 2, 1]
-    reordered = dataset.select([1, 0])
-    assert batchstat.profile(reordered, label_column="y").lengths.tolist() == [2, 1]
-    ids = dataset.map(lambda row: {"input_ids": list(range(len(row["text"])))})
-    assert batchstat.profile(ids, tokens_column="input_ids").lengths.tolist() == [1, 3, 1]
-    dataset.save_to_disk(tmp_path / "saved")
-    saved = batchstat.profile(tmp_path / "saved", label_column="y")
-    assert saved.lengths.tolist() == [1, 2, 1]
-    datasets.DatasetDict({"train": dataset}).save_to_disk(tmp_path / "splits")
-    with pytest.raises(batchstat.InputError, match="several splits: name one of them: train"):
-        batchstat.profile(tmp_path / "splits")
-    assert batchstat.profile(tmp_path / "splits" / "train").records.tolist() == [0, 1, 2]
-
-
-def test_anything_else_is_no_corpus():
-    with pytest.raises(batchstat.OptionError, match="a corpus of type int"):
-        batchstat.profile(5)
+def test_special_tokens_of_a_pair(tmp_path, real_data):
+    (tmp_path / "a.csv").write_text("a,b\nx,y\n")
+    for name, number in (("bert-base-cased", 3), ("t5-base", 2), ("gpt2", 0)):
+        made = batchstat.profile(
+            tmp_path / "a.csv",
+            text_column=["a", "b"],
+            tokenizer=str(real_data / "tokenizers" / name),
+        )
+        assert made.tokenizer.special_tokens_per_sample == number

@@ -15,6 +15,7 @@ from hypothesis import given
 from batchstat import InputError, OptionError
 from batchstat.corpus import CorpusOptions, CorpusReader, find_sources
 from batchstat.corpus import lines as lines_module
+from conftest import blocks_of
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 LINE = TEXT.filter(lambda text: "\n" not in text and not text.endswith("\r"))
@@ -27,7 +28,7 @@ def read(path: Path, **options):
         options["text_column"] = (options["text_column"],)
     reader = CorpusReader(find_sources([path]), CorpusOptions(**options))
     records, texts, labels = [], [], []
-    for block in reader.blocks():
+    for block in blocks_of(reader):
         assert len(block.records) == len(block.content.first)
         records += block.records.tolist()
         texts += block.content.first.to_pylist()

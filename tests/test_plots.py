@@ -42,7 +42,7 @@ def test_any_corpus_can_be_drawn(tmp_path, rows):
     for png in plots.values():
         width, height = size(png)
         assert width == 1350
-        assert 250 < height < 1700
+        assert 250 < height < 3500
 
 
 def test_lengths_alone_can_be_drawn():

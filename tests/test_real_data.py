@@ -53,7 +53,7 @@ def test_every_count_is_the_tokenizers_own(real_data, tokenizer, corpus):
     samples = [(i, text) for i, text in enumerate(texts(real_data / corpus)) if text.strip()]
     profile = batchstat.profile(real_data / corpus, tokenizer=str(folder), **options)
     found = dict(zip(profile.records.tolist(), profile.lengths.tolist(), strict=True))
-    assert len(found) == len(profile)
+    assert len(found) == len(profile) == len(samples)
     for first in range(0, len(samples), 20_000):
         part = samples[first : first + 20_000]
         encoded = own([text for _, text in part], verbose=False, return_attention_mask=False)

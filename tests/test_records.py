@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from batchstat import InputError, profile
 from batchstat.corpus import CorpusOptions, CorpusReader, find_sources
 from batchstat.corpus.formats import READERS
+from conftest import blocks_of
 from test_sources import PACKED, TEXTS, WRITTEN, as_csv, read
 
 SKIPPED = {
@@ -49,7 +50,7 @@ def test_records_that_cannot_be_read_are_skipped_and_counted(tmp_path, name):
     reader = CorpusReader(
         find_sources([tmp_path / name]), CorpusOptions(on_error="skip", **options)
     )
-    assert [r for block in reader.blocks() for r in block.records.tolist()] == records
+    assert [r for block in blocks_of(reader) for r in block.records.tolist()] == records
     assert reader.faults.counts == faults
     assert all(name in message for message in reader.faults.examples)
     with pytest.raises(InputError):
@@ -74,7 +75,7 @@ def count_both(path, kind, **options) -> None:
             read_as = CorpusOptions(on_error=on_error, **columns, **options)
             try:
                 reader = CorpusReader(find_sources([path], kind), read_as)
-                samples = sum(len(block.records) for block in reader.blocks())
+                samples = sum(len(block.records) for block in blocks_of(reader))
             except InputError as error:
                 assert path.name in str(error)  # noqa: PT017
                 assert "\n" not in str(error)  # noqa: PT017
@@ -118,7 +119,7 @@ def test_nearly_right_bytes_lose_no_record(folder, kind, pieces, header):
             reader = CorpusReader(
                 find_sources([path], kind), CorpusOptions(header=False, on_error="skip")
             )
-            samples = sum(len(block.records) for block in reader.blocks())
+            samples = sum(len(block.records) for block in blocks_of(reader))
         except InputError:
             return
         assert samples + sum(reader.skipped.values()) == reader.records

@@ -19,7 +19,7 @@ from hypothesis import example, given, settings
 
 from batchstat import InputError, OptionError
 from batchstat.corpus import CorpusOptions, CorpusReader, find_sources
-from conftest import environment
+from conftest import blocks_of, environment
 
 TEXTS = st.lists(
     st.text(st.characters(exclude_categories=("Cs",)), max_size=20).filter(
@@ -79,7 +79,7 @@ def read(path, **options) -> tuple[list[int], list[str]]:
     )
     records: list[int] = []
     texts: list[str] = []
-    for block in reader.blocks():
+    for block in blocks_of(reader):
         records += block.records.tolist()
         texts += block.content.first.to_pylist()
     assert len(records) + sum(reader.skipped.values()) == reader.records
@@ -114,6 +114,25 @@ def test_a_compressed_file_cut_short(tmp_path, name, ending):
 
 
 @pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz", ".zst"])
+@pytest.mark.parametrize("after", [b"garbage", b"\x00\x01 garbage", "damaged"])
+def test_what_follows_a_compressed_stream_is_not_lost(tmp_path, ending, after):
+    one = PACKED[ending](b"".join(b"text %d\n" % i for i in range(1000)))
+    path = tmp_path / f"a.txt{ending}"
+    path.write_bytes(one + one)
+    assert len(read(path)[0]) == 2000
+    second = one[:1] + bytes([one[1] ^ 0xFF]) + one[2:] if after == "damaged" else after
+    path.write_bytes(one + second)
+    with pytest.raises(InputError, match=r"damaged|cut short|cannot be read"):
+        read(path)
+
+
+def test_xz_streams_may_be_padded(tmp_path):
+    one = lzma.compress(b"text\n" * 10)
+    (tmp_path / "a.xz").write_bytes(one + bytes(8) + one + bytes(4))
+    assert len(read(tmp_path / "a.xz")[0]) == 20
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz", ".zst"])
 def test_a_compressed_file_that_is_none(tmp_path, ending):
     (tmp_path / f"a.txt{ending}").write_text("plain\n")
     with pytest.raises(InputError, match="is named as compressed and is not"):
@@ -136,7 +155,8 @@ def test_folders_and_patterns(tmp_path):
     (tmp_path / "data" / "deep" / "c.txt").write_text("c\n")
     (tmp_path / "data" / "notes.md").write_text("no data\n")
     (tmp_path / "data" / ".hidden.txt").write_text("no data\n")
-    assert read(tmp_path / "data")[1] == ["a", "b", "c"]
+    with pytest.warns(UserWarning, match=r"left out of the folder .*: notes.md: name a file"):
+        assert read(tmp_path / "data")[1] == ["a", "b", "c"]
     assert read(tmp_path / "data" / "*.txt")[1] == ["b"]
     assert read(tmp_path / "data" / "**" / "*.txt")[1] == ["b", "c"]
     (tmp_path / "data" / "[1].txt").write_text("brackets\n")
@@ -146,6 +166,40 @@ def test_folders_and_patterns(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no data file in the folder"):
         read(tmp_path / "empty")
+
+
+def test_a_folder_is_profiled_into_itself(run, tmp_path):
+    (tmp_path / "a.txt").write_text("some words\n")
+    for command in ("profile", "compare"):
+        result = run(command, ".")
+        assert result.returncode == 0, result.stderr
+    result = run("profile", "**/*", "--json")
+    assert [each["path"] for each in json.loads(result.stdout)["corpus"]["sources"]] == ["a.txt"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.jsonl"])
+def test_utf16_is_no_text(tmp_path, name, encoding):
+    (tmp_path / name).write_bytes('{"text": "hello world"}\n'.encode(encoding))
+    for on_error in ("fail", "skip"):
+        with pytest.raises(InputError, match="is UTF-16: convert it to UTF-8"):
+            read(tmp_path / name, on_error=on_error)
+
+
+def test_a_mark_and_nothing_else(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbf")
+    assert read(tmp_path / "a.txt") == ([], [])
+    with (tmp_path / "a.txt").open("rb") as file:
+        result = subprocess.run(
+            [sys.executable, "-m", "batchstat", "profile", "-"],
+            stdin=file,
+            cwd=tmp_path,
+            env=environment(),
+            capture_output=True,
+            text=True,
+        )
+    assert result.returncode == 3
+    assert result.stderr.splitlines()[-1] == "error: no sample in standard input: it has no record"
 
 
 @pytest.mark.parametrize("ending", PACKED)
@@ -184,6 +238,8 @@ def test_standard_input_is_read_once():
         ('[{"text": "a"}', "record 0: malformed JSON: Expecting ',' or ']' at character 14"),
         ('[{"text": "a"} {"text": "b"}]', "record 0: malformed JSON: Expecting ',' or ']'"),
         ('[{"text": "a"}, {"text": "b]', "record 1: malformed JSON: Unterminated string"),
+        ('[{"text": "a"},]', "record 1: malformed JSON"),
+        ('[{"text": "a", "text": "b"}]', "record 0: malformed JSON: key 'text' is there 2 times"),
         ('[{"text": "a"}] [{"text": "b"}]', "something stands after the array's end"),
         ("[" * 10_000, "record 0: malformed JSON"),
         ('[{"text": "a"}, {"tex": 1}]', "record 1: column 'text' is missing"),
@@ -216,7 +272,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"some words\n" * 2_000_000)
     reader = CorpusReader(find_sources([path]), CorpusOptions())
-    blocks = reader.blocks()
+    blocks = blocks_of(reader)
     next(blocks)
     with path.open("r+b") as file:
         file.truncate(9_000_000)
@@ -227,7 +283,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path):
 def test_a_file_that_vanishes_while_it_is_read(tmp_path: Path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"some words\n" * 2_000_000)
-    blocks = CorpusReader(find_sources([path]), CorpusOptions()).blocks()
+    blocks = blocks_of(CorpusReader(find_sources([path]), CorpusOptions()))
     next(blocks)
     path.unlink()
     with pytest.raises(InputError, match="cannot be read"):

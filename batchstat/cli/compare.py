@@ -39,6 +39,7 @@ def command(
     strip: o.Strip = None,
     min_chars: o.MinChars = None,
     on_error: o.OnError = None,
+    workers: o.Workers = None,
     output: o.Output = o.DEFAULT_FOLDER,
     as_json: o.AsJson = False,
     plots: o.Plots = True,
@@ -72,7 +73,9 @@ def command(
     check_writable(output)
     if corpus:
         read_as = CorpusOptions(**o.given(context, CorpusOptions))
-        profile, kept = profiles.count(corpus, read_as, tokenizer, chat_template, reuse_from=output)
+        profile, kept = profiles.count(
+            corpus, read_as, tokenizer, chat_template, workers, reuse_from=output
+        )
         files = {} if kept else profiles.profile_files(profile, plots)
         stale: tuple[ReportWarning, ...] = ()
     else:
@@ -109,7 +112,7 @@ def _refuse_counting_options(context: typer.Context) -> None:
     from batchstat.corpus import CorpusOptions
     from batchstat.errors import OptionError
 
-    counting = ("tokenizer", "chat_template")
+    counting = ("tokenizer", "chat_template", "workers")
     needless = [*o.given(context, CorpusOptions), *(n for n in counting if context.params.get(n))]
     if needless:
         raise OptionError(

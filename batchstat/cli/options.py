@@ -122,6 +122,11 @@ OnError = Annotated[
     _option(_CORPUS, "A record that cannot be read: fail, or skip and count.", "fail", "RULE"),
 ]
 
+Workers = Annotated[
+    int | None,
+    _option(_CORPUS, "Threads that count.", "as many as there are cores", "N"),
+]
+
 Strategies = Annotated[
     list[str] | None,
     _option(

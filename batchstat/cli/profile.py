@@ -24,6 +24,7 @@ def command(
     strip: o.Strip = None,
     min_chars: o.MinChars = None,
     on_error: o.OnError = None,
+    workers: o.Workers = None,
     output: o.Output = o.DEFAULT_FOLDER,
     as_json: o.AsJson = False,
     plots: o.Plots = True,
@@ -45,7 +46,7 @@ def command(
 
     read_as = CorpusOptions(**o.given(context, CorpusOptions))
     check_writable(output)
-    profile, _ = profiles.count(corpus, read_as, tokenizer, chat_template, reuse_from=None)
+    profile, _ = profiles.count(corpus, read_as, tokenizer, chat_template, workers, reuse_from=None)
     files = profiles.profile_files(profile, plots)
     write_files(output, files, remove=set(profiles.PLOTS) - set(files))
 

@@ -1,12 +1,15 @@
 """A profile for a command: counted, reused, or the one in the results folder; and its files."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from batchstat.cli.progress import shown
 from batchstat.cli.results import Writer
-from batchstat.corpus import CorpusOptions, find_sources
+from batchstat.cli.streams import say
+from batchstat.corpus import STANDARD_INPUT, CorpusOptions, find_sources
 from batchstat.errors import InputError
+from batchstat.options import whole_number
 from batchstat.profiling import (
     LENGTHS_FILE,
     Profile,
@@ -27,14 +30,21 @@ def count(
     options: CorpusOptions,
     tokenizer: str | None,
     chat_template: Path | None,
+    workers: int | None,
     reuse_from: Path | None,
 ) -> tuple[Profile, bool]:
     """The profile of a corpus, and whether it is the one of `reuse_from`, counted before.
 
     It is that one only where nothing that could change it differs.
     """
-    sources = find_sources(paths, options.input_format)
-    loaded = counter(options, tokenizer, chat_template)
+    if workers is not None:
+        whole_number("workers", workers, most=1_000)
+        # The tokenizers library has threads of its own, and is told so only here.
+        os.environ.setdefault("RAYON_NUM_THREADS", str(workers))
+    sources = find_sources(paths, options.input_format, _warn)
+    if options.input_format is None and any(each.path == STANDARD_INPUT for each in sources):
+        _warn("standard input is read as lines of text: --input-format says what else it is")
+    loaded = counter(options, tokenizer, chat_template, sources)
     if reuse_from is not None:
         try:
             kept = load_profile(reuse_from)
@@ -43,7 +53,19 @@ def count(
         except InputError:
             pass  # there is none, or none that this batchstat can read: count
     with shown(sum(source.bytes for source in sources)) as on_progress:
-        return build(sources, options, loaded, on_progress), False
+        profile = build(
+            sources,
+            options,
+            loaded,
+            workers=workers,
+            on_progress=on_progress,
+            on_warning=_warn,
+        )
+    return profile, False
+
+
+def _warn(message: str) -> None:
+    say(f"warning: {message}")
 
 
 def above_maximum(profile: Profile) -> str | None:

@@ -44,7 +44,8 @@ def _message(message: object, which: str) -> Message:
     if "from" in known and "role" not in known:
         role = known.pop("from")
         content = known.pop("value", None)
-        known = {"role": _SHAREGPT_ROLES.get(role, role), "content": content, **known}
+        role = _SHAREGPT_ROLES.get(role, role) if isinstance(role, str) else role
+        known = {"role": role, "content": content, **known}
     role = known.get("role")
     if role not in ROLES:
         raise ChatError(f"{which} has the unknown role {role!r} (known: {', '.join(ROLES)})")

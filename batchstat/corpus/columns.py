@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
@@ -64,7 +65,8 @@ def _require(path: str, column: str, names: Sequence[str], flag: str) -> None:
     if count > 1:
         raise InputError(f"{path}: column {column!r} is there {count} times: rename one")
     if count == 0:
-        example = names[0] if names else "NAME"
+        near = get_close_matches(column, names, n=1, cutoff=0.5) or names
+        example = near[0] if len(near) == 1 else "NAME"
         raise InputError(
             f"column {column!r} not in {path} (has: {_listed(names)}): pass {flag} {example}"
         )

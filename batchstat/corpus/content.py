@@ -13,14 +13,18 @@ import pyarrow.compute as pc
 from batchstat.corpus.chat import ChatError, Message, as_chat
 from batchstat.corpus.chunk import Chunk, Column
 from batchstat.corpus.faults import Faults, Place
-from batchstat.corpus.kinds import holds_text, kind_of
+from batchstat.corpus.kinds import can_label, holds_text, kind_of
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 
 LONGEST = 10**9
 """Tokens of the longest sample that a column of lengths may state: more is a mistake."""
 
+_MOST_DIGITS = 20
+
 Mask = npt.NDArray[np.bool_]
+
+_LABEL_LISTS = pa.large_list(pa.large_string())
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +69,7 @@ class ChunkContent:
         """(size,) the column as texts, empty where there is none."""
         values = self._chunk.columns[column]
         if isinstance(values, pa.Array):
-            if not holds_text(values.type):
+            if not (holds_text(values.type) or pa.types.is_null(values.type)):
                 raise InputError(
                     f"{self._place(0)}: column {column!r} is {values.type} where text is expected"
                 )
@@ -120,7 +124,7 @@ class ChunkContent:
             return self._in_range(values.to_numpy(), column)
         found = np.zeros(self._chunk.size, dtype=np.int64)
         for i, value in enumerate(_as_list(values)):
-            number = int(value) if isinstance(value, str) and value.isdecimal() else value
+            number = int(value) if isinstance(value, str) and _is_number(value) else value
             if type(number) is not int:
                 self._fail(i, f"{column!r} is {kind_of(value)} where a whole number is expected")
             elif not 0 <= number <= LONGEST:
@@ -138,23 +142,35 @@ class ChunkContent:
     def labels(self, column: str) -> pa.Array:
         """(size,) labels as large_string, or as lists of it where one is a list; null is none."""
         values = self._chunk.columns[column]
-        if isinstance(values, pa.Array) and not pa.types.is_nested(values.type):
-            return values.cast(pa.large_string())
-        labels: list[object] = []
-        for i, value in enumerate(_as_list(values)):
-            if isinstance(value, dict) or (
-                isinstance(value, list) and any(isinstance(v, list | dict) for v in value)
-            ):
-                self._fail(i, f"label {column!r} is {kind_of(value)}")
-                value = None
-            listed = (
-                [_label(v) for v in value if v is not None] if isinstance(value, list) else None
-            )
-            labels.append((listed or None) if isinstance(value, list) else _label(value))
+        if isinstance(values, pa.Array):
+            kind = values.type.value_type if _is_list(values.type) else values.type
+            if not can_label(kind):
+                raise InputError(
+                    f"{self._place(0)}: column {column!r} is {values.type} where a label is "
+                    "expected: text, a number, a boolean, or a list of them"
+                )
+            if not _is_list(values.type):
+                return values.cast(pa.large_string())
+            values = values.cast(_LABEL_LISTS).to_pylist()
+        labels = [self._label(i, value, column) for i, value in enumerate(values)]
         if not any(isinstance(label, list) for label in labels):
-            return self._as_arrow(labels)
+            return pa.array(labels, pa.large_string())
         lists = [[label] if isinstance(label, str) else label for label in labels]
-        return pa.array(lists, pa.large_list(pa.large_string()))
+        return pa.array(lists, _LABEL_LISTS)
+
+    def _label(self, i: int, value: object, column: str) -> str | list[str] | None:
+        """A label, or the different ones of a list; None where there is none."""
+        try:
+            if not isinstance(value, list):
+                return None if value is None else _as_label(value)
+            return (
+                list(dict.fromkeys(_as_label(each) for each in value if each is not None)) or None
+            )
+        except TypeError:
+            self._fail(i, f"label {column!r} is {kind_of(value)}")
+        except UnicodeEncodeError:
+            self._fail(i, f"label {column!r} holds half a surrogate pair", "not_utf8")
+        return None
 
     def _fail(self, i: int, message: str, reason: str = "wrong_type") -> None:
         if self.ok[i]:
@@ -198,6 +214,10 @@ def read_content(
     return content, labels, values.ok
 
 
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _MOST_DIGITS
+
+
 def _is_list(kind: pa.DataType) -> bool:
     return any(
         is_list(kind)
@@ -215,5 +235,9 @@ def _as_list(values: Column) -> list[Any]:
     return listed
 
 
-def _label(value: object) -> str | None:
-    return value if value is None or isinstance(value, str) else json.dumps(value)
+def _as_label(value: object) -> str:
+    if isinstance(value, list | dict):
+        raise TypeError
+    label = value if isinstance(value, str) else json.dumps(value)
+    label.encode()
+    return label

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import TypeVar
 
 from batchstat.errors import InputError
@@ -31,32 +30,46 @@ class Place:
         return f"{self.path}, {self.unit} {self.number}"
 
 
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with a record: a word such as `malformed`, and the message."""
+
+    number: int
+    reason: str
+    message: str
+
+
 @dataclass
 class Faults:
     """What was wrong with records.
 
     Attributes:
         skip: whether reading goes on.
-        counts: records by reason, a word such as `malformed`.
+        counts: records by reason.
         examples: the first few messages.
     """
 
     skip: bool
     counts: dict[str, int] = field(default_factory=dict)
     examples: list[str] = field(default_factory=list)
-    _found: list[tuple[int, str, str]] = field(default_factory=list)
+    _noted: list[Fault] = field(default_factory=list)
 
     def add(self, reason: str, place: Place, message: str) -> None:
-        """Notes a record that is read in vain, until `settle`."""
-        self._found.append((place.number, reason, f"{place}: {message}"))
+        """Notes a record that is read in vain."""
+        self._noted.append(fault(reason, place, message))
+
+    def take(self) -> list[Fault]:
+        """What was noted since the last time."""
+        noted, self._noted = self._noted, []
+        return noted
 
     @staticmethod
     def refusal(message: str) -> InputError:
         """The error that ends the reading at a faulty record."""
         return InputError(f"{message}; --on-error skip leaves out such records")
 
-    def settle(self) -> None:
-        """Counts the records noted since the last time, in their order in the file.
+    def settle(self, found: Iterable[Fault]) -> None:
+        """Counts the records of a block that are read in vain, in their order in the file.
 
         Parsing, checking and counting each find theirs in a block of records at a time; only then
         is it known which comes first.
@@ -64,13 +77,17 @@ class Faults:
         Raises:
             InputError: the first one's message, where reading does not go on.
         """
-        found, self._found = sorted(self._found, key=itemgetter(0)), []
-        for _, reason, message in found:
+        for each in sorted(found, key=lambda fault: fault.number):
             if not self.skip:
-                raise self.refusal(message)
-            self.counts[reason] = self.counts.get(reason, 0) + 1
+                raise self.refusal(each.message)
+            self.counts[each.reason] = self.counts.get(each.reason, 0) + 1
             if len(self.examples) < EXAMPLES:
-                self.examples.append(message)
+                self.examples.append(each.message)
+
+
+def fault(reason: str, place: Place, message: str) -> Fault:
+    """A fault of the record at `place`."""
+    return Fault(place.number, reason, f"{place}: {message}")
 
 
 def grouped(

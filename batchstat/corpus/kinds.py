@@ -13,6 +13,17 @@ def holds_text(kind: pa.DataType) -> bool:
     )
 
 
+def can_label(kind: pa.DataType) -> bool:
+    """Whether the values of an Arrow column of this type have a text that names a class."""
+    return holds_text(kind) or any(
+        is_kind(kind)
+        for is_kind in (
+            *(pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null),
+            *(pa.types.is_temporal, pa.types.is_decimal),
+        )
+    )
+
+
 def kind_of(value: object) -> str:
     """What a JSON value is, in a word."""
     names = {bool: "a boolean", int: "a number", float: "a number", list: "a list", str: "text"}

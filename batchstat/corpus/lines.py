@@ -14,6 +14,7 @@ from batchstat.errors import InputError
 BLOCK_BYTES = 8 << 20
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_PROBE_BYTES = 1 << 16
 _REMEDY = "convert it to UTF-8, for example with iconv"
 
 
@@ -82,14 +83,23 @@ def _blocks(opened: OpenSource) -> Iterator[_Block]:
     """Blocks that end after a line's end, but for the last."""
     first, offset = 1, 0
     for data in _cut_after_lines(opened):
-        if offset == 0 and data.startswith(_UTF16):
-            # Half of such a file would pass for UTF-8.
+        if offset == 0 and _is_utf16(data):
+            # Much of such a file would pass for UTF-8.
             raise InputError(f"{opened.path} is UTF-16: {_REMEDY}")
         if offset == 0 and data.startswith(_BOM):
             data, offset = data.removeprefix(_BOM), len(_BOM)
+            if not data:
+                return
         yield _Block(data, first, offset)
         first += data.count(b"\n")
         offset += len(data)
+
+
+def _is_utf16(data: bytes) -> bool:
+    """By its mark, or as text of which every other byte is NUL."""
+    even, odd = data[:_PROBE_BYTES:2], data[1:_PROBE_BYTES:2]
+    nuls = sorted([even.count(0), odd.count(0)])
+    return data.startswith(_UTF16) or (nuls[0] == 0 and nuls[1] > max(2, 3 * len(even) // 4))
 
 
 def _cut_after_lines(opened: OpenSource) -> Iterator[bytes]:

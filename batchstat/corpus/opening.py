@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, cast
 from batchstat.corpus.sources import COMPRESSED_ENDINGS, STANDARD_INPUT, Source
 from batchstat.errors import InputError
 
+_COMPRESSED_BYTES = 1 << 18
 _DAMAGE = (gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 _CUT_SHORT = ("Truncated compressed stream", "end-of-stream marker", "ended before")
 
@@ -28,13 +29,54 @@ def _zstd(raw: BinaryIO) -> BinaryIO:
     return cast(BinaryIO, pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd"))
 
 
+class _Streams(io.RawIOBase):
+    """Compressed streams one after another, as bz2 and xz files may hold.
+
+    The standard library's own readers drop in silence what follows a stream and is none.
+    """
+
+    def __init__(self, raw: BinaryIO, decompressor: Callable[[], Any], padding: bytes) -> None:
+        self._raw, self._new, self._padding = raw, decompressor, padding
+        self._current = decompressor()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "memoryview") -> int:  # type: ignore[override]
+        while True:
+            data = b""
+            if self._current.eof:
+                data = self._next_stream(self._current.unused_data)
+                if not data:
+                    return 0
+                self._current = self._new()
+            elif self._current.needs_input:
+                data = self._raw.read(_COMPRESSED_BYTES)
+                if not data:
+                    raise EOFError
+            unpacked: bytes = self._current.decompress(data, len(buffer))
+            if unpacked:
+                buffer[: len(unpacked)] = unpacked
+                return len(unpacked)
+
+    def _next_stream(self, data: bytes) -> bytes:
+        data = data.lstrip(self._padding)
+        while not data and (read := self._raw.read(_COMPRESSED_BYTES)):
+            data = read.lstrip(self._padding)
+        return data
+
+
+def _streams(decompressor: Callable[[], Any], padding: bytes) -> Callable[[BinaryIO], object]:
+    return lambda raw: io.BufferedReader(_Streams(raw, decompressor, padding), 1 << 20)
+
+
 _CODECS: dict[bytes, Callable[[BinaryIO], object]] = {
     b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),
     b"\x28\xb5\x2f\xfd": _zstd,
-    b"\xfd7zXZ\x00": lzma.open,
+    b"\xfd7zXZ\x00": _streams(lzma.LZMADecompressor, b"\0"),
 }
 for _level in b"123456789":
-    _CODECS[b"BZh" + bytes([_level]) + b"1AY&SY"] = bz2.open
+    _CODECS[b"BZh" + bytes([_level]) + b"1AY&SY"] = _streams(bz2.BZ2Decompressor, b"")
 """By their first bytes."""
 
 
@@ -117,6 +159,8 @@ def open_source(source: Source) -> Iterator[OpenSource]:
     except OSError as error:
         if any(words in str(error) for words in _CUT_SHORT):
             raise _cut_short(source) from None
+        if error.errno is None:
+            raise InputError(f"{source.shown} is damaged: {error}") from None
         reason = error.strerror or str(error)
         raise InputError(f"{source.shown} cannot be read: {reason}") from None
 

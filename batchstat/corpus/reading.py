@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from batchstat.corpus.content import Chats, Content, Counted, Mask, Texts, read_content
-from batchstat.corpus.faults import Faults, Place
+from batchstat.corpus.faults import Fault, Faults, Place
 from batchstat.corpus.formats import READERS, Chunk
 from batchstat.corpus.opening import open_source
 from batchstat.corpus.options import CorpusOptions
@@ -29,6 +29,7 @@ class Block:
             is none; None where no label is read.
         position: bytes of the corpus, as it lies on disk, that are read so far.
         places: (n,) where each stands, for messages.
+        faults: the records between them that could not be read.
     """
 
     records: npt.NDArray[np.int64]
@@ -36,6 +37,7 @@ class Block:
     labels: pa.Array | None
     position: int
     places: "Places"
+    faults: list[Fault]
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ def place_of(path: str, lines: Sequence[int] | None, first: int, i: int) -> Plac
 
 class CorpusReader:
     """The samples of a corpus, and afterwards what became of its records.
+
+    Whoever takes the blocks settles their faults, in order, with those found later.
 
     Attributes:
         faults: records that could not be read.
@@ -107,11 +111,10 @@ class CorpusReader:
         try:
             for chunk in chunks:
                 yield self._block(path, chunk, first, before + chunk.position)
-                self.faults.settle()
                 first += chunk.size
                 self.records += chunk.size
         except InputError:
-            self.faults.settle()
+            self.faults.settle(self.faults.take())
             raise
 
     def _block(self, path: str, chunk: Chunk, first: int, position: int) -> Block:
@@ -129,6 +132,7 @@ class CorpusReader:
             labels=None if labels is None else labels.take(pa.array(kept)),
             position=position,
             places=Places(path, chunk.lines, kept, first),
+            faults=self.faults.take(),
         )
 
     def _filtered(self, texts: Texts, ok: Mask) -> tuple[Texts, Mask]:

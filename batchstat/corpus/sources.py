@@ -5,7 +5,8 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,12 +52,15 @@ class Source:
 
 
 def find_sources(
-    paths: Sequence[str | os.PathLike[str]], input_format: str | None = None
+    paths: Sequence[str | os.PathLike[str]],
+    input_format: str | None = None,
+    on_warning: Callable[[str], object] = warnings.warn,
 ) -> tuple[Source, ...]:
     """The files named, in that order, each read once for its digest.
 
     A path is a file, a folder (its data files, sorted, or those of a saved `datasets` Dataset), a
-    glob pattern, or `-` for standard input.
+    glob pattern, or `-` for standard input. What a folder holds beside data files is left out
+    with a warning, and so is a results folder of batchstat's without one.
 
     Raises:
         OptionError: no file is named, or standard input twice.
@@ -66,7 +70,9 @@ def find_sources(
         raise OptionError("no corpus: name at least one file")
     if [os.fspath(path) for path in paths].count(STANDARD_INPUT) > 1:
         raise OptionError("standard input (-) can be read only once")
-    return tuple(_source(path, input_format) for given in paths for path in _expand(given))
+    return tuple(
+        _source(path, input_format) for given in paths for path in _expand(given, on_warning)
+    )
 
 
 def digest_of(path: Path) -> str:
@@ -75,21 +81,21 @@ def digest_of(path: Path) -> str:
         return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
 
-def _expand(given: str | os.PathLike[str]) -> Iterator[Path]:
+def _expand(given: str | os.PathLike[str], on_warning: Callable[[str], object]) -> Iterator[Path]:
     try:
-        yield from _expanded(Path(given))
+        yield from _expanded(Path(given), on_warning)
     except OSError as error:
         shown = Path(error.filename or given).as_posix()
         raise InputError(f"{shown} cannot be read: {error.strerror or error}") from None
 
 
-def _expanded(path: Path) -> Iterator[Path]:
+def _expanded(path: Path, on_warning: Callable[[str], object]) -> Iterator[Path]:
     if path.is_dir():
-        yield from _in_folder(path)
+        yield from _in_folder(path, on_warning)
     elif not path.exists() and glob.has_magic(str(path)):
         # Path.glob takes no absolute pattern.
         found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))  # noqa: PTH207
-        files = [each for each in found if each.is_file()]
+        files = [each for each in found if each.is_file() and not _is_result(each)]
         if not files:
             raise InputError(f"no file matches {path.as_posix()}")
         yield from files
@@ -97,7 +103,7 @@ def _expanded(path: Path) -> Iterator[Path]:
         yield path
 
 
-def _in_folder(folder: Path) -> Iterator[Path]:
+def _in_folder(folder: Path, on_warning: Callable[[str], object]) -> Iterator[Path]:
     shown = folder.as_posix()
     if (folder / "dataset_dict.json").exists():
         splits = sorted(each.name for each in folder.iterdir() if each.is_dir())
@@ -110,9 +116,16 @@ def _in_folder(folder: Path) -> Iterator[Path]:
         except (ValueError, KeyError, TypeError, OSError) as error:
             raise InputError(f"{state.as_posix()} is no saved dataset's: {error}") from None
         return
-    files = sorted(path for path in _visible(folder) if _ending(path) in _ENDINGS)
+    found = sorted(_visible(folder))
+    files = [path for path in found if _ending(path) in _ENDINGS]
     if not files:
         raise InputError(f"no data file in the folder {shown} (known: {', '.join(_ENDINGS)})")
+    if left := [path for path in found if _ending(path) not in _ENDINGS]:
+        on_warning(
+            f"left out of the folder {shown}, as their endings are not of data: "
+            f"{', '.join(path.name for path in left[:3])}"
+            f"{f' and {len(left) - 3:,} more' if len(left) > 3 else ''}: name a file to read it"
+        )
     yield from files
 
 
@@ -124,7 +137,14 @@ def _visible(folder: Path) -> Iterator[Path]:
 
     for below, folders, files in os.walk(folder, onerror=fail):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        yield from (Path(below, name) for name in files if not name.startswith("."))
+        paths = (Path(below, name) for name in files if not name.startswith("."))
+        yield from (path for path in paths if not _is_result(path))
+
+
+def _is_result(path: Path) -> bool:
+    """Whether batchstat itself wrote the file, so that a folder can be profiled into itself."""
+    folder = path.parent.parent if path.parent.name == "plots" else path.parent
+    return (folder / "lengths.parquet").is_file() and (folder / "profile.json").is_file()
 
 
 def _source(path: Path, input_format: str | None) -> Source:

@@ -1,21 +1,24 @@
 """Tables in memory: a pandas DataFrame, or a Dataset of the datasets library."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
 
-from batchstat.corpus.chunk import Chunk
+from batchstat.corpus.chunk import Chunk, Column
 from batchstat.corpus.columns import Columns, choose_columns
+from batchstat.corpus.faults import Faults
 from batchstat.corpus.formats.columnar import as_chunk
 from batchstat.corpus.kinds import holds_text
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.reading import Block, CorpusReader
 from batchstat.corpus.sources import Source
-from batchstat.errors import InputError, OptionError
+from batchstat.errors import OptionError
 
 _CHUNK_RECORDS = 10_000
+
+_Read = Callable[[str, Any, CorpusOptions, Faults], Iterator[Chunk]]
 
 
 class TableReader(CorpusReader):
@@ -24,53 +27,79 @@ class TableReader(CorpusReader):
     def __init__(self, table: Any, options: CorpusOptions) -> None:
         """Raises OptionError: neither a pandas DataFrame nor a Dataset of the datasets library."""
         super().__init__((), options)
-        self._name = type(table).__name__
-        if hasattr(table, "with_format") and hasattr(table, "column_names"):
-            names = list(table.column_names)
-            self._tables = table.with_format("arrow").iter(_CHUNK_RECORDS)
-        elif self._name == "DataFrame" and hasattr(table, "to_parquet"):
-            names = [str(name) for name in table.columns]
-            self._tables = _frames(table, names)
+        self._table, self._name = table, type(table).__name__
+        names = getattr(table, "column_names", None)
+        if isinstance(names, dict):
+            raise OptionError(f"a corpus of several splits: give one of them: {', '.join(names)}")
+        if hasattr(table, "with_format") and hasattr(table, "iter"):
+            self._read: _Read = _dataset
+        elif self._name == "DataFrame" and hasattr(table, "iloc"):
+            self._read = _frame
         else:
             raise OptionError(
                 f"a corpus of type {self._name}: give paths, a pandas DataFrame or a Dataset"
             )
-        self._names = names
 
     def blocks(self) -> Iterator[Block]:
         """The samples of the table in turn."""
-        digest = hashlib.sha256()
-        size = records = 0
-        columns: Columns | None = None
+        digest, size = hashlib.sha256(), 0
 
         def chunks() -> Iterator[Chunk]:
-            nonlocal size, records, columns
-            for table in self._tables:
-                if columns is None:
-                    texts = [field.name for field in table.schema if holds_text(field.type)]
-                    columns = choose_columns(self._name, self._names, texts, self._options)
-                for batch in table.select(list(columns.all)).combine_chunks().to_batches():
-                    size += batch.nbytes
-                    digest.update(_serialized(batch))
-                    yield as_chunk(self._name, records, batch, columns, size, self.faults)
-                    records += len(batch)
+            nonlocal size
+            for chunk in self._read(self._name, self._table, self._options, self.faults):
+                for values in chunk.columns.values():
+                    data = _as_bytes(values)
+                    digest.update(data)
+                    size += len(data)
+                yield chunk
 
         yield from self.samples(self._name, chunks())
         self.read.append(Source(self._name, size, f"sha256:{digest.hexdigest()}", "arrow"))
 
 
-def _serialized(batch: pa.RecordBatch) -> pa.Buffer:
+def _as_bytes(values: Column) -> memoryview:
+    if not isinstance(values, pa.Array):
+        return memoryview(repr(values).encode(errors="surrogatepass"))
     sink = pa.BufferOutputStream()
+    batch = pa.record_batch([values], ["values"])
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return sink.getvalue()
+    return memoryview(sink.getvalue())
 
 
-def _frames(frame: Any, names: list[str]) -> Iterator[pa.Table]:
-    for first in range(0, len(frame), _CHUNK_RECORDS):
-        part = frame.iloc[first : first + _CHUNK_RECORDS].set_axis(names, axis=1)
-        try:
-            yield pa.Table.from_pandas(part, preserve_index=False)
-        except pa.ArrowException as error:
-            reason = str(error).splitlines()[0]
-            raise InputError(f"DataFrame, records {first} and on: {reason}") from None
+def _dataset(name: str, table: Any, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
+    columns: Columns | None = None
+    records = size = 0
+    for part in table.with_format("arrow").iter(_CHUNK_RECORDS):
+        if columns is None:
+            texts = [field.name for field in part.schema if holds_text(field.type)]
+            columns = choose_columns(name, part.column_names, texts, options)
+        for batch in part.select(list(columns.all)).combine_chunks().to_batches():
+            size += batch.nbytes
+            yield as_chunk(name, records, batch, columns, size, faults)
+            records += len(batch)
+
+
+def _frame(name: str, table: Any, options: CorpusOptions, _: Faults) -> Iterator[Chunk]:
+    names = [str(column) for column in table.columns]
+    texts = [
+        names[i]
+        for i in range(len(names))
+        if table.dtypes.iloc[i].kind == "O"
+        and any(isinstance(value, str) for value in table.iloc[:, i])
+    ]
+    columns = choose_columns(name, names, texts, options)
+    for first in range(0, len(table), _CHUNK_RECORDS):
+        part = table.iloc[first : first + _CHUNK_RECORDS]
+        values = {column: _values(part.iloc[:, names.index(column)]) for column in columns.all}
+        yield Chunk(len(part), values, first + len(part), columns.content, columns.label)
+
+
+def _values(series: Any) -> Column:
+    """A column as Arrow's; of mixed types as it is, with None where something is missing."""
+    try:
+        values: pa.Array = pa.array(series, from_pandas=True)
+        return values
+    except pa.ArrowException:
+        pairs = zip(series, series.isna(), strict=True)
+        return [None if missing else value for value, missing in pairs]

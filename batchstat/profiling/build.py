@@ -1,20 +1,26 @@
 """A corpus to its `Profile`."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from batchstat.corpus import Block, CorpusOptions, CorpusReader, Source, find_sources
+from batchstat.corpus.content import Counted
+from batchstat.corpus.faults import Fault, fault
 from batchstat.errors import InputError, OptionError
-from batchstat.profiling.record import CorpusFacts, Labels, Profile, TokenizerFacts
-from batchstat.tokens import Tokenizer, load_tokenizer, with_chat_template
+from batchstat.profiling.labels import as_labels
+from batchstat.profiling.record import CorpusFacts, Profile, TokenizerFacts
+from batchstat.threads import cores, in_order
+from batchstat.tokens import PieceError, Tokenizer, load_tokenizer, with_chat_template
 from batchstat.tokens.builtin import NAME as BUILTIN
 
 if TYPE_CHECKING:
@@ -37,8 +43,9 @@ def profile(
     corpus: "Path_ | Sequence[Path_] | pd.DataFrame | datasets.Dataset",
     *,
     tokenizer: str | None = None,
-    text_column: str | Sequence[str] = (),
+    text_column: str | int | Sequence[str] = (),
     chat_template: Path_ | None = None,
+    workers: int | None = None,
     **options: Any,
 ) -> Profile:
     """The profile of a corpus, which is read once and not kept.
@@ -52,28 +59,38 @@ def profile(
             the one called text, content, sentence, review or prompt.
         chat_template: a file with the Jinja template for `messages_column`, in the place of the
             tokenizer's own.
+        workers: threads that count; as many as there are cores unless set.
         options: other fields of `batchstat.CorpusOptions`, such as `label_column="label"`.
 
     Raises:
         OptionError: an option that is wrong by itself.
         InputError: a corpus or tokenizer that cannot be read; a corpus without a sample.
     """
-    names = (text_column,) if isinstance(text_column, str) else tuple(text_column)
+    names = (str(text_column),) if isinstance(text_column, str | int) else tuple(text_column)
     read_as = CorpusOptions(text_column=names, **options)
-    counts = counter(read_as, tokenizer, Path(chat_template) if chat_template else None)
+    template = Path(chat_template) if chat_template else None
     if isinstance(corpus, str | os.PathLike):
         corpus = [corpus]
     if isinstance(corpus, Sequence):
-        return build(find_sources(corpus, read_as.input_format), read_as, counts)
+        sources = find_sources(corpus, read_as.input_format)
+        counts = counter(read_as, tokenizer, template, sources)
+        return build(sources, read_as, counts, workers=workers)
 
     from batchstat.corpus.tables import TableReader
 
-    reader = TableReader(corpus, read_as)
-    return _collect(reader, reader.blocks(), read_as, counts, lambda _: None)
+    counts = counter(read_as, tokenizer, template)
+
+    def reader() -> TableReader:
+        return TableReader(corpus, read_as)
+
+    return _Counting(reader, read_as, workers, lambda _: None, warnings.warn).profile(counts)
 
 
 def counter(
-    options: CorpusOptions, tokenizer: str | None, chat_template: Path | None
+    options: CorpusOptions,
+    tokenizer: str | None,
+    chat_template: Path | None,
+    sources: Sequence[Source] = (),
 ) -> Tokenizer | None:
     """The tokenizer that counts a corpus read with `options`; None where it is counted already.
 
@@ -83,12 +100,17 @@ def counter(
     """
     if chat_template is not None and options.content != "messages":
         raise OptionError("chat_template is for a messages_column, and none is named")
-    if options.content in ("tokens", "length"):
-        if tokenizer is not None:
-            raise OptionError(
-                f"tokenizer={tokenizer!r}: what a {options.content}_column holds is counted "
-                "already, leave the tokenizer out"
-            )
+    counted = f"a {options.content}_column" if options.content in ("tokens", "length") else ""
+    if sources and {source.format for source in sources} == {"npy"}:
+        counted = "a .npy file"
+    if counted:
+        needless = {
+            "tokenizer": tokenizer is not None,
+            "strip": options.strip,
+            "min_chars": options.min_chars > 0,
+        }
+        for name in (name for name, given in needless.items() if given):
+            raise OptionError(f"{name} is for texts, and {counted} holds none: leave it out")
         return None
     loaded = load_tokenizer(tokenizer or BUILTIN)
     return with_chat_template(loaded, chat_template) if options.content == "messages" else loaded
@@ -98,108 +120,105 @@ def build(
     sources: tuple[Source, ...],
     options: CorpusOptions,
     tokenizer: Tokenizer | None,
+    *,
+    workers: int | None = None,
     on_progress: Callable[[Progress], object] = lambda _: None,
+    on_warning: Callable[[str], object] = warnings.warn,
 ) -> Profile:
     """As `profile`, for sources that are found and a tokenizer that is loaded."""
-    if {source.format for source in sources} == {"npy"}:
-        tokenizer = None
-    reader = CorpusReader(sources, options)
-    return _collect(reader, reader.blocks(), options, tokenizer, on_progress)
+
+    def reader() -> CorpusReader:
+        return CorpusReader(sources, options)
+
+    return _Counting(reader, options, workers, on_progress, on_warning).profile(tokenizer)
 
 
-def _collect(
-    reader: CorpusReader,
-    blocks: Iterable[Block],
-    options: CorpusOptions,
-    tokenizer: Tokenizer | None,
-    on_progress: Callable[[Progress], object],
-) -> Profile:
-    created = datetime.now(UTC).isoformat()
-    records, lengths, labels = [], [], []
-    samples = tokens = 0
-    for block in blocks:
-        counted, counts, label = _counted(block, tokenizer, reader)
-        records.append(counted)
-        lengths.append(counts)
-        if label is not None:
-            labels.append(label)
-        samples += len(counts)
-        tokens += int(counts.sum())
-        on_progress(Progress(block.position, samples, tokens))
-    if samples == 0:
-        raise InputError(f"no sample in {_named(reader.read)}: {_reason(reader.skipped)}")
-    return Profile(
-        created=created,
-        corpus=CorpusFacts(
-            tuple(reader.read), options, reader.skipped, tuple(reader.faults.examples)
-        ),
-        tokenizer=None if tokenizer is None else _facts(tokenizer),
-        records=np.concatenate(records),
-        lengths=np.concatenate(lengths),
-        labels=as_labels(labels) if labels else None,
-    )
+@dataclass(frozen=True)
+class _Counting:
+    """One corpus being counted; from a reader that can be had anew."""
+
+    reader: Callable[[], CorpusReader]
+    options: CorpusOptions
+    workers: int | None
+    on_progress: Callable[[Progress], object]
+    on_warning: Callable[[str], object]
+
+    def profile(self, tokenizer: Tokenizer | None) -> Profile:
+        try:
+            return self._once(tokenizer)
+        except PieceError as difference:
+            assert tokenizer is not None
+            self.on_warning(f"{difference}: everything is counted again, whole")
+            return self._once(replace(tokenizer, pieces=None))
+
+    def _once(self, tokenizer: Tokenizer | None) -> Profile:
+        created = datetime.now(UTC).isoformat()
+        reader = self.reader()
+        records, lengths, labels = [], [], []
+        samples = tokens = 0
+        work = partial(_counted, tokenizer)
+        for block in in_order(work, reader.blocks(), self.workers or cores()):
+            reader.faults.settle(block.faults)
+            records.append(block.records)
+            lengths.append(block.lengths)
+            if block.labels is not None:
+                labels.append(block.labels)
+            samples += len(block.lengths)
+            tokens += int(block.lengths.sum())
+            self.on_progress(Progress(block.position, samples, tokens))
+        if samples == 0:
+            raise InputError(f"no sample in {_named(reader.read)}: {_reason(reader.skipped)}")
+        return Profile(
+            created=created,
+            corpus=CorpusFacts(
+                tuple(reader.read), self.options, reader.skipped, tuple(reader.faults.examples)
+            ),
+            tokenizer=None if tokenizer is None else _facts(tokenizer, self.options),
+            records=np.concatenate(records),
+            lengths=np.concatenate(lengths),
+            labels=as_labels(labels) if labels else None,
+        )
 
 
-def _counted(
-    block: Block, tokenizer: Tokenizer | None, reader: CorpusReader
-) -> tuple[Any, Any, pa.Array | None]:
-    """Records, lengths and labels of a block's samples, less those the tokenizer raised on."""
-    from batchstat.corpus.content import Counted
+@dataclass(frozen=True, eq=False)
+class _CountedBlock:
+    """What is kept of a block of samples, less those that the tokenizer raised on."""
 
+    records: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    labels: pa.Array | None
+    faults: list[Fault]
+    position: int
+
+
+def _counted(tokenizer: Tokenizer | None, block: Block) -> _CountedBlock:
     if isinstance(block.content, Counted):
-        return block.records, block.content.lengths, block.labels
+        lengths = block.content.lengths
+        return _CountedBlock(block.records, lengths, block.labels, block.faults, block.position)
     assert tokenizer is not None
+    faults = list(block.faults)
 
     def faulty(i: int, error: Exception) -> None:
         reason = " ".join(str(error).split()) or type(error).__name__
         message = f"tokenizer {tokenizer.name!r} cannot count it: {reason[:200]}"
-        reader.faults.add("not_counted", block.places(i), message)
+        faults.append(fault("not_counted", block.places(i), message))
 
     counts, kept = tokenizer.count(block.content, faulty)
-    if len(kept) == len(counts):
-        return block.records, counts, block.labels
-    labels = None if block.labels is None else block.labels.take(pa.array(kept))
-    return block.records[kept], counts[kept], labels
+    labels = block.labels
+    if labels is not None and len(kept) < len(counts):
+        labels = labels.take(pa.array(kept))
+    return _CountedBlock(block.records[kept], counts[kept], labels, faults, block.position)
 
 
-def _facts(tokenizer: Tokenizer) -> TokenizerFacts:
+def _facts(tokenizer: Tokenizer, options: CorpusOptions) -> TokenizerFacts:
+    pairs = len(options.text_column) > 1
     return TokenizerFacts(
         tokenizer.name,
         tokenizer.digest,
-        tokenizer.special_tokens_per_sample,
+        tokenizer.special_tokens_per_pair if pairs else tokenizer.special_tokens_per_sample,
         tokenizer.max_length,
         tokenizer.library,
     )
-
-
-def as_labels(parts: Sequence[pa.Array]) -> Labels:
-    """Blocks of labels as one: of lists where one of them is of lists."""
-    listed = [pa.types.is_large_list(part.type) for part in parts]
-    if not any(listed):
-        codes, names = _encoded(pa.chunked_array(list(parts), pa.large_string()))
-        return Labels(codes, names)
-    sizes = [
-        np.maximum(pc.fill_null(pc.list_value_length(part), 0).to_numpy(zero_copy_only=False), 1)
-        if is_list
-        else np.ones(len(part), dtype=np.int64)
-        for part, is_list in zip(parts, listed, strict=True)
-    ]
-    # A sample without a label keeps one place, for the code that says so.
-    none = pa.array([[None]], pa.large_list(pa.large_string()))[0]
-    flat = [
-        pc.list_flatten(pc.coalesce(part, none)) if is_list else part
-        for part, is_list in zip(parts, listed, strict=True)
-    ]
-    codes, names = _encoded(pa.chunked_array(flat, pa.large_string()))
-    return Labels(codes, names, np.concatenate([[0], np.cumsum(np.concatenate(sizes))]))
-
-
-def _encoded(values: pa.ChunkedArray) -> tuple[Any, tuple[str, ...]]:
-    whole = values.dictionary_encode().unify_dictionaries().combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):
-        whole = whole.chunk(0)
-    codes = pc.fill_null(whole.indices, -1).to_numpy(zero_copy_only=False)
-    return codes, tuple(whole.dictionary.to_pylist())
 
 
 def _named(sources: Sequence[Source]) -> str:

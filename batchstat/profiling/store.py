@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from batchstat import __version__
 from batchstat.corpus import CorpusOptions, Source
 from batchstat.errors import InputError
-from batchstat.profiling.build import as_labels
+from batchstat.profiling.labels import as_labels
 from batchstat.profiling.record import CorpusFacts, Labels, Profile, TokenizerFacts
 
 SCHEMA = "batchstat.profile/1"

@@ -15,6 +15,7 @@ from batchstat.render.words import (
     counted,
     one_line,
     percent,
+    shown_classes,
     tokenizer_name,
 )
 from batchstat.report import Comparison, StrategyResult
@@ -22,7 +23,7 @@ from batchstat.report import Comparison, StrategyResult
 _LONGEST_BAR = 40
 _BESIDE_BAR = 48
 """Columns that a row takes beside its bar: a label and its numbers."""
-_MOST_CLASSES, _LARGEST_CLASSES, _SMALLEST_CLASSES = 50, 20, 5
+_WORTH_A_FACTOR = 1.1
 _REASONS = {
     "blank": "blank",
     "not_utf8": "not UTF-8",
@@ -158,9 +159,7 @@ def _truncation(profile: Profile) -> Table:
 
 def _classes(profile: Profile, console: Console) -> list[RenderableType]:
     classes = profile.classes
-    many = len(classes) > _MOST_CLASSES
-    largest = classes[:_LARGEST_CLASSES] if many else classes
-    smallest = classes[-_SMALLEST_CLASSES:] if many else ()
+    largest, between, smallest = shown_classes(classes)
     table = _table("", "", "samples", "share", "mean length")
     table.columns[1].justify = "left"
 
@@ -174,10 +173,9 @@ def _classes(profile: Profile, console: Console) -> list[RenderableType]:
 
     for each in largest:
         add_class(each)
-    if many:
-        rest = classes[_LARGEST_CLASSES:-_SMALLEST_CLASSES]
-        name = f"({len(rest):,} classes between)"
-        add(name, sum(c.count for c in rest), sum(c.tokens for c in rest), Text())
+    if between:
+        count, tokens = sum(c.count for c in between), sum(c.tokens for c in between)
+        add(f"({len(between):,} classes between)", count, tokens, Text())
     for each in smallest:
         add_class(each)
     column = profile.corpus.options.label_column or ""
@@ -192,12 +190,9 @@ def _class_notes(profile: Profile) -> list[RenderableType]:
         notes.append(Text("a sample counts in each of its classes: shares can add up to over 100%"))
     if len(classes) > 1:
         ratio = classes[0].count / classes[-1].count
-        notes.append(
-            Text(
-                f"{class_name(classes[0].label)} has {ratio:,.1f} times the samples of "
-                f"{class_name(classes[-1].label)}"
-            )
-        )
+        most, least = class_name(classes[0].label), class_name(classes[-1].label)
+        note = f"{most} has {ratio:,.1f} times the samples of {least}"
+        notes.append(Text(note if ratio >= _WORTH_A_FACTOR else "the classes are about equal"))
     return notes
 
 
@@ -250,22 +245,35 @@ def _cut(row: StrategyResult) -> str:
 
 def _verdict(comparison: Comparison) -> str:
     best, reference = comparison.best, comparison.reference
+    padding = percent(best.counts.padding_ratio)
+    if len(comparison.strategies) == 1:
+        return f"{best.spec}: {batches(best.counts.batches)}, {padding} padding."
     if best is reference:
-        return f"{best.spec}: none of these does better at equal peak memory."
+        return f"{best.spec}: none of the others does better at equal peak memory."
     fewer = reference.counts.batches / best.counts.batches
-    instead = f"{batches(best.counts.batches)} instead of {reference.counts.batches:,}"
-    if fewer > 1:
+    instead = batches(best.counts.batches)
+    if fewer == 1:
+        instead = f"as many batches ({best.counts.batches:,})"
+    else:
+        instead += f" instead of {reference.counts.batches:,}"
+    if fewer >= _WORTH_A_FACTOR:
         instead += f" ({fewer:,.1f} times fewer)"
+    beyond = ""
+    if reference.counts.max_batch_tokens > comparison.basis.tokens_per_batch:
+        beyond = f"; {reference.spec} needs a higher peak"
     return (
-        f"{best.spec} against {reference.spec}: {instead}, padding "
-        f"{percent(best.counts.padding_ratio)} instead of "
-        f"{percent(reference.counts.padding_ratio)}."
+        f"{best.spec} against {reference.spec}: {instead}, padding {padding} instead of "
+        f"{percent(reference.counts.padding_ratio)}{beyond}."
     )
 
 
 def _recommendation(comparison: Comparison) -> str:
     sweep = comparison.sweep
     chosen, best = sweep.recommended, sweep.best
+    if chosen.padding_ratio >= comparison.reference.counts.padding_ratio and (
+        chosen.batches >= comparison.reference.counts.batches
+    ):
+        return f"{comparison.reference.spec}, as it is: no read_ahead does better."
     text = (
         f"{sweep.recommended_spec}, {percent(chosen.padding_ratio)} padding in "
         f"{batches(chosen.batches)}"

@@ -1,8 +1,12 @@
 """How numbers, ages and names are written for people."""
 
+from collections.abc import Sequence
 from datetime import datetime
+from typing import TypeVar
 
 from batchstat.errors import printable
+
+Class = TypeVar("Class")
 
 
 def percent(ratio: float, digits: int = 1) -> str:
@@ -61,3 +65,17 @@ def age(created: str, now: datetime) -> str:
             number = int(seconds // size)
             return f"{number} {unit}{'s' if number != 1 else ''} ago"
     return "just now"
+
+
+MOST_CLASSES, LARGEST_CLASSES, SMALLEST_CLASSES = 50, 20, 5
+
+
+def shown_classes(classes: Sequence[Class]) -> tuple[Sequence[Class], ...]:
+    """Of classes from large to small: those shown first, those summed, those shown last."""
+    if len(classes) <= MOST_CLASSES:
+        return classes, (), ()
+    return (
+        classes[:LARGEST_CLASSES],
+        classes[LARGEST_CLASSES:-SMALLEST_CLASSES],
+        classes[-SMALLEST_CLASSES:],
+    )

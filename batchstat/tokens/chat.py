@@ -1,8 +1,10 @@
 """Chats through a tokenizer's chat template, as transformers' `apply_chat_template` does it."""
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +49,12 @@ def with_chat_template(tokenizer: Tokenizer, template_file: Path | None) -> Toke
         )
         return ids
 
-    both = f"{tokenizer.digest}\n{template}"
+    # A template may write the special tokens, which stand in the tokenizer's configuration.
+    parts = [tokenizer.digest, template, json.dumps(loaded.special_tokens_map, default=str)]
     return replace(
         tokenizer,
-        digest=f"sha256:{hashlib.sha256(both.encode()).hexdigest()}",
+        digest=f"sha256:{hashlib.sha256(chr(10).join(parts).encode()).hexdigest()}",
+        library=f"{tokenizer.library}, transformers {version('transformers')}",
         special_tokens_per_sample=0,
         encode_chats=encode_chats,
     )

@@ -12,8 +12,10 @@ from typing import Any
 
 import tokenizers
 
-from batchstat.errors import InputError
+from batchstat.errors import InputError, OptionError
 from batchstat.tokens import builtin
+from batchstat.tokens.pieces import find_cuts
+from batchstat.tokens.piecewise import PieceCounter
 from batchstat.tokens.tokenizer import Tokenizer
 
 _NO_MAXIMUM = 10**9
@@ -82,14 +84,18 @@ def _from_backend(
 ) -> Tokenizer:
     backend.no_truncation()
     backend.no_padding()
+    definition = backend.to_str()
+    cuts = find_cuts(json.loads(definition))
     return Tokenizer(
         name=name,
-        digest=_digest(backend.to_str()),
+        digest=_digest(definition),
         special_tokens_per_sample=backend.num_special_tokens_to_add(False),
+        special_tokens_per_pair=backend.num_special_tokens_to_add(True),
         max_length=max_length,
         library=f"tokenizers {tokenizers.__version__}",
         encode=backend.encode_batch_fast,
         as_transformers=as_transformers,
+        pieces=None if cuts is None else PieceCounter(backend, cuts),
     )
 
 
@@ -104,6 +110,29 @@ def _from_transformers(name: str) -> Tokenizer:
         )
     except Exception as error:  # transformers lets through whatever a file or the hub made it raise
         raise _not_loaded(name, local, offline, error) from None
+    return _from_loaded(name, tokenizer)
+
+
+def as_tokenizer(given: Any) -> Tokenizer:
+    """A tokenizer by its name or path, or as tokenizers or transformers has it; unchanged.
+
+    Raises:
+        OptionError: something else.
+        InputError: it cannot be loaded.
+    """
+    if isinstance(given, str | os.PathLike):
+        return load_tokenizer(os.fspath(given))
+    if isinstance(given, tokenizers.Tokenizer):
+        return _from_definition(type(given).__name__, given.to_str(), None)
+    if hasattr(given, "get_vocab") and hasattr(given, "init_kwargs"):
+        return _from_loaded(type(given).__name__, given)
+    raise OptionError(
+        f"a tokenizer of type {type(given).__name__}: give a name, a path, or one of tokenizers or "
+        "transformers"
+    )
+
+
+def _from_loaded(name: str, tokenizer: Any) -> Tokenizer:
     stated = getattr(tokenizer, "model_max_length", None)
     max_length = int(stated) if stated is not None and stated < _NO_MAXIMUM else None
     backend = getattr(tokenizer, "backend_tokenizer", None)
@@ -151,6 +180,7 @@ def _from_python(name: str, tokenizer: Any, max_length: int | None) -> Tokenizer
         name=name,
         digest=_digest(json.dumps(definition, sort_keys=True)),
         special_tokens_per_sample=len(encode([""])[0]),
+        special_tokens_per_pair=len(encode([("", "")])[0]),
         max_length=max_length,
         library=f"transformers {version('transformers')}",
         encode=encode,

@@ -9,7 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from batchstat.corpus.content import Chats, Content, Counted
+from batchstat.corpus.content import Chats, Content, Counted, Texts
+from batchstat.tokens.piecewise import PieceCounter
 
 _BATCH_BYTES = 4 << 20
 _BATCH_SAMPLES = 10_000
@@ -28,30 +29,41 @@ class Tokenizer:
         digest: SHA-256 of its definition, and of its chat template where one is used, in
             hexadecimal after `sha256:`.
         special_tokens_per_sample: tokens of an empty text.
+        special_tokens_per_pair: tokens of a pair of them.
         max_length: the longest sample its maker states, in tokens; None where none is stated.
         library: what counts, with its version.
         encode: texts, or pairs of them, to one sized thing each, whose size is the count.
         encode_chats: the same for chats; None where it has not been given a chat template.
+        pieces: counts texts by their pieces; None where it is of no kind that may be cut.
         as_transformers: itself as transformers has it, which knows chat templates.
     """
 
     name: str
     digest: str
     special_tokens_per_sample: int
+    special_tokens_per_pair: int
     max_length: int | None
     library: str
     encode: Callable[[list[Any]], Iterable[Sized]]
     as_transformers: Callable[[], Any]
     encode_chats: Callable[[list[Any]], Iterable[Sized]] | None = None
+    pieces: PieceCounter | None = None
 
     def count(self, content: Content, faulty: Faulty | None = None) -> tuple[Ints, Ints]:
         """(n,) tokens of each sample, and the positions of those that could be counted.
 
         An exception that the tokenizer raises goes to `faulty` with the sample it raises on, or
         through where there is none.
+
+        Raises:
+            PieceError: see `PieceCounter.count`.
         """
         if isinstance(content, Counted):
             return content.lengths, np.arange(len(content.lengths))
+        if self.pieces is not None and isinstance(content, Texts):
+            by_pieces = self.pieces.count(content.first, content.second)
+            if by_pieces is not None:
+                return by_pieces, np.arange(len(by_pieces))
         counts: Ints = np.full(_size(content), -1, dtype=np.int64)
         encode = self.encode_chats if isinstance(content, Chats) else self.encode
         assert encode is not None, "a tokenizer is given its chat template before it counts chats"

@@ -1,10 +1,12 @@
 """Columnar files: Parquet, and Arrow's own (feather, and what `datasets` saves)."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from batchstat.corpus.chunk import Chunk
@@ -94,14 +96,33 @@ def as_chunk(
             message = f"column {name!r} is not UTF-8 (0x{byte:02x})"
             faults.add("not_utf8", Place(path, first + i), message)
 
+    values = {name: checked(name) for name in columns.all}
+    if names := _class_names(batch.schema, columns.label):
+        values[str(columns.label)] = _named(values[str(columns.label)], names)
     return Chunk(
         size=len(batch),
-        columns={name: checked(name) for name in columns.all},
+        columns=values,
         position=position,
         content=columns.content,
         label=columns.label,
         failed=failed,
     )
+
+
+def _class_names(schema: pa.Schema, label: str | None) -> list[str]:
+    """The names that the datasets library keeps beside the numbers of a class label."""
+    try:
+        kept = json.loads((schema.metadata or {})[b"huggingface"])
+        names: list[str] = kept["info"]["features"][label]["names"]
+    except (KeyError, TypeError, ValueError):
+        return []
+    return names
+
+
+def _named(values: pa.Array, names: list[str]) -> pa.Array:
+    """Class numbers as their names; null where they have none, such as -1 for no label."""
+    known = pc.and_(pc.greater_equal(values, 0), pc.less(values, len(names)))
+    return pa.array(names, pa.large_string()).take(pc.if_else(known, values, None))
 
 
 def _decoded(values: pa.LargeBinaryArray, fail: Callable[[int, int], None]) -> pa.Array:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from batchstat.corpus.chunk import Chunk
-from batchstat.corpus.columns import Columns, choose_columns
+from batchstat.corpus.columns import TEXT_NAMES, Columns, choose_columns
 from batchstat.corpus.faults import Faults, Place, grouped
 from batchstat.corpus.kinds import kind_of
 from batchstat.corpus.lines import not_utf8, read_lines
@@ -26,6 +26,7 @@ class _Collector:
     def __init__(self, opened: OpenSource, options: CorpusOptions, faults: Faults) -> None:
         self._opened, self._options, self._faults = opened, options, faults
         self._columns: Columns | None = None
+        self._label_seen = False
         self._records: list[dict[str, object]] = []
         self._blank: set[int] = set()
         self._failed: set[int] = set()
@@ -46,12 +47,13 @@ class _Collector:
         if not isinstance(record, dict):
             message = f"{kind_of(record)} where an object is expected"
             return self.fault("wrong_type", place, message)
-        named = self._options.named_columns
+        label = self._options.label_column
+        self._label_seen = self._label_seen or label in record
+        named = [name for name in self._options.named_columns if name != label]
         lacking = any(column not in record for column in named)
         if self._columns is None and record and not (lacking and self._faults.skip):
-            texts = [name for name, value in record.items() if isinstance(value, str)]
-            self._columns = choose_columns(self._opened.path, list(record), texts, self._options)
-        wanted = self._columns.all if self._columns else named or ("text",)
+            self._columns = self._choose(record)
+        wanted = self._columns.content if self._columns else named or ["text"]
         missing = [column for column in wanted if column not in record]
         if missing:
             has = ", ".join(list(record)[:20]) or "nothing"
@@ -59,6 +61,21 @@ class _Collector:
             return self.fault("missing_column", place, message)
         self._records.append(record)
         return None
+
+    def _choose(self, record: dict[str, object]) -> Columns:
+        # A missing label is a class of its own, and null may stand for a text.
+        names = list(dict.fromkeys([*record, *filter(None, [self._options.label_column])]))
+        texts = [name for name, value in record.items() if value is None or isinstance(value, str)]
+        usual = [name for name in record if name.lower() in TEXT_NAMES]
+        return choose_columns(self._opened.path, names, texts or usual, self._options)
+
+    def check_label(self) -> None:
+        """Raises InputError, at the end, where no record has the label asked for."""
+        if self._columns is not None and self._columns.label and not self._label_seen:
+            raise InputError(
+                f"column {self._columns.label!r} is in no record of {self._opened.path}: pass "
+                "another --label-column"
+            )
 
     def chunk(self, lines: Sequence[int] | None = None) -> Chunk:
         """What was added since the last chunk."""
@@ -89,12 +106,13 @@ def read_jsonl(opened: OpenSource, options: CorpusOptions, faults: Faults) -> It
                 found.add_blank()
             else:
                 try:
-                    record = json.loads(line)
+                    record = json.loads(line, object_pairs_hook=_object)
                 except (ValueError, RecursionError) as error:
                     found.fault("malformed", place, f"malformed JSON: {_reason(error)}")
                 else:
                     found.add(place, record)
         yield found.chunk(lines.numbers)
+    found.check_label()
 
 
 def read_json(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
@@ -111,6 +129,7 @@ def read_json(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Ite
             found.add(Place(opened.path, number), element.value)
             number += 1
         yield found.chunk()
+    found.check_label()
 
 
 @dataclass(frozen=True)
@@ -121,7 +140,7 @@ class _Element:
 
 def _elements(opened: OpenSource) -> Iterator[_Element]:
     """The elements of the array that a file holds, parsed one at a time."""
-    decoder = json.JSONDecoder()
+    decoder = json.JSONDecoder(object_pairs_hook=_object)
     pieces = _decoded(opened)
     text, number = next(pieces, ""), 0
     passed = 0  # characters before `text`
@@ -130,9 +149,10 @@ def _elements(opened: OpenSource) -> Iterator[_Element]:
         remedy = ": pass --input-format jsonl for lines" if text[at : at + 1] == "{" else ""
         raise InputError(f"{opened.path}: no JSON array of objects{remedy}")
     at += 1
+    after_comma = False
     while True:
         at = _skip_space(text, at)
-        if text[at : at + 1] == "]":
+        if text[at : at + 1] == "]" and not after_comma:
             break
         try:
             element, end = decoder.raw_decode(text, at)
@@ -152,9 +172,19 @@ def _elements(opened: OpenSource) -> Iterator[_Element]:
             continue
         yield _Element(element, end - at)
         number += 1
-        at = end + (text[end] == ",")
+        after_comma = text[end] == ","
+        at = end + after_comma
     if text[at + 1 :].strip() or any(piece.strip() for piece in pieces):
         raise InputError(f"{opened.path}: something stands after the array's end: one array a file")
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"key {twice!r} is there {names.count(twice)} times")
+    return found
 
 
 def _may_go_on(error: Exception, text: str) -> bool:

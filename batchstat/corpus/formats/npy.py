@@ -24,7 +24,7 @@ def read_npy(opened: OpenSource, options: CorpusOptions, _: Faults) -> Iterator[
         raise InputError(f"{opened.path} has no column {options.named_columns[0]!r}: leave it out")
     try:
         with seekable(opened) as file:
-            lengths = np.load(file, allow_pickle=False)
+            lengths = np.lib.format.read_array(file, allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise InputError(f"{opened.path} is not a readable .npy file: {error}") from None
     if lengths.ndim != 1 or not np.issubdtype(lengths.dtype, np.integer):
@@ -33,7 +33,7 @@ def read_npy(opened: OpenSource, options: CorpusOptions, _: Faults) -> Iterator[
             "one dimension are expected"
         )
     for first in range(0, len(lengths), _MOST_RECORDS):
-        part = lengths[first : first + _MOST_RECORDS]
+        part = lengths[first : first + _MOST_RECORDS].astype(lengths.dtype.newbyteorder("="))
         yield Chunk(
             size=len(part),
             columns={"length": pa.array(part)},

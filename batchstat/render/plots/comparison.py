@@ -1,5 +1,7 @@
 """The plots of a comparison: tokens, widths of batches, padding against `read_ahead`."""
 
+import re
+
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
@@ -7,6 +9,8 @@ from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 from batchstat.render.plots import style
 from batchstat.render.words import batches, corpus_name, counted, one_line, percent
 from batchstat.report import Comparison
+
+_LABEL_WIDTH = 34
 
 
 def comparison_plots(comparison: Comparison) -> dict[str, bytes]:
@@ -47,13 +51,23 @@ def _padding(figure: Figure, comparison: Comparison) -> None:
     for place, end, row in zip(places, (total + lost).tolist(), rows, strict=True):
         note = f" {percent(row.counts.padding_ratio)} padding\n {batches(row.counts.batches)}"
         axes.text(end, place, note, va="center", fontsize=8.5)
-    axes.set_yticks(places, [one_line(row.spec, 34) for row in rows], parse_math=False)
+    axes.set_yticks(places, [_wrapped(row.spec) for row in rows], parse_math=False)
     axes.invert_yaxis()
     axes.set_xlim(0, float((total + lost).max()) * 1.2 or 1)
     axes.xaxis.set_major_formatter(FuncFormatter(style.short))
     axes.set_xlabel("tokens an epoch")
     style.open_frame(axes)
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
+
+
+def _wrapped(spec: str) -> str:
+    """A strategy in lines, broken after its name and between its parameters."""
+    lines = [""]
+    for part in re.split(r"(?<=[:,])", one_line(spec, 160)):
+        if len(lines[-1]) + len(part) > _LABEL_WIDTH and lines[-1]:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
 
 
 def _batch_lengths(figure: Figure, comparison: Comparison) -> None:
@@ -67,7 +81,7 @@ def _batch_lengths(figure: Figure, comparison: Comparison) -> None:
         axes.set_ylim(0, 1.3 * float(shares.max()))
         axes.yaxis.set_major_formatter(PercentFormatter(1))
         axes.text(
-            *(0.01, 0.95, f"{one_line(row.spec, 50)}: {batches(row.counts.batches)}"),
+            *(0.01, 0.95, f"{one_line(row.spec, 90)}: {batches(row.counts.batches)}"),
             transform=axes.transAxes,
             va="top",
             fontsize=9,

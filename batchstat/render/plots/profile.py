@@ -5,11 +5,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
-from batchstat.profiling.record import Profile
+from batchstat.profiling.record import ClassCount, Profile
 from batchstat.render.plots import style
-from batchstat.render.words import class_name, corpus_name, counted, percent, tokenizer_name
+from batchstat.render.words import (
+    class_name,
+    corpus_name,
+    counted,
+    percent,
+    shown_classes,
+    tokenizer_name,
+)
 
-_MOST_CLASSES = 20
 _MOST_CANDIDATES = 6
 _HEADROOM = 1.3
 """The y axes end here, where the highest bar is 1: room for what is written above."""
@@ -17,9 +23,9 @@ _HEADROOM = 1.3
 
 def profile_plots(profile: Profile) -> dict[str, bytes]:
     """`lengths.png`, and of a corpus with labels `classes.png` and `lengths_by_class.png`."""
-    plots = {"lengths.png": style.png(lambda figure: _lengths(figure, profile), 5.2)}
+    plots = {"lengths.png": style.png(lambda figure: _lengths(figure, profile), 6.2)}
     if profile.labels is not None:
-        shown = min(len(profile.classes), _MOST_CLASSES)
+        shown = len(_rows(profile))
         plots["classes.png"] = style.png(
             lambda figure: _classes(figure, profile), 2.2 + 0.32 * shown
         )
@@ -50,7 +56,7 @@ def _lengths(figure: Figure, profile: Profile) -> None:
     axes.set_ylim(0, top)
     style.length_axis(axes, bins.edges[0], bins.edges[-1], "tokens")
     _percentiles(axes, profile, top)
-    _cumulative(axes, profile)
+    _cumulative(figure, axes, profile)
 
 
 def _percentiles(axes: Axes, profile: Profile, top: float) -> None:
@@ -58,11 +64,17 @@ def _percentiles(axes: Axes, profile: Profile, top: float) -> None:
         at = profile.stats.percentile(place)
         side = "right" if at > profile.histogram.edges[-1] / 2 else "left"
         axes.axvline(at, color=style.BLUE, linewidth=1.2, linestyle="--")
-        text = f" {name} {at:,} "
-        axes.text(at, height * top, text, color=style.BLUE, fontsize=8, va="top", ha=side)
+        axes.text(
+            *(at, height * top, f" {name} {at:,} "),
+            color=style.BLUE,
+            fontsize=8,
+            va="top",
+            ha=side,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
+        )
 
 
-def _cumulative(axes: Axes, profile: Profile) -> None:
+def _cumulative(figure: Figure, axes: Axes, profile: Profile) -> None:
     """The share of samples up to each length, and what the `max_length` candidates cut of it."""
     stats = profile.stats
     share = axes.twinx()
@@ -80,27 +92,27 @@ def _cumulative(axes: Axes, profile: Profile) -> None:
         tokens = percent(cut.tokens / stats.sum)
         lines.append(f"{cut.max_length:>10,}  {percent(samples):>15}  {tokens:>6}")
     if len(lines) > 1:
-        share.text(
-            *(0.015, 0.975, "\n".join(lines)),
-            transform=share.transAxes,
-            va="top",
-            fontsize=8,
-            family="monospace",
-            color=style.VERMILION,
-            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85},
-        )
+        figure.supxlabel("\n".join(lines), fontsize=8, family="monospace", color=style.VERMILION)
+
+
+def _rows(profile: Profile) -> list[tuple[str, int, ClassCount | None]]:
+    """A name, samples, and the class, of each row of a plot; no class where many are summed."""
+    first, between, last = shown_classes(profile.classes)
+    rows: list[tuple[str, int, ClassCount | None]] = [
+        (class_name(each.label, 28), each.count, each) for each in (*first, *last)
+    ]
+    if between:
+        name = f"({len(between):,} classes between)"
+        rows.insert(len(first), (name, sum(each.count for each in between), None))
+    return rows
 
 
 def _classes(figure: Figure, profile: Profile) -> None:
     style.title(figure, "Samples a class", _whose(profile))
     axes = figure.subplots()
-    shown, rest = profile.classes[:_MOST_CLASSES], profile.classes[_MOST_CLASSES:]
-    names = [class_name(each.label, 28) for each in shown]
-    counts = [each.count for each in shown]
-    if rest:
-        names.append(f"{len(rest):,} more classes")
-        counts.append(sum(each.count for each in rest))
-    colours = [style.BLUE] * len(shown) + [style.GREY] * bool(rest)
+    rows = _rows(profile)
+    names, counts = [name for name, _, _ in rows], [count for _, count, _ in rows]
+    colours = [style.BLUE if each else style.GREY for _, _, each in rows]
     axes.barh(range(len(names)), counts, color=colours)
     axes.set_yticks(range(len(names)), names, parse_math=False)
     axes.invert_yaxis()
@@ -116,9 +128,9 @@ def _classes(figure: Figure, profile: Profile) -> None:
 def _lengths_by_class(figure: Figure, profile: Profile) -> None:
     style.title(figure, "Tokens a sample, by class", _whose(profile))
     axes = figure.subplots()
-    shown = profile.classes[:_MOST_CLASSES]
+    rows = _rows(profile)
     axes.boxplot(
-        [np.maximum(profile.lengths_of(each.label), 0.5) for each in shown],
+        [np.maximum(profile.lengths_of(each.label), 0.5) if each else [] for _, _, each in rows],
         orientation="horizontal",
         whis=(1, 99),
         showfliers=False,
@@ -128,8 +140,8 @@ def _lengths_by_class(figure: Figure, profile: Profile) -> None:
         showmeans=True,
         meanprops={"marker": "D", "markerfacecolor": style.ORANGE, "markeredgecolor": "black"},
     )
-    names = [f"{class_name(each.label, 28)} ({each.count:,})" for each in shown]
-    axes.set_yticks(range(1, len(shown) + 1), names, parse_math=False)
+    names = [f"{name} ({count:,})" for name, count, _ in rows]
+    axes.set_yticks(range(1, len(rows) + 1), names, parse_math=False)
     axes.invert_yaxis()
     style.open_frame(axes)
     edges = profile.histogram.edges

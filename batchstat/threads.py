@@ -1,0 +1,48 @@
+"""Work on several cores, its results in order."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+from batchstat.errors import InputError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)  # not on macOS and Windows
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def in_order(
+    work: Callable[[Item], Result], items: Iterable[Item], workers: int
+) -> Iterator[Result]:
+    """The result of each item in its turn, up to `workers` at a time in threads.
+
+    An error among the items themselves comes when all items before it have had their turn, as it
+    would with one worker. No more items are taken than are worked on, and one more.
+    """
+    if workers == 1:
+        yield from map(work, items)
+        return
+    waiting: deque[Future[Result]] = deque()
+    failure = None
+    pool = ThreadPoolExecutor(workers)
+    try:
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > workers:
+                    yield waiting.popleft().result()
+        except InputError as error:
+            failure = error
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+    if failure is not None:
+        raise failure

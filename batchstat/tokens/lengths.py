@@ -1,0 +1,99 @@
+"""Token counts for a program: texts in, an array out."""
+
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from batchstat.corpus.content import Texts
+from batchstat.errors import OptionError
+from batchstat.threads import cores, in_order
+from batchstat.tokens.builtin import NAME as BUILTIN
+from batchstat.tokens.loading import as_tokenizer
+from batchstat.tokens.piecewise import PieceError
+from batchstat.tokens.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import tokenizers
+    import transformers
+
+    AnyTokenizer = (
+        str | os.PathLike[str] | tokenizers.Tokenizer | transformers.PreTrainedTokenizerBase
+    )
+
+_BLOCK_TEXTS = 20_000
+_BLOCK_BYTES = 8 << 20
+
+Ints = npt.NDArray[np.int64]
+
+
+def token_lengths(
+    texts: "Sequence[str] | pd.Series[str] | pa.Array | pa.ChunkedArray",
+    tokenizer: "AnyTokenizer" = BUILTIN,
+    *,
+    workers: int | None = None,
+) -> Ints:
+    """(n,) tokens of each text: those the tokenizer gives it, special ones counted.
+
+    Truncation and padding set in the tokenizer are left out of account; it is not changed.
+
+    Args:
+        texts: n texts.
+        tokenizer: `builtin`, the path of a tokenizer.json, a local folder, a hub name, or a
+            tokenizer of tokenizers or transformers.
+        workers: threads that count; as many as there are cores unless set.
+
+    Raises:
+        OptionError: something among the texts that is no text, or no tokenizer.
+        InputError: a tokenizer that cannot be loaded.
+    """
+    loaded = as_tokenizer(tokenizer)
+    try:
+        return _counts(loaded, texts, workers or cores())
+    except PieceError as difference:
+        warnings.warn(f"{difference}: everything is counted again, whole", stacklevel=2)
+        return _counts(replace(loaded, pieces=None), texts, workers or cores())
+
+
+def _counts(tokenizer: Tokenizer, texts: Any, workers: int) -> Ints:
+    def count(block: pa.LargeStringArray) -> Ints:
+        return tokenizer.count(Texts(block))[0]
+
+    parts = list(in_order(count, _blocks(texts), workers))
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+
+
+def _blocks(texts: Any) -> Iterator[pa.LargeStringArray]:
+    for first in range(0, len(texts), _BLOCK_TEXTS):
+        block = _as_arrow(texts[first : first + _BLOCK_TEXTS], first)
+        ends = np.cumsum(pc.binary_length(block).to_numpy(zero_copy_only=False))
+        start = 0
+        while start < len(block):
+            done = ends[start - 1] if start else 0
+            stop = max(start + 1, int(np.searchsorted(ends, done + _BLOCK_BYTES, side="right")))
+            yield block.slice(start, stop - start)
+            start = stop
+
+
+def _as_arrow(texts: Any, first: int) -> pa.LargeStringArray:
+    try:
+        if isinstance(texts, pa.ChunkedArray):
+            texts = texts.combine_chunks()
+        if isinstance(texts, pa.Array):
+            block = texts.cast(pa.large_string())
+        else:
+            block = pa.array(texts, pa.large_string(), from_pandas=True)
+    except (pa.ArrowException, TypeError, UnicodeEncodeError) as error:
+        reason = str(error).splitlines()[0]
+        raise OptionError(f"texts {first} and on are no texts: {reason}") from None
+    if block.null_count:
+        at = int(np.flatnonzero(block.is_null().to_numpy(zero_copy_only=False))[0])
+        raise OptionError(f"texts[{first + at}] is missing where text is expected")
+    return block
