@@ -96,12 +96,15 @@ def _plain(added: Iterable[Definition]) -> bool:
     """Whether added tokens neither hold a space inside nor look at what comes after them.
 
     Those of nothing but spaces are let through, as a run of spaces is never cut; so are those that
-    take the white space before them, which begins with the space at which a cut may lie.
+    take the white space before them, which begins with the space at which a cut may lie. Of those
+    that are found in normalized text, only such as no normalizer gives another space.
     """
     return not any(
         token["rstrip"]
         or token["single_word"]
         or (" " in token["content"][1:] and token["content"].strip(" "))
+        or (token["normalized"] and not token["content"].isascii())
+        or (token["normalized"] and not token["content"].isprintable())
         for token in added
     )
 
