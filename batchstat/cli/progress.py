@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+from rich.filesize import decimal
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 from batchstat.cli.streams import say
@@ -25,31 +26,41 @@ def shown(total_bytes: int) -> Iterator[OnProgress]:
         return
     columns = (
         TextColumn("counting"),
-        BarColumn(),
-        TextColumn("{task.percentage:.0f}%  {task.fields[counted]}"),
-        TimeRemainingColumn(),
+        BarColumn(bar_width=20),
+        DownloadColumn(),
+        TextColumn("{task.fields[rates]}"),
+        TimeRemainingColumn(compact=True),
     )
+    began = time.monotonic()
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total_bytes or None, counted="")
+        task = bar.add_task("", total=total_bytes or None, rates="")
 
         def update(progress: Progress) -> None:
-            bar.update(task, completed=progress.bytes, counted=_counted(progress))
+            rates = _rates(progress, time.monotonic() - began)
+            bar.update(task, completed=progress.bytes, rates=rates)
 
         yield update
 
 
 def _lines(total_bytes: int) -> OnProgress:
-    due = time.monotonic() + _SECONDS_BETWEEN_LINES
+    began = time.monotonic()
+    due = began + _SECONDS_BETWEEN_LINES
 
     def update(progress: Progress) -> None:
         nonlocal due
-        if time.monotonic() >= due:
-            due = time.monotonic() + _SECONDS_BETWEEN_LINES
-            share = f" {progress.bytes / total_bytes:.0%}" if total_bytes else ""
-            say(f"counting{share}: {_counted(progress)}")
+        now = time.monotonic()
+        if now < due:
+            return
+        due = now + _SECONDS_BETWEEN_LINES
+        how_far, left = decimal(progress.bytes), ""
+        if total_bytes and progress.bytes:
+            seconds = (now - began) * (total_bytes - progress.bytes) / progress.bytes
+            how_far, left = f"{how_far} of {decimal(total_bytes)}", f", {seconds:,.0f} s left"
+        say(f"counting: {how_far}, {_rates(progress, now - began)}{left}")
 
     return update
 
 
-def _counted(progress: Progress) -> str:
-    return f"{progress.samples:,} samples, {progress.tokens:,} tokens"
+def _rates(progress: Progress, seconds: float) -> str:
+    samples, tokens = (n / max(seconds, 1e-9) for n in (progress.samples, progress.tokens))
+    return f"{samples:,.0f} samples/s, {tokens:,.0f} tokens/s"

@@ -13,7 +13,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from batchstat.corpus import Block, CorpusOptions, CorpusReader, Source, find_sources
+from batchstat.corpus import (
+    STANDARD_INPUT,
+    Block,
+    CorpusOptions,
+    CorpusReader,
+    Source,
+    find_sources,
+)
 from batchstat.corpus.content import Counted
 from batchstat.corpus.faults import Fault, fault
 from batchstat.errors import InputError, OptionError
@@ -83,7 +90,7 @@ def profile(
     def reader() -> TableReader:
         return TableReader(corpus, read_as)
 
-    return _Counting(reader, read_as, workers, lambda _: None, warnings.warn).profile(counts)
+    return _Counting((), reader, read_as, workers, lambda _: None, warnings.warn).profile(counts)
 
 
 def counter(
@@ -130,13 +137,14 @@ def build(
     def reader() -> CorpusReader:
         return CorpusReader(sources, options)
 
-    return _Counting(reader, options, workers, on_progress, on_warning).profile(tokenizer)
+    return _Counting(sources, reader, options, workers, on_progress, on_warning).profile(tokenizer)
 
 
 @dataclass(frozen=True)
 class _Counting:
     """One corpus being counted; from a reader that can be had anew."""
 
+    sources: tuple[Source, ...]
     reader: Callable[[], CorpusReader]
     options: CorpusOptions
     workers: int | None
@@ -148,6 +156,10 @@ class _Counting:
             return self._once(tokenizer)
         except PieceError as difference:
             assert tokenizer is not None
+            if any(source.path == STANDARD_INPUT for source in self.sources):
+                raise InputError(
+                    f"{difference}, and standard input cannot be read again: name a file"
+                ) from None
             self.on_warning(f"{difference}: everything is counted again, whole")
             return self._once(replace(tokenizer, pieces=None))
 

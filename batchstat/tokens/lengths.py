@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from batchstat.corpus.content import Texts
+from batchstat.corpus.kinds import holds_text
 from batchstat.errors import OptionError
 from batchstat.threads import cores, in_order
 from batchstat.tokens.builtin import NAME as BUILTIN
@@ -86,6 +87,8 @@ def _as_arrow(texts: Any, first: int) -> pa.LargeStringArray:
     try:
         if isinstance(texts, pa.ChunkedArray):
             texts = texts.combine_chunks()
+        if isinstance(texts, pa.Array) and not holds_text(texts.type):
+            raise TypeError(f"they are {texts.type}")
         if isinstance(texts, pa.Array):
             block = texts.cast(pa.large_string())
         else:
