@@ -2,18 +2,41 @@
 
 import signal
 import sys
+import traceback
+from types import FrameType
+
+_CRASHED = 3
+_INTERRUPTED = 130
 
 
 def main() -> None:
-    """Runs the command line; a signal to stop at any moment, also while loading, ends with 130."""
+    """Runs the command line: exits with 130 for a signal to stop, with 3 for a crash.
+
+    Whatever runs when the signal comes may turn the interrupt into an error of its own, as a class
+    being made does; so it is remembered that it came.
+    """
+    stopped = False
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal stopped
+        stopped = True
+        signal.default_int_handler(number, frame)
+
     try:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, stop)
         from batchstat.cli.main import run
 
         run()
-    except KeyboardInterrupt:
-        print("interrupted: earlier results are as they were", file=sys.stderr)
-        sys.exit(130)
+    except BaseException as error:
+        if stopped:
+            print("interrupted: no file is half written", file=sys.stderr)
+            sys.exit(_INTERRUPTED)
+        if not isinstance(error, Exception):
+            raise
+        traceback.print_exc()
+        print("error: batchstat crashed, which is a bug: please report it", file=sys.stderr)
+        sys.exit(_CRASHED)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """The application: its commands, and how whatever goes wrong in them ends."""
 
 import sys
-import traceback
 from typing import Annotated
 
 import typer
@@ -9,11 +8,7 @@ import typer
 from batchstat import __version__
 from batchstat.cli import compare, profile
 from batchstat.cli.streams import open_closed_streams, say
-from batchstat.errors import BatchstatError
-
-_CRASHED = 3
-_INTERRUPTED = 130
-"""What typer makes of an interrupt."""
+from batchstat.errors import BatchstatError, InputError
 
 app = typer.Typer(
     name="batchstat",
@@ -45,24 +40,16 @@ def _common(
 
 
 def run() -> None:
-    """Runs the command line: exits with 2 for usage, 3 for no answer, crashes included."""
+    """Runs the command line: exits with 2 for usage, with 3 for no answer."""
     open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # A name that the terminal's encoding lacks is shown as its escape, and stops nothing.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         app()
-    except SystemExit as ended:
-        if ended.code == _INTERRUPTED:
-            raise KeyboardInterrupt from None
-        raise
     except BatchstatError as error:
         say(f"error: {error}")
         sys.exit(error.exit_code)
     except MemoryError:
         say("error: out of memory")
-        sys.exit(_CRASHED)
-    except Exception:
-        traceback.print_exc()
-        say("error: batchstat crashed, which is a bug: please report it")
-        sys.exit(_CRASHED)
+        sys.exit(InputError.exit_code)

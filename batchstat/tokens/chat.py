@@ -1,6 +1,5 @@
 """Chats through a tokenizer's chat template, as transformers' `apply_chat_template` does it."""
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -51,9 +50,10 @@ def with_chat_template(tokenizer: Tokenizer, template_file: Path | None) -> Toke
 
     # A template may write the special tokens, which stand in the tokenizer's configuration.
     parts = [tokenizer.digest, template, json.dumps(loaded.special_tokens_map, default=str)]
+    definition = "\n".join(parts)
     return replace(
         tokenizer,
-        digest=f"sha256:{hashlib.sha256(chr(10).join(parts).encode()).hexdigest()}",
+        define=lambda: definition,
         library=f"{tokenizer.library}, transformers {version('transformers')}",
         special_tokens_per_sample=0,
         encode_chats=encode_chats,

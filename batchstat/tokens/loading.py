@@ -1,6 +1,5 @@
 """A tokenizer from what the user wrote: `builtin`, a tokenizer.json, a folder, or a hub name."""
 
-import hashlib
 import json
 import os
 import re
@@ -54,9 +53,9 @@ def load_tokenizer(name: str) -> Tokenizer:
 def _from_file(name: str, path: Path) -> Tokenizer:
     """A bare tokenizer.json: its maximum is that of the truncation stored in it, if any."""
     try:
-        text = path.read_text(encoding="utf-8")
-        truncation = json.loads(text).get("truncation")
-        return _from_definition(name, text, (truncation or {}).get("max_length"))
+        backend = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+        max_length = (backend.truncation or {}).get("max_length")
+        return _from_backend(name, backend, max_length, _as_transformers(backend))
     except Exception as error:  # tokenizers raises bare Exception for a malformed definition
         raise InputError(
             f"tokenizer {name!r} cannot be loaded: {_one_line(error)}: pass a tokenizer.json, or "
@@ -68,12 +67,15 @@ def _from_definition(
     name: str, definition: str, max_length: int | None, chat_template: str | None = None
 ) -> Tokenizer:
     backend = tokenizers.Tokenizer.from_str(definition)
+    return _from_backend(name, backend, max_length, _as_transformers(backend, chat_template))
 
-    def as_transformers() -> Any:
-        fast = _import_quietly("PreTrainedTokenizerFast")
-        return fast(tokenizer_object=backend, chat_template=chat_template)
 
-    return _from_backend(name, backend, max_length, as_transformers)
+def _as_transformers(
+    backend: tokenizers.Tokenizer, chat_template: str | None = None
+) -> Callable[[], Any]:
+    return lambda: _import_quietly("PreTrainedTokenizerFast")(
+        tokenizer_object=backend, chat_template=chat_template
+    )
 
 
 def _from_backend(
@@ -84,11 +86,10 @@ def _from_backend(
 ) -> Tokenizer:
     backend.no_truncation()
     backend.no_padding()
-    definition = backend.to_str()
-    cuts = find_cuts(json.loads(definition))
+    cuts = find_cuts(backend)
     return Tokenizer(
         name=name,
-        digest=_digest(definition),
+        define=backend.to_str,
         special_tokens_per_sample=backend.num_special_tokens_to_add(False),
         special_tokens_per_pair=backend.num_special_tokens_to_add(True),
         max_length=max_length,
@@ -123,7 +124,9 @@ def as_tokenizer(given: Any) -> Tokenizer:
     if isinstance(given, str | os.PathLike):
         return load_tokenizer(os.fspath(given))
     if isinstance(given, tokenizers.Tokenizer):
-        return _from_definition(type(given).__name__, given.to_str(), None)
+        as_it_is = given.truncation is None and given.padding is None
+        backend = given if as_it_is else tokenizers.Tokenizer.from_str(given.to_str())
+        return _from_backend(type(given).__name__, backend, None, _as_transformers(backend))
     if hasattr(given, "get_vocab") and hasattr(given, "init_kwargs"):
         return _from_loaded(type(given).__name__, given)
     raise OptionError(
@@ -178,7 +181,7 @@ def _from_python(name: str, tokenizer: Any, max_length: int | None) -> Tokenizer
 
     return Tokenizer(
         name=name,
-        digest=_digest(json.dumps(definition, sort_keys=True)),
+        define=lambda: json.dumps(definition, sort_keys=True),
         special_tokens_per_sample=len(encode([""])[0]),
         special_tokens_per_pair=len(encode([("", "")])[0]),
         max_length=max_length,
@@ -240,7 +243,3 @@ def _local_reason(folder: Path, error: Exception) -> str:
 def _one_line(error: Exception) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= 200 else f"{text[:200]}…"
-
-
-def _digest(definition: str) -> str:
-    return f"sha256:{hashlib.sha256(definition.encode()).hexdigest()}"

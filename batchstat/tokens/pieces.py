@@ -30,10 +30,13 @@ Anything else about a tokenizer that is not recognised to the letter means that 
 conditions come from a study in which every one of them was found by a text that broke without it.
 """
 
+import json
 import string
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+
+import tokenizers
 
 _VISIBLE = bytes(range(0x21, 0x7F))
 _WORD = (string.ascii_letters + string.digits).encode()
@@ -45,7 +48,7 @@ _CL100K = _CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}" + _REST
 _QWEN2 = _CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}" + _REST
 
 Definition = dict[str, Any]
-"""A tokenizer.json, parsed."""
+"""A part of a tokenizer.json, parsed."""
 
 
 @dataclass(frozen=True)
@@ -61,14 +64,21 @@ class Cuts:
     after: bytes
 
 
-def find_cuts(definition: Definition) -> Cuts | None:
+def find_cuts(tokenizer: tokenizers.Tokenizer) -> Cuts | None:
     """The cuts that are sound for a tokenizer; None where it is not one of the kinds known."""
-    added = [token["content"] for token in definition["added_tokens"]]
-    if not (_counts_by_word(definition["model"]) and _plain(definition["added_tokens"])):
+    added = list(tokenizer.get_added_tokens_decoder().values())
+    if not (_counts_by_word(tokenizer.model) and _plain(added)):
         return None
-    if _is_bert(definition) or _is_byte_level(definition):
-        return _cuts(within=added)
-    return _cuts(within=None) if _is_metaspace(definition) else None
+    normalizer, splitter = _definition(tokenizer.normalizer), _definition(tokenizer.pre_tokenizer)
+    if _is_bert(normalizer, splitter) or _is_byte_level(normalizer, splitter):
+        return _cuts(within=[token.content for token in added])
+    return _cuts(within=None) if _is_metaspace(normalizer, splitter) else None
+
+
+def _definition(part: Any) -> Definition:
+    """A part of a tokenizer as in its tokenizer.json, which is what pickling keeps of it."""
+    definition: Definition = {} if part is None else json.loads(part.__getstate__())
+    return definition
 
 
 def _cuts(within: Iterable[str] | None) -> Cuts:
@@ -87,12 +97,13 @@ def _cuts(within: Iterable[str] | None) -> Cuts:
     return Cuts(bytes(before), bytes(after))
 
 
-def _counts_by_word(model: Definition) -> bool:
+def _counts_by_word(model: Any) -> bool:
     """Whether a word always gives the same tokens; with dropout it does not."""
-    return model["type"] in ("BPE", "WordPiece", "Unigram") and not model.get("dropout")
+    known = ("BPE", "WordPiece", "Unigram")
+    return type(model).__name__ in known and not getattr(model, "dropout", None)
 
 
-def _plain(added: Iterable[Definition]) -> bool:
+def _plain(added: Iterable[tokenizers.AddedToken]) -> bool:
     """Whether added tokens neither hold a space inside nor look at what comes after them.
 
     Those of nothing but spaces are let through, as a run of spaces is never cut; so are those that
@@ -100,26 +111,24 @@ def _plain(added: Iterable[Definition]) -> bool:
     that are found in normalized text, only such as no normalizer gives another space.
     """
     return not any(
-        token["rstrip"]
-        or token["single_word"]
-        or (" " in token["content"][1:] and token["content"].strip(" "))
-        or (token["normalized"] and not token["content"].isascii())
-        or (token["normalized"] and not token["content"].isprintable())
+        token.rstrip
+        or token.single_word
+        or (" " in token.content[1:] and token.content.strip(" "))
+        or (token.normalized and not (token.content.isascii() and token.content.isprintable()))
         for token in added
     )
 
 
-def _is_bert(definition: Definition) -> bool:
-    normalizer, splitter = definition["normalizer"], definition["pre_tokenizer"]
-    return splitter == {"type": "BertPreTokenizer"} and (
-        normalizer is None or normalizer["type"] == "BertNormalizer"
+def _is_bert(normalizer: Definition, splitter: Definition) -> bool:
+    return splitter == {"type": "BertPreTokenizer"} and normalizer.get("type") in (
+        None,
+        "BertNormalizer",
     )
 
 
-def _is_byte_level(definition: Definition) -> bool:
-    if definition["normalizer"] not in (None, {"type": "NFC"}):
+def _is_byte_level(normalizer: Definition, splitter: Definition) -> bool:
+    if normalizer not in ({}, {"type": "NFC"}):
         return False
-    splitter = definition["pre_tokenizer"] or {}
     if splitter.get("type") == "ByteLevel":
         return _is_bytes(splitter, use_regex=True)
     parts = splitter.get("pretokenizers", [])
@@ -141,12 +150,11 @@ def _is_bytes(splitter: Definition, use_regex: bool) -> bool:
     )
 
 
-def _is_metaspace(definition: Definition) -> bool:
+def _is_metaspace(normalizer: Definition, splitter: Definition) -> bool:
     """SentencePiece's way, for T5 and its like after splitting at white space.
 
     A mark is set before every text or before none: `first` sets it by where the text stands.
     """
-    splitter = definition["pre_tokenizer"] or {}
     parts = splitter.get("pretokenizers", [splitter])
     if parts[0] == {"type": "WhitespaceSplit"}:
         parts = parts[1:]
@@ -155,17 +163,12 @@ def _is_metaspace(definition: Definition) -> bool:
         and parts[0].get("type") == "Metaspace"
         and parts[0]["prepend_scheme"] in ("always", "never")
         and parts[0]["split"]
-        and _is_sentencepiece(definition["normalizer"])
+        and all(_is_sentencepiece(part) for part in normalizer.get("normalizers", [normalizer]))
     )
 
 
-def _is_sentencepiece(normalizer: Definition | None) -> bool:
-    if normalizer is None:
-        return True
-    parts = normalizer.get("normalizers", [normalizer])
-    one_space = ({"Regex": " {2,}"}, " ")
-    return all(
-        part["type"] == "Precompiled"
-        or (part["type"] == "Replace" and (part["pattern"], part["content"]) == one_space)
-        for part in parts
+def _is_sentencepiece(normalizer: Definition) -> bool:
+    replacement = (normalizer.get("pattern"), normalizer.get("content"))
+    return normalizer.get("type") in (None, "Precompiled") or (
+        normalizer["type"] == "Replace" and replacement == ({"Regex": " {2,}"}, " ")
     )

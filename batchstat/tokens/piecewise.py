@@ -66,16 +66,16 @@ class PieceCounter:
         return None if others is None else counts + others + special
 
     def _texts(self, texts: pa.LargeStringArray) -> Ints | None:
+        if len(texts) == 0:
+            return np.empty(0, dtype=np.int64)
         offsets, data = _buffers(texts)
-        if len(data) > _MOST_BYTES:
+        if data.size > _MOST_BYTES:
+            return None
+        head = data.slice(0, min(_PROBE_BYTES, data.size))
+        if not _repeat(_slices(head, self._starts(head, offsets[offsets <= head.size]))):
             return None
         starts = self._starts(data, offsets)
-        pieces = pa.Array.from_buffers(
-            pa.binary(), len(starts) - 1, [None, pa.py_buffer(starts), data]
-        )
-        if not _repeat(pieces, starts):
-            return None
-        distinct = pieces.dictionary_encode()
+        distinct = _slices(data, starts).dictionary_encode()
         try:
             sizes = self._sizes(distinct.dictionary.to_pylist())
             sums = np.zeros(len(starts), dtype=np.int64)
@@ -95,7 +95,7 @@ class PieceCounter:
         after = np.frombuffer(octets.translate(self._cuts.after), dtype=np.uint8)
         cut = np.zeros(len(octets) + 1, dtype=bool)
         np.not_equal(before[:-1] & after[1:], 0, out=cut[1:-1])
-        cut[offsets] = True
+        cut[offsets] = cut[-1] = True
         return np.flatnonzero(cut).astype(np.int32)
 
     def _sizes(self, pieces: list[bytes]) -> Ints:
@@ -171,10 +171,14 @@ def _buffers(texts: pa.LargeStringArray) -> tuple[Ints, pa.Buffer]:
     return found - found[0], data.slice(found[0], found[-1] - found[0])
 
 
-def _repeat(pieces: pa.BinaryArray, starts: npt.NDArray[np.int32]) -> bool:
-    first = int(np.searchsorted(starts, min(_PROBE_BYTES, starts[-1])))
-    distinct = pc.binary_length(pieces.slice(0, first).unique())
-    return bool((pc.sum(distinct).as_py() or 0) <= _MOST_NEW * starts[first])
+def _slices(data: pa.Buffer, starts: npt.NDArray[np.int32]) -> pa.BinaryArray:
+    return pa.Array.from_buffers(pa.binary(), len(starts) - 1, [None, pa.py_buffer(starts), data])
+
+
+def _repeat(pieces: pa.BinaryArray) -> bool:
+    """Whether these are worth finding again: few of their bytes are in distinct ones."""
+    new, all_bytes = (pc.sum(pc.binary_length(some)).as_py() for some in (pieces.unique(), pieces))
+    return bool((new or 0) <= _MOST_NEW * (all_bytes or 0))
 
 
 def _separator(backend: tokenizers.Tokenizer) -> tuple[bytes, int] | None:

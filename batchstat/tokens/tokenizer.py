@@ -1,7 +1,9 @@
 """What counts: a tokenizer with its name, its digest and its batch calls."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,8 +28,7 @@ class Tokenizer:
 
     Attributes:
         name: as the user wrote it.
-        digest: SHA-256 of its definition, and of its chat template where one is used, in
-            hexadecimal after `sha256:`.
+        define: its definition, and its chat template where one is used, as text.
         special_tokens_per_sample: tokens of an empty text.
         special_tokens_per_pair: tokens of a pair of them.
         max_length: the longest sample its maker states, in tokens; None where none is stated.
@@ -39,7 +40,7 @@ class Tokenizer:
     """
 
     name: str
-    digest: str
+    define: Callable[[], str]
     special_tokens_per_sample: int
     special_tokens_per_pair: int
     max_length: int | None
@@ -48,6 +49,11 @@ class Tokenizer:
     as_transformers: Callable[[], Any]
     encode_chats: Callable[[list[Any]], Iterable[Sized]] | None = None
     pieces: PieceCounter | None = None
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of its definition, in hexadecimal after `sha256:`."""
+        return f"sha256:{hashlib.sha256(self.define().encode()).hexdigest()}"
 
     def count(self, content: Content, faulty: Faulty | None = None) -> tuple[Ints, Ints]:
         """(n,) tokens of each sample, and the positions of those that could be counted.

@@ -1,0 +1,206 @@
+"""How fast tokens are counted, against tokenizing, in one run on the same texts and cores.
+
+python tests/benchmarks/counting.py DATA [--rounds 3] [--output FOLDER]
+
+DATA holds wikipedia-en.txt.gz (one text a line), multilingual.txt, gsm8k.jsonl, sms-spam.tsv, and
+tokenizers/NAME/tokenizer.json. Every line of the table is the baseline's time, which is
+`tokenizers.Tokenizer.encode_batch_fast` over the same texts, divided by ours, which is
+`batchstat.token_lengths`, both by a tokenizer that was just loaded and has counted nothing; the
+median of the rounds. The counts are checked to be equal. It writes counting.md and counting.json.
+"""
+
+import argparse
+import base64
+import gzip
+import json
+import os
+import platform
+import random
+import shutil
+import statistics
+import string
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tokenizers
+import transformers
+
+import batchstat
+
+BATCH = 10_000
+MB = 1_000_000
+
+
+def corpora(data: Path) -> dict[str, list[str]]:
+    """Texts by the name of their corpus."""
+    with gzip.open(data / "wikipedia-en.txt.gz", "rt", encoding="utf-8", newline="\n") as file:
+        wiki = file.read().split("\n")
+    rng = random.Random(0)
+    letters = string.ascii_lowercase
+    words = [" ".join("".join(rng.choices(letters, k=9)) for _ in range(60)) for _ in range(5000)]
+    binary = [base64.b64encode(rng.randbytes(400)).decode() for _ in range(5000)]
+    library = Path(sysconfig.get_paths()["stdlib"])
+    sources = [path.read_text(encoding="utf-8", errors="ignore") for path in library.rglob("*.py")]
+    lines = (data / "gsm8k.jsonl").read_text(encoding="utf-8").splitlines()
+    questions = [json.loads(line) for line in lines]
+    sms = (data / "sms-spam.tsv").read_text(encoding="utf-8").split("\n")
+    multilingual = (data / "multilingual.txt").read_text(encoding="utf-8").split("\n")
+    signs = [sign for text in multilingual for sign in text if "\u4e00" <= sign <= "\u9fff"]
+    return {
+        "Wikipedia, 15 MB": wiki[: len(wiki) // 4],
+        "Wikipedia, 30 MB": wiki[: len(wiki) // 2],
+        "Wikipedia, 60 MB": wiki,
+        "standard library, files": sources[: len(sources) // 2],
+        "112 languages": multilingual,
+        "Chinese signs": ["".join(rng.choices(signs, k=80)) for _ in range(12_000)],
+        "questions (gsm8k)": [each["question"] + "\n" + each["answer"] for each in questions],
+        "messages (sms-spam)": [line.partition("\t")[2] for line in sms],
+        "base64": binary,
+        "random words": words,
+    }
+
+
+def seconds(work: Callable[[], object]) -> tuple[float, object]:
+    """How long it took, and what it gave."""
+    start = time.perf_counter()
+    result = work()
+    return time.perf_counter() - start, result
+
+
+def load(path: Path) -> tokenizers.Tokenizer:
+    """A tokenizer that has counted nothing."""
+    tokenizer = tokenizers.Tokenizer.from_file(str(path / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def baseline(tokenizer: tokenizers.Tokenizer, texts: list[str]) -> np.ndarray:
+    """The counts, by encoding every text."""
+    counts: list[int] = []
+    for first in range(0, len(texts), BATCH):
+        counts += map(len, tokenizer.encode_batch_fast(texts[first : first + BATCH]))
+    return np.array(counts)
+
+
+def batch_call(tokenizer: Any, texts: list[str]) -> np.ndarray:
+    """The counts, by transformers' call on many texts."""
+    counts: list[int] = []
+    for first in range(0, len(texts), BATCH):
+        ids = tokenizer(texts[first : first + BATCH], verbose=False)["input_ids"]
+        counts += map(len, ids)
+    return np.array(counts)
+
+
+def one_at_a_time(tokenizer: Any, texts: list[str]) -> np.ndarray:
+    """The counts, by transformers' call on each text."""
+    return np.array([len(tokenizer(text, verbose=False)["input_ids"]) for text in texts])
+
+
+def measure(path: Path, texts: list[str], rounds: int) -> dict[str, object]:
+    """Both ways in turn, so that a drift of the machine's speed falls on both alike."""
+    size = sum(len(text.encode()) for text in texts) / MB
+    ratios, ours_rate, baseline_rate = [], [], []
+    for _ in range(rounds):
+        fresh, other = load(path), load(path)
+        ours, counts = seconds(partial(batchstat.token_lengths, texts, fresh))
+        theirs, expected = seconds(partial(baseline, other, texts))
+        assert np.array_equal(counts, expected), f"{path.name}: the counts differ"
+        ratios.append(theirs / ours)
+        ours_rate.append(size / ours)
+        baseline_rate.append(size / theirs)
+    return {
+        "mb": size,
+        "ratio": statistics.median(ratios),
+        "least": min(ratios),
+        "ours_mb_per_s": statistics.median(ours_rate),
+        "baseline_mb_per_s": statistics.median(baseline_rate),
+    }
+
+
+def others(path: Path, texts: list[str]) -> dict[str, float]:
+    """What users do today, as a share of the baseline's speed on the same texts."""
+    base, expected = seconds(partial(baseline, load(path), texts))
+    loaded = transformers.AutoTokenizer.from_pretrained(path)
+    batch, counts = seconds(lambda: batch_call(loaded, texts))
+    assert np.array_equal(counts, expected)
+    single, counts = seconds(lambda: one_at_a_time(loaded, texts))
+    assert np.array_equal(counts, expected)
+    return {"transformers_batch": base / batch, "transformers_one_at_a_time": base / single}
+
+
+def whole_file(path: Path, texts: list[str]) -> dict[str, float]:
+    """A file to its profile, and the bound: `wc -w` on it."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "corpus.txt"
+        file.write_text("\n".join(texts), encoding="utf-8", newline="\n")
+        base, _ = seconds(partial(baseline, load(path), texts))
+        name = str(path / "tokenizer.json")
+        ours, _ = seconds(lambda: batchstat.profile(file, tokenizer=name))
+        found = {"profile": base / ours}
+        if shutil.which("wc"):
+            words, _ = seconds(lambda: subprocess.run(["wc", "-w", file], capture_output=True))
+            found["wc -w"] = base / words
+    return found
+
+
+def machine() -> str:
+    """What it ran on."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return (
+        f"{cores} cores of {platform.machine()}, Python {platform.python_version()}, "
+        f"tokenizers {tokenizers.__version__}, transformers {transformers.__version__}"
+    )
+
+
+def table(results: dict[str, dict[str, dict]], names: list[str], extras: dict[str, dict]) -> str:
+    """The ratios, a row a corpus and a column a tokenizer."""
+    rows = [f"| corpus | {' | '.join(names)} |", "|---|" + "---:|" * len(names)]
+    for corpus, by_name in results.items():
+        cells = " | ".join(f"{by_name[name]['ratio']:.1f}" for name in names)
+        rows.append(f"| {corpus} | {cells} |")
+    for what in next(iter(extras.values())):
+        cells = " | ".join(f"{extras[name][what]:.2f}" for name in names)
+        rows.append(f"| *{what.replace('_', ' ')}* | {cells} |")
+    return "\n".join([*rows, "", f"Times the speed of encode_batch_fast; {machine()}."])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--output", type=Path, default=Path())
+    parser.add_argument("--only", default="", help="corpora whose name holds this")
+    arguments = parser.parse_args()
+    folders = sorted((arguments.data / "tokenizers").iterdir())
+    texts = corpora(arguments.data)
+    results: dict[str, dict[str, dict]] = {}
+    for corpus in (name for name in texts if arguments.only in name):
+        for path in folders:
+            found = measure(path, texts[corpus], arguments.rounds)
+            results.setdefault(corpus, {})[path.name] = found
+            print(f"{corpus}, {path.name}: {found['ratio']:.2f}", file=sys.stderr, flush=True)
+    small = texts["Wikipedia, 15 MB"]
+    extras = {
+        path.name: others(path, small) | whole_file(path, texts["Wikipedia, 60 MB"])
+        for path in folders
+    }
+    text = table(results, [path.name for path in folders], extras)
+    print(text)
+    (arguments.output / "counting.md").write_text(text + "\n", encoding="utf-8")
+    record = {"machine": machine(), "results": results, "others": extras}
+    (arguments.output / "counting.json").write_text(json.dumps(record, indent=2), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
