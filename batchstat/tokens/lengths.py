@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         str | os.PathLike[str] | tokenizers.Tokenizer | transformers.PreTrainedTokenizerBase
     )
 
-_BLOCK_TEXTS = 20_000
+_LEAST_TEXTS, _MOST_TEXTS = 1_000, 20_000
 _BLOCK_BYTES = 8 << 20
 
 Ints = npt.NDArray[np.int64]
@@ -67,13 +67,15 @@ def _counts(tokenizer: Tokenizer, texts: Any, workers: int) -> Ints:
     def count(block: pa.LargeStringArray) -> Ints:
         return tokenizer.count(Texts(block))[0]
 
-    parts = list(in_order(count, _blocks(texts), workers))
+    parts = list(in_order(count, _blocks(texts, workers), workers))
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
 
-def _blocks(texts: Any) -> Iterator[pa.LargeStringArray]:
-    for first in range(0, len(texts), _BLOCK_TEXTS):
-        block = _as_arrow(texts[first : first + _BLOCK_TEXTS], first)
+def _blocks(texts: Any, workers: int) -> Iterator[pa.LargeStringArray]:
+    # Two blocks for each worker at least: what one thread converts, another counts meanwhile.
+    size = min(max(_LEAST_TEXTS, len(texts) // (2 * workers)), _MOST_TEXTS)
+    for first in range(0, len(texts), size):
+        block = _as_arrow(texts[first : first + size], first)
         ends = np.cumsum(pc.binary_length(block).to_numpy(zero_copy_only=False))
         start = 0
         while start < len(block):
