@@ -172,7 +172,7 @@ class _Counting:
         for block in in_order(work, reader.blocks(), self.workers or cores()):
             reader.faults.settle(block.faults)
             records.append(block.records)
-            lengths.append(block.lengths)
+            lengths.append(block.lengths.astype(np.int32))
             if block.labels is not None:
                 labels.append(block.labels)
             samples += len(block.lengths)
@@ -186,10 +186,17 @@ class _Counting:
                 tuple(reader.read), self.options, reader.skipped, tuple(reader.faults.examples)
             ),
             tokenizer=None if tokenizer is None else _facts(tokenizer, self.options),
-            records=np.concatenate(records),
-            lengths=np.concatenate(lengths),
+            records=_joined(records),
+            lengths=_joined(lengths),
             labels=as_labels(labels) if labels else None,
         )
+
+
+def _joined(parts: list[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
+    """Blocks as one array, and the list emptied: a large corpus is not held twice for long."""
+    whole: npt.NDArray[np.int64] = np.concatenate(parts, dtype=np.int64)
+    parts.clear()
+    return whole
 
 
 @dataclass(frozen=True, eq=False)
