@@ -175,6 +175,17 @@ def test_options_of_compare_reach_the_basis(run):
     assert rows[1]["steps"] == -(-rows[1]["batches"] // 4)
 
 
+def test_what_the_verdict_denies_is_not_recommended(run, tmp_path):
+    (tmp_path / "a.csv").write_text("n\n" + "50\n" * 1000)
+    equal = ["compare", "a.csv", "--length-column", "n", "--tokens-per-batch", 1000, "--no-plots"]
+    *_, result, use = run(*equal).stdout.splitlines()
+    assert result == "result   static: none of the others does better at equal peak memory."
+    assert use == "use      static, as it is: no read_ahead does better."
+    above = ["--strategy", "bucketed:batch_size=100", "--strategy", "fixed"]
+    told = " ".join(run(*equal, *above).stdout.split())
+    assert "bucketed:batch_size=100 needs a higher peak. use token-budget:read_ahead=" in told
+
+
 def test_the_same_corpus_packed_and_on_several_files(run, tmp_path):
     whole = (SAMPLE_DATA / "corpus.txt").read_bytes()
     half = whole.index(b"\n", len(whole) // 2) + 1

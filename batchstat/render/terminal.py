@@ -270,10 +270,11 @@ def _verdict(comparison: Comparison) -> str:
 def _recommendation(comparison: Comparison) -> str:
     sweep = comparison.sweep
     chosen, best = sweep.recommended, sweep.best
-    if chosen.padding_ratio >= comparison.reference.counts.padding_ratio and (
-        chosen.batches >= comparison.reference.counts.batches
+    row = comparison.best
+    if row is comparison.reference and (
+        chosen.padding_ratio >= row.counts.padding_ratio and chosen.batches >= row.counts.batches
     ):
-        return f"{comparison.reference.spec}, as it is: no read_ahead does better."
+        return f"{row.spec}, as it is: no read_ahead does better."
     text = (
         f"{sweep.recommended_spec}, {percent(chosen.padding_ratio)} padding in "
         f"{batches(chosen.batches)}"
