@@ -95,6 +95,11 @@ def test_samples_above_the_budget_are_named_and_kept():
     assert "record 0 with 100 tokens" in messages["long_samples"]
 
 
+def test_a_batch_of_one_that_was_asked_for_is_not_warned_of():
+    made = batchstat.compare([10] * 50, tokens_per_batch=1000, batch_size=1, strategies=["static"])
+    assert "batch_of_one" not in {warning.code for warning in made.warnings}
+
+
 def test_a_batch_of_one_sample_is_said_and_a_max_length_named():
     lengths = [10] * 990 + [9_000] * 10
     made = batchstat.compare(lengths, tokens_per_batch=16_384)

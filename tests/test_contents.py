@@ -116,6 +116,24 @@ def test_the_template_is_part_of_the_digest(tmp_path):
     assert len(digests) == 3
 
 
+def test_special_tokens_that_a_template_may_write_are_part_of_the_digest(tmp_path):
+    path = write_jsonl(tmp_path / "a.jsonl", [{"m": [{"role": "user", "content": "a"}]}])
+    digests = set()
+    for number, special in enumerate([{}, {"bos_token": "<|im_start|>"}]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "tokenizer.json").write_text(builtin.definition(), encoding="utf-8")
+        settings = {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "chat_template": "{{ bos_token }}{{ messages[0].content }}",
+            **special,
+        }
+        (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+        made = batchstat.profile(path, messages_column="m", tokenizer=str(folder))
+        digests.add(made.tokenizer.digest)
+    assert len(digests) == 2
+
+
 def test_a_tokenizer_without_a_template_is_said(tmp_path):
     path = write_jsonl(tmp_path / "a.jsonl", [{"m": [{"role": "user", "content": "a"}]}])
     (tmp_path / "tokenizer.json").write_text(builtin.definition())
