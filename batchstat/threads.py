@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from batchstat.errors import InputError
+from batchstat.options import whole_number
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -16,6 +17,15 @@ def cores() -> int:
     """How many cores this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)  # not on macOS and Windows
     return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def worker_count(workers: int | None) -> int:
+    """As many as asked for; None: one for each core.
+
+    Raises:
+        OptionError: not between 1 and 1,000.
+    """
+    return cores() if workers is None else whole_number("workers", workers, most=1_000)
 
 
 def in_order(

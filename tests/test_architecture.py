@@ -15,7 +15,8 @@ PACKAGE = ROOT / "batchstat"
 # A room may import from itself and from the rooms that stand before it in this list.
 LAYERS = [
     ["errors"],
-    ["options", "threads"],
+    ["options"],
+    ["threads"],
     ["corpus", "sampling"],
     ["tokens"],
     ["settings", "batching"],

@@ -1,5 +1,7 @@
 """Counts for a program and by several threads; what happens where pieces would be wrong."""
 
+import hashlib
+import io
 import json
 import subprocess
 import sys
@@ -123,6 +125,74 @@ def test_one_difference_and_everything_is_counted_whole():
     with pytest.warns(UserWarning, match="everything is counted again, whole"):
         profile = batchstat.profile(SAMPLE_DATA / "corpus.txt")
     assert profile.lengths.tolist() == expected(line for line in LINES if line.strip())
+
+
+class PassingBy(io.RawIOBase):
+    """Bytes that can be read once, in bits."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = io.BytesIO(data)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        return self._data.readinto(memoryview(buffer)[:1000])
+
+
+@pytest.fixture
+def piped(monkeypatch):
+    data = "".join(f"{line}\n" for line in LINES).encode()
+    stdin = io.TextIOWrapper(io.BufferedReader(PassingBy(data)))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    return hashlib.sha256(data).hexdigest()
+
+
+@pytest.mark.usefixtures("_wrong_cuts")
+def test_standard_input_too_is_counted_again(piped):
+    with pytest.warns(UserWarning, match="everything is counted again, whole"):
+        profile = batchstat.profile("-")
+    assert profile.lengths.tolist() == expected(line for line in LINES if line.strip())
+    assert profile.corpus.sources[0].digest == f"sha256:{piped}"
+
+
+class Full(io.BytesIO):
+    """A file on a full disk."""
+
+    def write(self, _) -> int:
+        raise OSError(28, "No space left on device")
+
+
+def _no_file():
+    raise FileNotFoundError(2, "No usable temporary directory")
+
+
+@pytest.mark.usefixtures("piped")
+@pytest.mark.parametrize("temporary", [Full, _no_file])
+def test_standard_input_without_room_for_a_copy(temporary, monkeypatch, request):
+    monkeypatch.setattr("batchstat.corpus.opening.tempfile.TemporaryFile", temporary)
+    request.getfixturevalue("_wrong_cuts")
+    with (
+        pytest.raises(InputError, match="no room for a copy of it: name a file"),
+        pytest.warns(UserWarning, match="everything is counted again"),
+    ):
+        batchstat.profile("-")
+
+
+@pytest.mark.usefixtures("piped")
+@pytest.mark.parametrize("temporary", [Full, _no_file])
+def test_no_room_for_a_copy_that_nobody_needs(temporary, monkeypatch):
+    monkeypatch.setattr("batchstat.corpus.opening.tempfile.TemporaryFile", temporary)
+    profile = batchstat.profile("-")
+    assert profile.lengths.tolist() == expected(line for line in LINES if line.strip())
+
+
+@pytest.mark.parametrize("workers", [0, -1, 1001, 1.5, True])
+def test_workers_are_a_number_above_zero(workers):
+    with pytest.raises(batchstat.OptionError, match="workers="):
+        batchstat.token_lengths(LINES, workers=workers)
+    with pytest.raises(batchstat.OptionError, match="workers="):
+        batchstat.profile(SAMPLE_DATA / "corpus.txt", workers=workers)
 
 
 def test_a_difference_in_a_later_block_is_found_too(monkeypatch):

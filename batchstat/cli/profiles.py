@@ -9,7 +9,6 @@ from batchstat.cli.results import Writer
 from batchstat.cli.streams import say
 from batchstat.corpus import STANDARD_INPUT, CorpusOptions, find_sources
 from batchstat.errors import InputError
-from batchstat.options import whole_number
 from batchstat.profiling import (
     LENGTHS_FILE,
     Profile,
@@ -21,6 +20,7 @@ from batchstat.profiling import (
 )
 from batchstat.render.json import profile_json, to_text
 from batchstat.render.words import counted
+from batchstat.threads import worker_count
 
 PLOTS = ("plots/lengths.png", "plots/classes.png", "plots/lengths_by_class.png")
 
@@ -37,10 +37,10 @@ def count(
 
     It is that one only where nothing that could change it differs.
     """
+    threads = worker_count(workers)
     if workers is not None:
-        whole_number("workers", workers, most=1_000)
         # The tokenizers library has threads of its own, and is told so only here.
-        os.environ.setdefault("RAYON_NUM_THREADS", str(workers))
+        os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
     sources = find_sources(paths, options.input_format, _warn)
     if options.input_format is None and any(each.path == STANDARD_INPUT for each in sources):
         _warn("standard input is read as lines of text: --input-format says what else it is")
@@ -57,7 +57,7 @@ def count(
             sources,
             options,
             loaded,
-            workers=workers,
+            workers=threads,
             on_progress=on_progress,
             on_warning=_warn,
         )

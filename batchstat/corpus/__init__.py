@@ -1,6 +1,7 @@
 """Where samples come from: files, formats and columns, as blocks of Arrow text."""
 
 from batchstat.corpus.content import Chats, Content, Counted, Texts
+from batchstat.corpus.opening import Rereadable
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.reading import Block, CorpusReader, take
 from batchstat.corpus.sources import STANDARD_INPUT, Source, digest_of, find_sources
@@ -13,6 +14,7 @@ __all__ = [
     "CorpusOptions",
     "CorpusReader",
     "Counted",
+    "Rereadable",
     "Source",
     "Texts",
     "digest_of",

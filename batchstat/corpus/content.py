@@ -1,7 +1,7 @@
 """Columns of a chunk as what is counted: texts, pairs, chats, or counts; and their labels."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,19 @@ class Texts:
 
     first: pa.LargeStringArray
     second: pa.LargeStringArray | None = None
+
+    def ranges(self, most_bytes: int, most: int) -> Iterator[tuple[int, int]]:
+        """All of them in turn, as ranges of so many bytes and texts at most, or of one."""
+        parts = [self.first] if self.second is None else [self.first, self.second]
+        sizes = [pc.binary_length(part).to_numpy(zero_copy_only=False) for part in parts]
+        ends = np.cumsum(sum(sizes))
+        start = 0
+        while start < len(ends):
+            before = ends[start - 1] if start else 0
+            stop = int(np.searchsorted(ends, before + most_bytes, side="right"))
+            stop = min(max(stop, start + 1), start + most)
+            yield start, min(stop, len(ends))
+            start = stop
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,10 +10,10 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 from batchstat.corpus.sources import COMPRESSED_ENDINGS, STANDARD_INPUT, Source
 from batchstat.errors import InputError
@@ -83,17 +83,65 @@ for _level in b"123456789":
 class _Hashing(io.RawIOBase):
     """Bytes that pass by once: hashed and counted."""
 
-    def __init__(self, raw: BinaryIO) -> None:
+    def __init__(self, raw: "BinaryIO | Rereadable") -> None:
         self._raw, self.sha256, self.count = raw, hashlib.sha256(), 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: "memoryview") -> int:  # type: ignore[override]
-        data = self._raw.read(len(buffer))
+        data = self._raw.read(len(buffer)) or b""
         buffer[: len(data)] = data
         self.sha256.update(data)
         self.count += len(data)
+        return len(data)
+
+
+class Rereadable(io.RawIOBase):
+    """A stream that passes by once, copied to a temporary file so that it can be read again.
+
+    Where the copy finds no room it is given up, and `rewind` refuses.
+    """
+
+    def __init__(self, raw: BinaryIO) -> None:
+        """`raw`, of which nothing has been read."""
+        self._raw, self._begun = raw, False
+        self._copy: IO[bytes] | None = None
+        with suppress(OSError):
+            self._copy = tempfile.TemporaryFile()  # noqa: SIM115
+
+    def readable(self) -> bool:  # noqa: D102
+        return True
+
+    def rewind(self) -> None:
+        """Back to its start.
+
+        Raises:
+            InputError: the copy could not be kept.
+        """
+        if not self._begun:
+            return
+        try:
+            if self._copy is None:
+                raise OSError
+            self._copy.seek(0)
+        except OSError:
+            raise InputError(
+                "standard input has to be read again, and the folder for temporary files has no "
+                "room for a copy of it: name a file"
+            ) from None
+
+    def readinto(self, buffer: "memoryview") -> int:  # type: ignore[override]  # noqa: D102
+        self._begun = True
+        data = self._copy.read(len(buffer)) if self._copy else b""
+        if not data:
+            data = self._raw.read(len(buffer))
+            try:
+                if self._copy:
+                    self._copy.write(data)
+            except OSError:
+                self._copy = None
+        buffer[: len(data)] = data
         return len(data)
 
 
@@ -130,15 +178,17 @@ class OpenSource:
 
 
 @contextmanager
-def open_source(source: Source) -> Iterator[OpenSource]:
+def open_source(source: Source, standard_input: Rereadable | None = None) -> Iterator[OpenSource]:
     """The source's bytes, decompressed where its first bytes say that they are compressed.
+
+    Standard input is read from `standard_input`, where that is given.
 
     Raises:
         InputError: it cannot be read, is cut short, is damaged or changes: also while it is read.
     """
     try:
         if source.path == STANDARD_INPUT:
-            hashing = _Hashing(sys.stdin.buffer)
+            hashing = _Hashing(standard_input or sys.stdin.buffer)
             raw = io.BufferedReader(hashing, buffer_size=1 << 20)
             yield OpenSource(source.shown, _decompressed(source, raw), raw, 0, hashing)
             return

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from batchstat.corpus.content import Chats, Content, Counted, Mask, Texts, read_content
 from batchstat.corpus.faults import Fault, Faults, Place
 from batchstat.corpus.formats import READERS, Chunk
-from batchstat.corpus.opening import open_source
+from batchstat.corpus.opening import Rereadable, open_source
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import Source
 from batchstat.errors import InputError, OptionError
@@ -72,9 +72,15 @@ class CorpusReader:
         read: the sources that were read, with size and digest also of standard input.
     """
 
-    def __init__(self, sources: Sequence[Source], options: CorpusOptions) -> None:
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        options: CorpusOptions,
+        standard_input: Rereadable | None = None,
+    ) -> None:
         """Raises OptionError: an option that none of the sources' formats has."""
         self._sources, self._options = sources, options
+        self._standard_input = standard_input
         self.faults = Faults(skip=options.on_error == "skip")
         self.blank = self.short = self.records = 0
         self.read: list[Source] = []
@@ -99,7 +105,7 @@ class CorpusReader:
         """
         before = 0
         for source in self._sources:
-            with open_source(source) as opened:
+            with open_source(source, self._standard_input) as opened:
                 chunks = READERS[source.format](opened, self._options, self.faults)
                 yield from self.samples(source.shown, chunks, before)
                 self.read.append(opened.source(source))

@@ -1,6 +1,7 @@
 """A corpus to its `Profile`."""
 
 import os
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from batchstat.corpus import (
     Block,
     CorpusOptions,
     CorpusReader,
+    Rereadable,
     Source,
     find_sources,
 )
@@ -26,7 +28,7 @@ from batchstat.corpus.faults import Fault, fault
 from batchstat.errors import InputError, OptionError
 from batchstat.profiling.labels import as_labels
 from batchstat.profiling.record import CorpusFacts, Profile, TokenizerFacts
-from batchstat.threads import cores, in_order
+from batchstat.threads import in_order, worker_count
 from batchstat.tokens import PieceError, Tokenizer, load_tokenizer, with_chat_template
 from batchstat.tokens.builtin import NAME as BUILTIN
 
@@ -90,7 +92,8 @@ def profile(
     def reader() -> TableReader:
         return TableReader(corpus, read_as)
 
-    return _Counting((), reader, read_as, workers, lambda _: None, warnings.warn).profile(counts)
+    threads = worker_count(workers)
+    return _Counting(reader, read_as, threads, lambda _: None, warnings.warn).profile(counts)
 
 
 def counter(
@@ -133,21 +136,27 @@ def build(
     on_warning: Callable[[str], object] = warnings.warn,
 ) -> Profile:
     """As `profile`, for sources that are found and a tokenizer that is loaded."""
+    standard_input = None
+    pieces = tokenizer is not None and tokenizer.pieces is not None
+    if pieces and any(source.path == STANDARD_INPUT for source in sources):
+        standard_input = Rereadable(sys.stdin.buffer)
 
     def reader() -> CorpusReader:
-        return CorpusReader(sources, options)
+        if standard_input is not None:
+            standard_input.rewind()
+        return CorpusReader(sources, options, standard_input)
 
-    return _Counting(sources, reader, options, workers, on_progress, on_warning).profile(tokenizer)
+    threads = worker_count(workers)
+    return _Counting(reader, options, threads, on_progress, on_warning).profile(tokenizer)
 
 
 @dataclass(frozen=True)
 class _Counting:
     """One corpus being counted; from a reader that can be had anew."""
 
-    sources: tuple[Source, ...]
     reader: Callable[[], CorpusReader]
     options: CorpusOptions
-    workers: int | None
+    workers: int
     on_progress: Callable[[Progress], object]
     on_warning: Callable[[str], object]
 
@@ -156,10 +165,6 @@ class _Counting:
             return self._once(tokenizer)
         except PieceError as difference:
             assert tokenizer is not None
-            if any(source.path == STANDARD_INPUT for source in self.sources):
-                raise InputError(
-                    f"{difference}, and standard input cannot be read again: name a file"
-                ) from None
             self.on_warning(f"{difference}: everything is counted again, whole")
             return self._once(replace(tokenizer, pieces=None))
 
@@ -169,7 +174,7 @@ class _Counting:
         records, lengths, labels = [], [], []
         samples = tokens = 0
         work = partial(_counted, tokenizer)
-        for block in in_order(work, reader.blocks(), self.workers or cores()):
+        for block in in_order(work, reader.blocks(), self.workers):
             reader.faults.settle(block.faults)
             records.append(block.records)
             lengths.append(block.lengths.astype(np.int32))

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from batchstat.corpus.content import Texts
 from batchstat.corpus.kinds import holds_text
 from batchstat.errors import OptionError
-from batchstat.threads import cores, in_order
+from batchstat.threads import in_order, worker_count
 from batchstat.tokens.builtin import NAME as BUILTIN
 from batchstat.tokens.loading import as_tokenizer
 from batchstat.tokens.piecewise import PieceError
@@ -52,15 +51,17 @@ def token_lengths(
         workers: threads that count; as many as there are cores unless set.
 
     Raises:
-        OptionError: something among the texts that is no text, or no tokenizer.
+        OptionError: something among the texts that is no text, or no tokenizer; a number of
+            workers that cannot be.
         InputError: a tokenizer that cannot be loaded.
     """
+    threads = worker_count(workers)
     loaded = as_tokenizer(tokenizer)
     try:
-        return _counts(loaded, texts, workers or cores())
+        return _counts(loaded, texts, threads)
     except PieceError as difference:
         warnings.warn(f"{difference}: everything is counted again, whole", stacklevel=2)
-        return _counts(replace(loaded, pieces=None), texts, workers or cores())
+        return _counts(replace(loaded, pieces=None), texts, threads)
 
 
 def _counts(tokenizer: Tokenizer, texts: Any, workers: int) -> Ints:
@@ -76,13 +77,8 @@ def _blocks(texts: Any, workers: int) -> Iterator[pa.LargeStringArray]:
     size = min(max(_LEAST_TEXTS, len(texts) // (2 * workers)), _MOST_TEXTS)
     for first in range(0, len(texts), size):
         block = _as_arrow(texts[first : first + size], first)
-        ends = np.cumsum(pc.binary_length(block).to_numpy(zero_copy_only=False))
-        start = 0
-        while start < len(block):
-            done = ends[start - 1] if start else 0
-            stop = max(start + 1, int(np.searchsorted(ends, done + _BLOCK_BYTES, side="right")))
+        for start, stop in Texts(block).ranges(_BLOCK_BYTES, size):
             yield block.slice(start, stop - start)
-            start = stop
 
 
 def _as_arrow(texts: Any, first: int) -> pa.LargeStringArray:

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from batchstat.corpus.content import Chats, Content, Counted, Texts
 from batchstat.tokens.piecewise import PieceCounter
@@ -131,18 +129,4 @@ def _batches(content: Content) -> Iterator[tuple[int, int]]:
         yield from ((first, min(first + 1_000, n)) for first in range(0, n, 1_000))
         return
     assert not isinstance(content, Counted)
-    ends = np.cumsum(
-        _bytes(content.first) + (0 if content.second is None else _bytes(content.second))
-    )
-    first = 0
-    while first < n:
-        before = ends[first - 1] if first else 0
-        last = int(np.searchsorted(ends, before + _BATCH_BYTES, side="right"))
-        last = min(max(last, first + 1), first + _BATCH_SAMPLES, n)
-        yield first, last
-        first = last
-
-
-def _bytes(texts: pa.LargeStringArray) -> Ints:
-    sizes: Ints = pc.binary_length(texts).to_numpy(zero_copy_only=False)
-    return sizes
+    yield from content.ranges(_BATCH_BYTES, _BATCH_SAMPLES)
