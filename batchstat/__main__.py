@@ -1,5 +1,6 @@
 """The command `batchstat`, also as `python -m batchstat`."""
 
+import os
 import signal
 import sys
 import traceback
@@ -30,8 +31,9 @@ def main() -> None:
         run()
     except BaseException as error:
         if stopped:
-            print("interrupted: no file is half written", file=sys.stderr)
-            sys.exit(_INTERRUPTED)
+            print("interrupted: no file is half written", file=sys.stderr, flush=True)
+            # Threads may be counting a block, which nobody waits for any more.
+            os._exit(_INTERRUPTED)
         if not isinstance(error, Exception):
             raise
         traceback.print_exc()

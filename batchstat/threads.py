@@ -34,7 +34,8 @@ def in_order(
     """The result of each item in its turn, up to `workers` at a time in threads.
 
     An error among the items themselves comes when all items before it have had their turn, as it
-    would with one worker. No more items are taken than are worked on, and one more.
+    would with one worker. No more items are taken than are worked on, and one more. Closed before
+    its end, it leaves threads to finish the item that they are at.
     """
     if workers == 1:
         yield from map(work, items)
@@ -53,6 +54,7 @@ def in_order(
         while waiting:
             yield waiting.popleft().result()
     finally:
-        pool.shutdown(cancel_futures=True)
+        # Not waiting: who is interrupted should not have to, and else nothing is left to do.
+        pool.shutdown(wait=False, cancel_futures=True)
     if failure is not None:
         raise failure

@@ -26,6 +26,11 @@ from conftest import SAMPLE_DATA, environment
 LINES = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()
 
 
+NOT_UTF8 = pa.Array.from_buffers(
+    pa.string(), 1, [None, pa.py_buffer(np.array([0, 2], np.int32)), pa.py_buffer(b"a\xff")]
+)
+
+
 def own() -> tokenizers.Tokenizer:
     return tokenizers.Tokenizer.from_str(builtin.definition())
 
@@ -40,6 +45,10 @@ def expected(texts) -> list[int]:
         list,
         tuple,
         pd.Series,
+        np.array,
+        lambda texts: pd.Series(texts, index=np.arange(len(texts)) / 2),
+        lambda texts: pd.Series(texts, index=range(len(texts), 0, -1)),
+        lambda texts: pd.Series(texts, index=texts),
         lambda texts: pd.Series(texts, dtype="string[pyarrow]"),
         pa.array,
         lambda texts: pa.array(texts, pa.large_string()).slice(3, 700),
@@ -77,6 +86,18 @@ def test_token_lengths_leave_the_tokenizer_as_it_was():
     assert tokenizer.to_str() == before
 
 
+def test_token_lengths_by_a_tokenizer_that_takes_special_tokens_for_text():
+    texts = ["<|endoftext|>", "a <|endoftext|> b"]
+    tokenizer = own()
+    special = expected(texts)
+    tokenizer.encode_special_tokens = True
+    spelled = [len(each) for each in tokenizer.encode_batch_fast(texts)]
+    assert spelled != special
+    assert batchstat.token_lengths(texts, tokenizer).tolist() == spelled
+    tokenizer.enable_truncation(5)
+    assert batchstat.token_lengths(texts, tokenizer).tolist() == spelled
+
+
 def test_no_text_and_empty_texts():
     assert batchstat.token_lengths([]).tolist() == []
     assert batchstat.token_lengths(["", "a", ""]).tolist() == [0, 1, 0]
@@ -90,6 +111,15 @@ def test_no_text_and_empty_texts():
         (pd.Series(["a", None]), r"texts\[1\] is missing"),
         (pa.array([1, 2]), "texts 0 and on are no texts"),
         (["\ud800"], "texts 0 and on are no texts"),
+        ("some words", "texts of type str: give a list"),
+        (b"some words", "texts of type bytes: give a list"),
+        ((text for text in ["a"]), "texts of type generator: give a list"),
+        ({"a"}, "texts of type set: give a list"),
+        ({"a": "b"}, "texts of type dict: give a list"),
+        (pd.DataFrame({"a": ["b"]}), "texts of type DataFrame: give a list"),
+        (np.array([["a"]]), "texts of type ndarray: give a list"),
+        (5, "texts of type int: give a list"),
+        (NOT_UTF8, "texts 0 and on are no texts: Invalid UTF8"),
     ],
 )
 def test_what_is_no_text(texts, message):
@@ -195,22 +225,68 @@ def test_workers_are_a_number_above_zero(workers):
         batchstat.profile(SAMPLE_DATA / "corpus.txt", workers=workers)
 
 
-def test_a_difference_in_a_later_block_is_found_too(monkeypatch):
-    """Whatever block it is in: with rare wrong counts nearly every block must be looked into."""
-    looked: list[int] = []
+@pytest.mark.usefixtures("_wrong_cuts")
+@pytest.mark.parametrize("size", [100, 30_000, 1_000_000])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_difference_is_found_whatever_the_texts_and_the_threads(size, workers):
+    """Texts of every size are checked, long ones in part, in every block."""
+    whole = " ".join(LINES * 12)
+    texts = [whole[i : i + size] for i in range(0, len(whole), size)]
+    with pytest.warns(UserWarning, match="everything is counted again"):
+        assert batchstat.token_lengths(texts, workers=workers).tolist() == expected(texts)
+
+
+def test_every_block_is_looked_into(monkeypatch):
+    """By chance, but the same of the same block whenever it is counted; not all of it."""
+    looked: list[list[str]] = []
     whole = piecewise.PieceCounter._whole
 
     def counted(self, texts):
-        looked.append(len(texts))
+        looked.append(texts)
         return whole(self, texts)
 
     monkeypatch.setattr(piecewise.PieceCounter, "_whole", counted)
     tokenizer = load_tokenizer("builtin")
-    block = pa.array(LINES, pa.large_string())
-    for _ in range(5):
+    blocks = [pa.array(lines, pa.large_string()) for lines in (LINES, LINES[::-1], LINES)]
+    for block in blocks:
         tokenizer.pieces.count(block)
-    assert len(looked) == 5
-    assert looked[0] > looked[1] > 0
+    first, second, third = looked
+    assert first == third != second
+    assert first[0] == LINES[0]
+    assert any(text in LINES[len(LINES) // 4 :] for text in first)
+    assert 0 < sum(map(len, first)) < sum(map(len, LINES)) / 20
+
+
+def test_english_that_goes_on_in_numbers_is_counted_whole():
+    """Whether pieces repeat is looked up in several places of a block."""
+    rng = np.random.default_rng(0)
+    letters = rng.integers(97, 123, (400_000, 12), dtype=np.uint8)
+    spelt = letters.view("S12").ravel().astype(str).tolist()
+    texts = [*LINES, *(" ".join(spelt[i : i + 10]) for i in range(0, len(spelt), 10))]
+    tokenizer = load_tokenizer("builtin")
+    assert tokenizer.pieces.count(pa.array(texts, pa.large_string())) is None
+    assert batchstat.token_lengths(texts).tolist() == expected(texts)
+
+
+def test_a_chunk_of_many_bytes_is_cut_into_pieces_by_and_by(monkeypatch):
+    """What Arrow hands over as one block may be far larger than what is read from a text file."""
+    from batchstat.corpus import Texts
+    from batchstat.tokens import tokenizer as module
+
+    monkeypatch.setattr(module, "_PIECES_BYTES", 10_000)
+    seen: list[int] = []
+    count = piecewise.PieceCounter.count
+
+    def counted(self, first, second=None):
+        seen.append(len(first))
+        return count(self, first, second)
+
+    monkeypatch.setattr(piecewise.PieceCounter, "count", counted)
+    counts, kept = load_tokenizer("builtin").count(Texts(pa.array(LINES, pa.large_string())))
+    assert counts.tolist() == expected(LINES)
+    assert kept.tolist() == list(range(len(LINES)))
+    assert len(seen) > 10
+    assert sum(seen) == len(LINES)
 
 
 def test_texts_that_do_not_repeat_are_counted_whole():

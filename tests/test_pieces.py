@@ -118,6 +118,39 @@ def with_prefix_space() -> Tokenizer:
     return tokenizer
 
 
+def with_split_special_tokens() -> Tokenizer:
+    tokenizer = metaspace("always")
+    tokenizer.encode_special_tokens = True
+    return tokenizer
+
+
+def with_sampling() -> Tokenizer:
+    tokenizer = metaspace("always")
+    model = tokenizer.model
+    model.alpha, model.nbest_size = 0.1, 64
+    tokenizer.model = model
+    return tokenizer
+
+
+def with_no_splitter() -> Tokenizer:
+    tokenizer = metaspace("always")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([])
+    return tokenizer
+
+
+class Letters:
+    """A splitter written in Python."""
+
+    def pre_tokenize(self, text) -> None:
+        text.split(lambda _, part: [part[i : i + 1] for i in range(len(str(part)))])
+
+
+def with_own_splitter() -> Tokenizer:
+    tokenizer = byte_level(None)
+    tokenizer.pre_tokenizer = pre_tokenizers.PreTokenizer.custom(Letters())
+    return tokenizer
+
+
 def with_normalizer(normalizer) -> Tokenizer:
     return byte_level(None, normalizer)
 
@@ -132,6 +165,10 @@ WHOLE = {
     "a token that normalizes to one with a space": lambda: with_token("two\u3000words"),
     "a space before every text": with_prefix_space,
     "compatibility characters": lambda: with_normalizer(normalizers.NFKC()),
+    "special tokens spelled out are text": with_split_special_tokens,
+    "a word split by chance": with_sampling,
+    "no splitter": with_no_splitter,
+    "a splitter written in Python": with_own_splitter,
     "stripping": lambda: with_normalizer(normalizers.Strip()),
 }
 
@@ -139,7 +176,7 @@ WHOLE = {
 @pytest.fixture(autouse=True)
 def always_by_pieces(monkeypatch):
     """Also where pieces do not repeat, and without the check that would hide a wrong cut."""
-    monkeypatch.setattr(piecewise, "_repeat", lambda *_: True)
+    monkeypatch.setattr(PieceCounter, "_repeat", lambda *_: True)
     monkeypatch.setattr(PieceCounter, "_check", lambda *_: None)
 
 
@@ -228,6 +265,49 @@ def test_sample_data_by_pieces(counters, name):
 @pytest.mark.parametrize("name", WHOLE)
 def test_what_must_not_be_cut(name):
     assert find_cuts(WHOLE[name]()) is None
+
+
+class Mapped:
+    """A precompiled map as find_cuts sees one: what it is called, and what it does."""
+
+    def __init__(self, sign: str, becomes: str) -> None:
+        self._sign, self._becomes = sign, becomes
+
+    def __getstate__(self) -> bytes:
+        return b'{"type": "Precompiled", "precompiled_charsmap": "AA=="}'
+
+    def normalize_str(self, text: str) -> str:
+        return text.replace(self._sign, self._becomes)
+
+
+class WithMap:
+    """A tokenizer of SentencePiece's kind with a map of its own."""
+
+    def __init__(self, tokenizer: Tokenizer, normalizer: Mapped) -> None:
+        self.model, self.pre_tokenizer = tokenizer.model, tokenizer.pre_tokenizer
+        self.encode_special_tokens, self.normalizer = False, normalizer
+        self.get_added_tokens_decoder = tokenizer.get_added_tokens_decoder
+
+
+@pytest.mark.parametrize(
+    ("sign", "becomes", "sound"),
+    [("~", " ", False), (" ", "", False), ("A", "\u00c4", False), ("\u00e4", "a", True)],
+)
+def test_a_precompiled_map_is_tried(sign, becomes, sound):
+    tokenizer = WithMap(metaspace("always"), Mapped(sign, becomes))
+    assert (find_cuts(tokenizer) is not None) == sound
+
+
+@pytest.mark.parametrize("separator", ["||", "***", "|SEP|", "__x__"])
+def test_a_special_token_that_ends_as_it_begins(separator):
+    """Joined by it, a piece that ends so would make another border than the one put there."""
+    tokenizer = Tokenizer(models.WordPiece({"[UNK]": 0, "a": 1, "|": 2, "b": 3}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.add_special_tokens([separator])
+    cuts = find_cuts(tokenizer)
+    assert cuts is not None
+    texts = ["a a b", f"a{separator[0]}", "b", f"b{separator[:-1]}", separator[-1], "_", "*"]
+    assert_equal_counts(tokenizer, PieceCounter(tokenizer, cuts), texts)
 
 
 def test_real_tokenizers_are_recognised_and_equal(real_data):

@@ -56,12 +56,23 @@ def token_lengths(
         InputError: a tokenizer that cannot be loaded.
     """
     threads = worker_count(workers)
+    if not _is_column(texts):
+        raise OptionError(
+            f"texts of type {type(texts).__name__}: give a list, a pandas column or an Arrow array"
+        )
     loaded = as_tokenizer(tokenizer)
     try:
         return _counts(loaded, texts, threads)
     except PieceError as difference:
         warnings.warn(f"{difference}: everything is counted again, whole", stacklevel=2)
         return _counts(replace(loaded, pieces=None), texts, threads)
+
+
+def _is_column(texts: Any) -> bool:
+    try:
+        return not isinstance(texts, str | bytes) and len(texts) >= 0 and np.ndim(texts[:0]) == 1
+    except (TypeError, KeyError):
+        return False
 
 
 def _counts(tokenizer: Tokenizer, texts: Any, workers: int) -> Ints:
@@ -75,8 +86,10 @@ def _counts(tokenizer: Tokenizer, texts: Any, workers: int) -> Ints:
 def _blocks(texts: Any, workers: int) -> Iterator[pa.LargeStringArray]:
     # Two blocks for each worker at least: what one thread converts, another counts meanwhile.
     size = min(max(_LEAST_TEXTS, len(texts) // (2 * workers)), _MOST_TEXTS)
+    # A Series is sliced by place here, whatever its index.
+    rows = getattr(texts, "iloc", texts)
     for first in range(0, len(texts), size):
-        block = _as_arrow(texts[first : first + size], first)
+        block = _as_arrow(rows[first : first + size], first)
         for start, stop in Texts(block).ranges(_BLOCK_BYTES, size):
             yield block.slice(start, stop - start)
 
@@ -88,6 +101,7 @@ def _as_arrow(texts: Any, first: int) -> pa.LargeStringArray:
         if isinstance(texts, pa.Array) and not holds_text(texts.type):
             raise TypeError(f"they are {texts.type}")
         if isinstance(texts, pa.Array):
+            texts.validate(full=True)
             block = texts.cast(pa.large_string())
         else:
             block = pa.array(texts, pa.large_string(), from_pandas=True)

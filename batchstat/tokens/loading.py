@@ -125,7 +125,7 @@ def as_tokenizer(given: Any) -> Tokenizer:
         return load_tokenizer(os.fspath(given))
     if isinstance(given, tokenizers.Tokenizer):
         as_it_is = given.truncation is None and given.padding is None
-        backend = given if as_it_is else tokenizers.Tokenizer.from_str(given.to_str())
+        backend = given if as_it_is else _copy(given, given.encode_special_tokens)
         return _from_backend(type(given).__name__, backend, None, _as_transformers(backend))
     if hasattr(given, "get_vocab") and hasattr(given, "init_kwargs"):
         return _from_loaded(type(given).__name__, given)
@@ -140,10 +140,16 @@ def _from_loaded(name: str, tokenizer: Any) -> Tokenizer:
     max_length = int(stated) if stated is not None and stated < _NO_MAXIMUM else None
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if isinstance(backend, tokenizers.Tokenizer):
-        own = tokenizers.Tokenizer.from_str(backend.to_str())
-        own.encode_special_tokens = getattr(tokenizer, "split_special_tokens", False)
+        own = _copy(backend, getattr(tokenizer, "split_special_tokens", False))
         return _from_backend(name, own, max_length, lambda: tokenizer)
     return _from_python(name, tokenizer, max_length)
+
+
+def _copy(backend: tokenizers.Tokenizer, encode_special_tokens: bool) -> tokenizers.Tokenizer:
+    """A tokenizer to change, with the one setting that its definition leaves out."""
+    own = tokenizers.Tokenizer.from_str(backend.to_str())
+    own.encode_special_tokens = encode_special_tokens
+    return own
 
 
 def _import_quietly(name: str) -> Any:

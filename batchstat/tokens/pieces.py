@@ -24,7 +24,8 @@ after an ASCII letter or digit, before ASCII punctuation, a tab or a line end
 Normalizers that are let through change no character by one on the other side of these cuts: NFC and
 accent stripping compose with marks, which are not ASCII; lower case, control characters and Chinese
 characters are dealt with one by one, a precompiled map by grapheme clusters, which end before a
-space that follows ASCII; runs of spaces lie on one side.
+space that follows ASCII; such a map is let through only where it leaves ASCII as it is, which is
+tried; runs of spaces lie on one side.
 
 Anything else about a tokenizer that is not recognised to the letter means that it is never cut. The
 conditions come from a study in which every one of them was found by a text that broke without it.
@@ -67,17 +68,23 @@ class Cuts:
 def find_cuts(tokenizer: tokenizers.Tokenizer) -> Cuts | None:
     """The cuts that are sound for a tokenizer; None where it is not one of the kinds known."""
     added = list(tokenizer.get_added_tokens_decoder().values())
-    if not (_counts_by_word(tokenizer.model) and _plain(added)):
+    by_word = _counts_by_word(tokenizer.model) and not tokenizer.encode_special_tokens
+    if not (by_word and _plain(added)):
         return None
     normalizer, splitter = _definition(tokenizer.normalizer), _definition(tokenizer.pre_tokenizer)
     if _is_bert(normalizer, splitter) or _is_byte_level(normalizer, splitter):
         return _cuts(within=[token.content for token in added])
-    return _cuts(within=None) if _is_metaspace(normalizer, splitter) else None
+    if _is_metaspace(normalizer, splitter) and _keeps_ascii(tokenizer.normalizer):
+        return _cuts(within=None)
+    return None
 
 
 def _definition(part: Any) -> Definition:
     """A part of a tokenizer as in its tokenizer.json, which is what pickling keeps of it."""
-    definition: Definition = {} if part is None else json.loads(part.__getstate__())
+    try:
+        definition: Definition = {} if part is None else json.loads(part.__getstate__())
+    except Exception:  # tokenizers raises bare Exception for a part that is written in Python
+        return {"type": "Custom"}
     return definition
 
 
@@ -98,9 +105,10 @@ def _cuts(within: Iterable[str] | None) -> Cuts:
 
 
 def _counts_by_word(model: Any) -> bool:
-    """Whether a word always gives the same tokens; with dropout it does not."""
+    """Whether a word always gives the same tokens; with dropout or sampling it does not."""
     known = ("BPE", "WordPiece", "Unigram")
-    return type(model).__name__ in known and not getattr(model, "dropout", None)
+    chance = ("dropout", "alpha", "nbest_size")
+    return type(model).__name__ in known and not any(getattr(model, name, None) for name in chance)
 
 
 def _plain(added: Iterable[tokenizers.AddedToken]) -> bool:
@@ -156,7 +164,7 @@ def _is_metaspace(normalizer: Definition, splitter: Definition) -> bool:
     A mark is set before every text or before none: `first` sets it by where the text stands.
     """
     parts = splitter.get("pretokenizers", [splitter])
-    if parts[0] == {"type": "WhitespaceSplit"}:
+    if parts and parts[0] == {"type": "WhitespaceSplit"}:
         parts = parts[1:]
     return (
         len(parts) == 1
@@ -165,6 +173,16 @@ def _is_metaspace(normalizer: Definition, splitter: Definition) -> bool:
         and parts[0]["split"]
         and all(_is_sentencepiece(part) for part in normalizer.get("normalizers", [normalizer]))
     )
+
+
+def _keeps_ascii(normalizer: Any) -> bool:
+    """Whether a normalizer leaves visible ASCII as it is, alone and around a space.
+
+    A precompiled map says what it does only by doing it.
+    """
+    signs = [chr(byte) for byte in _VISIBLE]
+    texts = [text for sign in signs for text in (sign, f"{sign} {sign}", f"{sign} \u00e9")]
+    return normalizer is None or all(normalizer.normalize_str(text) == text for text in texts)
 
 
 def _is_sentencepiece(normalizer: Definition) -> bool:

@@ -8,7 +8,8 @@ or base64, asking for whole texts is quicker, and `count` says so.
 """
 
 import threading
-from itertools import count, repeat
+import zlib
+from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -18,23 +19,29 @@ import tokenizers
 
 from batchstat.tokens.pieces import Cuts
 
-_PROBE_BYTES = 256 << 10
+_PROBES, _PROBE_BYTES = 8, 32 << 10
 _MOST_NEW = 0.85
-"""Of a block's first pieces, by bytes: where more are distinct, whole texts are quicker."""
+"""Of some of a block's pieces, by bytes: where more are distinct, whole texts are quicker."""
 _ASKED_TOGETHER = 500
 _REMEMBERED = 2_000_000
 _LONGEST_REMEMBERED = 64
 """Pieces and bytes a piece: together some 300 MB at most."""
 _MOST_BYTES = 2**31 - 1
 """What Arrow's 32-bit offsets reach."""
-_CHECKED_FIRST, _CHECKED_LATER = 50, 200
-"""One byte in so many is also counted whole: of the first block of a run, and of later ones."""
+_CHECKED, _CHECKED_OF_SMALL, _CHECKED_BYTES = 200, 50, 32 << 10
+"""One byte of a block in so many is also counted whole; more of a small one, up to so many."""
+_EXCERPT = 16_384
+"""Characters of a text that are checked; of a longer one somewhere inside."""
 
 Ints = npt.NDArray[np.int64]
 
 
 class PieceError(Exception):
     """A text whose pieces' counts do not add up to its own: the cuts are wrong for a tokenizer."""
+
+
+class _RefusedError(Exception):
+    """The tokenizer raised."""
 
 
 class PieceCounter:
@@ -46,46 +53,65 @@ class PieceCounter:
         self._separator = _separator(backend)
         self._known: dict[bytes, int] = {}
         self._asking = threading.Lock()
-        self._blocks = count()
 
     def count(
         self, first: pa.LargeStringArray, second: pa.LargeStringArray | None = None
     ) -> Ints | None:
         """(n,) tokens of texts without nulls, or of pairs of them, special ones counted.
 
-        None where their pieces hardly repeat, or where the tokenizer raises on one of them.
+        None where their pieces hardly repeat, or where the tokenizer raises on one of them: the
+        ordinary path then finds which.
 
         Raises:
             PieceError: a text of those that are also counted whole.
         """
         special = self._backend.num_special_tokens_to_add(second is not None)
-        counts = self._texts(first)
-        if counts is None or second is None:
-            return None if counts is None else counts + special
-        others = self._texts(second)
-        return None if others is None else counts + others + special
+        total: Ints = np.full(len(first), special, dtype=np.int64)
+        for texts in (first,) if second is None else (first, second):
+            try:
+                counts = self._texts(texts)
+            except _RefusedError:
+                return None
+            if counts is None:
+                return None
+            total += counts
+        return total
 
     def _texts(self, texts: pa.LargeStringArray) -> Ints | None:
         if len(texts) == 0:
             return np.empty(0, dtype=np.int64)
         offsets, data = _buffers(texts)
-        if data.size > _MOST_BYTES:
+        if data.size > _MOST_BYTES or not self._repeat(offsets, data):
             return None
-        head = data.slice(0, min(_PROBE_BYTES, data.size))
-        if not _repeat(_slices(head, self._starts(head, offsets[offsets <= head.size]))):
-            return None
+        counts = self._by_pieces(offsets, data)
+        self._check(texts, counts, zlib.crc32(data.slice(0, min(data.size, _PROBE_BYTES))))
+        return counts
+
+    def _repeat(self, offsets: Ints, data: pa.Buffer) -> bool:
+        """Whether pieces are worth finding again: few bytes of some of them are in distinct ones.
+
+        They are taken from several places: a text may begin in English and go on in numbers.
+        """
+        size = min(_PROBE_BYTES, -(-data.size // _PROBES))
+        first = np.linspace(0, data.size - size, _PROBES, dtype=np.int64)
+        parts = []
+        for start in dict.fromkeys(first.tolist()):
+            inside = offsets[(offsets >= start) & (offsets <= start + size)] - start
+            part = data.slice(start, size)
+            parts.append(_slices(part, self._starts(part, inside)))
+        pieces = pa.chunked_array(parts)
+        lengths = (pc.sum(pc.binary_length(some)).as_py() for some in (pieces.unique(), pieces))
+        new, every = (length or 0 for length in lengths)
+        return bool(new <= _MOST_NEW * every)
+
+    def _by_pieces(self, offsets: Ints, data: pa.Buffer) -> Ints:
+        """(n,) tokens of the texts that begin at the offsets; special ones left out."""
         starts = self._starts(data, offsets)
         distinct = _slices(data, starts).dictionary_encode()
-        try:
-            sizes = self._sizes(distinct.dictionary.to_pylist())
-            sums = np.zeros(len(starts), dtype=np.int64)
-            np.cumsum(sizes[distinct.indices], out=sums[1:])
-            counts: Ints = np.diff(sums[np.searchsorted(starts, offsets)])
-            self._check(texts, np.diff(offsets), counts)
-        except PieceError:
-            raise
-        except Exception:  # the ordinary path finds the text that the tokenizer raises on
-            return None
+        sizes = self._sizes(distinct.dictionary.to_pylist())
+        sums = np.zeros(len(starts), dtype=np.int64)
+        np.cumsum(sizes[distinct.indices], out=sums[1:])
+        counts: Ints = np.diff(sums[np.searchsorted(starts, offsets)])
         return counts
 
     def _starts(self, data: pa.Buffer, offsets: Ints) -> npt.NDArray[np.int32]:
@@ -95,7 +121,7 @@ class PieceCounter:
         after = np.frombuffer(octets.translate(self._cuts.after), dtype=np.uint8)
         cut = np.zeros(len(octets) + 1, dtype=bool)
         np.not_equal(before[:-1] & after[1:], 0, out=cut[1:-1])
-        cut[offsets] = cut[-1] = True
+        cut[offsets] = cut[0] = cut[-1] = True
         return np.flatnonzero(cut).astype(np.int32)
 
     def _sizes(self, pieces: list[bytes]) -> Ints:
@@ -123,9 +149,7 @@ class PieceCounter:
             pieces[first : first + _ASKED_TOGETHER]
             for first in range(0, len(pieces), _ASKED_TOGETHER)
         ]
-        answers = self._backend.encode_batch_fast(
-            [text.join(group).decode() for group in groups], add_special_tokens=False
-        )
+        answers = self._encoded([text.join(group).decode() for group in groups])
         return np.concatenate(
             [
                 self._between(np.array(answer.ids), number, group)
@@ -140,26 +164,48 @@ class PieceCounter:
         return np.diff(borders, prepend=-1, append=len(ids)) - 1
 
     def _whole(self, texts: list[str]) -> Ints:
-        encoded = self._backend.encode_batch_fast(texts, add_special_tokens=False)
-        return np.fromiter(map(len, encoded), np.int64, len(texts))
+        return np.fromiter(map(len, self._encoded(texts)), np.int64, len(texts))
 
-    def _check(self, texts: pa.LargeStringArray, sizes: Ints, counts: Ints) -> None:
-        """Counts some texts whole: the first of a run, and of every later block some by chance."""
-        block = next(self._blocks)
-        order = np.arange(len(sizes))
-        if block:
-            order = np.random.default_rng(block).permutation(len(sizes))
-        budget = sizes.sum() // (_CHECKED_LATER if block else _CHECKED_FIRST)
-        picked = order[: 1 + np.searchsorted(np.cumsum(sizes[order]), budget)]
-        if sizes[picked].sum() > 2 * budget + _PROBE_BYTES:
-            return
-        whole = self._whole(texts.take(pa.array(picked)).to_pylist())
-        differing = np.flatnonzero(whole != counts[picked])
+    def _encoded(self, texts: list[str]) -> list[tokenizers.Encoding]:
+        try:
+            return self._backend.encode_batch_fast(texts, add_special_tokens=False)
+        except Exception as error:  # tokenizers raises bare Exception
+            raise _RefusedError from error
+
+    def _check(self, texts: pa.LargeStringArray, counts: Ints, seed: int) -> None:
+        """Counts some texts whole: the first of a block and some by chance, long ones in part."""
+        offsets, _ = _buffers(texts)
+        sizes = np.minimum(np.diff(offsets), _EXCERPT)
+        bytes_ = int(offsets[-1])
+        budget = max(bytes_ // _CHECKED, min(bytes_ // _CHECKED_OF_SMALL, _CHECKED_BYTES))
+        rng = np.random.default_rng(seed)
+        order = rng.permutation(len(sizes))
+        picked = np.union1d(
+            np.arange(_fitting(sizes, budget // 2)), order[: _fitting(sizes[order], budget // 2)]
+        )
+        whole = texts.take(pa.array(picked)).to_pylist()
+        parts = [_excerpt(text, rng) for text in whole]
+        cut = np.array([len(part) < len(text) for part, text in zip(parts, whole, strict=True)])
+        found = counts[picked]
+        found[cut] = self._by_pieces(*_buffers(pa.array(parts, pa.large_string())))[cut]
+        differing = np.flatnonzero(self._whole(parts) != found)
         if len(differing):
-            i = differing[0]
-            text = texts[int(picked[i])].as_py()
-            shown = text if len(text) <= 80 else f"{text[:80]}…"
-            raise PieceError(f"{shown!r} has {whole[i]} tokens, and its pieces {counts[picked][i]}")
+            i = int(differing[0])
+            shown = parts[i] if len(parts[i]) <= 80 else f"{parts[i][:80]}…"
+            own = len(self._encoded([parts[i]])[0])
+            raise PieceError(f"{shown!r} has {own} tokens, and its pieces {found[i]}")
+
+
+def _fitting(sizes: Ints, budget: int) -> int:
+    """How many of the first sizes stay within a budget together; at least one."""
+    return max(1, int(np.searchsorted(np.cumsum(sizes), budget, side="right")))
+
+
+def _excerpt(text: str, rng: np.random.Generator) -> str:
+    if len(text) <= _EXCERPT:
+        return text
+    start = int(rng.integers(len(text) - _EXCERPT))
+    return text[start : start + _EXCERPT]
 
 
 def _buffers(texts: pa.LargeStringArray) -> tuple[Ints, pa.Buffer]:
@@ -175,17 +221,12 @@ def _slices(data: pa.Buffer, starts: npt.NDArray[np.int32]) -> pa.BinaryArray:
     return pa.Array.from_buffers(pa.binary(), len(starts) - 1, [None, pa.py_buffer(starts), data])
 
 
-def _repeat(pieces: pa.BinaryArray) -> bool:
-    """Whether these are worth finding again: few of their bytes are in distinct ones."""
-    new, all_bytes = (pc.sum(pc.binary_length(some)).as_py() for some in (pieces.unique(), pieces))
-    return bool((new or 0) <= _MOST_NEW * (all_bytes or 0))
-
-
 def _separator(backend: tokenizers.Tokenizer) -> tuple[bytes, int] | None:
     """A special token that texts can be joined by, and its id; None where there is none.
 
     Found in a joined text it must be the whole match, and where it was put: so it takes no white
-    space with it, and no other added token holds its text or ends as it begins.
+    space with it, does not end as it begins, and no other added token holds its text or overlaps
+    with it.
     """
     added = backend.get_added_tokens_decoder()
     for number, token in sorted(added.items()):
@@ -193,6 +234,7 @@ def _separator(backend: tokenizers.Tokenizer) -> tuple[bytes, int] | None:
         others = [other.content for other in added.values() if other.content != text]
         if token.special and not (
             *(token.lstrip, token.rstrip, token.single_word, token.normalized),
+            any(text[:size] == text[-size:] for size in range(1, len(text))),
             *(text in other or _overlap(other, text) for other in others),
         ).count(True):
             return text.encode(), number

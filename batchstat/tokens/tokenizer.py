@@ -12,6 +12,8 @@ import numpy.typing as npt
 from batchstat.corpus.content import Chats, Content, Counted, Texts
 from batchstat.tokens.piecewise import PieceCounter
 
+_PIECES_BYTES = 16 << 20
+"""Texts that are cut into pieces together."""
 _BATCH_BYTES = 4 << 20
 _BATCH_SAMPLES = 10_000
 
@@ -64,13 +66,31 @@ class Tokenizer:
         """
         if isinstance(content, Counted):
             return content.lengths, np.arange(len(content.lengths))
-        if self.pieces is not None and isinstance(content, Texts):
-            by_pieces = self.pieces.count(content.first, content.second)
-            if by_pieces is not None:
-                return by_pieces, np.arange(len(by_pieces))
         counts: Ints = np.full(_size(content), -1, dtype=np.int64)
-        encode = self.encode_chats if isinstance(content, Chats) else self.encode
-        assert encode is not None, "a tokenizer is given its chat template before it counts chats"
+        if isinstance(content, Texts):
+            for first, last in content.ranges(_PIECES_BYTES, len(counts)):
+                part = _part(content, first, last)
+                found = None
+                if self.pieces is not None:
+                    found = self.pieces.count(part.first, part.second)
+                if found is None:
+                    self._encode(self.encode, part, counts[first:last], first, faulty)
+                else:
+                    counts[first:last] = found
+        else:
+            assert self.encode_chats is not None, "it is given its chat template before"
+            self._encode(self.encode_chats, content, counts, 0, faulty)
+        return counts, np.flatnonzero(counts >= 0)
+
+    def _encode(
+        self,
+        encode: Callable[[list[Any]], Iterable[Sized]],
+        content: Content,
+        counts: Ints,
+        before: int,
+        faulty: Faulty | None,
+    ) -> None:
+        """Counts content into `counts` by the tokenizer's own batch call, some at a time."""
         for first, last in _batches(content):
             samples = _as_python(content, first, last)
             try:
@@ -79,8 +99,7 @@ class Tokenizer:
                 # Whatever a tokenizer or a template raises is about one sample: find which.
                 if faulty is None:
                     raise
-                _one_by_one(encode, samples, counts[first:last], first, faulty, error)
-        return counts, np.flatnonzero(counts >= 0)
+                _one_by_one(encode, samples, counts[first:last], before + first, faulty, error)
 
 
 def _one_by_one(
@@ -112,14 +131,19 @@ def _size(content: Content) -> int:
     return len(content.messages) if isinstance(content, Chats) else len(content.first)
 
 
+def _part(texts: Texts, first: int, last: int) -> Texts:
+    size = last - first
+    second = None if texts.second is None else texts.second.slice(first, size)
+    return Texts(texts.first.slice(first, size), second)
+
+
 def _as_python(content: Content, first: int, last: int) -> list[Any]:
     assert not isinstance(content, Counted)
     if isinstance(content, Chats):
         return content.messages[first:last]
-    texts: list[str] = content.first.slice(first, last - first).to_pylist()
-    if content.second is None:
-        return texts
-    return list(zip(texts, content.second.slice(first, last - first).to_pylist(), strict=True))
+    part = _part(content, first, last)
+    texts: list[str] = part.first.to_pylist()
+    return texts if part.second is None else list(zip(texts, part.second.to_pylist(), strict=True))
 
 
 def _batches(content: Content) -> Iterator[tuple[int, int]]:

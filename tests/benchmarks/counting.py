@@ -155,8 +155,12 @@ def whole_file(path: Path, texts: list[str]) -> dict[str, float]:
 def machine() -> str:
     """What it ran on."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    models = [line.partition(": ")[2] for line in lines if line.startswith("model name")]
+    model = f"{models[0]} ({platform.machine()})" if models else platform.machine()
     return (
-        f"{cores} cores of {platform.machine()}, Python {platform.python_version()}, "
+        f"{cores} cores of {model}, Python {platform.python_version()}, "
         f"tokenizers {tokenizers.__version__}, transformers {transformers.__version__}"
     )
 
