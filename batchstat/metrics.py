@@ -35,10 +35,12 @@ class PlanCounts:
     """What an epoch under one strategy computes, pads, cuts and leaves out.
 
     `samples` and the token counts say what is computed. `dropped_*` counts whole samples, and all
-    tokens that no batch holds; `truncated_*` what `max_length` cut off.
+    tokens that no batch holds; `truncated_*` what `max_length` cut off. `visited_tokens` is what
+    the samples of the epoch hold, whole: all of the corpus, where each is visited once.
     """
 
     tokens_per_batch: int
+    visited_tokens: int
     samples: int
     rows: int
     batches: int
@@ -68,9 +70,24 @@ class PlanCounts:
         return self.padding_tokens / self.total_tokens
 
     @property
+    def truncated_ratio(self) -> float:
+        """Truncated tokens / visited tokens."""
+        return self.truncated_tokens / self.visited_tokens
+
+    @property
+    def dropped_ratio(self) -> float:
+        """Dropped tokens / visited tokens."""
+        return self.dropped_tokens / self.visited_tokens
+
+    @property
     def lost_tokens(self) -> int:
         """Truncated and dropped tokens together: read, and never computed."""
         return self.truncated_tokens + self.dropped_tokens
+
+    @property
+    def lost_ratio(self) -> float:
+        """Lost tokens / visited tokens."""
+        return self.lost_tokens / self.visited_tokens
 
     @property
     def fill(self) -> float:
@@ -109,8 +126,10 @@ def measure(
         raise InputError(f"no token in {samples:,} samples: there is nothing to batch")
     batches = Batches(*(np.concatenate(part) for part in (rows, widths, entries)))
     total = batches.total_tokens
+    planned_tokens = int(visits.lengths.sum(dtype=np.int64))
     counts = PlanCounts(
         tokens_per_batch=tokens_per_batch,
+        visited_tokens=planned_tokens + visits.truncated_tokens + visits.dropped_tokens,
         samples=samples,
         rows=int(batches.rows.sum()),
         batches=len(total),
@@ -125,9 +144,7 @@ def measure(
         dropped_samples=visits.dropped_samples
         + _whole_samples(visits.samples, visits.starts)
         - samples,
-        dropped_tokens=visits.dropped_tokens
-        + int(visits.lengths.sum(dtype=np.int64))
-        - real_tokens,
+        dropped_tokens=visits.dropped_tokens + planned_tokens - real_tokens,
         duplicated_samples=0,
         min_samples_per_batch=int(batches.samples.min()),
         max_samples_per_batch=int(batches.samples.max()),

@@ -87,6 +87,21 @@ class ReportWarning:
     message: str
 
 
+@dataclass(frozen=True)
+class Simulation:
+    """One strategy on the lengths of a corpus.
+
+    Attributes:
+        basis: its settings.
+        row: what it gives.
+        warnings: what else to know.
+    """
+
+    basis: Basis
+    row: StrategyResult
+    warnings: tuple[ReportWarning, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """Strategies side by side on the same lengths.
@@ -123,8 +138,15 @@ class Comparison:
         """A row a strategy: as it was written, what it counts, and the ratios of that."""
         import pandas as pd
 
-        internal = ("tokens_per_batch", "sum_samples_per_batch")
-        ratios = ("padding_tokens", "padding_ratio", "fill", "mean_samples_per_batch")
+        internal = ("tokens_per_batch", "visited_tokens", "sum_samples_per_batch")
+        ratios = (
+            "padding_tokens",
+            "padding_ratio",
+            "fill",
+            "truncated_ratio",
+            "dropped_ratio",
+            "mean_samples_per_batch",
+        )
         rows = []
         for row in self.strategies:
             counts = {key: n for key, n in asdict(row.counts).items() if key not in internal}

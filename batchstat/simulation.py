@@ -16,7 +16,14 @@ from batchstat.errors import InputError, OptionError
 from batchstat.metrics import measure
 from batchstat.profiling.record import Profile
 from batchstat.profiling.stats import LengthStats, log_edges
-from batchstat.report import Comparison, ReportWarning, StrategyResult, Sweep, SweepPoint
+from batchstat.report import (
+    Comparison,
+    ReportWarning,
+    Simulation,
+    StrategyResult,
+    Sweep,
+    SweepPoint,
+)
 from batchstat.sampling import Epoch, make_epoch, make_order
 from batchstat.settings import Basis, Settings
 
@@ -68,6 +75,20 @@ def compare(
         sweep=_sweep(best.spec, parsed[best.spec], visits, basis),
         warnings=tuple(_warnings(rows, visits, basis, stats)),
     )
+
+
+def simulate(profile: Profile, spec: str, settings: Settings) -> Simulation:
+    """One strategy on the lengths of a profile.
+
+    Raises:
+        OptionError: a strategy or parameter that is wrong by itself.
+        InputError: no sample is left by these settings.
+    """
+    basis = settings.decide(profile.stats.max, profile.stated_max)
+    strategy = parse_strategy(spec, asdict(basis))
+    visits = _visits(profile.lengths, profile.records, basis)
+    row = _row(spec, strategy, visits, basis)
+    return Simulation(basis, row, tuple(_warnings([row], visits, basis, profile.stats)))
 
 
 def parse_strategies(specs: Sequence[str], basis: Basis) -> dict[str, Strategy]:
@@ -146,12 +167,8 @@ def _sweep(spec: str, best: Strategy, visits: Epoch, basis: Basis) -> Sweep:
     if best.window_size is None:
         spec = "token-budget"
         best = parse_strategy(spec, asdict(basis))
-    n = len(visits.lengths)
-    steps = {m * 10**e for e in range(2, 10) for m in (1, 2, 5)}
-    least = max(100, n // _MOST_WINDOWS)
-    sizes = {size for size in steps | {best.window_size or n} if least <= size < n} | {n}
     points = []
-    for size in sorted(sizes):
+    for size in read_aheads(len(visits.lengths), also=best.window_size):
         strategy = replace(best, read_ahead=size)  # type: ignore[call-arg]
         plans = plan_windows(strategy, visits, seed=basis.seed, epoch=basis.epoch)
         counts, _ = measure(plans, visits, tokens_per_batch=_budget(strategy, basis))
@@ -164,6 +181,13 @@ def _sweep(spec: str, best: Strategy, visits: Epoch, basis: Basis) -> Sweep:
             )
         )
     return Sweep(spec=spec, points=tuple(points))
+
+
+def read_aheads(n: int, also: int | None = None) -> list[int]:
+    """Values of `read_ahead` worth a look for n samples: rising, the last is all of them."""
+    steps = {m * 10**e for e in range(2, 10) for m in (1, 2, 5)}
+    least = max(100, n // _MOST_WINDOWS)
+    return sorted({size for size in steps | {also or n} if least <= size < n} | {n})
 
 
 def _warnings(
@@ -198,7 +222,8 @@ def _warnings(
             f"not at equal peak memory: batches above {budget:,} tokens in {', '.join(above)}",
         )
     width = -(-basis.max_length // basis.pad_to_multiple_of) * basis.pad_to_multiple_of
-    if basis.batch_size == 1 and len(visits.lengths) > 1 and budget // width <= 1:
+    fixed = any("batch_size" in row.params for row in rows)
+    if fixed and basis.batch_size == 1 and len(visits.lengths) > 1 and budget // width <= 1:
         short = stats.percentile(990)
         yield ReportWarning(
             "batch_of_one",

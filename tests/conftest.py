@@ -22,21 +22,23 @@ SAMPLE_DATA = ROOT / "sample_data"
 
 
 def environment(**extra: str) -> dict[str, str]:
-    """The environment of a user without a network and without our own settings."""
+    """The environment of a user without a network, our own settings or anything counted before."""
     dropped = ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "TERM", "GITHUB_ACTIONS")
     kept = {key: value for key, value in os.environ.items() if key not in dropped}
-    return {**kept, "HF_HUB_OFFLINE": "1", "PYTHONIOENCODING": "utf-8", **extra}
+    fixed = {"HF_HUB_OFFLINE": "1", "PYTHONIOENCODING": "utf-8", "BATCHSTAT_CACHE_DIR": os.devnull}
+    return {**kept, **fixed, **extra}
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Starts the real command in an empty folder and waits for it."""
+    cache = str(tmp_path_factory.mktemp("cache"))
 
     def start(*arguments: object, cwd: Path = tmp_path, **extra: str):
         return subprocess.run(
             [sys.executable, "-m", "batchstat", *map(str, arguments)],
             cwd=cwd,
-            env=environment(**extra),
+            env=environment(**{"BATCHSTAT_CACHE_DIR": cache, **extra}),
             capture_output=True,
             encoding="utf-8",
             timeout=300,
@@ -54,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def blocks_of(reader: "CorpusReader") -> "Iterator[Block]":
     """The blocks of a corpus as a profile takes them, their faults settled."""
     for block in reader.blocks():
-        reader.faults.settle(block.faults)
+        block.reading.faults.settle(block.faults)
         yield block
 
 

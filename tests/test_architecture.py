@@ -23,7 +23,9 @@ LAYERS = [
     ["metrics", "profiling"],
     ["report"],
     ["simulation"],
+    ["gate"],
     ["render"],
+    ["configuration"],
     ["cli"],
     ["__main__"],
 ]

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 
+import batchstat
 from batchstat import InputError, OptionError
 from batchstat.corpus import CorpusOptions, CorpusReader, find_sources
 from batchstat.corpus import lines as lines_module
@@ -33,8 +34,8 @@ def read(path: Path, **options):
         records += block.records.tolist()
         texts += block.content.first.to_pylist()
         labels += [] if block.labels is None else block.labels.to_pylist()
-    assert len(records) + sum(reader.skipped.values()) == reader.records
-    return records, texts, labels, reader.skipped
+    assert len(records) + sum(reader.readings[0].skipped.values()) == reader.readings[0].records
+    return records, texts, labels, reader.readings[0].skipped
 
 
 def kept(texts: list[str]) -> list[tuple[int, str]]:
@@ -303,7 +304,7 @@ def test_a_column_of_numbers_is_no_text(tmp_path):
 def test_options_of_formats_that_the_corpus_has_not(tmp_path, options):
     (tmp_path / "a.txt").write_text("x\n")
     with pytest.raises(OptionError, match=r"is for \.csv and \.tsv files"):
-        read(tmp_path / "a.txt", **options)
+        batchstat.profile(tmp_path / "a.txt", **options)
 
 
 def test_columns_without_a_header_go_by_number():

@@ -70,7 +70,7 @@ def test_counts_are_those_of_padded_arrays(
     assert (counts.min_samples_per_batch, counts.max_samples_per_batch) == (min(sizes), max(sizes))
     assert counts.mean_samples_per_batch == pytest.approx(np.mean(sizes))
 
-    assert counts.real_tokens + counts.lost_tokens == sum(lengths)
+    assert counts.real_tokens + counts.lost_tokens == sum(lengths) == counts.visited_tokens
     assert counts.samples + counts.dropped_samples == len(lengths)
     assert 0 <= counts.padding_ratio < 1
 

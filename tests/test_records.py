@@ -51,8 +51,8 @@ def test_records_that_cannot_be_read_are_skipped_and_counted(tmp_path, name):
         find_sources([tmp_path / name]), CorpusOptions(on_error="skip", **options)
     )
     assert [r for block in blocks_of(reader) for r in block.records.tolist()] == records
-    assert reader.faults.counts == faults
-    assert all(name in message for message in reader.faults.examples)
+    assert reader.readings[0].faults.counts == faults
+    assert all(name in message for message in reader.readings[0].faults.examples)
     with pytest.raises(InputError):
         read(tmp_path / name, **options)
 
@@ -80,9 +80,9 @@ def count_both(path, kind, **options) -> None:
                 assert path.name in str(error)  # noqa: PT017
                 assert "\n" not in str(error)  # noqa: PT017
                 continue
-            assert samples + sum(reader.skipped.values()) == reader.records
+            assert samples + sum(reader.readings[0].skipped.values()) == reader.readings[0].records
             if kind in ("txt", "jsonl"):
-                assert reader.records == lines_of(data)
+                assert reader.readings[0].records == lines_of(data)
 
 
 @settings(max_examples=100)
@@ -122,9 +122,9 @@ def test_nearly_right_bytes_lose_no_record(folder, kind, pieces, header):
             samples = sum(len(block.records) for block in blocks_of(reader))
         except InputError:
             return
-        assert samples + sum(reader.skipped.values()) == reader.records
+        assert samples + sum(reader.readings[0].skipped.values()) == reader.readings[0].records
         if kind == "tsv":
-            assert reader.records == lines_of(path.read_bytes())
+            assert reader.readings[0].records == lines_of(path.read_bytes())
 
 
 @settings(max_examples=150)
@@ -177,7 +177,7 @@ def test_the_first_faulty_record_is_the_one_named(folder, two_words, name, picks
         assert len(profile(path, **options)) == len(lines)
     if len(bad) < len(lines):
         skipped = profile(path, **options, on_error="skip")
-        assert skipped.corpus.faulty == len(bad)
+        assert skipped.corpus.unreadable == len(bad)
         named = [int(re.search(r"line (\d+): ", each)[1]) for each in skipped.corpus.faults]
         assert named == bad[: len(named)]
         assert len(named) == min(len(bad), 5)

@@ -80,9 +80,11 @@ def read(path, **options) -> tuple[list[int], list[str]]:
     records: list[int] = []
     texts: list[str] = []
     for block in blocks_of(reader):
-        records += block.records.tolist()
+        before = sum(each.records for each in reader.readings[:-1])
+        records += (before + block.records).tolist()
         texts += block.content.first.to_pylist()
-    assert len(records) + sum(reader.skipped.values()) == reader.records
+    skipped = sum(sum(each.skipped.values()) for each in reader.readings)
+    assert len(records) + skipped == sum(each.records for each in reader.readings)
     return records, texts
 
 

@@ -31,7 +31,7 @@ def parse_strategy(spec: str, settings: Mapping[str, Any]) -> Strategy:
     return STRATEGIES[name](**values)
 
 
-def with_parameter(spec: str, key: str, value: int) -> str:
+def with_parameter(spec: str, key: str, value: int | str) -> str:
     """`spec` with one of its parameters set or replaced."""
     name, _, rest = spec.partition(":")
     pairs = [part for part in _split(rest) if part.partition("=")[0] != key]

@@ -4,29 +4,49 @@ They are named as the fields they end in, and None where they are not given, so 
 is stated once, where the field is.
 """
 
-from dataclasses import fields
+import inspect
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
 DEFAULT_FOLDER = Path("batchstat-results")
 
-_BATCHING, _CORPUS, _OUTPUT = "Batching", "Corpus", "Output"
+_BATCHING, _CORPUS, _LIMITS, _OUTPUT = "Batching", "Corpus", "Limits", "Output"
+
+Options = Mapping[str, Any]
+"""By the names of a command's parameters: types that say how they are written."""
+
+Command = Callable[..., None]
 
 
-def given(context: typer.Context, record: "type[DataclassInstance]") -> dict[str, Any]:
-    """The options that the user gave, among those that are fields of `record`."""
-    names = [field.name for field in fields(record)]
-    values = {name: context.params.get(name) for name in names}
-    return {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in values.items()
-        if value not in (None, [], ())
-    }
+def takes(*groups: Options) -> Callable[[Command], Command]:
+    """Gives a command options, each None unless its type says otherwise or it is required."""
+
+    def given(command: Command) -> Command:
+        signature = inspect.signature(command)
+        own = [each for each in signature.parameters.values() if each.kind != each.VAR_KEYWORD]
+        added = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=_DEFAULTS.get(name),
+                annotation=annotation,
+            )
+            for group in groups
+            for name, annotation in group.items()
+        ]
+        command.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+        return command
+
+    return given
+
+
+def was_given(context: typer.Context, name: str) -> bool:
+    """Whether the user gave an option of `takes`."""
+    value = context.params.get(name)
+    return value not in (None, [], ()) and value is not _DEFAULTS.get(name)
 
 
 def _option(panel: str, help: str, default: str | bool, metavar: str | None, *flags: str) -> Any:
@@ -41,12 +61,12 @@ def _option(panel: str, help: str, default: str | bool, metavar: str | None, *fl
 
 
 Corpus = Annotated[
-    list[Path],
+    list[Path] | None,
     typer.Argument(
         metavar="CORPUS",
         readable=False,  # which is for the reader to find out: exit code 3, not 2
         help="Files, folders or patterns, - for standard input: .txt .csv .tsv .jsonl .json "
-        ".parquet .arrow .npy, each also .gz .bz2 .xz .zst.",
+        ".parquet .arrow .npy, each also .gz .bz2 .xz .zst; else the configuration's.",
     ),
 ]
 OptionalCorpus = Annotated[
@@ -54,7 +74,7 @@ OptionalCorpus = Annotated[
     typer.Argument(
         metavar="CORPUS",
         readable=False,
-        help="As of profile; without any, the profile in the results folder.",
+        help="As of profile; else the configuration's; else the profile in the results folder.",
     ),
 ]
 
@@ -127,6 +147,13 @@ Workers = Annotated[
     _option(_CORPUS, "Threads that count.", "as many as there are cores", "N"),
 ]
 
+NoCache = Annotated[
+    bool,
+    _option(
+        _CORPUS, "Count again what was counted before, and keep nothing.", False, None, "--no-cache"
+    ),
+]
+
 Strategies = Annotated[
     list[str] | None,
     _option(
@@ -179,3 +206,117 @@ Order = Annotated[
 ]
 Seed = Annotated[int | None, _option(_BATCHING, "Of all randomness, with --epoch.", "0", "N")]
 Epoch = Annotated[int | None, _option(_BATCHING, "Which epoch.", "0", "N")]
+
+Strategy = Annotated[
+    str | None,
+    _option(
+        _BATCHING, "The one to check: name or name:key=value,key=value.", "token-budget", "SPEC"
+    ),
+]
+
+CheckNames = Annotated[
+    list[str] | None,
+    _option(_OUTPUT, "Only this check of the configuration. Repeatable.", "all", "NAME", "--check"),
+]
+ConfigFile = Annotated[
+    Path | None,
+    _option(
+        _OUTPUT,
+        "batchstat.toml or pyproject.toml.",
+        "the nearest here or above",
+        "FILE",
+        "--config",
+    ),
+]
+NoConfig = Annotated[
+    bool, _option(_OUTPUT, "Leave the configuration out.", False, None, "--no-config")
+]
+WarnOnly = Annotated[
+    bool, _option(_OUTPUT, "Report what is exceeded, and exit with 0.", False, None, "--warn-only")
+]
+Formats = Annotated[
+    list[str] | None,
+    _option(
+        _OUTPUT,
+        "text, json, markdown, junit or github; with =FILE into a file. Repeatable.",
+        "text",
+        "NAME[=FILE]",
+        "--format",
+    ),
+]
+Baseline = Annotated[
+    Path | None, _option(_LIMITS, "Hold the numbers against those of a baseline.", False, "FILE")
+]
+
+
+def _limit(help: str, metavar: str) -> Any:
+    return Annotated[str | None, _option(_LIMITS, help, False, metavar)]
+
+
+CORPUS: Options = {"corpus": Corpus}
+OPTIONAL_CORPUS: Options = {"corpus": OptionalCorpus}
+READING: Options = {
+    "tokenizer": Tokenizer,
+    "input_format": InputFormat,
+    "text_column": TextColumn,
+    "messages_column": MessagesColumn,
+    "chat_template": ChatTemplate,
+    "tokens_column": TokensColumn,
+    "length_column": LengthColumn,
+    "label_column": LabelColumn,
+    "header": Header,
+    "quote": Quote,
+    "strip": Strip,
+    "min_chars": MinChars,
+    "on_error": OnError,
+    "workers": Workers,
+    "no_cache": NoCache,
+}
+BATCHING: Options = {
+    "tokens_per_batch": TokensPerBatch,
+    "max_length": MaxLength,
+    "overflow": Overflow,
+    "batch_size": BatchSize,
+    "read_ahead": ReadAhead,
+    "max_samples": MaxSamples,
+    "pad_to_multiple_of": PadToMultipleOf,
+    "drop_last": DropLast,
+    "accumulate": Accumulate,
+    "order": Order,
+    "seed": Seed,
+    "epoch": Epoch,
+}
+STRATEGIES: Options = {"strategy": Strategies}
+STRATEGY: Options = {"strategy": Strategy}
+LIMITS: Options = {
+    "max_padding": _limit("Padding tokens of all tokens computed.", "5%"),
+    "min_fill": _limit("How full the batches are.", "90%"),
+    "max_batches": _limit("Batches an epoch.", "N"),
+    "max_truncated": _limit("Tokens that max_length cuts, of the corpus.", "1%"),
+    "max_dropped": _limit("Tokens that no batch holds, of the corpus.", "0.1%"),
+    "max_over_budget": _limit("Batches above tokens_per_batch.", "N"),
+    "max_class_ratio": _limit("Largest class / smallest.", "X"),
+    "max_p99": _limit("Length that 99% of the samples do not exceed.", "N"),
+    "baseline": Baseline,
+    "max_increase": _limit("Padding above the baseline's; 0 unless set.", "0.5pp"),
+}
+CONFIGURATION: Options = {"config": ConfigFile, "no_config": NoConfig}
+CHECKS: Options = {"check": CheckNames}
+BASELINE: Options = {
+    "baseline": Annotated[
+        Path | None,
+        _option(_OUTPUT, "The file.", "the configuration's, or batchstat-baseline.json", "FILE"),
+    ]
+}
+GATE: Options = {"format": Formats, "warn_only": WarnOnly}
+FOLDER: Options = {"output": Output}
+FILES: Options = {"output": Output, "as_json": AsJson, "plots": Plots}
+
+_DEFAULTS: Mapping[str, Any] = {
+    "output": DEFAULT_FOLDER,
+    "as_json": False,
+    "plots": True,
+    "no_cache": False,
+    "no_config": False,
+    "warn_only": False,
+}

@@ -1,19 +1,21 @@
 """A profile for a command: counted, reused, or the one in the results folder; and its files."""
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
+from batchstat.cli.inputs import Inputs
 from batchstat.cli.progress import shown
 from batchstat.cli.results import Writer
 from batchstat.cli.streams import say
-from batchstat.corpus import STANDARD_INPUT, CorpusOptions, find_sources
+from batchstat.corpus import STANDARD_INPUT, find_sources
 from batchstat.errors import InputError
 from batchstat.profiling import (
     LENGTHS_FILE,
+    Cache,
     Profile,
     build,
     counter,
+    default_folder,
     load_profile,
     same_input,
     save_lengths,
@@ -26,25 +28,20 @@ PLOTS = ("plots/lengths.png", "plots/classes.png", "plots/lengths_by_class.png")
 
 
 def count(
-    paths: Sequence[Path],
-    options: CorpusOptions,
-    tokenizer: str | None,
-    chat_template: Path | None,
-    workers: int | None,
-    reuse_from: Path | None,
+    given: Inputs, workers: int | None, *, use_cache: bool, reuse_from: Path | None = None
 ) -> tuple[Profile, bool]:
     """The profile of a corpus, and whether it is the one of `reuse_from`, counted before.
 
     It is that one only where nothing that could change it differs.
     """
-    threads = worker_count(workers)
+    threads, options = worker_count(workers), given.reading
     if workers is not None:
         # The tokenizers library has threads of its own, and is told so only here.
         os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
-    sources = find_sources(paths, options.input_format, _warn)
+    sources = find_sources(given.corpus, options.input_format, _warn)
     if options.input_format is None and any(each.path == STANDARD_INPUT for each in sources):
         _warn("standard input is read as lines of text: --input-format says what else it is")
-    loaded = counter(options, tokenizer, chat_template, sources)
+    loaded = counter(options, given.get("tokenizer"), given.get("chat_template"), sources)
     if reuse_from is not None:
         try:
             kept = load_profile(reuse_from)
@@ -52,12 +49,14 @@ def count(
                 return kept, True
         except InputError:
             pass  # there is none, or none that this batchstat can read: count
-    with shown(sum(source.bytes for source in sources)) as on_progress:
+    folder = default_folder() if use_cache else None
+    with shown() as on_progress:
         profile = build(
             sources,
             options,
             loaded,
             workers=threads,
+            cache=None if folder is None else Cache(folder),
             on_progress=on_progress,
             on_warning=_warn,
         )

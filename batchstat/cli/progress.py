@@ -19,10 +19,10 @@ _SECONDS_BETWEEN_LINES = 10
 
 
 @contextmanager
-def shown(total_bytes: int) -> Iterator[OnProgress]:
-    """What to call with each `Progress` while a corpus of `total_bytes` on disk is counted."""
+def shown() -> Iterator[OnProgress]:
+    """What to call with each `Progress` while a corpus is counted."""
     if not sys.stderr.isatty():
-        yield _lines(total_bytes)
+        yield _lines()
         return
     columns = (
         TextColumn("counting"),
@@ -31,34 +31,50 @@ def shown(total_bytes: int) -> Iterator[OnProgress]:
         TextColumn("{task.fields[rates]}"),
         TimeRemainingColumn(compact=True),
     )
-    began = time.monotonic()
+    clock = _Clock()
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total_bytes or None, rates="")
+        task = bar.add_task("", total=None, rates="")
 
         def update(progress: Progress) -> None:
-            rates = _rates(progress, time.monotonic() - began)
-            bar.update(task, completed=progress.bytes, rates=rates)
+            rates = _rates(progress, clock.seconds(progress))
+            total = progress.total_bytes or None
+            bar.update(task, total=total, completed=progress.bytes, rates=rates)
 
         yield update
 
 
-def _lines(total_bytes: int) -> OnProgress:
-    began = time.monotonic()
-    due = began + _SECONDS_BETWEEN_LINES
+def _lines() -> OnProgress:
+    clock = _Clock()
+    due = time.monotonic() + _SECONDS_BETWEEN_LINES
 
     def update(progress: Progress) -> None:
         nonlocal due
-        now = time.monotonic()
-        if now < due:
+        seconds = clock.seconds(progress)
+        if (now := time.monotonic()) < due:
             return
         due = now + _SECONDS_BETWEEN_LINES
         how_far, left = decimal(progress.bytes), ""
-        if total_bytes and progress.bytes:
-            seconds = (now - began) * (total_bytes - progress.bytes) / progress.bytes
-            how_far, left = f"{how_far} of {decimal(total_bytes)}", f", {seconds:,.0f} s left"
-        say(f"counting: {how_far}, {_rates(progress, now - began)}{left}")
+        total = progress.total_bytes
+        if total and progress.bytes:
+            still = seconds * (total - progress.bytes) / progress.bytes
+            how_far, left = f"{how_far} of {decimal(total)}", f", {still:,.0f} s left"
+        say(f"counting: {how_far}, {_rates(progress, seconds)}{left}")
 
     return update
+
+
+class _Clock:
+    """Time since a count began: anew where it begins again."""
+
+    def __init__(self) -> None:
+        self._began, self._last = time.monotonic(), 0
+
+    def seconds(self, progress: Progress) -> float:
+        now = time.monotonic()
+        if progress.bytes < self._last:
+            self._began = now
+        self._last = progress.bytes
+        return now - self._began
 
 
 def _rates(progress: Progress, seconds: float) -> str:

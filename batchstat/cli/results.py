@@ -34,7 +34,11 @@ def _nearest(folder: Path) -> Path:
 
 
 def write_files(
-    folder: Path, files: Mapping[str, bytes | Writer], *, remove: Iterable[str] = ()
+    folder: Path,
+    files: Mapping[str, bytes | Writer],
+    *,
+    remove: Iterable[str] = (),
+    remedy: str = "pass another folder with -o",
 ) -> None:
     """Writes each file under a temporary name, then renames all of them, then removes others.
 
@@ -61,7 +65,7 @@ def write_files(
             for name in remove:
                 (folder / name).unlink(missing_ok=True)
     except OSError as error:
-        raise InputError(_refusal(folder, error.strerror or str(error))) from None
+        raise InputError(_refusal(folder, error.strerror or str(error), remedy)) from None
     finally:
         for written in temporary.values():
             written.unlink(missing_ok=True)
@@ -101,5 +105,5 @@ def _alone_and_undisturbed(folder: Path) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _refusal(folder: Path, reason: str) -> str:
-    return f"{folder.as_posix()} cannot be written: {reason}: pass another folder with -o"
+def _refusal(folder: Path, reason: str, remedy: str = "pass another folder with -o") -> str:
+    return f"{folder.as_posix()} cannot be written: {reason}: {remedy}"

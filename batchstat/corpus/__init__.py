@@ -3,7 +3,7 @@
 from batchstat.corpus.content import Chats, Content, Counted, Texts
 from batchstat.corpus.opening import Rereadable
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.reading import Block, CorpusReader, take
+from batchstat.corpus.reading import Block, CorpusReader, Reading, take
 from batchstat.corpus.sources import STANDARD_INPUT, Source, digest_of, find_sources
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "CorpusOptions",
     "CorpusReader",
     "Counted",
+    "Reading",
     "Rereadable",
     "Source",
     "Texts",

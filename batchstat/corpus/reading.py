@@ -14,16 +14,17 @@ from batchstat.corpus.formats import READERS, Chunk
 from batchstat.corpus.opening import Rereadable, open_source
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import Source
-from batchstat.errors import InputError, OptionError
+from batchstat.errors import InputError
 from batchstat.options import one_of
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Consecutive samples of a corpus.
+    """Consecutive samples of one source.
 
     Attributes:
-        records: (n,) where each stood in its corpus, skipped ones counted.
+        reading: what becomes of the source's records, of which these are some.
+        records: (n,) where each stood in its source, skipped ones counted.
         content: (n,) what is counted.
         labels: (n,) large_string, or lists of it for samples of several classes; null where there
             is none; None where no label is read.
@@ -32,6 +33,7 @@ class Block:
         faults: the records between them that could not be read.
     """
 
+    reading: "Reading"
     records: npt.NDArray[np.int64]
     content: Content
     labels: pa.Array | None
@@ -59,17 +61,37 @@ def place_of(path: str, lines: Sequence[int] | None, first: int, i: int) -> Plac
     return Place(path, lines[i], "line") if lines else Place(path, first + i)
 
 
+@dataclass(eq=False)
+class Reading:
+    """What becomes of the records of one source while it is read.
+
+    Attributes:
+        source: it, once it is read with size and digest also of standard input.
+        faults: records that could not be read.
+        records: how many there were.
+        blank: records with nothing in them but white space.
+        short: records of fewer than `min_chars` characters.
+    """
+
+    source: Source
+    faults: Faults
+    records: int = 0
+    blank: int = 0
+    short: int = 0
+
+    @property
+    def skipped(self) -> dict[str, int]:
+        """Records that are no samples, by reason."""
+        return {"blank": self.blank, "short": self.short, **self.faults.counts}
+
+
 class CorpusReader:
     """The samples of a corpus, and afterwards what became of its records.
 
     Whoever takes the blocks settles their faults, in order, with those found later.
 
     Attributes:
-        faults: records that could not be read.
-        blank: records with nothing in them but white space.
-        short: records of fewer than `min_chars` characters.
-        records: how many there were.
-        read: the sources that were read, with size and digest also of standard input.
+        readings: of the sources that were begun.
     """
 
     def __init__(
@@ -78,23 +100,12 @@ class CorpusReader:
         options: CorpusOptions,
         standard_input: Rereadable | None = None,
     ) -> None:
-        """Raises OptionError: an option that none of the sources' formats has."""
+        """Raises OptionError: an unknown format."""
         self._sources, self._options = sources, options
         self._standard_input = standard_input
-        self.faults = Faults(skip=options.on_error == "skip")
-        self.blank = self.short = self.records = 0
-        self.read: list[Source] = []
+        self.readings: list[Reading] = []
         if options.input_format is not None:
             one_of("input_format", options.input_format, READERS)
-        if not {"csv", "tsv"} & {source.format for source in sources}:
-            flags = {"--no-header": not options.header, "--quote": options.quote is not None}
-            for flag in (flag for flag, given in flags.items() if given):
-                raise OptionError(f"{flag} is for .csv and .tsv files, and the corpus has none")
-
-    @property
-    def skipped(self) -> dict[str, int]:
-        """Records that are no samples, by reason."""
-        return {"blank": self.blank, "short": self.short, **self.faults.counts}
 
     def blocks(self) -> Iterator[Block]:
         """The samples of all sources in turn.
@@ -105,56 +116,65 @@ class CorpusReader:
         """
         before = 0
         for source in self._sources:
+            reading = self.begin(source)
             with open_source(source, self._standard_input) as opened:
-                chunks = READERS[source.format](opened, self._options, self.faults)
-                yield from self.samples(source.shown, chunks, before)
-                self.read.append(opened.source(source))
+                chunks = READERS[source.format](opened, self._options, reading.faults)
+                yield from self.samples(reading, chunks, before)
+                reading.source = opened.source(source)
             before += source.bytes
 
-    def samples(self, path: str, chunks: Iterable[Chunk], before: int = 0) -> Iterator[Block]:
+    def begin(self, source: Source) -> Reading:
+        """Makes the next source's record."""
+        self.readings.append(Reading(source, Faults(skip=self._options.on_error == "skip")))
+        return self.readings[-1]
+
+    def samples(
+        self, reading: Reading, chunks: Iterable[Chunk], before: int = 0
+    ) -> Iterator[Block]:
         """The samples of one source's chunks, which lies `before` bytes into the corpus."""
-        first = 0
         try:
             for chunk in chunks:
-                yield self._block(path, chunk, first, before + chunk.position)
-                first += chunk.size
-                self.records += chunk.size
+                yield self._block(reading, chunk, before + chunk.position)
+                reading.records += chunk.size
         except InputError:
-            self.faults.settle(self.faults.take())
+            reading.faults.settle(reading.faults.take())
             raise
 
-    def _block(self, path: str, chunk: Chunk, first: int, position: int) -> Block:
+    def _block(self, reading: Reading, chunk: Chunk, position: int) -> Block:
+        path, first = reading.source.shown, reading.records
+
         def place(i: int) -> Place:
             return place_of(path, chunk.lines, first, i)
 
-        content, labels, keep = read_content(chunk, self._options, place, self.faults)
-        self.blank += len(chunk.blank)
+        content, labels, keep = read_content(chunk, self._options, place, reading.faults)
+        reading.blank += len(chunk.blank)
         if isinstance(content, Texts):
-            content, keep = self._filtered(content, keep)
+            content, keep = self._filtered(reading, content, keep)
         kept = np.flatnonzero(keep)
         return Block(
-            records=self.records + kept,
+            reading=reading,
+            records=first + kept,
             content=take(content, kept),
             labels=None if labels is None else labels.take(pa.array(kept)),
             position=position,
             places=Places(path, chunk.lines, kept, first),
-            faults=self.faults.take(),
+            faults=reading.faults.take(),
         )
 
-    def _filtered(self, texts: Texts, ok: Mask) -> tuple[Texts, Mask]:
+    def _filtered(self, reading: Reading, texts: Texts, ok: Mask) -> tuple[Texts, Mask]:
         """The texts, stripped if asked for, and which of those that are ok are samples."""
         parts = [texts.first] if texts.second is None else [texts.first, texts.second]
         trimmed = [pc.utf8_trim_whitespace(part) for part in parts]
         written = [pc.not_equal(pc.binary_length(part), 0) for part in trimmed]
         filled = _mask(written[0] if len(written) == 1 else pc.or_(*written))
-        self.blank += int(np.count_nonzero(ok & ~filled))
+        reading.blank += int(np.count_nonzero(ok & ~filled))
         keep = ok & filled
         if self._options.strip:
             parts = trimmed
         if self._options.min_chars > 1:
             chars = sum(pc.utf8_length(part).to_numpy(zero_copy_only=False) for part in parts)
             long_enough = chars >= self._options.min_chars
-            self.short += int(np.count_nonzero(keep & ~long_enough))
+            reading.short += int(np.count_nonzero(keep & ~long_enough))
             keep &= long_enough
         return Texts(*parts), keep
 

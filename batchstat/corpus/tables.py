@@ -43,18 +43,19 @@ class TableReader(CorpusReader):
     def blocks(self) -> Iterator[Block]:
         """The samples of the table in turn."""
         digest, size = hashlib.sha256(), 0
+        reading = self.begin(Source(self._name, 0, "", "arrow"))
 
         def chunks() -> Iterator[Chunk]:
             nonlocal size
-            for chunk in self._read(self._name, self._table, self._options, self.faults):
+            for chunk in self._read(self._name, self._table, self._options, reading.faults):
                 for values in chunk.columns.values():
                     data = _as_bytes(values)
                     digest.update(data)
                     size += len(data)
                 yield chunk
 
-        yield from self.samples(self._name, chunks())
-        self.read.append(Source(self._name, size, f"sha256:{digest.hexdigest()}", "arrow"))
+        yield from self.samples(reading, chunks())
+        reading.source = Source(self._name, size, f"sha256:{digest.hexdigest()}", "arrow")
 
 
 def _as_bytes(values: Column) -> memoryview:

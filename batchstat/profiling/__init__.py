@@ -1,6 +1,8 @@
 """Lengths and labels of a corpus: building them, keeping them, knowing when they are stale."""
 
-from batchstat.profiling.build import Progress, build, counter, profile
+from batchstat.profiling.build import build, counter, profile
+from batchstat.profiling.cache import Cache, default_folder
+from batchstat.profiling.counting import Progress
 from batchstat.profiling.freshness import changes, same_input
 from batchstat.profiling.record import (
     ClassCount,
@@ -16,6 +18,7 @@ from batchstat.profiling.store import LENGTHS_FILE, SCHEMA, load_profile, save_l
 __all__ = [
     "LENGTHS_FILE",
     "SCHEMA",
+    "Cache",
     "ClassCount",
     "CorpusFacts",
     "Histogram",
@@ -28,6 +31,7 @@ __all__ = [
     "build",
     "changes",
     "counter",
+    "default_folder",
     "load_profile",
     "log_edges",
     "profile",

@@ -4,32 +4,25 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-
 from batchstat.corpus import (
     STANDARD_INPUT,
-    Block,
     CorpusOptions,
     CorpusReader,
     Rereadable,
     Source,
     find_sources,
 )
-from batchstat.corpus.content import Counted
-from batchstat.corpus.faults import Fault, fault
-from batchstat.errors import InputError, OptionError
-from batchstat.profiling.labels import as_labels
-from batchstat.profiling.record import CorpusFacts, Profile, TokenizerFacts
-from batchstat.threads import in_order, worker_count
-from batchstat.tokens import PieceError, Tokenizer, load_tokenizer, with_chat_template
+from batchstat.errors import OptionError
+from batchstat.profiling.cache import Cache, key_of
+from batchstat.profiling.counting import Counting, Progress
+from batchstat.profiling.merging import merge
+from batchstat.profiling.record import Profile
+from batchstat.threads import worker_count
+from batchstat.tokens import Tokenizer, load_tokenizer, with_chat_template
 from batchstat.tokens.builtin import NAME as BUILTIN
 
 if TYPE_CHECKING:
@@ -37,15 +30,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Path_ = str | os.PathLike[str]
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a profile has come: bytes of the corpus on disk, samples, tokens."""
-
-    bytes: int
-    samples: int
-    tokens: int
 
 
 def profile(
@@ -92,8 +76,8 @@ def profile(
     def reader() -> TableReader:
         return TableReader(corpus, read_as)
 
-    threads = worker_count(workers)
-    return _Counting(reader, read_as, threads, lambda _: None, warnings.warn).profile(counts)
+    created = datetime.now(UTC).isoformat()
+    return merge(Counting(read_as, worker_count(workers)).profiles(reader, counts), created)
 
 
 def counter(
@@ -105,13 +89,18 @@ def counter(
     """The tokenizer that counts a corpus read with `options`; None where it is counted already.
 
     Raises:
-        OptionError: a tokenizer or chat template where none is used.
+        OptionError: a tokenizer, chat template or other option where none is used.
         InputError: one that cannot be loaded.
     """
+    formats = {source.format for source in sources}
+    if not {"csv", "tsv"} & formats:
+        flags = {"--no-header": not options.header, "--quote": options.quote is not None}
+        for flag in (flag for flag, given in flags.items() if given):
+            raise OptionError(f"{flag} is for .csv and .tsv files, and the corpus has none")
     if chat_template is not None and options.content != "messages":
         raise OptionError("chat_template is for a messages_column, and none is named")
     counted = f"a {options.content}_column" if options.content in ("tokens", "length") else ""
-    if sources and {source.format for source in sources} == {"npy"}:
+    if formats == {"npy"}:
         counted = "a .npy file"
     if counted:
         needless = {
@@ -132,10 +121,37 @@ def build(
     tokenizer: Tokenizer | None,
     *,
     workers: int | None = None,
+    cache: Cache | None = None,
     on_progress: Callable[[Progress], object] = lambda _: None,
     on_warning: Callable[[str], object] = warnings.warn,
 ) -> Profile:
-    """As `profile`, for sources that are found and a tokenizer that is loaded."""
+    """As `profile`, for sources that are found and a tokenizer that is loaded.
+
+    Of sources that `cache` knows the counts are taken from there; the others are counted, and kept.
+    """
+    created = datetime.now(UTC).isoformat()
+    keys = {source: key_of(source, options, tokenizer) for source in sources if source.digest}
+    known = {source: cache.get(key) for source, key in keys.items()} if cache else {}
+    new = tuple(source for source in sources if known.get(source) is None)
+    counting = Counting(
+        options, worker_count(workers), sum(each.bytes for each in new), on_progress, on_warning
+    )
+    counted = iter(counting.profiles(_reader_of(new, options, tokenizer), tokenizer))
+    profiles = []
+    for source in sources:
+        found = known.get(source)
+        if found is None:
+            found = next(counted)
+            if cache is not None and source in keys:
+                cache.put(keys[source], found)
+        profiles.append(found)
+    return merge(profiles, created)
+
+
+def _reader_of(
+    sources: tuple[Source, ...], options: CorpusOptions, tokenizer: Tokenizer | None
+) -> Callable[[], CorpusReader]:
+    """A reader that can be had anew: standard input too where the pieces might be wrong."""
     standard_input = None
     pieces = tokenizer is not None and tokenizer.pieces is not None
     if pieces and any(source.path == STANDARD_INPUT for source in sources):
@@ -146,110 +162,4 @@ def build(
             standard_input.rewind()
         return CorpusReader(sources, options, standard_input)
 
-    threads = worker_count(workers)
-    return _Counting(reader, options, threads, on_progress, on_warning).profile(tokenizer)
-
-
-@dataclass(frozen=True)
-class _Counting:
-    """One corpus being counted; from a reader that can be had anew."""
-
-    reader: Callable[[], CorpusReader]
-    options: CorpusOptions
-    workers: int
-    on_progress: Callable[[Progress], object]
-    on_warning: Callable[[str], object]
-
-    def profile(self, tokenizer: Tokenizer | None) -> Profile:
-        try:
-            return self._once(tokenizer)
-        except PieceError as difference:
-            assert tokenizer is not None
-            self.on_warning(f"{difference}: everything is counted again, whole")
-            return self._once(replace(tokenizer, pieces=None))
-
-    def _once(self, tokenizer: Tokenizer | None) -> Profile:
-        created = datetime.now(UTC).isoformat()
-        reader = self.reader()
-        records, lengths, labels = [], [], []
-        samples = tokens = 0
-        work = partial(_counted, tokenizer)
-        for block in in_order(work, reader.blocks(), self.workers):
-            reader.faults.settle(block.faults)
-            records.append(block.records)
-            lengths.append(block.lengths.astype(np.int32))
-            if block.labels is not None:
-                labels.append(block.labels)
-            samples += len(block.lengths)
-            tokens += int(block.lengths.sum())
-            self.on_progress(Progress(block.position, samples, tokens))
-        if samples == 0:
-            raise InputError(f"no sample in {_named(reader.read)}: {_reason(reader.skipped)}")
-        return Profile(
-            created=created,
-            corpus=CorpusFacts(
-                tuple(reader.read), self.options, reader.skipped, tuple(reader.faults.examples)
-            ),
-            tokenizer=None if tokenizer is None else _facts(tokenizer, self.options),
-            records=_joined(records),
-            lengths=_joined(lengths),
-            labels=as_labels(labels) if labels else None,
-        )
-
-
-def _joined(parts: list[npt.NDArray[Any]]) -> npt.NDArray[np.int64]:
-    """Blocks as one array, and the list emptied: a large corpus is not held twice for long."""
-    whole: npt.NDArray[np.int64] = np.concatenate(parts, dtype=np.int64)
-    parts.clear()
-    return whole
-
-
-@dataclass(frozen=True, eq=False)
-class _CountedBlock:
-    """What is kept of a block of samples, less those that the tokenizer raised on."""
-
-    records: npt.NDArray[np.int64]
-    lengths: npt.NDArray[np.int64]
-    labels: pa.Array | None
-    faults: list[Fault]
-    position: int
-
-
-def _counted(tokenizer: Tokenizer | None, block: Block) -> _CountedBlock:
-    if isinstance(block.content, Counted):
-        lengths = block.content.lengths
-        return _CountedBlock(block.records, lengths, block.labels, block.faults, block.position)
-    assert tokenizer is not None
-    faults = list(block.faults)
-
-    def faulty(i: int, error: Exception) -> None:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        message = f"tokenizer {tokenizer.name!r} cannot count it: {reason[:200]}"
-        faults.append(fault("not_counted", block.places(i), message))
-
-    counts, kept = tokenizer.count(block.content, faulty)
-    labels = block.labels
-    if labels is not None and len(kept) < len(counts):
-        labels = labels.take(pa.array(kept))
-    return _CountedBlock(block.records[kept], counts[kept], labels, faults, block.position)
-
-
-def _facts(tokenizer: Tokenizer, options: CorpusOptions) -> TokenizerFacts:
-    pairs = len(options.text_column) > 1
-    return TokenizerFacts(
-        tokenizer.name,
-        tokenizer.digest,
-        tokenizer.special_tokens_per_pair if pairs else tokenizer.special_tokens_per_sample,
-        tokenizer.max_length,
-        tokenizer.library,
-    )
-
-
-def _named(sources: Sequence[Source]) -> str:
-    more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
-    return f"{sources[0].shown}{more}"
-
-
-def _reason(skipped: dict[str, int]) -> str:
-    found = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items() if count)
-    return f"all records are skipped ({found})" if found else "it has no record"
+    return reader

@@ -41,7 +41,7 @@ class CorpusFacts:
     faults: tuple[str, ...] = ()
 
     @property
-    def faulty(self) -> int:
+    def unreadable(self) -> int:
         """Records that could not be read, and were skipped because that was asked for."""
         return sum(count for reason, count in self.skipped.items() if reason not in _HARMLESS)
 
@@ -194,6 +194,15 @@ class Profile:
         return tuple(
             ClassCount(names[i], int(counts[i]), int(tokens[i]), len(self)) for i in present
         )
+
+    @property
+    def class_ratio(self) -> float | None:
+        """Samples of the largest class / samples of the smallest; None where there is none.
+
+        Samples without a label are no class.
+        """
+        counts = [each.count for each in self.classes if each.label is not None]
+        return max(counts) / min(counts) if counts else None
 
     def lengths_of(self, label: str | None) -> Ints:
         """(n_of_class,) tokens of the samples with this label, or of those without one."""

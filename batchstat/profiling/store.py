@@ -59,8 +59,17 @@ def load_profile(folder: Path) -> Profile:
         raise InputError(
             f"no profile in {folder.as_posix()}: name a corpus, or run batchstat profile first"
         )
+    return read_profile(path, path)
+
+
+def read_profile(file: Path | BinaryIO, path: Path) -> Profile:
+    """The profile that `save_lengths` wrote to a file, which messages name as `path`.
+
+    Raises:
+        InputError: as `load_profile`.
+    """
     try:
-        table = pq.read_table(path)
+        table = pq.read_table(file)
         meta = json.loads(table.schema.metadata[_METADATA_KEY])
         if meta["schema"] == SCHEMA:
             return _profile(table, meta)

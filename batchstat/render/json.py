@@ -1,16 +1,20 @@
 """Records as JSON: the contract that other programs rely on, versioned in `schema`."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from batchstat import __version__
+from batchstat.gate import Check, Outcome, worst
 from batchstat.profiling.record import CorpusFacts, Profile, TokenizerFacts
 from batchstat.profiling.store import SCHEMA as PROFILE_SCHEMA
-from batchstat.report import Comparison, StrategyResult, Sweep
+from batchstat.report import Comparison, Simulation, StrategyResult, Sweep
 
 COMPARE_SCHEMA = "batchstat.compare/1"
+CHECK_SCHEMA = "batchstat.check/1"
 
 
 def profile_json(profile: Profile) -> dict[str, Any]:
@@ -44,7 +48,20 @@ def profile_json(profile: Profile) -> dict[str, Any]:
             }
             for each in profile.classes
         ],
+        "class_ratio": profile.class_ratio,
     }
+
+
+def report_json(profile: Profile, simulation: Simulation) -> dict[str, Any]:
+    """The numbers of one strategy on one corpus: what limits are held against."""
+    of_corpus = ("corpus", "tokenizer", "lengths", "truncation", "classes", "class_ratio")
+    found = profile_json(profile)
+    return {**{key: found[key] for key in of_corpus}, **simulation_json(simulation)}
+
+
+def simulation_json(simulation: Simulation) -> dict[str, Any]:
+    """That part of `report_json` which depends on the strategy and its settings."""
+    return {"basis": asdict(simulation.basis), "strategy": _strategy(simulation.row)}
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
@@ -70,11 +87,72 @@ def to_text(record: dict[str, Any]) -> str:
     return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def check_json(checks: Sequence[Check], created: str) -> dict[str, Any]:
+    """check.json."""
+    return {
+        **_head(CHECK_SCHEMA, created),
+        "status": worst(checks),
+        "checks": [
+            {
+                "name": check.name,
+                "status": check.status,
+                "error": check.error,
+                "strategy": check.strategy,
+                "report": check.report,
+                "limits": [_outcome(outcome) for outcome in check.outcomes],
+                "warnings": list(check.warnings),
+            }
+            for check in checks
+        ],
+    }
+
+
+def _outcome(outcome: Outcome) -> dict[str, Any]:
+    limit = outcome.limit
+    return {
+        "name": limit.name,
+        "path": limit.path,
+        "bound": limit.bound,
+        "limit": limit.threshold,
+        "value": outcome.value,
+        "before": outcome.before,
+        "over": outcome.over,
+        "level": limit.level,
+        "status": outcome.status,
+        "set_in": limit.origin,
+        "remedy": None if outcome.remedy is None else asdict(outcome.remedy),
+    }
+
+
+@cache
 def schema(name: str) -> dict[str, Any]:
-    """The JSON Schema of `profile.json` or `compare.json`, by the word before the dot."""
+    """The JSON Schema of `profile.json`, `compare.json` or `check.json`, by the word before the
+    dot, with what it refers to in others put in its place.
+    """
     text = files(__package__).joinpath("schemas", f"{name}.schema.json").read_text("utf-8")
-    loaded: dict[str, Any] = json.loads(text)
+    loaded: dict[str, Any] = _inlined(json.loads(text))
     return loaded
+
+
+def report_schema() -> dict[str, Any]:
+    """The JSON Schema of `report_json`."""
+    check = schema("check")["properties"]["checks"]["items"]
+    found: dict[str, Any] = check["properties"]["report"]["anyOf"][0]
+    return found
+
+
+def _inlined(part: Any) -> Any:
+    if isinstance(part, list):
+        return [_inlined(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    if "$ref" not in part:
+        return {key: _inlined(value) for key, value in part.items()}
+    file, _, path = part["$ref"].partition("#/")
+    found = schema(file.removesuffix(".schema.json"))
+    for key in path.split("/"):
+        found = found[key]
+    return found
 
 
 def _head(schema: str, created: str) -> dict[str, Any]:
@@ -87,11 +165,19 @@ def _head(schema: str, created: str) -> dict[str, Any]:
 
 def _corpus(corpus: CorpusFacts | None, samples: int) -> dict[str, Any]:
     if corpus is None:
-        return {"sources": [], "samples": samples, "skipped": {}, "faults": [], "options": None}
+        return {
+            "sources": [],
+            "samples": samples,
+            "skipped": {},
+            "unreadable": 0,
+            "faults": [],
+            "options": None,
+        }
     return {
         "sources": [asdict(source) for source in corpus.sources],
         "samples": samples,
         "skipped": dict(corpus.skipped),
+        "unreadable": corpus.unreadable,
         "faults": list(corpus.faults),
         "options": asdict(corpus.options),
     }
@@ -120,8 +206,10 @@ def _strategy(row: StrategyResult) -> dict[str, Any]:
         "distinct_shapes": counts.distinct_shapes,
         "truncated_samples": counts.truncated_samples,
         "truncated_tokens": counts.truncated_tokens,
+        "truncated_ratio": counts.truncated_ratio,
         "dropped_samples": counts.dropped_samples,
         "dropped_tokens": counts.dropped_tokens,
+        "dropped_ratio": counts.dropped_ratio,
         "duplicated_samples": counts.duplicated_samples,
         "samples_per_batch": {
             "min": counts.min_samples_per_batch,

@@ -7,18 +7,16 @@ from rich.table import Table
 from rich.text import Text
 
 from batchstat.profiling.record import ClassCount, Profile
+from batchstat.render.layout import basis_line, heading, table, whose
 from batchstat.render.words import (
     age,
     batches,
     class_name,
-    corpus_name,
-    counted,
     one_line,
     percent,
     shown_classes,
-    tokenizer_name,
 )
-from batchstat.report import Comparison, StrategyResult
+from batchstat.report import Comparison
 
 _LONGEST_BAR = 40
 _BESIDE_BAR = 48
@@ -39,7 +37,7 @@ _REASONS = {
 def profile_screen(profile: Profile, console: Console, next_command: str) -> RenderableType:
     """What `profile` prints: the corpus, its lengths, what a `max_length` cuts, its classes."""
     parts: list[RenderableType] = [
-        _heading("corpus", _whose(profile)),
+        heading("corpus", _whose(profile)),
         _skipped(profile),
         Text(),
         Text("lengths", style="bold").append(
@@ -53,41 +51,34 @@ def profile_screen(profile: Profile, console: Console, next_command: str) -> Ren
     ]
     if profile.labels is not None:
         parts += [Text(), *_classes(profile, console)]
-    return Group(*parts, Text(), _heading("next", next_command))
+    return Group(*parts, Text(), heading("next", next_command))
 
 
 def identity(profile: Profile, now: datetime) -> RenderableType:
     """Whose profile a command works from: corpus, tokenizer, samples, tokens, age."""
-    return _heading("profile", f"{_whose(profile)} · {age(profile.created, now)}")
+    return heading("profile", f"{_whose(profile)} · {age(profile.created, now)}")
 
 
 def comparison_screen(comparison: Comparison) -> RenderableType:
     """What `compare` prints: the basis, the table, the sentence and the recommendation."""
     return Group(
-        _heading("basis", _basis(comparison)),
+        heading("basis", basis_line(comparison.basis)),
         Text(),
         _strategies(comparison),
         Text(),
-        _heading("result", _verdict(comparison)),
-        _heading("use", _recommendation(comparison)),
+        heading("result", _verdict(comparison)),
+        heading("use", _recommendation(comparison)),
     )
 
 
-def _heading(word: str, text: str) -> Table:
-    grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column(width=8, no_wrap=True)
-    grid.add_column(overflow="fold")
-    grid.add_row(Text(word, style="bold"), Text(text))
-    return grid
-
-
 def _whose(profile: Profile) -> str:
-    name = corpus_name([source.path for source in profile.corpus.sources])
-    tokenizer = tokenizer_name(profile.tokenizer.name if profile.tokenizer else None)
-    words = [name, tokenizer, counted(len(profile), "sample"), counted(profile.stats.sum, "token")]
-    if profile.corpus.faulty:
-        words.append(f"{counted(profile.corpus.faulty, 'unreadable record')} skipped")
-    return " · ".join(words)
+    return whose(
+        [source.path for source in profile.corpus.sources],
+        profile.tokenizer.name if profile.tokenizer else None,
+        len(profile),
+        profile.stats.sum,
+        profile.corpus.unreadable,
+    )
 
 
 def _skipped(profile: Profile) -> Table:
@@ -100,18 +91,9 @@ def _skipped(profile: Profile) -> Table:
     ]
     lines = [", ".join(found) or "nothing"]
     lines += [one_line(fault, 200) for fault in profile.corpus.faults]
-    if profile.corpus.faulty > len(profile.corpus.faults):
-        lines.append(f"… and {profile.corpus.faulty - len(profile.corpus.faults):,} more")
-    return _heading("skipped", "\n".join(lines))
-
-
-def _table(*columns: str) -> Table:
-    """A table whose first column may fold, and whose numbers never do."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column(columns[0], overflow="fold", min_width=12)
-    for column in columns[1:]:
-        table.add_column(column, justify="right", no_wrap=True)
-    return table
+    if profile.corpus.unreadable > len(profile.corpus.faults):
+        lines.append(f"… and {profile.corpus.unreadable - len(profile.corpus.faults):,} more")
+    return heading("skipped", "\n".join(lines))
 
 
 def _bar(count: int, most: int, console: Console) -> Text:
@@ -145,27 +127,27 @@ def _percentiles(profile: Profile) -> Table:
 
 
 def _truncation(profile: Profile) -> Table:
-    table = _table("", "samples", "", "tokens", "")
+    rows = table("", "samples", "", "tokens", "")
     for cut in profile.truncation:
-        table.add_row(
+        rows.add_row(
             f"{cut.max_length:,}",
             f"{cut.samples:,}",
             percent(cut.samples / len(profile)),
             f"{cut.tokens:,}",
             percent(cut.tokens / max(profile.stats.sum, 1)),
         )
-    return table
+    return rows
 
 
 def _classes(profile: Profile, console: Console) -> list[RenderableType]:
     classes = profile.classes
     largest, between, smallest = shown_classes(classes)
-    table = _table("", "", "samples", "share", "mean length")
-    table.columns[1].justify = "left"
+    rows = table("", "", "samples", "share", "mean length")
+    rows.columns[1].justify = "left"
 
     def add(name: str, count: int, tokens: int, bar: Text) -> None:
         share = percent(count / len(profile))
-        table.add_row(Text(name), bar, f"{count:,}", share, f"{tokens / count:,.1f}")
+        rows.add_row(Text(name), bar, f"{count:,}", share, f"{tokens / count:,.1f}")
 
     def add_class(each: ClassCount) -> None:
         bar = _bar(each.count, classes[0].count, console)
@@ -180,7 +162,7 @@ def _classes(profile: Profile, console: Console) -> list[RenderableType]:
         add_class(each)
     column = profile.corpus.options.label_column or ""
     title = Text("classes", style="bold").append(f"  of {one_line(column)}", "not bold")
-    return [title, table, *_class_notes(profile)]
+    return [title, rows, *_class_notes(profile)]
 
 
 def _class_notes(profile: Profile) -> list[RenderableType]:
@@ -188,44 +170,21 @@ def _class_notes(profile: Profile) -> list[RenderableType]:
     notes: list[RenderableType] = []
     if profile.labels is not None and profile.labels.offsets is not None:
         notes.append(Text("a sample counts in each of its classes: shares can add up to over 100%"))
-    if len(classes) > 1:
-        ratio = classes[0].count / classes[-1].count
-        most, least = class_name(classes[0].label), class_name(classes[-1].label)
-        note = f"{most} has {ratio:,.1f} times the samples of {least}"
+    ratio = profile.class_ratio
+    named = [class_name(each.label) for each in classes if each.label is not None]
+    if ratio is not None and len(named) > 1:
+        note = f"{named[0]} has {ratio:,.1f} times the samples of {named[-1]}"
         notes.append(Text(note if ratio >= _WORTH_A_FACTOR else "the classes are about equal"))
     return notes
 
 
-def _basis(comparison: Comparison) -> str:
-    basis = comparison.basis
-    words = [
-        f"at most {basis.tokens_per_batch:,} tokens a batch",
-        f"max_length {basis.max_length:,} ({basis.overflow})",
-        f"batch_size {basis.batch_size:,}",
-        f"read_ahead {basis.read_ahead:,}",
-        f"order {basis.order}"
-        + ("" if basis.order == "file" else f", seed {basis.seed}")
-        + (f", epoch {basis.epoch}" if basis.epoch else ""),
-        f"{basis.world_size} rank",
-    ]
-    if basis.accumulate > 1:
-        words.append(f"accumulate {basis.accumulate}")
-    if basis.pad_to_multiple_of > 1:
-        words.append(f"widths a multiple of {basis.pad_to_multiple_of}")
-    if basis.max_samples:
-        words.append(f"at most {basis.max_samples:,} samples a batch")
-    if basis.drop_last:
-        words.append("drop_last")
-    return " · ".join(words)
-
-
 def _strategies(comparison: Comparison) -> Table:
-    table = _table(
+    rows = table(
         "strategy", "padding", "batches", "steps", "samples/batch", "fill", "shapes", "cut"
     )
     for row in comparison.strategies:
         counts = row.counts
-        table.add_row(
+        rows.add_row(
             Text(row.spec, style="bold" if row is comparison.best else ""),
             percent(counts.padding_ratio, 2),
             f"{counts.batches:,}",
@@ -233,14 +192,9 @@ def _strategies(comparison: Comparison) -> Table:
             f"{counts.mean_samples_per_batch:,.1f}",
             percent(counts.fill),
             f"{counts.distinct_shapes:,}",
-            _cut(row),
+            percent(counts.lost_ratio, 2),
         )
-    return table
-
-
-def _cut(row: StrategyResult) -> str:
-    lost = row.counts.lost_tokens
-    return percent(lost / (row.counts.real_tokens + lost), 2)
+    return rows
 
 
 def _verdict(comparison: Comparison) -> str:

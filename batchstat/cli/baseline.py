@@ -1,0 +1,48 @@
+"""batchstat baseline save"""
+
+from typing import Any
+
+import typer
+
+from batchstat.cli import options as o
+
+app = typer.Typer(no_args_is_help=True, help="Keep the numbers of checks, to compare with later.")
+
+
+@app.command("save")
+@o.takes(
+    o.OPTIONAL_CORPUS,
+    o.BASELINE,
+    o.STRATEGY,
+    o.BATCHING,
+    o.READING,
+    o.FOLDER,
+    o.CHECKS,
+    o.CONFIGURATION,
+)
+def save(context: typer.Context, **options: Any) -> None:
+    """Write the numbers of every check to a small file for the repository.
+
+    `batchstat check --baseline FILE` fails where padding got worse since.
+
+    batchstat baseline save
+
+    batchstat baseline save data/train.jsonl --baseline padding.json
+    """
+    from batchstat.cli.checking import as_baseline, chosen, measured
+    from batchstat.cli.profiles import encoded
+    from batchstat.cli.results import write_files
+    from batchstat.cli.streams import say
+    from batchstat.errors import OptionError
+    from batchstat.gate import DEFAULT_FILE, save_baselines
+
+    every = chosen(context)
+    files = {given.get("baseline", DEFAULT_FILE) for given in every}
+    if len(files) > 1:
+        names = ", ".join(sorted(file.as_posix() for file in files))
+        raise OptionError(f"the checks have several baselines ({names}): pick some with --check")
+    found = {given.name: as_baseline(measured(given, context)) for given in every}
+    path = files.pop()
+    written = {path.name: encoded(save_baselines(found))}
+    write_files(path.parent, written, remedy="name another with --baseline")
+    say(f"wrote {path.as_posix()}: batchstat check --baseline {path.as_posix()} compares with it")

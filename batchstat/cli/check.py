@@ -1,0 +1,58 @@
+"""batchstat check"""
+
+from typing import Any
+
+import typer
+
+from batchstat.cli import options as o
+from batchstat.errors import InputError
+
+_EXCEEDED = 1
+
+
+@o.takes(
+    o.OPTIONAL_CORPUS,
+    o.LIMITS,
+    o.STRATEGY,
+    o.BATCHING,
+    o.READING,
+    o.FOLDER,
+    o.GATE,
+    o.CHECKS,
+    o.CONFIGURATION,
+)
+def command(context: typer.Context, **options: Any) -> None:
+    """Hold the padding of a corpus, and other numbers, against limits: for CI.
+
+    Exits with 0 where all limits are kept, with 1 where one is exceeded and for nothing else, with
+    2 for wrong arguments or configuration, with 3 where there is no answer.
+
+    batchstat check data/train.jsonl --tokens-per-batch 16384 --max-padding 5%
+
+    batchstat check --format github
+
+    batchstat check --format text --format junit=report.xml
+    """
+    from datetime import UTC, datetime
+
+    from batchstat.cli.checking import answer, chosen, require_limits
+    from batchstat.cli.outputs import as_destinations, write
+    from batchstat.cli.streams import say
+    from batchstat.gate import worst
+
+    created = datetime.now(UTC).isoformat()
+    destinations = as_destinations(options["format"] or ["text"])
+    every = chosen(context)
+    require_limits(every)
+    checks = [answer(given, context) for given in every]
+    write(checks, destinations, created)
+    for check in checks:
+        for warning in check.warnings:
+            say(f"warning: {warning}")
+        if check.error is not None:
+            say(f"error: {check.error}")
+    status = worst(checks)
+    if status == "error":
+        raise typer.Exit(InputError.exit_code)
+    if status == "fail" and not options["warn_only"]:
+        raise typer.Exit(_EXCEEDED)

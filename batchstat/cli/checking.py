@@ -1,0 +1,222 @@
+"""Checks as commands run them: a corpus counted, simulated, held against its limits."""
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from batchstat.cli.inputs import Inputs, configuration, inputs
+from batchstat.cli.profiles import count
+from batchstat.errors import InputError, OptionError
+from batchstat.gate import (
+    Baseline,
+    Check,
+    Limit,
+    Outcome,
+    find_remedy,
+    judge,
+    load_baselines,
+    read_limits,
+)
+from batchstat.gate.paths import numbers, value_at
+from batchstat.profiling import Profile, changes, load_profile
+from batchstat.render.json import report_json, report_schema, simulation_json
+from batchstat.settings import Settings
+from batchstat.simulation import parse_strategies, simulate
+
+DEFAULT_STRATEGY = "token-budget"
+NO_INCREASE = "default"
+
+_IN_BASELINE = ("corpus.samples", "corpus.unreadable", "lengths.", "strategy.", "class_ratio")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The numbers of one check.
+
+    Attributes:
+        given: what it goes by.
+        profile: of its corpus.
+        report: as in `check.json`.
+        warnings: what else to know.
+    """
+
+    given: Inputs
+    profile: Profile
+    report: dict[str, Any]
+    warnings: tuple[str, ...]
+
+
+def chosen(context: typer.Context) -> list[Inputs]:
+    """What the checks of a command go by: all that the configuration names, or those asked for.
+
+    Raises:
+        OptionError: an unknown check, or settings of one that are wrong by themselves.
+        InputError: the configuration cannot be read.
+    """
+    found = configuration(context)
+    names = context.params["check"]
+    if names:
+        checks = [found.check(name) for name in dict.fromkeys(names)]
+    elif context.params["corpus"]:
+        checks = [found.shared]
+    else:
+        checks = list(found.checks or (found.shared,))
+    every = [inputs(context, check) for check in checks]
+    for given in every:
+        basis = given.settings.decide(longest=1, stated_max=None)
+        parse_strategies([strategy_of(given)], basis)
+        _ = given.reading
+    return every
+
+
+def strategy_of(given: Inputs) -> str:
+    """The strategy that limits hold for, as it is written."""
+    strategy: str = given.get("strategy", DEFAULT_STRATEGY)
+    return strategy
+
+
+def measured(given: Inputs, context: typer.Context) -> Measured:
+    """The numbers of a check, never of less than its corpus.
+
+    Raises:
+        OptionError: options that do not fit the corpus's formats.
+        InputError: no corpus, a stale profile, or anything else that leaves no answer.
+    """
+    if given.corpus:
+        profile, _ = count(
+            given, context.params["workers"], use_cache=not context.params["no_cache"]
+        )
+    else:
+        profile = _kept(context.params["output"])
+    if profile.corpus.unreadable and not any(
+        limit.path.startswith(("corpus.unreadable", "corpus.skipped"))
+        for limit in given.limits.values()
+    ):
+        raise InputError(
+            f"{profile.corpus.unreadable:,} records could not be read, and the numbers would be "
+            "of the others only: mend them, or set a limit on corpus.unreadable"
+        )
+    simulation = simulate(profile, strategy_of(given), given.settings)
+    warnings = tuple(warning.message for warning in simulation.warnings)
+    return Measured(given, profile, report_json(profile, simulation), warnings)
+
+
+def _kept(folder: Path) -> Profile:
+    try:
+        profile = load_profile(folder)
+    except InputError as error:
+        raise InputError(f"no corpus is named, here or in a configuration, and {error}") from None
+    for change in changes(profile):
+        raise InputError(f"{change}: name the corpus, or run batchstat profile again")
+    return profile
+
+
+def answer(given: Inputs, context: typer.Context) -> Check:
+    """A check run: its limits held, with a remedy for each that is exceeded; or why not.
+
+    Raises:
+        OptionError: options that do not fit the corpus's formats.
+    """
+    strategy = strategy_of(given)
+    try:
+        baseline = _baseline(given)
+        found = measured(given, context)
+        if baseline is not None and (other := baseline.difference(as_baseline(found))):
+            raise InputError(
+                f"{given.get('baseline').as_posix()} is not comparable: {other}: run batchstat "
+                "baseline save"
+            )
+        outcomes = judge(found.report, _limits(given, baseline), report_schema(), baseline)
+    except InputError as error:
+        return Check(name=given.name, strategy=strategy, report=None, error=str(error))
+    return Check(
+        name=given.name,
+        strategy=strategy,
+        report=found.report,
+        outcomes=tuple(
+            outcome if outcome.kept else replace(outcome, remedy=_remedy(found, outcome))
+            for outcome in outcomes
+        ),
+        warnings=found.warnings,
+    )
+
+
+def _baseline(given: Inputs) -> Baseline | None:
+    path = given.get("baseline")
+    if path is None:
+        return None
+    known = load_baselines(path)
+    if given.name not in known:
+        raise InputError(
+            f"{path.as_posix()} has no check {given.name!r} (has: {', '.join(known)}): run "
+            "batchstat baseline save"
+        )
+    return known[given.name]
+
+
+def _remedy(found: Measured, outcome: Outcome) -> Any:
+    path = outcome.limit.path
+
+    def measure(strategy: str, settings: Settings) -> Any:
+        simulation = simulate(found.profile, strategy, settings)
+        return value_at({**found.report, **simulation_json(simulation)}, path, report_schema())
+
+    given = found.given
+    return find_remedy(
+        outcome.limit,
+        outcome.before,
+        found.profile,
+        strategy_of(given),
+        given.settings,
+        measure,
+    )
+
+
+def require_limits(every: list[Inputs]) -> None:
+    """Raises OptionError: a check without a limit would be green whatever happens."""
+    for given in every:
+        if not given.limits and given.get("baseline") is None:
+            where = f"check {given.name!r} has" if len(every) > 1 else "there is"
+            raise OptionError(
+                f"{where} no limit to hold: pass --max-padding 5%, or --baseline FILE, or run "
+                "batchstat init to write limits into the configuration"
+            )
+
+
+def _limits(given: Inputs, baseline: Baseline | None) -> list[Limit]:
+    limits = dict(given.limits)
+    if baseline is not None and not any(limit.is_difference for limit in limits.values()):
+        none = read_limits({"max-increase": 0}, report_schema(), NO_INCREASE)
+        limits |= {name: limit for name, limit in none.items() if limit is not None}
+    return list(limits.values())
+
+
+def as_baseline(found: Measured) -> Baseline:
+    """The numbers of a check, and all they depend on but the corpus, to be kept."""
+    tokenizer, given, schema = found.report["tokenizer"], found.given, report_schema()
+    limited = [limit.path for limit in given.limits.values()]
+    paths = [path for path, _ in numbers(schema) if _is_kept(path)]
+    kept = {}
+    for path in dict.fromkeys([*paths, *limited]):
+        try:
+            kept[path] = value_at(found.report, path, schema)
+        except InputError:
+            continue  # such as the ratio of classes where there are none
+    return Baseline(
+        {}
+        if tokenizer is None
+        else {key: tokenizer[key] for key in ("name", "digest", "max_length")},
+        {"strategy": strategy_of(given), **asdict(given.settings), **_reading(given)},
+        kept,
+    )
+
+
+def _is_kept(path: str) -> bool:
+    return "[" not in path and path.startswith(_IN_BASELINE)
+
+
+def _reading(given: Inputs) -> dict[str, Any]:
+    options = asdict(given.reading)
+    return {key: list(each) if isinstance(each, tuple) else each for key, each in options.items()}

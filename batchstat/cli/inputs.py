@@ -1,0 +1,114 @@
+"""What a command works with: flags before the configuration, that before defaults."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from batchstat.cli.options import was_given
+from batchstat.cli.streams import say
+from batchstat.configuration import (
+    KEYS,
+    CheckSettings,
+    Configuration,
+    Setting,
+    load_configuration,
+)
+from batchstat.corpus import CorpusOptions
+from batchstat.errors import OptionError
+from batchstat.gate import NAMED, Limit, read_limits
+from batchstat.render.json import report_schema
+from batchstat.settings import Settings
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+COMMAND_LINE = "the command line"
+
+_CONTENTS = ("text_column", "messages_column", "tokens_column", "length_column")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The values in force for one check, or for a command that checks nothing.
+
+    Attributes:
+        name: of the check.
+        values: by the names of `KEYS`, with where each is set; defaults left out.
+        limits: by their names, those that are off left out.
+    """
+
+    name: str
+    values: Mapping[str, Setting]
+    limits: Mapping[str, Limit]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key, or the default."""
+        return self.values[key].value if key in self.values else default
+
+    @property
+    def corpus(self) -> tuple[Path, ...]:
+        """Where it lies; empty where none is named."""
+        return tuple(Path(path) for path in self.get("corpus", ()))
+
+    @property
+    def reading(self) -> CorpusOptions:
+        """How the corpus is read. Raises OptionError."""
+        return CorpusOptions(**self._fields_of(CorpusOptions))
+
+    @property
+    def settings(self) -> Settings:
+        """How it is batched. Raises OptionError."""
+        return Settings(**self._fields_of(Settings))
+
+    def _fields_of(self, record: "type[DataclassInstance]") -> dict[str, Any]:
+        names = [field.name for field in fields(record)]
+        return {name: self.values[name].value for name in names if name in self.values}
+
+
+def configuration(context: typer.Context) -> Configuration:
+    """The configuration that a command goes by, and a line that says so.
+
+    Raises:
+        OptionError: it says something that cannot be meant.
+        InputError: it cannot be read.
+    """
+    params = context.params
+    if params["no_config"]:
+        if params["config"] is not None:
+            raise OptionError("--config and --no-config exclude each other: give one")
+        return Configuration()
+    found = load_configuration(params["config"])
+    if found.path is not None:
+        say(f"settings from {found.path}")
+    return found
+
+
+def inputs(context: typer.Context, check: CheckSettings) -> Inputs:
+    """What is in force for a check. Raises OptionError: a limit that cannot be meant."""
+    flags = _flags(context)
+    kept = dict(check.values)
+    if any(key in flags for key in _CONTENTS):
+        # One of these in the place of another, and what is for that other only.
+        for key in (*_CONTENTS, "chat_template", "strip", "min_chars"):
+            kept.pop(key, None)
+    given = {name: value for name in NAMED if (value := context.params.get(name.replace("-", "_")))}
+    limits = {**check.limits, **read_limits(given, report_schema(), COMMAND_LINE)}
+    return Inputs(
+        check.name,
+        {**kept, **flags},
+        {name: limit for name, limit in limits.items() if limit is not None},
+    )
+
+
+def _flags(context: typer.Context) -> dict[str, Setting]:
+    found = {}
+    for key in KEYS:
+        if was_given(context, key):
+            value = context.params[key]
+            value = tuple(value) if isinstance(value, list) else value
+            origin = "" if key == "corpus" else f"--{key.replace('_', '-')} on "
+            found[key] = Setting(value, origin + COMMAND_LINE)
+    return found

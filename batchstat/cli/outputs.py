@@ -1,0 +1,94 @@
+"""Where the outcome of checks goes: formats to standard output and to files."""
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from batchstat.cli.profiles import encoded
+from batchstat.cli.results import write_files
+from batchstat.cli.streams import console, emit, render, say
+from batchstat.errors import InputError, OptionError, unknown
+from batchstat.gate import Check
+from batchstat.render.check import check_screen
+from batchstat.render.github import check_annotations
+from batchstat.render.json import check_json, to_text
+from batchstat.render.junit import check_junit
+from batchstat.render.markdown import check_markdown
+
+FORMATS = ("text", "json", "markdown", "junit", "github")
+
+_MOST_SUMMARY = 1_000_000
+"""Bytes: GitHub refuses a summary above 1 MiB as a whole."""
+
+Destinations = Mapping[str, Path | None]
+"""Formats with their files; None for standard output."""
+
+
+def as_destinations(written: Sequence[str]) -> Destinations:
+    """Formats as `name` or `name=file`.
+
+    Raises:
+        OptionError: an unknown format, one given twice, or two for standard output.
+    """
+    found: dict[str, Path | None] = {}
+    for each in written:
+        name, equals, file = each.partition("=")
+        if name not in FORMATS:
+            raise unknown("format", name, FORMATS)
+        if name in found:
+            raise OptionError(f"--format {name} is given twice: give it once")
+        if equals and not file:
+            raise OptionError(f"--format {each}: names no file: write {name} or {name}=FILE")
+        found[name] = Path(file) if equals else None
+    shown = [name for name, path in found.items() if path is None]
+    if len(shown) > 1:
+        raise OptionError(
+            f"--format {shown[0]} and {shown[1]} would both go to standard output: write one of "
+            f"them into a file, as in --format {shown[1]}=FILE"
+        )
+    return found
+
+
+def write(checks: Sequence[Check], destinations: Destinations, created: str) -> None:
+    """Writes each format, files first; on GitHub Actions the job's summary beside annotations.
+
+    Raises:
+        InputError: a file or standard output cannot be written.
+    """
+    formats: Mapping[str, Callable[[], str]] = {
+        "text": lambda: _screen(checks),
+        "json": lambda: to_text(check_json(checks, created)),
+        "markdown": lambda: check_markdown(checks),
+        "junit": lambda: check_junit(checks),
+        "github": lambda: check_annotations(checks, _screen(checks)),
+    }
+    if "github" in destinations:
+        _add_summary(checks)
+    for name, path in destinations.items():
+        if path is not None:
+            write_files(path.parent, {path.name: encoded(formats[name]())}, remedy="name another")
+            say(f"wrote {path.as_posix()}")
+    for name in (name for name, path in destinations.items() if path is None):
+        if name != "text" or any(check.error is None for check in checks):
+            encoding = sys.stdout.encoding if name in ("text", "github") else "utf-8"
+            emit(formats[name](), encoding)
+
+
+def _screen(checks: Sequence[Check]) -> str:
+    return render(check_screen(checks), console())
+
+
+def _add_summary(checks: Sequence[Check]) -> None:
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not path:
+        return
+    text = check_markdown(checks)
+    if len(text.encode("utf-8", "backslashreplace")) > _MOST_SUMMARY:
+        heading, _, result, *_ = text.splitlines()
+        text = f"{heading}\n\n{result} The table is too long for a summary: see the job's log.\n"
+    try:
+        with Path(path).open("ab") as file:
+            file.write(encoded(text))
+    except OSError as error:
+        raise InputError(f"GITHUB_STEP_SUMMARY={path} cannot be written: {error}") from None

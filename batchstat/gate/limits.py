@@ -1,0 +1,163 @@
+"""Limits as a user sets them: by the names of the command line, or by JSON path."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from batchstat.errors import OptionError, unknown
+from batchstat.gate.paths import Schema, kind_at
+from batchstat.gate.quantities import Kind, Number, exact, parse_quantity
+
+Bound = Literal["max", "min", "max-increase", "max-decrease"]
+Level = Literal["error", "warn"]
+
+BOUNDS: tuple[Bound, ...] = ("max", "min", "max-increase", "max-decrease")
+LEVELS = ("error", "warn", "off")
+
+NAMED: dict[str, tuple[str, Bound]] = {
+    "max-padding": ("strategy.padding_ratio", "max"),
+    "min-fill": ("strategy.fill", "min"),
+    "max-batches": ("strategy.batches", "max"),
+    "max-truncated": ("strategy.truncated_ratio", "max"),
+    "max-dropped": ("strategy.dropped_ratio", "max"),
+    "max-over-budget": ("strategy.over_budget_batches", "max"),
+    "max-class-ratio": ("class_ratio", "max"),
+    "max-p99": ("lengths.p99", "max"),
+    "max-increase": ("strategy.padding_ratio", "max-increase"),
+}
+"""Limits that have a flag: which number each holds, and how."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """A bound on one number of a report; inclusive.
+
+    Attributes:
+        name: as it is called: `max-padding`, or `max` and the path.
+        path: which number.
+        bound: whether it may not be above or below the threshold, or rise or fall by more than
+            that from a baseline.
+        threshold: ratios in [0, 1].
+        kind: of the number.
+        level: whether exceeding it is an error or a warning.
+        origin: where it is set, for people.
+        written: the threshold as it was written.
+    """
+
+    name: str
+    path: str
+    bound: Bound
+    threshold: Number
+    kind: Kind
+    level: Level
+    origin: str
+    written: str
+
+    @property
+    def is_difference(self) -> bool:
+        """Whether it holds the difference from a baseline."""
+        return self.bound.endswith("crease")
+
+    def over(self, value: Number, before: Number | None) -> float:
+        """By how much a number is beyond the limit: above 0 only where the limit is exceeded."""
+        found, threshold = exact(value), exact(self.threshold)
+        if self.is_difference:
+            assert before is not None
+            found -= exact(before)
+        if self.bound == "min":
+            return float(threshold - found)
+        return float((-found if self.bound == "max-decrease" else found) - threshold)
+
+
+def read_limits(table: Mapping[str, Any], schema: Schema, origin: str) -> dict[str, Limit | None]:
+    """The limits of a table by their names; None for one that is off.
+
+    A value is the limit, a level, or a table of both; by path a table of bounds, and a level.
+
+    Raises:
+        OptionError: an unknown limit, number, bound or level, or a limit that cannot be meant.
+    """
+    found: dict[str, Limit | None] = {}
+    for name, value in _flat(table, schema):
+        if name in NAMED:
+            path, bound = NAMED[name]
+            spec = dict(value) if isinstance(value, Mapping) else {"limit": value}
+            level = "off" if value == "off" else _level(name, spec.pop("level", "error"))
+            if level == "off":
+                found[name] = None
+                continue
+            if set(spec) != {"limit"}:
+                raise OptionError(f"{name}={value!r}: write a limit, or {{limit = …, level = …}}")
+            found[name] = _limit(name, path, bound, spec["limit"], level, schema, origin)
+        else:
+            found |= _by_path(name, value, schema, origin)
+    return found
+
+
+def _flat(table: Mapping[str, Any], schema: Schema, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Names and paths with their values: a path may be written as tables in each other."""
+    for key, value in table.items():
+        name = f"{path}.{key}" if path else key
+        is_limit = name in NAMED or _is_number(schema, name) or not isinstance(value, Mapping)
+        if is_limit or (set(value) <= {*BOUNDS, "level"} and not _holds_tables(value)):
+            yield name, value
+        else:
+            yield from _flat(value, schema, name)
+
+
+def _holds_tables(table: Mapping[str, Any]) -> bool:
+    return any(isinstance(value, Mapping) for value in table.values())
+
+
+def _is_number(schema: Schema, path: str) -> bool:
+    try:
+        kind_at(schema, path)
+    except OptionError:
+        return False
+    return True
+
+
+def _by_path(path: str, value: Any, schema: Schema, origin: str) -> dict[str, Limit | None]:
+    try:
+        kind_at(schema, path)
+    except OptionError:
+        if "." not in path and "[" not in path:
+            raise unknown("limit", path, NAMED) from None
+        raise
+    if value == "off":
+        return {f"{bound} {path}": None for bound in BOUNDS}
+    if not isinstance(value, Mapping) or not set(value) & set(BOUNDS):
+        raise OptionError(f"{path}={value!r}: write bounds, such as {{max = 100}} or {{min = 10}}")
+    if odd := set(value) - {*BOUNDS, "level"}:
+        raise unknown(f"bound of {path}", sorted(odd)[0], (*BOUNDS, "level"))
+    level = _level(path, value.get("level", "error"))
+    return {
+        f"{bound} {path}": None
+        if level == "off"
+        else _limit(f"{bound} {path}", path, bound, value[bound], level, schema, origin)
+        for bound in BOUNDS
+        if bound in value
+    }
+
+
+def _level(name: str, level: Any) -> Literal["error", "warn", "off"]:
+    if level not in LEVELS:
+        raise unknown(f"level of {name}", str(level), LEVELS)
+    return cast(Literal["error", "warn", "off"], level)
+
+
+def _limit(
+    name: str, path: str, bound: Bound, value: Any, level: Level, schema: Schema, origin: str
+) -> Limit:
+    kind = kind_at(schema, path)
+    difference = bound.endswith("crease")
+    return Limit(
+        name=name,
+        path=path,
+        bound=bound,
+        threshold=parse_quantity(name, value, kind, difference=difference),
+        kind=kind,
+        level=level,
+        origin=origin,
+        written=str(value),
+    )

@@ -1,0 +1,112 @@
+"""Numbers of a report by their JSON path, such as `strategy.padding_ratio`.
+
+A path is keys with dots between them; `[3]` picks an element of a list and `[label=spam]` the one
+with that value. Which numbers there are, and which are ratios, is in the report's JSON schema, so
+that a limit on a number that does not exist is refused before anything is counted.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from batchstat.errors import InputError, OptionError, unknown
+from batchstat.gate.quantities import Kind, Number
+
+_STEP = re.compile(r"\.?(\w+)|\[(\d+)\]|\[(\w+)=(.*?)\](?=[.\[]|$)", re.DOTALL)
+
+Schema = Mapping[str, Any]
+Step = str | int | tuple[str, str]
+
+
+def kind_at(schema: Schema, path: str) -> Kind:
+    """What stands at a path of a report, by the report's JSON schema.
+
+    Raises:
+        OptionError: nothing, or no number.
+    """
+    part: Schema | None = schema
+    for step in _steps(path):
+        part = _below(part or {}, step)
+        if part is None:
+            known = [name for name, _ in numbers(schema)]
+            raise unknown("number of the report", path, known)
+    kind = _kind(part or {})
+    if kind is None:
+        raise OptionError(f"{path} is no number of the report")
+    return kind
+
+
+def numbers(schema: Schema, path: str = "") -> Iterator[tuple[str, Kind]]:
+    """Every number of a report, with its path; `[]` for the elements of a list."""
+    kind = _kind(schema)
+    if kind is not None:
+        yield path, kind
+    for name, part in schema.get("properties", {}).items():
+        yield from numbers(part, f"{path}.{name}" if path else name)
+    if "items" in schema:
+        yield from numbers(schema["items"], f"{path}[]")
+    for part in schema.get("anyOf", ()):
+        if _kind(part) is None:
+            yield from numbers(part, path)
+
+
+def value_at(report: Mapping[str, Any], path: str, schema: Schema) -> Number:
+    """The number at a path of a report.
+
+    Raises:
+        InputError: the report has none there, such as the share of a class that does not occur.
+    """
+    value: Any = report
+    part: Schema = schema
+    for step in _steps(path):
+        part = _below(part, step) or {}
+        value = _element(value, step)
+        value = part.get("default") if value is None else value
+        if value is None:
+            hint = ": was a label column read?" if path.startswith("class") else ""
+            raise InputError(f"the report has no {path}{hint}")
+    number: Number = value
+    return number
+
+
+def _steps(path: str) -> list[Step]:
+    steps: list[Step] = []
+    at = 0
+    while at < len(path):
+        match = _STEP.match(path, at)
+        if match is None or (path[at] == "." and at == 0):
+            raise OptionError(f"{path!r} is no path: write keys with dots between them")
+        key, index, name, wanted = match.groups()
+        steps.append(key or (int(index) if index else (name, wanted)))
+        at = match.end()
+    return steps
+
+
+def _below(schema: Schema, step: Step) -> Schema | None:
+    for part in (schema, *schema.get("anyOf", ())):
+        if isinstance(step, str) and step in part.get("properties", {}):
+            found: Schema = part["properties"][step]
+            return found
+        if not isinstance(step, str) and "items" in part:
+            items: Schema = part["items"]
+            if isinstance(step, int) or step[0] in items.get("properties", {}):
+                return items
+    return None
+
+
+def _kind(schema: Schema) -> Kind | None:
+    for part in (schema, *schema.get("anyOf", ())):
+        if part.get("type") == "integer":
+            return "count"
+        if part.get("type") == "number":
+            return "ratio" if part.get("x-unit") == "ratio" else "number"
+    return None
+
+
+def _element(value: Any, step: Step) -> Any:
+    if isinstance(step, str):
+        return value.get(step)
+    if isinstance(step, int):
+        return value[step] if step < len(value) else None
+    key, wanted = step
+    return next((each for each in value if str(each[key]) == wanted), None)

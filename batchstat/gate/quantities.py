@@ -1,0 +1,107 @@
+"""Limits as people write them: `5%`, `0.05`, `0.5pp`, `100`; and how they are shown."""
+
+import re
+from decimal import Decimal
+from fractions import Fraction
+from typing import Literal
+
+from batchstat.errors import OptionError
+
+Kind = Literal["ratio", "count", "number"]
+"""A share in [0, 1], a whole number, or any other number that is not negative."""
+
+Number = int | float
+
+_DIGITS = r"(\d+(?:\.\d*)?|\.\d+)(e[+-]?\d+)?"
+_WRITTEN = re.compile(rf"{_DIGITS}\s*(%|pp|)", re.IGNORECASE)
+_MOST_DIGITS = 17
+
+
+def parse_quantity(name: str, value: object, kind: Kind, *, difference: bool = False) -> Number:
+    """A limit as a number: of ratios in [0, 1].
+
+    Args:
+        name: as messages name it.
+        value: text, or a number from a file.
+        kind: what it limits.
+        difference: whether it limits the difference of two numbers of that kind.
+
+    Raises:
+        OptionError: what cannot be meant, with what probably is.
+    """
+    text = _text(name, value)
+    written = _WRITTEN.fullmatch(text)
+    if written is None:
+        raise OptionError(f"{name}={text!r}: {_unreadable(text, kind, difference)}")
+    unit = written[3].lower()
+    number = Decimal(text[: written.start(3)].strip())
+    if not number.is_finite() or number > 10**18:
+        raise OptionError(f"{name}={text!r}: is no limit that anything could reach")
+    if kind == "ratio":
+        return _ratio(name, text, number, unit, difference)
+    if unit:
+        raise OptionError(f"{name}={text!r}: is no share: write a number without {unit}")
+    if kind == "count":
+        if number != int(number) or "." in text:
+            raise OptionError(f"{name}={text!r}: counts things: write a whole number")
+        return int(number)
+    return float(number)
+
+
+def _text(name: str, value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise OptionError(f"{name}={value!r}: must be a number, such as 5% or 100")
+    return value.strip() if isinstance(value, str) else str(value)
+
+
+def _unreadable(text: str, kind: Kind, difference: bool) -> str:
+    example = {"ratio": "0.5pp" if difference else "5%", "count": "100", "number": "2.5"}[kind]
+    if text.startswith("-"):
+        return "a limit is not negative"
+    if "," in text and _WRITTEN.fullmatch(text.replace(",", ".")):
+        return f"did you mean {text.replace(',', '.')} or {text.replace(',', '')}?"
+    return f"must be a number, such as {example}"
+
+
+def _ratio(name: str, text: str, number: Decimal, unit: str, difference: bool) -> float:
+    if unit == "pp" and not difference:
+        raise OptionError(f"{name}={text!r}: points are for differences: did you mean {number:f}%?")
+    if unit == "%" and difference:
+        raise OptionError(
+            f"{name}={text!r}: a difference of two percentages is in points: did you mean "
+            f"{number:f}pp?"
+        )
+    sign = "pp" if difference else "%"
+    if not unit and "." not in text and "e" not in text.lower() and number != 0:
+        meant = f"{number:f}{sign}"
+        if number == 1:
+            meant += f", or 1.0 for 100{sign}"
+        raise OptionError(f"{name}={text!r}: did you mean {meant}?")
+    ratio = number / 100 if unit else number
+    if ratio > 1:
+        more = "is more than everything" if unit else f"did you mean {number:f}{sign}?"
+        raise OptionError(f"{name}={text!r}: {more}")
+    return float(ratio)
+
+
+def exact(number: Number) -> Fraction:
+    """A number as its shortest decimal says it, so that 0.065 − 0.06 is no more than 0.005."""
+    return Fraction(repr(number))
+
+
+def shown(number: Number, kind: Kind, *, difference: bool = False, digits: int = 2) -> str:
+    """A number for people: ratios in percent, differences of them in points."""
+    if kind == "count":
+        return f"{number:,}"
+    if kind == "number":
+        return f"{number:,.{digits}f}"
+    return f"{100 * Decimal(repr(number)):.{digits}f}{' pp' if difference else '%'}"
+
+
+def shown_apart(one: Number, other: Number, kind: Kind) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to tell them apart, if they differ."""
+    for digits in range(2, _MOST_DIGITS):
+        pair = shown(one, kind, digits=digits), shown(other, kind, digits=digits)
+        if one == other or pair[0] != pair[1]:
+            break
+    return pair

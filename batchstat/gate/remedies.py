@@ -1,0 +1,150 @@
+"""What would keep a limit that is exceeded: settings tried on the same lengths."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+from batchstat.batching import Strategy
+from batchstat.batching.spec import parse_strategy, with_parameter
+from batchstat.errors import BatchstatError
+from batchstat.gate.limits import Limit
+from batchstat.gate.quantities import Number
+from batchstat.profiling import LengthStats, Profile
+from batchstat.settings import Basis, Settings
+from batchstat.simulation import read_aheads
+
+_Change = tuple[str, str, Settings]
+"""In words, with the strategy and the settings that it leads to."""
+
+_PERCENTILES = {"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p99_9": 999, "max": 1000}
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """One change, and what it gives.
+
+    Attributes:
+        change: in words, such as `read_ahead 50000`.
+        value: the number that the limit is on, with this change.
+        keeps: whether the limit is then kept.
+    """
+
+    change: str
+    value: Number
+    keeps: bool
+
+
+def find_remedy(
+    limit: Limit,
+    before: Number | None,
+    profile: Profile,
+    strategy: str,
+    settings: Settings,
+    measure: Callable[[str, Settings], Number],
+) -> Remedy | None:
+    """The first change that keeps a limit, or the one that comes nearest; None where none helps.
+
+    Args:
+        limit: one that is exceeded.
+        before: its number in the baseline, if there is one.
+        profile: the corpus.
+        strategy: as it is written.
+        settings: as they are given.
+        measure: the number that the limit is on, under another strategy or other settings.
+    """
+    if limit.path.startswith("lengths.") and limit.bound == "max":
+        return _without_longest(limit, profile)
+    if limit.path == "class_ratio" and limit.bound == "max":
+        return _with_more(limit, profile)
+    nearest: Remedy | None = None
+    least = limit.over(measure(strategy, settings), before)
+    for change, other, changed in _changes(limit.path, profile, strategy, settings):
+        try:
+            value = measure(other, changed)
+        except BatchstatError:
+            continue  # such as a corpus of which nothing would be left
+        over = limit.over(value, before)
+        if over <= 0:
+            return Remedy(change, value, keeps=True)
+        if over < least:
+            nearest, least = Remedy(change, value, keeps=False), over
+    return nearest
+
+
+def _changes(path: str, profile: Profile, spec: str, settings: Settings) -> Iterator[_Change]:
+    """Changes that bear on a number of the strategy, each by itself, the smaller ones first."""
+    number = path.removeprefix("strategy.")
+    if number == path:
+        return
+    basis = settings.decide(profile.stats.max, profile.stated_max)
+    strategy = parse_strategy(spec, asdict(basis))
+    if number.startswith(("truncated", "dropped")):
+        yield from _losing_less(profile, spec, strategy, settings, basis)
+        return
+    if number in ("over_budget_batches", "max_batch_tokens"):
+        if basis.max_length > basis.tokens_per_batch:
+            shorter = replace(settings, max_length=basis.tokens_per_batch)
+            yield f"max_length {basis.tokens_per_batch}", spec, shorter
+    elif strategy.window_size is not None:
+        for size in read_aheads(len(profile)):
+            if size > strategy.window_size:
+                yield f"read_ahead {size}", with_parameter(spec, "read_ahead", size), settings
+    if not spec.startswith("token-budget"):
+        yield "strategy token-budget", "token-budget", settings
+
+
+def _losing_less(
+    profile: Profile, spec: str, strategy: Strategy, settings: Settings, basis: Basis
+) -> Iterator[_Change]:
+    if strategy.drop_last:
+        yield "drop_last false", with_parameter(spec, "drop_last", "false"), settings
+    if basis.overflow == "drop":
+        yield "overflow truncate", spec, replace(settings, overflow="truncate")
+    longest = profile.stated_max or profile.stats.max
+    for cut in profile.truncation:
+        if basis.max_length < cut.max_length <= longest:
+            longer = replace(settings, max_length=cut.max_length)
+            yield f"max_length {cut.max_length}", spec, longer
+    if basis.overflow == "truncate":
+        yield "overflow split", spec, replace(settings, overflow="split")
+
+
+def _without_longest(limit: Limit, profile: Profile) -> Remedy | None:
+    """The fewest of the longest samples to leave out so that a percentile is within its limit."""
+    thousandths = _PERCENTILES.get(limit.path.removeprefix("lengths."))
+    if thousandths is None:
+        return None
+    order = np.argsort(profile.lengths, kind="stable")
+    rising = profile.lengths[order]
+
+    def percentile(left_out: int) -> int:
+        return LengthStats.of(rising[: len(rising) - left_out]).percentile(thousandths)
+
+    low, high = 0, len(rising) - 1
+    if percentile(high) > limit.threshold:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if percentile(middle) <= limit.threshold else (middle, high)
+    longest = int(profile.records[order[-1]])
+    change = f"leaving out the {high:,} longest samples (the longest is record {longest})"
+    if high == 1:
+        change = f"leaving out the longest sample, record {longest},"
+    return Remedy(change, percentile(high), keeps=True)
+
+
+def _with_more(limit: Limit, profile: Profile) -> Remedy | None:
+    """How many samples more the small classes need."""
+    counts = {each.label: each.count for each in profile.classes if each.label is not None}
+    if limit.threshold < 1:
+        return None
+    largest = max(counts.values())
+    needed = next(n for n in range(1, largest + 1) if limit.over(largest / n, None) <= 0)
+    short = {label: needed - count for label, count in counts.items() if count < needed}
+    more = sum(short.values())
+    where = f"of {next(iter(short))}" if len(short) == 1 else f"in the {len(short):,} small classes"
+    value = largest / min(max(count, needed) for count in counts.values())
+    return Remedy(
+        f"adding {more:,} {'sample' if more == 1 else 'samples'} {where}", value, keeps=True
+    )

@@ -1,0 +1,39 @@
+"""A configuration as TOML text, as `batchstat init` writes it."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def configuration_toml(
+    table: str, values: Mapping[str, Any], limits: Iterable[tuple[str, str, str]]
+) -> str:
+    """The text of a table, of its limits, and what was measured beside each.
+
+    Args:
+        table: its dotted name; empty for a file of its own.
+        values: by their keys.
+        limits: name, limit and what was measured.
+    """
+    head = [f"[{table}]"] if table else []
+    settings = [f"{key} = {_value(value)}" for key, value in values.items()]
+    named = [f"[{table}.limits]" if table else "[limits]"]
+    written = [f"{name} = {limit}" for name, limit, _ in limits]
+    width = max(map(len, written), default=0)
+    notes = [measured for _, _, measured in limits]
+    named += [f"{line:<{width}}  # {note}" for line, note in zip(written, notes, strict=True)]
+    return "\n".join([*head, *settings, "", *named]) + "\n"
+
+
+def text(value: str) -> str:
+    """A TOML string: JSON's, but for DEL, which TOML wants escaped too."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        parts = [text(str(each)) for each in value]
+        return parts[0] if len(parts) == 1 else f"[{', '.join(parts)}]"
+    return str(value) if isinstance(value, int) else text(str(value))
