@@ -26,7 +26,7 @@ from batchstat.settings import Settings
 from batchstat.simulation import parse_strategies, simulate
 
 DEFAULT_STRATEGY = "token-budget"
-NO_INCREASE = "default"
+NO_INCREASE = "a default, which --max-increase changes"
 
 _IN_BASELINE = ("corpus.samples", "corpus.unreadable", "lengths.", "strategy.", "class_ratio")
 

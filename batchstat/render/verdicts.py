@@ -104,7 +104,8 @@ def result(checks: Sequence[Check]) -> str:
     ):
         if count:
             verb = "is" if count == 1 else "are"
-            words.append(f"{count} of {counted(limits, 'limit')} {verb} {how}")
+            which = "the limit" if limits == 1 else f"{count:,} of {limits:,} limits"
+            words.append(f"{which} {verb} {how}")
     if words:
         return "; ".join(words)
     return "the limit is kept" if limits == 1 else f"all {limits:,} limits are kept"
