@@ -126,8 +126,34 @@ def test_a_check_that_the_baseline_does_not_have(folder, run: Run):
 @pytest.mark.usefixtures("folder")
 def test_an_increase_without_a_baseline(run: Run):
     result = run("check", "a.txt", "--max-increase", "1pp")
+    assert result.returncode == 2
+    assert "max-increase (set in the command line) is for a difference" in result.stderr
+
+
+def test_a_number_that_the_baseline_does_not_have(folder, run: Run):
+    (folder / "batchstat.toml").write_text(
+        "[limits]\n'truncation[0].tokens' = {max-increase = 0}\n"
+    )
+    result = run(*CHECK)
     assert result.returncode == 3
-    assert "max-increase needs a baseline with strategy.padding_ratio" in result.stderr
+    assert "the baseline has no truncation[0].tokens" in result.stderr
+
+
+def test_the_increase_of_padding_is_held_unless_it_is_off(folder, run: Run):
+    corpus(folder / "a.txt", 9)
+    (folder / "batchstat.toml").write_text("[limits]\nlengths.sum = {max-increase = 10000}\n")
+    assert "FAIL     max-increase: padding rose" in run(*CHECK).stdout
+    (folder / "batchstat.toml").write_text("[limits]\nmax-increase = 'off'\nmax-padding = '1.0'\n")
+    assert run(*CHECK).returncode == 0
+
+
+def test_a_baseline_of_the_kept_profile_knows_how_it_was_read(folder, run: Run):
+    (folder / "b.csv").write_text("text,n\nsome words,5\nmore of them,7\n")
+    assert run("profile", "b.csv", "--text-column", "text", "--no-plots").returncode == 0
+    assert run("baseline", "save", "--baseline", "b.json").returncode == 0
+    assert run("check", "--baseline", "b.json").returncode == 0
+    assert run("profile", "b.csv", "--length-column", "n", "--no-plots").returncode == 0
+    assert run("check", "--baseline", "b.json").returncode == 3
 
 
 EMPTY = '{"schema": "batchstat.baseline/1", "checks": {"default": %s}}'

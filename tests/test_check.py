@@ -151,6 +151,13 @@ def test_every_format_at_once(repository: Path, run: Run, tmp_path_factory):
     assert "| max-padding | " in markdown
 
 
+@pytest.mark.usefixtures("repository")
+def test_files_have_no_colours(run: Run, tmp_path: Path):
+    result = run("check", "--format", "text=out.txt", "--max-padding", "0%", FORCE_COLOR="1")
+    assert result.returncode == 0
+    assert "\x1b" not in (tmp_path / "out.txt").read_text(encoding="utf-8")
+
+
 def annotations(text: str) -> list[tuple[str, dict[str, str], str]]:
     """The commands that GitHub's runner finds in a log, by its documented syntax."""
     found = []

@@ -137,9 +137,23 @@ def test_config_says_what_is_in_force_and_from_where(folder, run: Run):
     assert found["max-length"] == ("", "not set")
     assert found["max-padding"] == ("5%", "batchstat.toml [limits]")
     assert found["min-fill"] == ("60%", "the command line")
-    # A flag for one kind of content takes the place of what the file says of another.
     assert found["text-column"] == ("text", "--text-column on the command line")
     assert found["messages-column"] == found["chat-template"] == ("", "not set")
+
+
+def test_a_flag_for_one_kind_of_content_takes_the_place_of_others(folder, run: Run):
+    (folder / "batchstat.toml").write_text(
+        "text-column = 'text'\nstrip = true\ntokenizer = 'builtin'\n"
+    )
+    (folder / "n.csv").write_text("text,n,m\nsome words,5,x\n")
+    kept = in_force(run("config", "--text-column", "m").stdout)
+    assert kept["strip"] == ("true", "batchstat.toml")
+    for flag in ("--length-column", "--messages-column"):
+        found = in_force(run("config", flag, "n").stdout)
+        assert found["text-column"][1] == "not set"
+        assert found["strip"][1] == "default"
+    result = run("profile", "n.csv", "--length-column", "n", "--no-plots")
+    assert result.returncode == 0, result.stderr
 
 
 def test_flags_beat_the_file_and_the_file_beats_defaults(folder, run: Run):

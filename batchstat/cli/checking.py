@@ -14,12 +14,14 @@ from batchstat.gate import (
     Check,
     Limit,
     Outcome,
+    Remedy,
     find_remedy,
     judge,
     load_baselines,
     read_limits,
 )
 from batchstat.gate.paths import numbers, value_at
+from batchstat.gate.quantities import Number
 from batchstat.profiling import Profile, changes, load_profile
 from batchstat.render.json import report_json, report_schema, simulation_json
 from batchstat.settings import Settings
@@ -91,8 +93,7 @@ def measured(given: Inputs, context: typer.Context) -> Measured:
     else:
         profile = _kept(context.params["output"])
     if profile.corpus.unreadable and not any(
-        limit.path.startswith(("corpus.unreadable", "corpus.skipped"))
-        for limit in given.limits.values()
+        limit.path.startswith(("corpus.unreadable", "corpus.skipped")) for limit in given.held
     ):
         raise InputError(
             f"{profile.corpus.unreadable:,} records could not be read, and the numbers would be "
@@ -156,10 +157,10 @@ def _baseline(given: Inputs) -> Baseline | None:
     return known[given.name]
 
 
-def _remedy(found: Measured, outcome: Outcome) -> Any:
+def _remedy(found: Measured, outcome: Outcome) -> Remedy | None:
     path = outcome.limit.path
 
-    def measure(strategy: str, settings: Settings) -> Any:
+    def measure(strategy: str, settings: Settings) -> Number:
         simulation = simulate(found.profile, strategy, settings)
         return value_at({**found.report, **simulation_json(simulation)}, path, report_schema())
 
@@ -175,28 +176,36 @@ def _remedy(found: Measured, outcome: Outcome) -> Any:
 
 
 def require_limits(every: list[Inputs]) -> None:
-    """Raises OptionError: a check without a limit would be green whatever happens."""
+    """Raises OptionError: a check without a limit, which would be green whatever happens; a limit
+    on a difference without a baseline.
+    """
     for given in every:
-        if not given.limits and given.get("baseline") is None:
+        if given.get("baseline") is not None:
+            continue
+        if not given.held:
             where = f"check {given.name!r} has" if len(every) > 1 else "there is"
             raise OptionError(
                 f"{where} no limit to hold: pass --max-padding 5%, or --baseline FILE, or run "
                 "batchstat init to write limits into the configuration"
             )
+        for limit in (limit for limit in given.held if limit.is_difference):
+            raise OptionError(
+                f"{limit.name} (set in {limit.origin}) is for a difference, and there is no "
+                "baseline: run batchstat baseline save, and pass --baseline FILE"
+            )
 
 
 def _limits(given: Inputs, baseline: Baseline | None) -> list[Limit]:
-    limits = dict(given.limits)
-    if baseline is not None and not any(limit.is_difference for limit in limits.values()):
-        none = read_limits({"max-increase": 0}, report_schema(), NO_INCREASE)
-        limits |= {name: limit for name, limit in none.items() if limit is not None}
-    return list(limits.values())
+    limits = given.limits
+    if baseline is not None:
+        limits = read_limits({"max-increase": 0}, report_schema(), NO_INCREASE) | dict(limits)
+    return [limit for limit in limits.values() if limit is not None]
 
 
 def as_baseline(found: Measured) -> Baseline:
     """The numbers of a check, and all they depend on but the corpus, to be kept."""
     tokenizer, given, schema = found.report["tokenizer"], found.given, report_schema()
-    limited = [limit.path for limit in given.limits.values()]
+    limited = [limit.path for limit in given.held]
     paths = [path for path, _ in numbers(schema) if _is_kept(path)]
     kept = {}
     for path in dict.fromkeys([*paths, *limited]):
@@ -208,7 +217,7 @@ def as_baseline(found: Measured) -> Baseline:
         {}
         if tokenizer is None
         else {key: tokenizer[key] for key in ("name", "digest", "max_length")},
-        {"strategy": strategy_of(given), **asdict(given.settings), **_reading(given)},
+        {"strategy": strategy_of(given), **asdict(given.settings), **_reading(found.profile)},
         kept,
     )
 
@@ -217,6 +226,6 @@ def _is_kept(path: str) -> bool:
     return "[" not in path and path.startswith(_IN_BASELINE)
 
 
-def _reading(given: Inputs) -> dict[str, Any]:
-    options = asdict(given.reading)
+def _reading(profile: Profile) -> dict[str, Any]:
+    options = asdict(profile.corpus.options)
     return {key: list(each) if isinstance(each, tuple) else each for key, each in options.items()}

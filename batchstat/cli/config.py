@@ -49,7 +49,7 @@ def _rows(given: "Inputs") -> list[tuple[str, str, str]]:
             rows.append((name, _shown(defaults[key]), "default"))
         else:
             rows.append((name, "", "not set"))
-    for limit in given.limits.values():
+    for limit in given.held:
         level = "" if limit.level == "error" else f" ({limit.level})"
         rows.append((limit.name, f"{limit.written}{level}", limit.origin))
     return rows

@@ -27,7 +27,14 @@ if TYPE_CHECKING:
 
 COMMAND_LINE = "the command line"
 
-_CONTENTS = ("text_column", "messages_column", "tokens_column", "length_column")
+_CONTENTS = {"text_column", "messages_column", "tokens_column", "length_column"}
+_ONLY_FOR_OTHERS = {
+    "text_column": _CONTENTS | {"chat_template"},
+    "messages_column": _CONTENTS | {"strip", "min_chars"},
+    "tokens_column": _CONTENTS | {"chat_template", "strip", "min_chars", "tokenizer"},
+    "length_column": _CONTENTS | {"chat_template", "strip", "min_chars", "tokenizer"},
+}
+"""What a flag for one kind of content leaves out of the configuration."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +44,17 @@ class Inputs:
     Attributes:
         name: of the check.
         values: by the names of `KEYS`, with where each is set; defaults left out.
-        limits: by their names, those that are off left out.
+        limits: by their names; None for one that is off.
     """
 
     name: str
     values: Mapping[str, Setting]
-    limits: Mapping[str, Limit]
+    limits: Mapping[str, Limit | None]
+
+    @property
+    def held(self) -> list[Limit]:
+        """The limits that are not off."""
+        return [limit for limit in self.limits.values() if limit is not None]
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of a key, or the default."""
@@ -90,17 +102,13 @@ def inputs(context: typer.Context, check: CheckSettings) -> Inputs:
     """What is in force for a check. Raises OptionError: a limit that cannot be meant."""
     flags = _flags(context)
     kept = dict(check.values)
-    if any(key in flags for key in _CONTENTS):
-        # One of these in the place of another, and what is for that other only.
-        for key in (*_CONTENTS, "chat_template", "strip", "min_chars"):
-            kept.pop(key, None)
+    for content, others in _ONLY_FOR_OTHERS.items():
+        if content in flags:
+            for key in others:
+                kept.pop(key, None)
     given = {name: value for name in NAMED if (value := context.params.get(name.replace("-", "_")))}
     limits = {**check.limits, **read_limits(given, report_schema(), COMMAND_LINE)}
-    return Inputs(
-        check.name,
-        {**kept, **flags},
-        {name: limit for name, limit in limits.items() if limit is not None},
-    )
+    return Inputs(check.name, {**kept, **flags}, limits)
 
 
 def _flags(context: typer.Context) -> dict[str, Setting]:

@@ -56,12 +56,13 @@ def write(checks: Sequence[Check], destinations: Destinations, created: str) -> 
     Raises:
         InputError: a file or standard output cannot be written.
     """
+    plain = destinations.get("text") is not None
     formats: Mapping[str, Callable[[], str]] = {
-        "text": lambda: _screen(checks),
+        "text": lambda: _screen(checks, plain=plain),
         "json": lambda: to_text(check_json(checks, created)),
         "markdown": lambda: check_markdown(checks),
         "junit": lambda: check_junit(checks),
-        "github": lambda: check_annotations(checks, _screen(checks)),
+        "github": lambda: check_annotations(checks, _screen(checks, plain=False)),
     }
     if "github" in destinations:
         _add_summary(checks)
@@ -75,8 +76,8 @@ def write(checks: Sequence[Check], destinations: Destinations, created: str) -> 
             emit(formats[name](), encoding)
 
 
-def _screen(checks: Sequence[Check]) -> str:
-    return render(check_screen(checks), console())
+def _screen(checks: Sequence[Check], *, plain: bool) -> str:
+    return render(check_screen(checks), console(plain=plain))
 
 
 def _add_summary(checks: Sequence[Check]) -> None:

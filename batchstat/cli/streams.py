@@ -18,10 +18,15 @@ _LEAST_WIDTH = 80
 """A narrower terminal wraps the lines itself, which leaves numbers whole; folded cells do not."""
 
 
-def console() -> "Console":
-    """The console of standard output; off a terminal as wide as COLUMNS says, or 100."""
+def console(*, plain: bool = False) -> "Console":
+    """The console of standard output; off a terminal as wide as COLUMNS says, or 100.
+
+    A `plain` one is of a file: without colours, and of that width.
+    """
     from rich.console import Console
 
+    if plain:
+        return Console(width=_OFF_TERMINAL_WIDTH, height=100, color_system=None, highlight=False)
     if sys.stdout.isatty():
         width = Console().width
     else:

@@ -110,7 +110,7 @@ def judge(
             before = baseline.numbers.get(limit.path)
         if limit.is_difference and before is None:
             raise InputError(
-                f"{limit.name} needs a baseline with {limit.path}: run batchstat baseline save"
+                f"the baseline has no {limit.path}, for {limit.name}: run batchstat baseline save"
             )
         outcomes.append(Outcome(limit=limit, value=value, before=before))
     return tuple(outcomes)
