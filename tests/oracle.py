@@ -84,3 +84,67 @@ def token_budget(
 
 def total_tokens(batches: list[Batch]) -> int:
     return sum(len(batch.positions) * batch.width for batch in batches)
+
+
+def best_fit(lengths: list[int], capacity: int, most: int) -> list[int]:
+    """The row of each sample: the fullest with room, and of those the one that became so first."""
+    rows: list[int] = []
+    room: list[int] = []
+    taken: list[int] = []
+    since: list[int] = []
+    for now, length in enumerate(lengths):
+        size = max(length, 1)
+        fitting = [r for r in range(len(room)) if room[r] >= size and taken[r] < most]
+        if fitting:
+            row = min(fitting, key=lambda r: (room[r], since[r]))
+        else:
+            row = len(room)
+            room.append(max(capacity, size))
+            taken.append(0)
+            since.append(0)
+        room[row] -= size
+        taken[row] += 1
+        since[row] = now
+        rows.append(row)
+    return rows
+
+
+def first_fit(lengths: list[int], capacity: int, most: int) -> list[int]:
+    """The row of each sample: the first with room."""
+    rows: list[int] = []
+    room: list[int] = []
+    taken: list[int] = []
+    for length in lengths:
+        size = max(length, 1)
+        for row in range(len(room)):
+            if room[row] >= size and taken[row] < most:
+                break
+        else:
+            row = len(room)
+            room.append(max(capacity, size))
+            taken.append(0)
+        room[row] -= size
+        taken[row] += 1
+        rows.append(row)
+    return rows
+
+
+def next_fit(lengths: list[int], capacity: int, most: int) -> list[int]:
+    """The row of each sample: the last, or a new one."""
+    rows: list[int] = []
+    row = room = taken = 0
+    for i, length in enumerate(lengths):
+        if i and (length > room or taken == most):
+            row, room, taken = row + 1, capacity, 0
+        elif not i:
+            room = capacity
+        room -= length
+        taken += 1
+        rows.append(row)
+    return rows
+
+
+def wrapped(lengths: list[int], capacity: int) -> list[list[tuple[int, int]]]:
+    """Rows of (sample, token): all tokens in turn, cut every `capacity`."""
+    tokens = [(i, j) for i, length in enumerate(lengths) for j in range(length)]
+    return [tokens[first : first + capacity] for first in range(0, len(tokens), capacity)]

@@ -1,5 +1,6 @@
 """Counts held against arrays that are really padded."""
 
+from itertools import pairwise
 from typing import Any
 
 import hypothesis.strategies as st
@@ -66,7 +67,11 @@ def test_counts_are_those_of_padded_arrays(
     assert counts.over_budget_batches == sum(matrix.size > 64 for matrix in arrays)
     assert counts.distinct_shapes == len({matrix.shape for matrix in arrays})
     assert counts.fill == pytest.approx(counts.total_tokens / (64 * len(arrays)))
-    sizes = [len(matrix) for matrix in arrays]
+    sizes = [
+        sum(plan.row_offsets[row + 1] - plan.row_offsets[row] for row in range(first, last))
+        for plan in plans
+        for first, last in pairwise(plan.batch_offsets.tolist())
+    ]
     assert (counts.min_samples_per_batch, counts.max_samples_per_batch) == (min(sizes), max(sizes))
     assert counts.mean_samples_per_batch == pytest.approx(np.mean(sizes))
 

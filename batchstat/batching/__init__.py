@@ -5,6 +5,8 @@ A new strategy is one file and one line in `STRATEGIES`; every shared property t
 
 from batchstat.batching.bucketed import Bucketed
 from batchstat.batching.fixed import Fixed
+from batchstat.batching.packed import Packed
+from batchstat.batching.padding_free import PaddingFree
 from batchstat.batching.plan import BatchPlan, Ints, Window
 from batchstat.batching.static import Static
 from batchstat.batching.strategy import Strategy
@@ -15,6 +17,8 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "static": Static,
     "bucketed": Bucketed,
     "token-budget": TokenBudget,
+    "packed": Packed,
+    "padding-free": PaddingFree,
 }
 
 __all__ = ["STRATEGIES", "BatchPlan", "Ints", "Strategy", "Window"]

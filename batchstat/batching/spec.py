@@ -12,8 +12,9 @@ from batchstat.errors import OptionError, unknown
 def parse_strategy(spec: str, settings: Mapping[str, Any]) -> Strategy:
     """The strategy that `spec` names.
 
-    A parameter that `spec` leaves out is taken from `settings` where that has its name, else it is
-    the strategy's own default. A comma starts a new parameter only where `key=` follows.
+    A parameter that `spec` leaves out is taken from `settings` where that has its name and it is no
+    parameter of the strategy's own, else it is the strategy's default. A comma starts a new
+    parameter only where `key=` follows.
 
     Raises:
         OptionError: an unknown name or parameter (with the nearest known one), a value of the
@@ -23,7 +24,8 @@ def parse_strategy(spec: str, settings: Mapping[str, Any]) -> Strategy:
     if name not in STRATEGIES:
         raise unknown("strategy", name, STRATEGIES)
     known = {field.name: field for field in fields(STRATEGIES[name])}
-    values = {key: settings[key] for key in known if key in settings}
+    own = STRATEGIES[name].own_parameters
+    values = {key: settings[key] for key in known if key in settings and key not in own}
     values |= {key: _value(known[key], text) for key, text in _pairs(name, rest, known).items()}
     missing = [k for k, f in known.items() if k not in values and f.default is MISSING]
     if missing:
@@ -63,6 +65,8 @@ def _value(field: "Field[Any]", text: str) -> object:
         if text not in ("true", "false"):
             raise OptionError(f"{field.name}={text!r}: must be true or false")
         return text == "true"
+    if isinstance(field.default, str):
+        return text
     try:
         return int(text)
     except ValueError:

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 from batchstat.batching.plan import BatchPlan, Window
 from batchstat.options import check_fields
@@ -15,10 +16,13 @@ class Strategy(ABC):
         pad_to_multiple_of: a batch's width is rounded up to a multiple of this many tokens,
             before any budget is applied.
         drop_last: the epoch's last batch is left out where it could have held more samples.
+        own_parameters: those that are not taken from the settings that strategies share.
 
     Raises:
         OptionError: a number below 1, above 2,147,483,647 or not whole.
     """
+
+    own_parameters: ClassVar[tuple[str, ...]] = ()
 
     pad_to_multiple_of: int = 1
     drop_last: bool = False

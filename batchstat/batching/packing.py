@@ -1,0 +1,170 @@
+"""Samples into rows of a capacity: the classic ways, by the histogram of lengths where that does.
+
+Decreasing methods see samples longest first. Those of one length are alike, so that they are dealt
+with together: whole runs of rows with the same room take the same number of them. Which sample goes
+where is worked out afterwards, for all at once, and is what a loop over the samples would find. An
+empty sample takes the place of one token, or rows of them would have no end.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from batchstat.batching.plan import Ints
+
+
+class Placement(NamedTuple):
+    """Consecutive samples in consecutive rows, the same number in each.
+
+    Attributes:
+        row: the first.
+        rows: how many.
+        each: samples in each of them.
+    """
+
+    row: int
+    rows: int
+    each: int
+
+
+class _Run(NamedTuple):
+    """Consecutive rows with the same room left.
+
+    Attributes:
+        row: the first.
+        rows: how many.
+        room: tokens that each of them can still take.
+        left: samples that each of them can still take.
+    """
+
+    row: int
+    rows: int
+    room: int
+    left: int
+
+
+def best_fit(lengths: Ints, capacity: int, most: int) -> Ints:
+    """(n,) the row of each of `lengths`, which fall: the fullest that has room for it.
+
+    Of rows that are equally full, the one that became so first; a new row where none has room. Best
+    fit decreasing, as in TRL's packing and in any textbook; on the histogram as in Graphcore's
+    longest-pack-first, but exact. Its steps are in the number of distinct lengths and of distinct
+    room, not in the samples.
+    """
+    return _rows(lengths, lambda sizes, counts: _best_fit(sizes, counts, capacity, most))
+
+
+def first_fit(lengths: Ints, capacity: int, most: int) -> Ints:
+    """(n,) the row of each of `lengths`, which fall: the first that has room for it."""
+    return _rows(lengths, lambda sizes, counts: _first_fit(sizes, counts, capacity, most))
+
+
+def next_fit(lengths: Ints, capacity: int, most: int) -> Ints:
+    """(n,) the row of each of `lengths`: the last one, or a new one where that has no room."""
+    ends = np.cumsum(lengths).tolist()
+    starts, first, before = [], 0, 0
+    while first < len(ends):
+        starts.append(first)
+        stop = bisect_right(ends, before + capacity, lo=first)
+        first = min(max(stop, first + 1), first + most)
+        before = ends[first - 1]
+    opened = np.zeros(len(ends), dtype=np.int64)
+    opened[starts[1:]] = 1
+    return np.cumsum(opened)
+
+
+def _rows(lengths: Ints, place: Callable[[list[int], list[int]], Iterator[Placement]]) -> Ints:
+    if len(lengths) == 0:
+        return np.arange(0)
+    counts = np.bincount(np.maximum(lengths, 1))
+    sizes = np.flatnonzero(counts)[::-1]
+    placed = np.array(list(place(sizes.tolist(), counts[sizes].tolist())), dtype=np.int64)
+    row, rows, each = placed.T
+    taken = rows * each
+    within = np.arange(len(lengths)) - np.repeat(np.cumsum(taken) - taken, taken)
+    found: Ints = np.repeat(row, taken) + within // np.repeat(each, taken)
+    return found
+
+
+def _best_fit(sizes: list[int], counts: list[int], capacity: int, most: int) -> Iterator[Placement]:
+    open_runs: dict[int, deque[_Run]] = {}
+    rooms = 0  # bit r is set where a row with room r is open
+    rows = 0
+
+    def put(run: _Run, *, back: bool = True) -> None:
+        nonlocal rooms
+        if run.rows == 0 or run.left == 0:
+            return
+        queue = open_runs.setdefault(run.room, deque())
+        (queue.append if back else queue.appendleft)(run)
+        rooms |= 1 << run.room
+
+    for size, count in zip(sizes, counts, strict=True):
+        while count:
+            fitting = rooms >> size
+            if fitting:
+                room = size + (fitting & -fitting).bit_length() - 1
+                run = open_runs[room].popleft()
+                if not open_runs[room]:
+                    rooms ^= 1 << room
+            else:
+                each = min(max(capacity // size, 1), most)
+                run = _Run(rows, -(-count // each), max(capacity, size), most)
+                rows += run.rows
+            placements, rest, kept = _fill(run, size, count)
+            for placement, after in placements:
+                yield placement
+                put(after)
+            put(rest, back=False)
+            count = kept
+
+
+def _first_fit(
+    sizes: list[int], counts: list[int], capacity: int, most: int
+) -> Iterator[Placement]:
+    runs: list[_Run] = []
+    rows = 0
+    for size, count in zip(sizes, counts, strict=True):
+        after: list[_Run] = []
+        for at, run in enumerate(runs):
+            if count == 0:
+                after += runs[at:]
+                break
+            if run.room < size or run.left == 0:
+                after.append(run)
+                continue
+            placements, rest, count = _fill(run, size, count)
+            yield from (placement for placement, _ in placements)
+            after += [each for _, each in placements]
+            after += [rest] if rest.rows else []
+        if count:
+            each = min(max(capacity // size, 1), most)
+            new = _Run(rows, -(-count // each), max(capacity, size), most)
+            rows += new.rows
+            placements, _, _ = _fill(new, size, count)
+            yield from (placement for placement, _ in placements)
+            after += [each for _, each in placements]
+        runs = after
+
+
+def _fill(run: _Run, size: int, count: int) -> tuple[list[tuple[Placement, _Run]], _Run, int]:
+    """`count` samples of one size into the rows of a run in turn, as many into each as fit.
+
+    Returns what was placed with the runs that these rows are then, the rows that got none, and how
+    many samples are left over.
+    """
+    each = min(run.room // size, run.left)
+    whole = min(run.rows, count // each)
+    some = count - whole * each if whole < run.rows else 0
+    found = []
+    for first, rows, taken in ((0, whole, each), (whole, 1 if some else 0, some)):
+        if rows:
+            placed = Placement(run.row + first, rows, taken)
+            left = _Run(placed.row, rows, run.room - taken * size, run.left - taken)
+            found.append((placed, left))
+    used = whole + (1 if some else 0)
+    rest = _Run(run.row + used, run.rows - used, run.room, run.left)
+    return found, rest, count - whole * each - some
