@@ -148,3 +148,56 @@ def wrapped(lengths: list[int], capacity: int) -> list[list[tuple[int, int]]]:
     """Rows of (sample, token): all tokens in turn, cut every `capacity`."""
     tokens = [(i, j) for i, length in enumerate(lengths) for j in range(length)]
     return [tokens[first : first + capacity] for first in range(0, len(tokens), capacity)]
+
+
+def length_grouped(lengths: list[int], *, batch_size: int, group: int | None) -> list[list[int]]:
+    n = len(lengths)
+    size = (group or max(1, min(n // (batch_size * 4), 50))) * batch_size
+    groups = [longest_first(each, lengths) for each in windows(n, size)]
+    heads = [lengths[each[0]] for each in groups]
+    longest = heads.index(max(heads))
+    groups[0][0], groups[longest][0] = groups[longest][0], groups[0][0]
+    return consecutive([position for each in groups for position in each], batch_size)
+
+
+def boundaries(
+    lengths: list[int], *, edges: list[int], tokens_per_batch: int, leftovers: str, multiple: int
+) -> list[list[int]]:
+    """Whole batches from the longest bucket down, then what is left of the buckets likewise."""
+    whole, left = [], []
+    for low, high in reversed(list(zip([-1, *edges], edges, strict=False))):
+        inside = [i for i, length in enumerate(lengths) if low < length <= high]
+        size = max(1, tokens_per_batch // round_up(high, multiple))
+        batches = consecutive(inside, size)
+        if batches and len(batches[-1]) < size:
+            left.append((round_up(high, multiple), batches.pop()))
+        whole += batches
+    if leftovers == "drop":
+        return whole
+    if leftovers == "keep":
+        return whole + [batch for _, batch in left]
+    merged: list[list[int]] = []
+    room = 0
+    for width, batch in left:
+        for position in batch:
+            if room == 0:
+                merged.append([])
+                room = max(1, tokens_per_batch // width)
+            merged[-1].append(position)
+            room -= 1
+    return whole + merged
+
+
+def edges(lengths: list[int], buckets: int, cost, multiple: int, least: int) -> float:
+    """The least cost of all ways to choose at most so many edges."""
+    from itertools import combinations
+
+    values = sorted({round_up(length, multiple) for length in lengths})
+    found = float("inf")
+    for k in range(min(buckets, len(values))):
+        for inner in combinations(values[:-1], k):
+            chosen = [*inner, values[-1]]
+            above = [min(edge for edge in chosen if edge >= length) for length in lengths]
+            if all(above.count(edge) >= least for edge in chosen):
+                found = min(found, sum(map(cost, above)))
+    return found

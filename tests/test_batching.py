@@ -171,6 +171,7 @@ def test_drop_last_leaves_out_one_incomplete_batch_at_most(name, lengths):
         held = [lengths[i] for i in batch]
         room = {
             "token-budget": len(held) < 64 // max(held),
+            "boundaries": len(held) < 64 // max(held),
             "packed": sum(held) < 64,
             "padding-free": sum(held) < 64,
         }

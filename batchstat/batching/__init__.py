@@ -3,8 +3,10 @@
 A new strategy is one file and one line in `STRATEGIES`; every shared property test runs on it.
 """
 
+from batchstat.batching.boundaries import Boundaries
 from batchstat.batching.bucketed import Bucketed
 from batchstat.batching.fixed import Fixed
+from batchstat.batching.length_grouped import LengthGrouped
 from batchstat.batching.packed import Packed
 from batchstat.batching.padding_free import PaddingFree
 from batchstat.batching.plan import BatchPlan, Ints, Window
@@ -17,6 +19,8 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "static": Static,
     "bucketed": Bucketed,
     "token-budget": TokenBudget,
+    "length-grouped": LengthGrouped,
+    "boundaries": Boundaries,
     "packed": Packed,
     "padding-free": PaddingFree,
 }

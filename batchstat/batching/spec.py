@@ -67,7 +67,13 @@ def _value(field: "Field[Any]", text: str) -> object:
         return text == "true"
     if isinstance(field.default, str):
         return text
+    if isinstance(field.default, tuple):
+        return () if text == "auto" else tuple(_whole(field.name, part) for part in text.split(","))
+    return _whole(field.name, text)
+
+
+def _whole(name: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise OptionError(f"{field.name}={text!r}: must be a whole number") from None
+        raise OptionError(f"{name}={text!r}: must be a whole number") from None

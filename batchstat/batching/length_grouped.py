@@ -1,0 +1,40 @@
+"""`length-grouped`: as Hugging Face's trainer groups samples by length."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from batchstat.batching.cutting import cut_every, longest_of_each, one_sample_a_row, round_up
+from batchstat.batching.plan import BatchPlan, Window
+from batchstat.batching.strategy import Strategy
+
+_MOST_GROUPED, _LEAST_GROUPS = 50, 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class LengthGrouped(Strategy):
+    """Groups of `group` × `batch_size` consecutive samples, each sorted longest first, cut every
+    `batch_size` across their borders; the longest sample of all changes places with the first.
+
+    `group` is 50 unless set, less where that makes fewer than four groups of the epoch. The first
+    batch holds the longest sample, so that memory runs out early if at all. Source: transformers'
+    get_length_grouped_indices.
+    """
+
+    batch_size: int
+    group: int | None = None
+
+    def plan(self, window: Window) -> BatchPlan:
+        """Grouped, sorted, cut."""
+        n = len(window.lengths)
+        usual = min(n // (self.batch_size * _LEAST_GROUPS), _MOST_GROUPED)
+        size = (self.group or max(usual, 1)) * self.batch_size
+        order = np.lexsort((-window.lengths, np.arange(n) // size))
+        heads = np.arange(0, n, size)
+        if n:
+            longest = heads[np.argmax(window.lengths[order[heads]])]
+            order[[0, longest]] = order[[longest, 0]]
+        lengths = window.lengths[order]
+        offsets = cut_every(n, self.batch_size, keep_short=not (self.drop_last and window.last))
+        widths = round_up(longest_of_each(lengths, offsets), self.pad_to_multiple_of)
+        return one_sample_a_row(order, lengths, offsets, widths)
