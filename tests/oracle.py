@@ -201,3 +201,43 @@ def edges(lengths: list[int], buckets: int, cost, multiple: int, least: int) -> 
             if all(above.count(edge) >= least for edge in chosen):
                 found = min(found, sum(map(cost, above)))
     return found
+
+
+def max_tokens(
+    lengths: list[int], *, tokens_per_batch: int, multiple: int, max_samples: int | None
+) -> list[list[int]]:
+    """fairseq's batches, told by lists: a batch that could be closed, and what waits behind it."""
+
+    def over(positions: list[int]) -> bool:
+        return len(positions) * max(lengths[i] for i in positions) > tokens_per_batch
+
+    done: list[list[int]] = []
+    batch: list[int] = []
+    waiting: list[int] = []
+    for position in sorted(range(len(lengths)), key=lambda i: lengths[i]):
+        waiting.append(position)
+        both = batch + waiting
+        if over(both) or (max_samples is not None and len(both) > max_samples):
+            done.append(batch)
+            if over(waiting):
+                done.append(waiting[:-1])
+                waiting = waiting[-1:]
+            batch, waiting = waiting, []
+        elif len(both) < multiple or len(both) % multiple == 0:
+            batch, waiting = both, []
+    done = [each for each in (*done, batch, waiting) if each]
+    if done and len(done[-1]) % multiple:
+        done.pop()
+    return done
+
+
+def grouped(lengths: list[int], *, batch_size: int, thresholds: list[int]) -> list[list[list[int]]]:
+    """Steps of batches."""
+    steps = []
+    for step in consecutive(list(range(len(lengths))), batch_size):
+        groups: dict[int, list[int]] = {}
+        for position in step:
+            over = sum(lengths[position] > threshold for threshold in thresholds)
+            groups.setdefault(over, []).append(position)
+        steps.append([groups[key] for key in sorted(groups)])
+    return steps

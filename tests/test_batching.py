@@ -93,8 +93,9 @@ def test_the_same_arguments_give_the_same_plan(name, lengths):
 def test_shuffling_changes_the_sequence_of_batches_and_nothing_else(name, lengths, seed):
     if not hasattr(strategy(name), "shuffle_batches"):
         return
-    kept = batches(plan(f"{name}:shuffle_batches=false,read_ahead=1000", lengths, seed))
-    assert sorted(batches(plan(f"{name}:read_ahead=1000", lengths, seed))) == sorted(kept)
+    window = "read_ahead=1000" if hasattr(strategy(name), "read_ahead") else "drop_last=false"
+    kept = batches(plan(f"{name}:shuffle_batches=false,{window}", lengths, seed))
+    assert sorted(batches(plan(f"{name}:{window}", lengths, seed))) == sorted(kept)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -166,11 +167,15 @@ def test_drop_last_leaves_out_one_incomplete_batch_at_most(name, lengths):
     whole = batches(plan(f"{name}:pad_to_multiple_of=1", lengths, drop_last=False))
     kept = batches(plan(name, lengths, drop_last=True))
     dropped = [batch for batch in whole if batch not in kept]
+    if name == "grouped":  # whose step of several batches is what is left out
+        assert sum(map(len, dropped)) < 4
+        return
     assert len(whole) - len(kept) == len(dropped) <= 1
     for batch in dropped:
         held = [lengths[i] for i in batch]
         room = {
             "token-budget": len(held) < 64 // max(held),
+            "max-tokens": len(held) < 64 // max(held),
             "boundaries": len(held) < 64 // max(held),
             "packed": sum(held) < 64,
             "padding-free": sum(held) < 64,

@@ -95,6 +95,67 @@ def test_no_other_edges_cost_less(cost, lengths, buckets, multiple, least):
     assert math.isclose(sum(map(cost, above)), best)
 
 
+def test_golden_vectors_of_fairseq():
+    lengths = [1, 1, 2, 3, 3, 4, 5, 5, 6, 8]
+    expected = [[0, 1, 2, 3], [4, 5], [6, 7], [8], [9]]
+    spec = "max-tokens:tokens_per_batch=12,shuffle_batches=false,required_batch_size_multiple"
+    assert batches(plan(f"{spec}=1", lengths)) == expected
+    # With a multiple of two the batches are the same, and the wrapper then drops the odd last one.
+    assert batches(plan(f"{spec}=2", lengths)) == expected[:-1]
+    assert batches(plan(f"{spec}=8", [1] * 11)) == [list(range(8))]
+    assert batches(plan(f"{spec}=8", [1] * 5)) == []
+
+
+@given(
+    LENGTHS,
+    st.integers(40, 200),
+    st.sampled_from([1, 2, 8]),
+    st.none() | st.integers(1, 12),
+)
+def test_max_tokens_is_the_plain_loop(lengths, budget, multiple, most):
+    spec = f"max-tokens:shuffle_batches=false,required_batch_size_multiple={multiple}"
+    spec += f",max_samples={most}" if most else ""
+    made = plan(spec, lengths, tokens_per_batch=budget)
+    expected = oracle.max_tokens(
+        lengths, tokens_per_batch=budget, multiple=multiple, max_samples=most
+    )
+    assert batches(made) == expected
+    rows = np.diff(made.batch_offsets)
+    assert (rows * made.widths <= budget).all()
+    assert most is None or (rows <= most).all()
+
+
+def test_samples_above_the_budget_of_max_tokens_are_alone():
+    spec = "max-tokens:shuffle_batches=false"
+    assert batches(plan(spec, [5, 65, 70, 6])) == [[0, 3], [1], [2]]
+
+
+@given(LENGTHS, st.integers(1, 30), st.sets(st.integers(1, 45), min_size=1, max_size=4))
+def test_grouped_is_the_plain_loop(lengths, size, thresholds):
+    rising = sorted(thresholds)
+    written = ",".join(map(str, rising))
+    made = plan(f"grouped:thresholds={written}", lengths, batch_size=size)
+    expected = oracle.grouped(lengths, batch_size=size, thresholds=rising)
+    assert batches(made) == [batch for step in expected for batch in step]
+    assert np.diff(made.step_offsets).tolist() == [len(step) for step in expected]
+    assert made.widths.tolist() == [max(lengths[i] for i in batch) for batch in batches(made)]
+
+
+def test_the_published_demonstration_of_asym():
+    """Lengths 1, 4, 16, 64 in inverse proportion: without groups a batch is 64 wide."""
+    lengths = np.repeat([1, 4, 16, 64], np.array([64, 16, 4, 1]) * 1024 // 85 + 1)[:1024]
+    lengths = np.random.default_rng(0).permutation(lengths).tolist()
+    alone = plan("static", lengths, batch_size=256)
+    made = plan("grouped:thresholds=1,4,16", lengths, batch_size=256)
+    assert len(made.step_offsets) - 1 == len(alone) == 4
+    assert sorted(set(made.widths.tolist())) == [1, 4, 16, 64]
+    total = int((np.diff(made.batch_offsets) * made.widths).sum())
+    assert total == sum(lengths)
+    assert int((np.diff(alone.batch_offsets) * alone.widths).sum()) == 64 * 1024
+    assert parse_strategy("grouped", SETTINGS).groups == 4
+    assert batches(plan("grouped", lengths, batch_size=256)) == batches(made)
+
+
 def test_as_many_edges_as_lengths_pad_nothing():
     lengths = np.random.default_rng(0).integers(1, 500, 3000)
     assert optimal_edges(lengths, 1000) == tuple(np.unique(lengths).tolist())

@@ -6,7 +6,9 @@ A new strategy is one file and one line in `STRATEGIES`; every shared property t
 from batchstat.batching.boundaries import Boundaries
 from batchstat.batching.bucketed import Bucketed
 from batchstat.batching.fixed import Fixed
+from batchstat.batching.grouped import Grouped
 from batchstat.batching.length_grouped import LengthGrouped
+from batchstat.batching.max_tokens import MaxTokens
 from batchstat.batching.packed import Packed
 from batchstat.batching.padding_free import PaddingFree
 from batchstat.batching.plan import BatchPlan, Ints, Window
@@ -21,6 +23,8 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "token-budget": TokenBudget,
     "length-grouped": LengthGrouped,
     "boundaries": Boundaries,
+    "grouped": Grouped,
+    "max-tokens": MaxTokens,
     "packed": Packed,
     "padding-free": PaddingFree,
 }

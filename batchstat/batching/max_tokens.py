@@ -1,0 +1,71 @@
+"""`max-tokens`: as fairseq batches by size."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from batchstat.batching.cutting import one_sample_a_row, round_up, shuffled
+from batchstat.batching.plan import BatchPlan, Ints, Window
+from batchstat.batching.strategy import Strategy
+from batchstat.options import MOST
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaxTokens(Strategy):
+    """The epoch sorted shortest first; a batch grows while rows × longest stays in the budget.
+
+    A batch has fewer samples than `required_batch_size_multiple` or a multiple of it; what does not
+    make the next multiple begins the next batch. The epoch's last batch is left out where it is no
+    multiple, as fairseq does: its samples are counted as dropped. A sample above the budget, on
+    which fairseq stops, is a batch of its own. Source: fairseq's batch_by_size, whose multiple is 8
+    unless set.
+    """
+
+    own_parameters: ClassVar[tuple[str, ...]] = ("max_samples",)
+
+    tokens_per_batch: int
+    required_batch_size_multiple: int = 1
+    max_samples: int | None = None
+    shuffle_batches: bool = True
+
+    def plan(self, window: Window) -> BatchPlan:
+        """Sorted, cut, shuffled."""
+        order = np.argsort(window.lengths, kind="stable")
+        lengths = window.lengths[order]
+        padded = round_up(lengths, self.pad_to_multiple_of)
+        offsets = np.array(self._cuts(padded))
+        multiple = self.required_batch_size_multiple
+        short = len(offsets) > 1 and (offsets[-1] - offsets[-2]) % multiple
+        if window.last and (short or self._has_room(offsets, padded)):
+            offsets = offsets[:-1]
+        plan = one_sample_a_row(order, lengths, offsets, padded[offsets[1:] - 1])
+        return shuffled(plan, window) if self.shuffle_batches else plan
+
+    def _has_room(self, offsets: Ints, padded: Ints) -> bool:
+        """Whether `drop_last` leaves out the last batch."""
+        if not self.drop_last or len(offsets) < 2:
+            return False
+        size = int(offsets[-1] - offsets[-2])
+        most = min(self.tokens_per_batch // max(int(padded[-1]), 1), self.max_samples or MOST)
+        return size + self.required_batch_size_multiple <= most
+
+    def _cuts(self, padded: Ints) -> list[int]:
+        """Offsets of the batches of lengths that rise.
+
+        Of the open batch a part is settled, which may be closed as it is; what came since waits for
+        the size to be right.
+        """
+        most, multiple = self.max_samples or MOST, self.required_batch_size_multiple
+        offsets = [0]
+        settled = 0
+        for at, longest in enumerate(padded.tolist()):
+            size = at + 1 - offsets[-1]
+            if size * longest > self.tokens_per_batch or size > most:
+                offsets.append(settled)
+                if (at + 1 - settled) * longest > self.tokens_per_batch:
+                    offsets.append(at)
+                settled = at + 1
+            elif size < multiple or size % multiple == 0:
+                settled = at + 1
+        return list(dict.fromkeys([*offsets, settled, len(padded)]))
