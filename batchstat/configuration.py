@@ -41,7 +41,7 @@ class CheckSettings:
     Attributes:
         name: as the file calls it.
         values: by the names of `KEYS`.
-        limits: by their names; None for one that is off.
+        limits: by what they hold; None for one that is off.
     """
 
     name: str
@@ -85,7 +85,7 @@ def load_configuration(file: Path | None = None) -> Configuration:
     shown = found if file else Path(os.path.relpath(found))
     if found.name != SHARED_FILE:
         return _Reader(found.parent, shown.as_posix(), "").configuration(table)
-    own = table.get("tool", {}).get("batchstat")
+    own = _own(table)
     if own is None:
         raise InputError(
             f"{shown.as_posix()} has no [tool.batchstat]: write one, or batchstat init"
@@ -108,17 +108,23 @@ def find_here(folder: Path) -> Path | None:
     if (folder / OWN_FILE).is_file():
         return folder / OWN_FILE
     shared = folder / SHARED_FILE
-    if shared.is_file() and "batchstat" in _read(shared).get("tool", {}):
+    if shared.is_file() and _own(_read(shared)) is not None:
         return shared
     return None
 
 
+def _own(table: Mapping[str, Any]) -> Any:
+    """What a pyproject.toml has for batchstat; None where it has nothing."""
+    tools = table.get("tool")
+    return tools.get("batchstat") if isinstance(tools, Mapping) else None
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"{path.as_posix()} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise OptionError(f"{path.as_posix()} is no TOML: {error}") from None
 
 
@@ -136,7 +142,9 @@ class _Reader:
     file: str
     table: str
 
-    def configuration(self, table: Mapping[str, Any]) -> Configuration:
+    def configuration(self, table: Any) -> Configuration:
+        if not isinstance(table, Mapping):
+            raise OptionError(f"{self._origin()}: must be a table")
         own = {key: value for key, value in table.items() if key != "checks"}
         shared = self._check(DEFAULT_CHECK, own, (), CheckSettings(DEFAULT_CHECK), ("checks",))
         named = table.get("checks", {})

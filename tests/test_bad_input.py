@@ -53,7 +53,7 @@ def test_an_input_that_gives_no_answer(run, tmp_path, command, name, content, op
 
 
 OPTIONS = [
-    (["--strategy", "packed"], "unknown strategy 'packed'"),
+    (["--strategy", "pack"], "unknown strategy 'pack'"),
     (["--strategy", "tokenbudget"], "did you mean 'token-budget'?"),
     (["--strategy", "static:batchsize=3"], "did you mean 'batch_size'?"),
     (["--strategy", "static:batch_size=0"], "batch_size=0: must be between 1"),

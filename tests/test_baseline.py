@@ -83,6 +83,38 @@ def test_other_numbers_may_be_given_an_increase(folder, run: Run):
     assert failed["max-increase lengths.sum"] > 100
 
 
+def test_a_baseline_of_which_nothing_is_held(folder, run: Run):
+    (folder / "batchstat.toml").write_text("[limits]\nmax-increase = 'off'\n")
+    result = run(*CHECK)
+    assert result.returncode == 2
+    assert "there is no limit to hold" in result.stderr
+
+
+def test_difference_and_limit_differ_on_screen_where_they_differ(folder, run: Run):
+    record = json.loads((folder / "batchstat-baseline.json").read_text())
+    numbers = record["checks"]["default"]["numbers"]
+    numbers["strategy.padding_ratio"] -= 0.00503
+    (folder / "batchstat-baseline.json").write_text(json.dumps(record))
+    result = run(*CHECK, "--max-increase", "0.5pp")
+    assert result.returncode == 1
+    assert re.search(r"\+0\.500 pp .* \+0\.503 pp +fail", result.stdout)
+    assert "run batchstat baseline save" in result.stdout or "no setting" in result.stdout
+
+
+def test_saving_one_check_keeps_the_others(folder, run: Run):
+    (folder / "batchstat.toml").write_text(
+        "corpus = 'a.txt'\nbaseline = 'b.json'\n[checks.one]\n[checks.two]\nseed = 1\n"
+    )
+    assert run("baseline", "save").returncode == 0
+    before = json.loads((folder / "b.json").read_text())["checks"]
+    corpus(folder / "a.txt", 9)
+    assert run("baseline", "save", "--check", "two").returncode == 0
+    after = json.loads((folder / "b.json").read_text())["checks"]
+    assert list(after) == ["one", "two"]
+    assert after["one"] == before["one"]
+    assert after["two"] != before["two"]
+
+
 NOT_COMPARABLE = {
     "seed": (["--seed", 1], "seed 0 then, 1 now"),
     "budget": (["--tokens-per-batch", 65], "tokens_per_batch 64 then, 65 now"),
@@ -164,6 +196,9 @@ DAMAGED = [
     "\x00\xff",
     '{"schema": "batchstat.baseline/1"}',
     EMPTY % "5",
+    EMPTY % '{"tokenizer": {}, "settings": {}, "numbers": {"lengths.max": NaN}}',
+    EMPTY % ('{"tokenizer": {}, "settings": {}, "numbers": {"lengths.max": 1%s}}' % ("0" * 400)),
+    "[" * 100_000,
     EMPTY % '{"tokenizer": {}, "settings": {}, "numbers": {"lengths.max": "5"}}',
 ]
 

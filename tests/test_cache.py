@@ -209,6 +209,17 @@ def test_several_processes_at_once(corpus, tmp_path):
         assert set(output.decode().splitlines()) == {expected}
 
 
+def test_a_file_that_is_another_while_it_is_counted_is_not_kept(tmp_path, cache):
+    path = tmp_path / "a.txt"
+    path.write_text("some words\n")
+    sources = find_sources([path])
+    loaded = counter(CorpusOptions(), None, None, sources)
+    path.write_text("somewords!\n")
+    build(sources, CorpusOptions(), loaded, cache=cache)
+    path.write_text("some words\n")
+    assert_same(Counted(path, cache).profile, Counted(path, None).profile)
+
+
 def test_where_the_folder_is(monkeypatch, tmp_path):
     monkeypatch.setenv("BATCHSTAT_CACHE_DIR", str(tmp_path / "own"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))

@@ -249,7 +249,7 @@ NO_ANSWER = {
     "blank": (["blank.txt", "--max-padding", "5%"], "no sample in blank.txt"),
     "unreadable records": (
         ["bad.jsonl", "--on-error", "skip", "--max-padding", "5%"],
-        "1 records could not be read",
+        "1 record could not be read",
     ),
     "no label": (["good.txt", "--max-class-ratio", "5"], "was a label column read"),
     "no baseline": (["good.txt", "--baseline", "no.json"], "no baseline no.json"),
@@ -295,6 +295,11 @@ WRONG = {
         ["good.txt", "--max-padding", "5%", "--format", "json", "--format", "text"],
         "would both go to standard output",
     ),
+    "one file for two": (
+        ["good.txt", "--max-padding", "5%", "--format", "json=a", "--format", "text=a"],
+        "two formats have the same file",
+    ),
+    "an empty limit": (["good.txt", "--max-padding", "", "--min-fill", "1%"], "max-padding=''"),
     "no file": (["good.txt", "--max-padding", "5%", "--format", "json="], "names no file"),
     "a format twice": (
         ["good.txt", "--max-padding", "5%", "--format", "json=a", "--format", "json=b"],
@@ -328,6 +333,80 @@ def test_unreadable_records_pass_where_there_is_a_limit_on_them(files: Path, run
     result = run("check")
     assert result.returncode == 0, result.stderr
     assert "WARN     max corpus.skipped.malformed: corpus.skipped.malformed is 1" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "limits",
+    ["corpus.skipped.blank = {max = 0}", "corpus.unreadable = {min = 0}", "max-padding = '99%'"],
+)
+def test_unreadable_records_are_refused_whatever_else_is_limited(files: Path, run: Run, limits):
+    (files / "batchstat.toml").write_text(
+        f"corpus = 'bad.jsonl'\non-error = 'skip'\n[limits]\n{limits}\n"
+    )
+    result = run("check")
+    assert result.returncode == 3
+    assert "1 record could not be read" in result.stderr
+
+
+def test_the_kept_profile_is_of_what_the_check_is_of(files: Path, run: Run):
+    assert run("profile", "good.txt", "--no-plots").returncode == 0
+    flags = run("check", "--max-padding", "50%", "--tokenizer", "gpt2")
+    assert flags.returncode == 2
+    assert "--tokenizer is for counting, and no corpus is named" in flags.stderr
+    (files / "batchstat.toml").write_text("tokenizer = 'gpt2'\nlimits.max-padding = '50%'\n")
+    other = run("check")
+    assert other.returncode == 3
+    assert "is of another tokenizer than batchstat.toml sets" in other.stderr
+    (files / "batchstat.toml").write_text("tokenizer = 'builtin'\nlimits.max-padding = '50%'\n")
+    same = run("check")
+    assert same.returncode == 0
+    assert "profile of just now in batchstat-results" in same.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no FIFOs and links for everybody")
+def test_what_is_no_regular_file_stays_what_it_is(files: Path, run: Run):
+    import os
+    import threading
+
+    (files / "real.json").write_text("{}")
+    (files / "link.json").symlink_to("real.json")
+    os.mkfifo(files / "fifo")
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append((files / "fifo").read_text()))
+    reader.start()
+    formats = ["--format", "json=link.json", "--format", "markdown=fifo"]
+    assert run("check", "good.txt", "--max-padding", "90%", *formats).returncode == 0
+    reader.join(timeout=60)
+    assert (files / "fifo").is_fifo()
+    assert read[0].startswith("## batchstat: PASS")
+    assert (files / "link.json").is_symlink()
+    assert json.loads((files / "real.json").read_text())["status"] == "pass"
+
+
+LABELS = ["x].y", "b].share", 'qu"ote', "back\\slash", "None", "null", "a" * 40 + "b" + "a" * 40]
+
+
+def test_limits_on_classes_of_any_name(files: Path, run: Run):
+    labels = [*LABELS, "a" * 40 + "c" + "a" * 40]
+    records = [{"text": "word", "y": label} for label in labels] + [{"text": "x", "y": None}] * 3
+    write_jsonl(files / "l.jsonl", records)
+    paths = [f"classes[label={json.dumps(label)}].count" for label in labels]
+    paths += ["classes[label=null].count"]
+    most = [0, *[1] * (len(paths) - 1)]
+    limits = "".join(
+        f"{json.dumps(path)} = {{max = {n}}}\n" for path, n in zip(paths, most, strict=True)
+    )
+    (files / "batchstat.toml").write_text(
+        f"corpus = 'l.jsonl'\ntext-column = 'text'\nlabel-column = 'y'\n[limits]\n{limits}"
+    )
+    result = run("check", "--format", "json", "--format", "junit=j.xml")
+    assert result.returncode == 1, result.stderr
+    found = json.loads(result.stdout)["checks"][0]["limits"]
+    assert [each["value"] for each in found] == [1] * len(labels) + [3]
+    assert [each["status"] for each in found] == ["fail"] + ["pass"] * (len(labels) - 1) + ["fail"]
+    cases = ET.parse(files / "j.xml").getroot().iter("testcase")  # noqa: S314
+    failed = [case.find("failure") is not None for case in cases]
+    assert failed == [each["status"] == "fail" for each in found]
 
 
 def test_the_kept_profile_where_no_corpus_is_named(files: Path, run: Run):

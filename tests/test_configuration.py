@@ -105,10 +105,10 @@ def test_checks_share_what_they_do_not_say(folder):
     assert two.values["seed"].value == 1
     assert two.values["text_column"].value == ("a", "b")
     assert two.values["label_column"].value == "2"
-    assert one.limits["max-padding"] is None
-    assert one.limits["max-p99"].origin == "batchstat.toml [checks.one.limits]"
-    assert one.limits["min-fill"].origin == "batchstat.toml [limits]"
-    assert set(two.limits) == {"max-padding", "min-fill"}
+    assert one.limits["max strategy.padding_ratio"] is None
+    assert one.limits["max lengths.p99"].origin == "batchstat.toml [checks.one.limits]"
+    assert one.limits["min strategy.fill"].origin == "batchstat.toml [limits]"
+    assert set(two.limits) == {"max strategy.padding_ratio", "min strategy.fill"}
 
 
 def in_force(text: str) -> dict[str, tuple[str, str]]:
@@ -208,7 +208,74 @@ def test_init_without_a_project(folder, run: Run):
     (folder / "pyproject.toml").write_text("tool = {}\n")
     refused = run("init", "a.txt")
     assert refused.returncode == 3
-    assert "takes no table tool.batchstat" in refused.stderr
+    assert "pyproject.toml cannot take the settings" in refused.stderr
+
+
+ODD = [
+    "tool = 3\n",
+    "tool = 'batchstat'\n",
+    "[[tool]]\nbatchstat = 1\n",
+    "[tool.other]\n",
+    "",
+]
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_a_pyproject_that_has_nothing_for_batchstat(folder, text):
+    (folder / "pyproject.toml").write_text(text)
+    assert load_configuration().path is None
+
+
+@pytest.mark.parametrize("text", ["[[tool.batchstat]]\nseed = 1\n", "[tool]\nbatchstat = 3\n"])
+def test_settings_that_are_no_table(folder, text):
+    (folder / "pyproject.toml").write_text(text)
+    with pytest.raises(OptionError, match=r"pyproject.toml \[tool.batchstat\]: must be a table"):
+        load_configuration()
+
+
+def test_odd_files(folder):
+    (folder / "pyproject.toml").write_text("x = " + "[" * 5000)
+    with pytest.raises(OptionError, match="is no TOML"):
+        load_configuration()
+    (folder / "pyproject.toml").write_bytes(b"\xef\xbb\xbf[tool.batchstat]\r\nseed = 4\r\n")
+    assert load_configuration().shared.values["seed"].value == 4
+
+
+def test_init_keeps_line_ends_links_and_modes(folder, run: Run):
+    real = folder / "real.toml"
+    real.write_bytes(b"[project]\r\nname = 'x'\r\n")
+    real.chmod(0o600)
+    (folder / "pyproject.toml").symlink_to("real.toml")
+    assert run("init", "a.txt").returncode == 0
+    assert (folder / "pyproject.toml").is_symlink()
+    data = real.read_bytes()
+    assert data.startswith(b"[project]\r\nname = 'x'\r\n\r\n[tool.batchstat]\r\n")
+    assert data.count(b"\n") == data.count(b"\r\n")
+    assert real.stat().st_mode & 0o777 == 0o600
+    assert run("check").returncode == 0
+
+
+@pytest.mark.usefixtures("folder")
+def test_init_proposes_no_fill_above_what_can_be_written(run: Run):
+    result = run("init", "a.txt", "--strategy", "static:batch_size=5000", "--tokens-per-batch", 16)
+    assert result.returncode == 0
+    assert run("check").returncode in (0, 1)
+
+
+def test_flags_beat_limits_by_path_and_switches_can_be_undone(folder, run: Run):
+    (folder / "batchstat.toml").write_text(
+        "corpus = 'a.txt'\ndrop-last = true\nstrip = true\n"
+        "[limits]\nlengths.p99 = {max = 0}\nmax-padding = '0%'\n"
+        "[checks.a.limits]\nstrategy.padding_ratio = 'off'\n"
+    )
+    found = in_force(run("config", "--max-p99", 1000, "--no-drop-last", "--no-strip").stdout)
+    assert found["max-p99"] == ("1000", "the command line")
+    assert "max lengths.p99" not in found
+    assert "max-padding" not in found
+    assert found["drop-last"][0] == found["strip"][0] == "false"
+    empty = run("config", "--max-padding", "")
+    assert empty.returncode == 2
+    assert "max-padding=''" in empty.stderr
 
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1)

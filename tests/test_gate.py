@@ -143,11 +143,12 @@ def test_limits_of_every_kind():
         SCHEMA,
         "here",
     )
-    assert limits["min-fill"] is None
+    assert limits["min strategy.fill"] is None
     assert {name for name in limits if name.endswith("strategy.steps")} == {
         f"{bound} strategy.steps" for bound in ("max", "min", "max-increase", "max-decrease")
     }
-    kept = {name: each for name, each in limits.items() if each is not None}
+    assert all(f"{each.bound} {each.path}" == key for key, each in limits.items() if each)
+    kept = {each.name: each for each in limits.values() if each is not None}
     assert {name: (each.path, each.threshold, each.level) for name, each in kept.items()} == {
         "max-padding": ("strategy.padding_ratio", 0.05, "warn"),
         "max-batches": ("strategy.batches", 10, "error"),
@@ -268,12 +269,22 @@ def remedied(strategy: str, key: str, value: str) -> str:
     ("table", "strategy", "given", "change"),
     [
         ({"max-padding": "25%"}, "token-budget", {"read_ahead": 100}, "read_ahead 1000"),
-        ({"max-padding": "25%"}, "token-budget:read_ahead=100", {}, "read_ahead 1000"),
+        (
+            {"max-padding": "25%"},
+            "token-budget:read_ahead=100",
+            {},
+            "strategy token-budget:read_ahead=1000",
+        ),
         ({"max-padding": "30%"}, "static", {}, "strategy token-budget"),
         ({"max-batches": 40}, "bucketed", {"tokens_per_batch": 4096}, "strategy token-budget"),
         ({"max-truncated": "1%"}, "token-budget", {"max_length": 64}, "max_length 256"),
         ({"max-truncated": "0%"}, "token-budget", {"max_length": 64}, "max_length 404"),
-        ({"max-dropped": "0%"}, "static:drop_last=true,batch_size=7", {}, "drop_last false"),
+        (
+            {"max-dropped": "0%"},
+            "static:drop_last=true,batch_size=7",
+            {},
+            "strategy static:batch_size=7,",
+        ),
         ({"max-dropped": "1%"}, "static", {"max_length": 64, "overflow": "drop"}, "overflow trunc"),
         ({"max-over-budget": 0}, "token-budget", {"tokens_per_batch": 128}, "max_length 128"),
     ],

@@ -31,10 +31,10 @@ def save(context: typer.Context, **options: Any) -> None:
     """
     from batchstat.cli.checking import as_baseline, chosen, measured
     from batchstat.cli.profiles import encoded
-    from batchstat.cli.results import write_files
+    from batchstat.cli.results import write_file
     from batchstat.cli.streams import say
     from batchstat.errors import OptionError
-    from batchstat.gate import DEFAULT_FILE, save_baselines
+    from batchstat.gate import DEFAULT_FILE, load_baselines, save_baselines
 
     every = chosen(context)
     files = {given.get("baseline", DEFAULT_FILE) for given in every}
@@ -43,6 +43,7 @@ def save(context: typer.Context, **options: Any) -> None:
         raise OptionError(f"the checks have several baselines ({names}): pick some with --check")
     found = {given.name: as_baseline(measured(given, context)) for given in every}
     path = files.pop()
-    written = {path.name: encoded(save_baselines(found))}
-    write_files(path.parent, written, remedy="name another with --baseline")
+    if options["check"] and path.exists():
+        found = load_baselines(path) | found  # the other checks keep theirs
+    write_file(path, encoded(save_baselines(found)), remedy="name another with --baseline")
     say(f"wrote {path.as_posix()}: batchstat check --baseline {path.as_posix()} compares with it")

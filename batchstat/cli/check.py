@@ -36,7 +36,7 @@ def command(context: typer.Context, **options: Any) -> None:
     from datetime import UTC, datetime
 
     from batchstat.cli.checking import answer, chosen, require_limits
-    from batchstat.cli.outputs import as_destinations, write
+    from batchstat.cli.outputs import as_destinations, check_destinations, write
     from batchstat.cli.streams import say
     from batchstat.gate import worst
 
@@ -44,13 +44,15 @@ def command(context: typer.Context, **options: Any) -> None:
     destinations = as_destinations(options["format"] or ["text"])
     every = chosen(context)
     require_limits(every)
+    check_destinations(destinations)
     checks = [answer(given, context) for given in every]
     write(checks, destinations, created)
     for check in checks:
+        name = f"{check.name}: " if len(checks) > 1 else ""
         for warning in check.warnings:
-            say(f"warning: {warning}")
+            say(f"warning: {name}{warning}")
         if check.error is not None:
-            say(f"error: {check.error}")
+            say(f"error: {name}{check.error}")
     status = worst(checks)
     if status == "error":
         raise typer.Exit(InputError.exit_code)

@@ -1,13 +1,16 @@
 """Checks as commands run them: a corpus counted, simulated, held against its limits."""
 
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from batchstat.cli.inputs import Inputs, configuration, inputs
+from batchstat.cli.options import READING, was_given
 from batchstat.cli.profiles import count
+from batchstat.cli.streams import say
 from batchstat.errors import InputError, OptionError
 from batchstat.gate import (
     Baseline,
@@ -24,6 +27,7 @@ from batchstat.gate.paths import numbers, value_at
 from batchstat.gate.quantities import Number
 from batchstat.profiling import Profile, changes, load_profile
 from batchstat.render.json import report_json, report_schema, simulation_json
+from batchstat.render.words import age, counted
 from batchstat.settings import Settings
 from batchstat.simulation import parse_strategies, simulate
 
@@ -91,27 +95,55 @@ def measured(given: Inputs, context: typer.Context) -> Measured:
             given, context.params["workers"], use_cache=not context.params["no_cache"]
         )
     else:
-        profile = _kept(context.params["output"])
-    if profile.corpus.unreadable and not any(
-        limit.path.startswith(("corpus.unreadable", "corpus.skipped")) for limit in given.held
-    ):
+        profile = _kept(given, context)
+    if profile.corpus.unreadable and not _is_limited(profile, given):
+        records = counted(profile.corpus.unreadable, "record")
         raise InputError(
-            f"{profile.corpus.unreadable:,} records could not be read, and the numbers would be "
-            "of the others only: mend them, or set a limit on corpus.unreadable"
+            f"{records} could not be read, and the numbers would be of the others only: mend the "
+            "corpus, or set corpus.unreadable = {max = N} among the limits"
         )
     simulation = simulate(profile, strategy_of(given), given.settings)
     warnings = tuple(warning.message for warning in simulation.warnings)
     return Measured(given, profile, report_json(profile, simulation), warnings)
 
 
-def _kept(folder: Path) -> Profile:
+def _is_limited(profile: Profile, given: Inputs) -> bool:
+    """Whether there is a limit on all records that could not be read, or on each kind found."""
+    paths = {limit.path for limit in given.held if limit.bound == "max"}
+    found = {f"corpus.skipped.{reason}" for reason in profile.corpus.faulty}
+    return "corpus.unreadable" in paths or found <= paths
+
+
+def _kept(given: Inputs, context: typer.Context) -> Profile:
+    """The profile in the results folder, where no corpus is named."""
+    refuse_counting(context)
+    folder: Path = context.params["output"]
     try:
         profile = load_profile(folder)
     except InputError as error:
         raise InputError(f"no corpus is named, here or in a configuration, and {error}") from None
     for change in changes(profile):
         raise InputError(f"{change}: name the corpus, or run batchstat profile again")
+    say(f"profile of {age(profile.created, datetime.now(UTC))} in {folder.as_posix()}")
+    read = {**asdict(profile.corpus.options)}
+    read["tokenizer"] = profile.tokenizer.name if profile.tokenizer else None
+    for key, setting in given.values.items():
+        if key in read and setting.value != read[key]:
+            raise InputError(
+                f"the profile in {folder.as_posix()} is of another {key.replace('_', '-')} than "
+                f"{setting.origin} sets: name the corpus, or run batchstat profile again"
+            )
     return profile
+
+
+def refuse_counting(context: typer.Context) -> None:
+    """Raises OptionError where an option says how to count, and nothing is counted."""
+    for name in READING:
+        if was_given(context, name):
+            raise OptionError(
+                f"--{name.replace('_', '-')} is for counting, and no corpus is named: name one, "
+                "or leave it out to use the profile in the results folder"
+            )
 
 
 def answer(given: Inputs, context: typer.Context) -> Check:
@@ -129,7 +161,7 @@ def answer(given: Inputs, context: typer.Context) -> Check:
                 f"{given.get('baseline').as_posix()} is not comparable: {other}: run batchstat "
                 "baseline save"
             )
-        outcomes = judge(found.report, _limits(given, baseline), report_schema(), baseline)
+        outcomes = judge(found.report, _limits(given), report_schema(), baseline)
     except InputError as error:
         return Check(name=given.name, strategy=strategy, report=None, error=str(error))
     return Check(
@@ -151,8 +183,8 @@ def _baseline(given: Inputs) -> Baseline | None:
     known = load_baselines(path)
     if given.name not in known:
         raise InputError(
-            f"{path.as_posix()} has no check {given.name!r} (has: {', '.join(known)}): run "
-            "batchstat baseline save"
+            f"{path.as_posix()} has no check {given.name!r} (has: {', '.join(known)}): name one of "
+            "them with --check, or run batchstat baseline save"
         )
     return known[given.name]
 
@@ -180,24 +212,24 @@ def require_limits(every: list[Inputs]) -> None:
     on a difference without a baseline.
     """
     for given in every:
-        if given.get("baseline") is not None:
-            continue
-        if not given.held:
+        if not _limits(given):
             where = f"check {given.name!r} has" if len(every) > 1 else "there is"
             raise OptionError(
                 f"{where} no limit to hold: pass --max-padding 5%, or --baseline FILE, or run "
                 "batchstat init to write limits into the configuration"
             )
-        for limit in (limit for limit in given.held if limit.is_difference):
+        differences = [limit for limit in given.held if limit.is_difference]
+        if differences and given.get("baseline") is None:
+            limit = differences[0]
             raise OptionError(
                 f"{limit.name} (set in {limit.origin}) is for a difference, and there is no "
                 "baseline: run batchstat baseline save, and pass --baseline FILE"
             )
 
 
-def _limits(given: Inputs, baseline: Baseline | None) -> list[Limit]:
+def _limits(given: Inputs) -> list[Limit]:
     limits = given.limits
-    if baseline is not None:
+    if given.get("baseline") is not None:
         limits = read_limits({"max-increase": 0}, report_schema(), NO_INCREASE) | dict(limits)
     return [limit for limit in limits.values() if limit is not None]
 

@@ -29,6 +29,7 @@ def command(context: typer.Context, **options: Any) -> None:
     from dataclasses import asdict, replace
 
     from batchstat.cli import profiles
+    from batchstat.cli.checking import refuse_counting
     from batchstat.cli.inputs import configuration, inputs
     from batchstat.cli.results import check_writable, write_files
     from batchstat.cli.streams import console, emit, render, say, written
@@ -51,7 +52,7 @@ def command(context: typer.Context, **options: Any) -> None:
         files = {} if kept else profiles.profile_files(profile, options["plots"])
         stale: tuple[ReportWarning, ...] = ()
     else:
-        _refuse_counting_options(context)
+        refuse_counting(context)
         profile = load_profile(output)
         stale = tuple(ReportWarning("stale_profile", change) for change in changes(profile))
         files = {}
@@ -87,15 +88,3 @@ def _strategies(given: "Inputs") -> tuple[str, ...]:
     if isinstance(wanted, str):
         return tuple(dict.fromkeys((*DEFAULT_STRATEGIES, wanted)))
     return tuple(wanted)
-
-
-def _refuse_counting_options(context: typer.Context) -> None:
-    """Raises OptionError where an option says how to count, and nothing is counted."""
-    from batchstat.errors import OptionError
-
-    for name in o.READING:
-        if o.was_given(context, name):
-            raise OptionError(
-                f"--{name.replace('_', '-')} is for counting, and no corpus is named: name one, "
-                "or leave it out to use the profile in the results folder"
-            )

@@ -105,7 +105,7 @@ def _above(ratio: float) -> str:
 
 
 def _below(ratio: float) -> str:
-    return f'"{max(math.floor(100 * ratio - 5), 0)}%"'
+    return f'"{min(max(math.floor(100 * ratio - 5), 0), 100)}%"'
 
 
 def _measured(ratio: float) -> str:
@@ -125,7 +125,8 @@ def _target() -> tuple[Path, str]:
         raise InputError(f"{found} has settings of batchstat already: edit it, or remove them")
     shared = Path(SHARED_FILE)
     if shared.exists():
-        return shared, shared.read_text(encoding="utf-8")
+        with shared.open(encoding="utf-8", newline="") as file:
+            return shared, file.read()
     return Path(OWN_FILE), ""
 
 
@@ -133,7 +134,7 @@ def _write(path: Path, before: str, given: "Inputs", limits: Limits) -> None:
     import tomllib
 
     from batchstat.cli.profiles import encoded
-    from batchstat.cli.results import write_files
+    from batchstat.cli.results import write_file
     from batchstat.configuration import SHARED_FILE
     from batchstat.errors import InputError
     from batchstat.render.toml import configuration_toml
@@ -141,10 +142,15 @@ def _write(path: Path, before: str, given: "Inputs", limits: Limits) -> None:
     table = "tool.batchstat" if path.name == SHARED_FILE else ""
     values = {key.replace("_", "-"): setting.value for key, setting in given.values.items()}
     values["corpus"] = tuple(each.as_posix() for each in given.corpus)
-    whole = before.rstrip("\n") + "\n\n" if before.strip() else ""
+    whole = before.rstrip("\r\n") + "\n\n" if before.strip() else ""
     whole += configuration_toml(table, values, limits)
+    if "\r\n" in before:
+        whole = whole.replace("\r\n", "\n").replace("\n", "\r\n")
+    content = encoded(whole)
     try:
-        tomllib.loads(whole)
+        tomllib.loads(content.decode().removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} takes no table {table}: {error}: write batchstat.toml") from None
-    write_files(path.parent, {path.name: encoded(whole)}, remedy="go to a folder that can be")
+        raise InputError(
+            f"{path} cannot take the settings ({error}): write them into batchstat.toml by hand"
+        ) from None
+    write_file(path, content, remedy="go to a folder that can be")

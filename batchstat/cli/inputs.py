@@ -44,7 +44,7 @@ class Inputs:
     Attributes:
         name: of the check.
         values: by the names of `KEYS`, with where each is set; defaults left out.
-        limits: by their names; None for one that is off.
+        limits: by what they hold; None for one that is off.
     """
 
     name: str
@@ -106,7 +106,11 @@ def inputs(context: typer.Context, check: CheckSettings) -> Inputs:
         if content in flags:
             for key in others:
                 kept.pop(key, None)
-    given = {name: value for name in NAMED if (value := context.params.get(name.replace("-", "_")))}
+    given = {
+        name: value
+        for name in NAMED
+        if (value := context.params.get(name.replace("-", "_"))) is not None
+    }
     limits = {**check.limits, **read_limits(given, report_schema(), COMMAND_LINE)}
     return Inputs(check.name, {**kept, **flags}, limits)
 

@@ -130,7 +130,9 @@ Quote = Annotated[
 ]
 Strip = Annotated[
     bool | None,
-    _option(_CORPUS, "Take white space off both ends of a text.", False, None, "--strip"),
+    _option(
+        _CORPUS, "Take white space off both ends of a text.", False, None, "--strip/--no-strip"
+    ),
 ]
 MinChars = Annotated[
     int | None,
@@ -197,7 +199,13 @@ PadToMultipleOf = Annotated[
 ]
 DropLast = Annotated[
     bool | None,
-    _option(_BATCHING, "Leave an incomplete last batch out.", False, None, "--drop-last"),
+    _option(
+        _BATCHING,
+        "Leave an incomplete last batch out.",
+        False,
+        None,
+        "--drop-last/--no-drop-last",
+    ),
 ]
 Accumulate = Annotated[int | None, _option(_BATCHING, "Batches a step.", "1", "N")]
 Order = Annotated[

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from batchstat.cli.profiles import encoded
-from batchstat.cli.results import write_files
+from batchstat.cli.results import check_writable, write_file
 from batchstat.cli.streams import console, emit, render, say
 from batchstat.errors import InputError, OptionError, unknown
 from batchstat.gate import Check
@@ -41,6 +41,9 @@ def as_destinations(written: Sequence[str]) -> Destinations:
         if equals and not file:
             raise OptionError(f"--format {each}: names no file: write {name} or {name}=FILE")
         found[name] = Path(file) if equals else None
+    named = [path for path in found.values() if path is not None]
+    if len(set(named)) < len(named):
+        raise OptionError("two formats have the same file: give each its own")
     shown = [name for name, path in found.items() if path is None]
     if len(shown) > 1:
         raise OptionError(
@@ -48,6 +51,13 @@ def as_destinations(written: Sequence[str]) -> Destinations:
             f"them into a file, as in --format {shown[1]}=FILE"
         )
     return found
+
+
+def check_destinations(destinations: Destinations) -> None:
+    """Raises InputError, before any work is done, where a file's folder cannot be written."""
+    for path in destinations.values():
+        if path is not None:
+            check_writable(path.parent)
 
 
 def write(checks: Sequence[Check], destinations: Destinations, created: str) -> None:
@@ -68,7 +78,7 @@ def write(checks: Sequence[Check], destinations: Destinations, created: str) -> 
         _add_summary(checks)
     for name, path in destinations.items():
         if path is not None:
-            write_files(path.parent, {path.name: encoded(formats[name]())}, remedy="name another")
+            write_file(path, encoded(formats[name]()), remedy="name another")
             say(f"wrote {path.as_posix()}")
     for name in (name for name, path in destinations.items() if path is None):
         if name != "text" or any(check.error is None for check in checks):

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shutil
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -55,6 +56,8 @@ def write_files(
             made += _make(path.parent)
             temporary[path] = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
             with temporary[path].open("wb") as file:
+                if path.exists():
+                    shutil.copymode(path, temporary[path])
                 if callable(content):
                     content(file)
                 else:
@@ -72,6 +75,24 @@ def write_files(
         for empty in reversed(made):
             with suppress(OSError):  # what holds a file stays
                 empty.rmdir()
+
+
+def write_file(path: Path, content: bytes, remedy: str) -> None:
+    """Writes a file that the user named: whole, or not at all; what is none, as a device, as it is.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    try:
+        target = path.resolve()  # a link stays one
+        if target.exists() and not target.is_file():
+            with target.open("wb") as file:
+                file.write(content)
+            return
+    except (OSError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(_refusal(path, reason, remedy)) from None
+    write_files(target.parent, {target.name: content}, remedy=remedy)
 
 
 def _make(folder: Path) -> list[Path]:

@@ -10,6 +10,8 @@ from batchstat.errors import InputError
 from batchstat.gate.quantities import Number
 
 SCHEMA = "batchstat.baseline/1"
+_MOST = 1e18
+
 DEFAULT_FILE = Path("batchstat-baseline.json")
 
 
@@ -68,12 +70,12 @@ def load_baselines(path: Path) -> dict[str, Baseline]:
         return {name: _checked(each) for name, each in record["checks"].items()}
     except FileNotFoundError:
         raise InputError(f"no baseline {shown}: run batchstat baseline save") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{shown} is no baseline ({error}): run batchstat baseline save") from None
 
 
 def _checked(record: Mapping[str, Any]) -> Baseline:
     for path, value in record["numbers"].items():
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise TypeError(f"{path} is {value!r}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _MOST:
+            raise TypeError(f"{path} is no number of a report")
     return Baseline(dict(record["tokenizer"]), dict(record["settings"]), dict(record["numbers"]))

@@ -104,7 +104,10 @@ def judge(
     """
     outcomes = []
     for limit in limits:
-        value = value_at(report, limit.path, schema)
+        try:
+            value = value_at(report, limit.path, schema)
+        except InputError as error:
+            raise InputError(f"{limit.name}: {error}") from None
         before = None
         if baseline is not None:
             before = baseline.numbers.get(limit.path)

@@ -70,9 +70,9 @@ class Limit:
 
 
 def read_limits(table: Mapping[str, Any], schema: Schema, origin: str) -> dict[str, Limit | None]:
-    """The limits of a table by their names; None for one that is off.
+    """The limits of a table by what they hold (`max strategy.fill`); None for one that is off.
 
-    A value is the limit, a level, or a table of both; by path a table of bounds, and a level.
+    A value is the limit, `off`, or a table of limit and level; by path a table of bounds and level.
 
     Raises:
         OptionError: an unknown limit, number, bound or level, or a limit that cannot be meant.
@@ -81,14 +81,15 @@ def read_limits(table: Mapping[str, Any], schema: Schema, origin: str) -> dict[s
     for name, value in _flat(table, schema):
         if name in NAMED:
             path, bound = NAMED[name]
+            key = f"{bound} {path}"
             spec = dict(value) if isinstance(value, Mapping) else {"limit": value}
             level = "off" if value == "off" else _level(name, spec.pop("level", "error"))
             if level == "off":
-                found[name] = None
+                found[key] = None
                 continue
             if set(spec) != {"limit"}:
                 raise OptionError(f"{name}={value!r}: write a limit, or {{limit = …, level = …}}")
-            found[name] = _limit(name, path, bound, spec["limit"], level, schema, origin)
+            found[key] = _limit(name, path, bound, spec["limit"], level, schema, origin)
         else:
             found |= _by_path(name, value, schema, origin)
     return found

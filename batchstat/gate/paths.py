@@ -1,10 +1,12 @@
 """Numbers of a report by their JSON path, such as `strategy.padding_ratio`.
 
-A path is keys with dots between them; `[3]` picks an element of a list and `[label=spam]` the one
-with that value. Which numbers there are, and which are ratios, is in the report's JSON schema, so
-that a limit on a number that does not exist is refused before anything is counted.
+A path is keys with dots between them; `[3]` picks an element of a list, `[label=spam]` the one with
+that value, in quotes where it has brackets or quotes itself, `[label=null]` the one without. Which
+numbers there are, and which are ratios, is in the report's JSON schema, so that a limit on a number
+that does not exist is refused before anything is counted.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,7 +14,8 @@ from typing import Any
 from batchstat.errors import InputError, OptionError, unknown
 from batchstat.gate.quantities import Kind, Number
 
-_STEP = re.compile(r"\.?(\w+)|\[(\d+)\]|\[(\w+)=(.*?)\](?=[.\[]|$)", re.DOTALL)
+_QUOTED = r'"(?:[^"\\]|\\.)*"'
+_STEP = re.compile(rf"\.?(\w+)|\[(\d+)\]|\[(\w+)=({_QUOTED}|.*?)\](?=[.\[]|$)", re.DOTALL)
 
 Schema = Mapping[str, Any]
 Step = str | int | tuple[str, str]
@@ -109,4 +112,9 @@ def _element(value: Any, step: Step) -> Any:
     if isinstance(step, int):
         return value[step] if step < len(value) else None
     key, wanted = step
-    return next((each for each in value if str(each[key]) == wanted), None)
+    if wanted == "null":
+        return next((each for each in value if each[key] is None), None)
+    if re.fullmatch(_QUOTED, wanted, re.DOTALL):
+        wanted = json.loads(wanted, strict=False)
+    named = (each for each in value if each[key] is not None)
+    return next((each for each in named if str(each[key]) == wanted), None)

@@ -43,7 +43,7 @@ def parse_quantity(name: str, value: object, kind: Kind, *, difference: bool = F
         raise OptionError(f"{name}={text!r}: is no share: write a number without {unit}")
     if kind == "count":
         if number != int(number) or "." in text:
-            raise OptionError(f"{name}={text!r}: counts things: write a whole number")
+            raise OptionError(f"{name}={text!r}: is a count: write a whole number")
         return int(number)
     return float(number)
 
@@ -98,10 +98,19 @@ def shown(number: Number, kind: Kind, *, difference: bool = False, digits: int =
     return f"{100 * Decimal(repr(number)):.{digits}f}{' pp' if difference else '%'}"
 
 
-def shown_apart(one: Number, other: Number, kind: Kind) -> tuple[str, str]:
-    """Two numbers with as many digits as it takes to tell them apart, if they differ."""
+def shown_apart(
+    one: Number, other: Number, kind: Kind, *, difference: bool = False
+) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to tell them apart, and from nothing."""
     for digits in range(2, _MOST_DIGITS):
-        pair = shown(one, kind, digits=digits), shown(other, kind, digits=digits)
-        if one == other or pair[0] != pair[1]:
+        pair = (
+            shown(one, kind, difference=difference, digits=digits),
+            shown(other, kind, difference=difference, digits=digits),
+        )
+        seen = all(
+            number == 0 or any(digit in text for digit in "123456789")
+            for number, text in zip((one, other), pair, strict=True)
+        )
+        if seen and (one == other or pair[0] != pair[1]):
             break
     return pair

@@ -1,5 +1,6 @@
 """What would keep a limit that is exceeded: settings tried on the same lengths."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 
@@ -83,22 +84,32 @@ def _changes(path: str, profile: Profile, spec: str, settings: Settings) -> Iter
         yield from _losing_less(profile, spec, strategy, settings, basis)
         return
     if number in ("over_budget_batches", "max_batch_tokens"):
-        if basis.max_length > basis.tokens_per_batch:
-            shorter = replace(settings, max_length=basis.tokens_per_batch)
-            yield f"max_length {basis.tokens_per_batch}", spec, shorter
-    elif strategy.window_size is not None:
-        for size in read_aheads(len(profile)):
-            if size > strategy.window_size:
-                yield f"read_ahead {size}", with_parameter(spec, "read_ahead", size), settings
+        budget: int = getattr(strategy, "tokens_per_batch", basis.tokens_per_batch)
+        longest = budget // strategy.pad_to_multiple_of * strategy.pad_to_multiple_of
+        if basis.max_length > longest > 0:
+            yield f"max_length {longest}", spec, replace(settings, max_length=longest)
+    else:
+        if settings.max_samples is not None and "max_samples=" not in spec:
+            yield "no max_samples", spec, replace(settings, max_samples=None)
+        if strategy.window_size is not None:
+            for size in read_aheads(len(profile)):
+                if size > strategy.window_size:
+                    yield _changed(spec, "read_ahead", size, settings)
     if not spec.startswith("token-budget"):
         yield "strategy token-budget", "token-budget", settings
+
+
+def _changed(spec: str, key: str, value: int | str, settings: Settings) -> _Change:
+    """A parameter set: in the strategy's own words where these have it, as they come first."""
+    changed = with_parameter(spec, key, value)
+    return (f"strategy {changed}" if f"{key}=" in spec else f"{key} {value}"), changed, settings
 
 
 def _losing_less(
     profile: Profile, spec: str, strategy: Strategy, settings: Settings, basis: Basis
 ) -> Iterator[_Change]:
     if strategy.drop_last:
-        yield "drop_last false", with_parameter(spec, "drop_last", "false"), settings
+        yield _changed(spec, "drop_last", "false", settings)
     if basis.overflow == "drop":
         yield "overflow truncate", spec, replace(settings, overflow="truncate")
     longest = profile.stated_max or profile.stats.max
@@ -140,7 +151,9 @@ def _with_more(limit: Limit, profile: Profile) -> Remedy | None:
     if limit.threshold < 1:
         return None
     largest = max(counts.values())
-    needed = next(n for n in range(1, largest + 1) if limit.over(largest / n, None) <= 0)
+    needed = math.floor(largest / limit.threshold)
+    while limit.over(largest / max(needed, 1), None) > 0:
+        needed += 1
     short = {label: needed - count for label, count in counts.items() if count < needed}
     more = sum(short.values())
     where = f"of {next(iter(short))}" if len(short) == 1 else f"in the {len(short):,} small classes"

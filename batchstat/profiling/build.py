@@ -14,6 +14,7 @@ from batchstat.corpus import (
     CorpusReader,
     Rereadable,
     Source,
+    digest_of,
     find_sources,
 )
 from batchstat.errors import OptionError
@@ -142,10 +143,18 @@ def build(
         found = known.get(source)
         if found is None:
             found = next(counted)
-            if cache is not None and source in keys:
+            if cache is not None and source in keys and _is_unchanged(source):
                 cache.put(keys[source], found)
         profiles.append(found)
     return merge(profiles, created)
+
+
+def _is_unchanged(source: Source) -> bool:
+    """Whether what was counted is what the digest is of: it was taken before the file was read."""
+    try:
+        return digest_of(Path(source.path)) == source.digest
+    except OSError:
+        return False
 
 
 def _reader_of(

@@ -69,9 +69,10 @@ class Cache:
             if digest != _digest(key, content):
                 return None
             profile = read_profile(io.BytesIO(content), path)
-            os.utime(path)  # the last use decides what goes first
         except (OSError, InputError):
             return None
+        with suppress(OSError):  # as where the folder is for reading only
+            os.utime(path)  # the last use decides what goes first
         return profile
 
     def put(self, key: str, profile: Profile) -> None:

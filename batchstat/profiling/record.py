@@ -41,9 +41,18 @@ class CorpusFacts:
     faults: tuple[str, ...] = ()
 
     @property
+    def faulty(self) -> dict[str, int]:
+        """Records that could not be read, by the reasons that occur."""
+        return {
+            reason: count
+            for reason, count in self.skipped.items()
+            if count and reason not in _HARMLESS
+        }
+
+    @property
     def unreadable(self) -> int:
         """Records that could not be read, and were skipped because that was asked for."""
-        return sum(count for reason, count in self.skipped.items() if reason not in _HARMLESS)
+        return sum(self.faulty.values())
 
 
 @dataclass(frozen=True)

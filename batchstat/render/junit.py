@@ -19,12 +19,11 @@ def check_junit(checks: Sequence[Check]) -> str:
         if check.error is not None:
             case = _case(suite, check, "answer")
             ET.SubElement(case, "error", {"message": _plain(check.error), "type": "InputError"})
-        exceeded = {failure.name: failure for failure in verdicts.failures(check)}
-        for name, *_ in verdicts.rows(check)[1:]:
-            case = _case(suite, check, name)
-            failure = exceeded.get(name)
-            if failure is None:
+        for outcome in check.outcomes:
+            case = _case(suite, check, outcome.limit.name)
+            if outcome.kept:
                 continue
+            failure = verdicts.failure(outcome)
             parts = f"set in: {failure.set_in}\nremedy: {failure.remedy}\n"
             if failure.is_error:
                 message = {"message": _plain(failure.sentence), "type": "limit"}

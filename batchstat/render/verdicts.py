@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from batchstat.errors import printable
 from batchstat.gate import Check, Outcome, worst
-from batchstat.gate.quantities import Number, shown, shown_apart
+from batchstat.gate.quantities import Number, exact, shown, shown_apart
 from batchstat.render.layout import basis_line, whose
 from batchstat.render.words import counted, one_line
 from batchstat.settings import Basis
@@ -44,16 +44,18 @@ class Failure:
 
 def failures(check: Check) -> list[Failure]:
     """The limits of a check that are exceeded, in words."""
-    return [
-        Failure(
-            name=one_line(outcome.limit.name),
-            is_error=outcome.status == "fail",
-            sentence=_sentence(outcome),
-            set_in=one_line(outcome.limit.origin, 200),
-            remedy=_remedy(outcome),
-        )
-        for outcome in check.failures
-    ]
+    return [failure(outcome) for outcome in check.failures]
+
+
+def failure(outcome: Outcome) -> Failure:
+    """A limit that is exceeded, in words."""
+    return Failure(
+        name=one_line(outcome.limit.name),
+        is_error=outcome.status == "fail",
+        sentence=_sentence(outcome),
+        set_in=one_line(outcome.limit.origin, 200),
+        remedy=_remedy(outcome),
+    )
 
 
 def title(check: Check) -> str:
@@ -126,7 +128,7 @@ def _sentence(outcome: Outcome) -> str:
         verb = "rose" if limit.bound == "max-increase" else "fell"
         return (
             f"{label} {verb} from {before} to {value}, which is {over} over the limit of "
-            f"{_points(limit.threshold, outcome)}"
+            f"{_change(outcome)[1]}"
         )
     value, threshold = shown_apart(outcome.value, limit.threshold, limit.kind)
     side = "under" if limit.bound == "min" else "over"
@@ -136,9 +138,11 @@ def _sentence(outcome: Outcome) -> str:
 def _remedy(outcome: Outcome) -> str:
     remedy = outcome.remedy
     if remedy is None:
-        return "no setting that was tried does better: mend the corpus, or change the limit"
+        return "no setting is known to help: mend the corpus, or change the limit"
     value, _ = shown_apart(remedy.value, outcome.limit.threshold, outcome.limit.kind)
     gives = f"{one_line(remedy.change, 200)} gives {value}"
+    if outcome.limit.is_difference:
+        gives += "; with other settings, run batchstat baseline save"
     return gives if remedy.keeps else f"nothing that was tried keeps the limit; {gives}"
 
 
@@ -146,7 +150,9 @@ def _allowed(outcome: Outcome) -> tuple[str, str]:
     limit = outcome.limit
     if limit.is_difference:
         sign = "+" if limit.bound == "max-increase" else "-"
-        return shown(outcome.value, limit.kind), f"{sign}{_points(limit.threshold, outcome)}"
+        assert outcome.before is not None
+        value = shown_apart(outcome.value, outcome.before, limit.kind)[0]
+        return value, f"{sign}{_change(outcome)[1]}"
     value, threshold = shown_apart(outcome.value, limit.threshold, limit.kind)
     return value, f"{'≥' if limit.bound == 'min' else '≤'} {threshold}"
 
@@ -160,9 +166,19 @@ def _before(outcome: Outcome) -> str:
 def _difference(outcome: Outcome) -> str:
     if outcome.before is None:
         return ""
-    change = outcome.value - outcome.before
-    sign = "+" if change > 0 else "-" if change < 0 else ""
-    return f"{sign}{_points(abs(change), outcome)}"
+    sign = "+" if outcome.value > outcome.before else "-" if outcome.value < outcome.before else ""
+    return f"{sign}{_change(outcome)[0]}"
+
+
+def _change(outcome: Outcome) -> tuple[str, str]:
+    """The difference from a baseline, and the limit on it where there is one."""
+    limit = outcome.limit
+    assert outcome.before is not None
+    change = float(abs(exact(outcome.value) - exact(outcome.before)))
+    if limit.kind == "count":
+        change = int(change)
+    allowed = limit.threshold if limit.is_difference else change
+    return shown_apart(change, allowed, limit.kind, difference=True)
 
 
 def _points(number: Number, outcome: Outcome) -> str:

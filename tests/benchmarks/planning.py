@@ -1,0 +1,164 @@
+"""How fast an epoch is planned and measured, against plain loops, in one run on the same lengths.
+
+python tests/benchmarks/planning.py [--samples 1160000] [--growth] [--rounds 3] [--output FOLDER]
+
+`bucketed` and `token-budget` stand against infinibatch's algorithm as a plain Python loop, best fit
+packing against a best fit for each sample with a segment tree over the room of rows. Each ratio is
+the loop's time divided by that of planning and measuring; the median of the rounds. The numbers of
+batches and rows are checked to be equal. `--growth` shows the time from 10^5 to 10^8 samples, as a
+multiple of that for 10^5. It writes planning.md and planning.json.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from batchstat.batching.planning import plan_windows
+from batchstat.batching.spec import parse_strategy
+from batchstat.metrics import PlanCounts, measure
+from batchstat.sampling import make_epoch
+
+SETTINGS = {"tokens_per_batch": 16_384, "max_length": 512, "batch_size": 32, "read_ahead": 10_000}
+
+
+def lengths_of(n: int) -> np.ndarray:
+    """(n,) lengths like those of paragraphs: log-normal, at most 512."""
+    drawn = np.random.default_rng(0).lognormal(4.3, 0.9, n)
+    return np.clip(drawn, 1, 512).astype(np.int64)
+
+
+def batchstat(spec: str, lengths: np.ndarray) -> PlanCounts:
+    """Planned and measured."""
+    strategy = parse_strategy(spec, SETTINGS)
+    visits = make_epoch(np.arange(len(lengths)), lengths, 512, "truncate")
+    plans = plan_windows(strategy, visits, seed=0, epoch=0)
+    return measure(plans, visits, tokens_per_batch=16_384)[0]
+
+
+def windows_loop(lengths: list[int], size_of: Callable[[int], int]) -> int:
+    """Batches of infinibatch's algorithm: windows sorted longest first, cut by the first's size."""
+    batches = 0
+    for first in range(0, len(lengths), SETTINGS["read_ahead"]):
+        window = sorted(lengths[first : first + SETTINGS["read_ahead"]], reverse=True)
+        batch: list[int] = []
+        size = 0
+        for length in window:
+            if not batch:
+                size = size_of(length)
+            batch.append(length)
+            if len(batch) >= size:
+                batches += 1
+                batch = []
+        batches += bool(batch)
+    return batches
+
+
+def best_fit_loop(lengths: list[int], capacity: int) -> int:
+    """Rows of best fit decreasing, a sample at a time; a segment tree finds the least room."""
+    size = 1 << capacity.bit_length()
+    tree = [0] * (2 * size)  # rows with each room, summed upwards
+    rows = 0
+    for length in sorted(lengths, reverse=True):
+        room = _least_room(tree, size, length)
+        if room is None:
+            rows += 1
+            room = capacity
+        else:
+            _add(tree, size + room, -1)
+        _add(tree, size + room - length, 1)
+    return rows
+
+
+def _least_room(tree: list[int], size: int, length: int) -> int | None:
+    """The least room of at least `length` that a row has."""
+    node = size + length
+    while not tree[node]:
+        while node & 1:
+            node >>= 1
+            if node == 0:
+                return None
+        node += 1
+        if node & (node - 1) == 0:
+            return None
+    while node < size:
+        node = 2 * node if tree[2 * node] else 2 * node + 1
+    return node - size
+
+
+def _add(tree: list[int], node: int, change: int) -> None:
+    while node:
+        tree[node] += change
+        node >>= 1
+
+
+def seconds(work: Callable[[], object]) -> tuple[float, object]:
+    """How long it took, and what it gave."""
+    start = time.perf_counter()
+    result = work()
+    return time.perf_counter() - start, result
+
+
+def ratios(n: int, rounds: int) -> dict[str, float]:
+    """The loop's time over ours, by strategy."""
+    lengths = lengths_of(n)
+    plain = lengths.tolist()
+    budget = SETTINGS["tokens_per_batch"]
+    contests: dict[str, tuple[Callable[[], int], str]] = {
+        "bucketed": (lambda: windows_loop(plain, lambda _: 32), "batches"),
+        "token-budget": (lambda: windows_loop(plain, lambda length: budget // length), "batches"),
+        "packed": (lambda: best_fit_loop(plain, 512), "rows"),
+    }
+    found = {}
+    for spec, (loop, what) in contests.items():
+        times = []
+        for _ in range(rounds):
+            slow, expected = seconds(loop)
+            fast, counts = seconds(lambda spec=spec: batchstat(spec, lengths))
+            assert getattr(counts, what) == expected, (spec, counts, expected)
+            times.append(slow / fast)
+        found[spec] = statistics.median(times)
+    return found
+
+
+def growth() -> dict[str, dict[str, float]]:
+    """Time for more samples, as a multiple of that for 10^5, by strategy."""
+    found: dict[str, dict[str, float]] = {}
+    for spec in ("static", "bucketed", "token-budget", "packed"):
+        taken = {
+            n: seconds(lambda n=n, spec=spec: batchstat(spec, lengths_of(n)))[0] for n in POWERS
+        }
+        found[spec] = {f"10^{len(str(n)) - 1}": taken[n] / taken[POWERS[0]] for n in POWERS}
+    return found
+
+
+POWERS = (10**5, 10**6, 10**7, 10**8)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--samples", type=int, default=1_160_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--growth", action="store_true")
+    parser.add_argument("--output", type=Path, default=Path())
+    given = parser.parse_args()
+    record = {"samples": given.samples, "ratios": ratios(given.samples, given.rounds)}
+    lines = ["| strategy | times a plain loop's speed |", "|---|---:|"]
+    lines += [f"| {spec} | {ratio:.1f} |" for spec, ratio in record["ratios"].items()]
+    if given.growth:
+        record["growth"] = growth()
+        lines += ["", "| strategy | 10^5 | 10^6 | 10^7 | 10^8 |", "|---|---:|---:|---:|---:|"]
+        for spec, by_size in record["growth"].items():
+            lines.append(f"| {spec} | {' | '.join(f'{x:,.0f}' for x in by_size.values())} |")
+    given.output.mkdir(parents=True, exist_ok=True)
+    (given.output / "planning.md").write_text("\n".join(lines) + "\n")
+    (given.output / "planning.json").write_text(json.dumps(record, indent=2) + "\n")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
