@@ -24,8 +24,9 @@ _EXCEEDED = 1
 def command(context: typer.Context, **options: Any) -> None:
     """Hold the padding of a corpus, and other numbers, against limits: for CI.
 
-    Exits with 0 where all limits are kept, with 1 where one is exceeded and for nothing else, with
-    2 for wrong arguments or configuration, with 3 where there is no answer.
+    Exit code 0: all limits are kept. 1: one is exceeded, and nothing else.
+
+    2: arguments or configuration are wrong. 3: there is no answer.
 
     batchstat check data/train.jsonl --tokens-per-batch 16384 --max-padding 5%
 

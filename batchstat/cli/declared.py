@@ -1,0 +1,227 @@
+"""Options of the command line, each as typer has it: how it is written, what `--help` says."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+_BATCHING, _CORPUS, _LIMITS, _OUTPUT = "Batching", "Corpus", "Limits", "Output"
+
+
+def _option(panel: str, help: str, default: str | bool, metavar: str | None, *flags: str) -> Any:
+    return typer.Option(
+        *flags,
+        help=help,
+        show_default=default,
+        metavar=metavar,
+        rich_help_panel=panel,
+        readable=False,
+    )
+
+
+Corpus = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="CORPUS",
+        readable=False,  # which is for the reader to find out: exit code 3, not 2
+        help="Files, folders or patterns, - for standard input: .txt .csv .tsv .jsonl .json "
+        ".parquet .arrow .npy, each also .gz .bz2 .xz .zst; else the configuration's.",
+    ),
+]
+OptionalCorpus = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="CORPUS",
+        readable=False,
+        help="As of profile; else the configuration's; else the profile in the results folder.",
+    ),
+]
+
+Output = Annotated[Path, _option(_OUTPUT, "Results folder.", True, "DIR", "-o", "--output")]
+AsJson = Annotated[bool, _option(_OUTPUT, "Print the JSON that is written.", False, None, "--json")]
+Plots = Annotated[bool, _option(_OUTPUT, "Draw plots.", True, None, "--plots/--no-plots")]
+
+Tokenizer = Annotated[
+    str | None,
+    _option(_CORPUS, "Hub name, local folder or tokenizer.json.", "builtin", "NAME"),
+]
+InputFormat = Annotated[
+    str | None,
+    _option(_CORPUS, "How to read it, whatever the files' names.", "by name", "FORMAT"),
+]
+TextColumn = Annotated[
+    list[str] | None,
+    _option(
+        _CORPUS,
+        "Column of the text; twice for a pair; a number from 0 with --no-header.",
+        "the only text column, or text, content, sentence, review, prompt",
+        "COLUMN",
+    ),
+]
+MessagesColumn = Annotated[
+    str | None, _option(_CORPUS, "Column of a chat, instead of text.", False, "COLUMN")
+]
+ChatTemplate = Annotated[
+    Path | None, _option(_CORPUS, "Jinja template of chats.", "the tokenizer's", "FILE")
+]
+TokensColumn = Annotated[
+    str | None, _option(_CORPUS, "Column of lists of token ids, instead of text.", False, "COLUMN")
+]
+LengthColumn = Annotated[
+    str | None, _option(_CORPUS, "Column of numbers of tokens, instead of text.", False, "COLUMN")
+]
+LabelColumn = Annotated[
+    str | None, _option(_CORPUS, "Column of the class, or of lists of them.", False, "COLUMN")
+]
+Header = Annotated[
+    bool | None,
+    _option(_CORPUS, "Whether .csv and .tsv name columns.", "header", None, "--header/--no-header"),
+]
+Quote = Annotated[
+    bool | None,
+    _option(
+        _CORPUS,
+        "Whether fields may be quoted.",
+        "quoted in .csv, not in .tsv",
+        None,
+        "--quote/--no-quote",
+    ),
+]
+Strip = Annotated[
+    bool | None,
+    _option(
+        _CORPUS, "Take white space off both ends of a text.", False, None, "--strip/--no-strip"
+    ),
+]
+MinChars = Annotated[
+    int | None,
+    _option(_CORPUS, "Skip samples of fewer characters; blank ones always are.", False, "N"),
+]
+
+OnError = Annotated[
+    str | None,
+    _option(_CORPUS, "A record that cannot be read: fail, or skip and count.", "fail", "RULE"),
+]
+
+Workers = Annotated[
+    int | None,
+    _option(_CORPUS, "Threads that count.", "as many as there are cores", "N"),
+]
+
+NoCache = Annotated[
+    bool,
+    _option(
+        _CORPUS, "Count again what was counted before, and keep nothing.", False, None, "--no-cache"
+    ),
+]
+
+Strategies = Annotated[
+    list[str] | None,
+    _option(
+        _BATCHING,
+        "A row: name or name:key=value,key=value. Repeatable.",
+        "fixed, static, bucketed, token-budget",
+        "SPEC",
+        "--strategy",
+    ),
+]
+TokensPerBatch = Annotated[
+    int | None, _option(_BATCHING, "Budget: most tokens a batch, padding counted.", "16384", "N")
+]
+MaxLength = Annotated[
+    int | None,
+    _option(
+        _BATCHING, "Most tokens a sample.", "the tokenizer's maximum or the longest sample", "N"
+    ),
+]
+Overflow = Annotated[
+    str | None,
+    _option(_BATCHING, "Longer samples: truncate, drop or split.", "truncate", "RULE"),
+]
+BatchSize = Annotated[
+    int | None,
+    _option(
+        _BATCHING,
+        "Samples a batch of fixed, static, bucketed.",
+        "tokens-per-batch // max-length",
+        "N",
+    ),
+]
+ReadAhead = Annotated[
+    int | None, _option(_BATCHING, "Samples looked at together for sorting.", "10000", "N")
+]
+MaxSamples = Annotated[
+    int | None, _option(_BATCHING, "Most samples a batch of token-budget.", "no limit", "N")
+]
+PadToMultipleOf = Annotated[
+    int | None, _option(_BATCHING, "Round widths up to a multiple.", "1", "N")
+]
+DropLast = Annotated[
+    bool | None,
+    _option(
+        _BATCHING,
+        "Leave an incomplete last batch out.",
+        False,
+        None,
+        "--drop-last/--no-drop-last",
+    ),
+]
+Accumulate = Annotated[int | None, _option(_BATCHING, "Batches a step.", "1", "N")]
+Order = Annotated[
+    str | None,
+    _option(_BATCHING, "Sequence of samples: file, shuffled or blocks.", "shuffled", "ORDER"),
+]
+Seed = Annotated[int | None, _option(_BATCHING, "Of all randomness, with --epoch.", "0", "N")]
+Epoch = Annotated[int | None, _option(_BATCHING, "Which epoch.", "0", "N")]
+
+Strategy = Annotated[
+    str | None,
+    _option(
+        _BATCHING, "The one to check: name or name:key=value,key=value.", "token-budget", "SPEC"
+    ),
+]
+
+CheckNames = Annotated[
+    list[str] | None,
+    _option(_OUTPUT, "Only this check of the configuration. Repeatable.", "all", "NAME", "--check"),
+]
+ConfigFile = Annotated[
+    Path | None,
+    _option(
+        _OUTPUT,
+        "batchstat.toml or pyproject.toml.",
+        "the nearest here or above",
+        "FILE",
+        "--config",
+    ),
+]
+NoConfig = Annotated[
+    bool, _option(_OUTPUT, "Leave the configuration out.", False, None, "--no-config")
+]
+WarnOnly = Annotated[
+    bool, _option(_OUTPUT, "Report what is exceeded, and exit with 0.", False, None, "--warn-only")
+]
+Formats = Annotated[
+    list[str] | None,
+    _option(
+        _OUTPUT,
+        "text, json, markdown, junit or github; with =FILE into a file. Repeatable.",
+        "text",
+        "NAME[=FILE]",
+        "--format",
+    ),
+]
+Baseline = Annotated[
+    Path | None, _option(_LIMITS, "Hold the numbers against those of a baseline.", False, "FILE")
+]
+
+
+def limit(help: str, metavar: str) -> Any:
+    """An option for a limit, as text: 5% is no number yet."""
+    return Annotated[str | None, _option(_LIMITS, help, False, metavar)]
+
+
+BaselineFile = Annotated[
+    Path | None,
+    _option(_OUTPUT, "The file.", "the configuration's, or batchstat-baseline.json", "FILE"),
+]
