@@ -11,7 +11,7 @@ import pytest
 
 import batchstat
 from batchstat.corpus import CorpusOptions, find_sources
-from batchstat.profiling import Cache, build, counter, default_folder
+from batchstat.profiling import Cache, build, counter, default_folder, save_lengths
 from batchstat.profiling.cache import key_of
 from conftest import SAMPLE_DATA, environment, two_words_definition
 
@@ -253,3 +253,21 @@ def test_the_key_names_all_that_counts(corpus):
     loaded = counter(CorpusOptions(), None, None, (source,))
     assert key_of(source, CorpusOptions(), loaded) == key_of(source, CorpusOptions(), loaded)
     assert key_of(source, CorpusOptions(), None) != key_of(source, CorpusOptions(), loaded)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads as Linux does")
+def test_reading_an_entry_leaves_no_thread_behind(tmp_path):
+    """One that still holds a Python file when the interpreter ends aborts the process."""
+    with (tmp_path / "lengths.parquet").open("wb") as file:
+        save_lengths(batchstat.profile(SAMPLE_DATA / "corpus.txt"), file)
+    program = (
+        "import io, os, pathlib, sys\n"
+        "from batchstat.profiling.store import read_profile\n"
+        "path = pathlib.Path(sys.argv[1]); data = io.BytesIO(path.read_bytes())\n"
+        "before = len(os.listdir('/proc/self/task'))\n"
+        "assert len(read_profile(data, path)) == 900\n"
+        "print(len(os.listdir('/proc/self/task')) - before)\n"
+    )
+    arguments = [sys.executable, "-c", program, str(tmp_path / "lengths.parquet")]
+    result = subprocess.run(arguments, env=environment(), capture_output=True, text=True)
+    assert result.stdout == "0\n", result.stderr

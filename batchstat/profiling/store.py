@@ -69,7 +69,9 @@ def read_profile(file: Path | BinaryIO, path: Path) -> Profile:
         InputError: as `load_profile`.
     """
     try:
-        table = pq.read_table(file)
+        # Not by pq.read_table: its threads may outlive the work, and then let go of a Python file
+        # while the interpreter ends, which aborts the process.
+        table = pq.ParquetFile(file, pre_buffer=False).read(use_threads=False)
         meta = json.loads(table.schema.metadata[_METADATA_KEY])
         if meta["schema"] == SCHEMA:
             return _profile(table, meta)
