@@ -18,7 +18,7 @@ class Settings:
         batch_size: samples a batch where a strategy fixes them; None for as many as
             `tokens_per_batch` holds of `max_length`, so that every strategy has the same peak.
         read_ahead: samples that are looked at together for sorting.
-        max_samples: the most samples in a batch of `token-budget`; None for no limit.
+        max_samples: the most samples in a batch where a budget decides; None for no limit.
         order: `file`, `shuffled` or `blocks`.
         seed: of the order and of the batches' sequence, together with `epoch`.
         epoch: see `seed`.

@@ -141,6 +141,12 @@ def test_config_says_what_is_in_force_and_from_where(folder, run: Run):
     assert found["messages-column"] == found["chat-template"] == ("", "not set")
 
 
+@pytest.mark.usefixtures("folder")
+def test_config_shows_the_limit_that_comes_with_a_baseline(run: Run):
+    found = in_force(run("config", "--baseline", "b.json").stdout)
+    assert found["max-increase"] == ("0", "a default, which --max-increase changes")
+
+
 def test_a_flag_for_one_kind_of_content_takes_the_place_of_others(folder, run: Run):
     (folder / "batchstat.toml").write_text(
         "text-column = 'text'\nstrip = true\ntokenizer = 'builtin'\n"

@@ -255,7 +255,7 @@ def remedy_of(table, profile, strategy="token-budget", **given):
         simulation = simulate(profile, other, changed)
         return value_at({**report, **simulation_json(simulation)}, limit.path, SCHEMA)
 
-    found = find_remedy(limit, None, profile, strategy, settings, measure)
+    found = find_remedy(limit, outcome.value, None, profile, strategy, settings, measure)
     return outcome, found
 
 

@@ -124,8 +124,8 @@ def test_a_row_holds_so_many_samples_at_most(lengths, most):
 
 @given(LENGTHS, st.integers(1, 80), st.none() | st.integers(1, 5), st.sampled_from([1, 8]))
 def test_padding_free_is_the_plain_loop(lengths, budget, most, multiple):
-    spec = "padding-free" + (f":max_samples={most}" if most else "")
-    made = plan(spec, lengths, tokens_per_batch=budget, pad_to_multiple_of=multiple)
+    settings = {"tokens_per_batch": budget, "pad_to_multiple_of": multiple, "max_samples": most}
+    made = plan("padding-free", lengths, **settings)
     capacity = budget // multiple * multiple
     row = oracle.next_fit(lengths, capacity, most or 10**9)
     assert rows(made) == [[i for i in range(len(row)) if row[i] == r] for r in range(row[-1] + 1)]
@@ -137,7 +137,7 @@ def test_padding_free_is_the_plain_loop(lengths, budget, most, multiple):
 def test_parameters_of_their_own_are_not_the_shared_settings():
     assert parse_strategy("packed", SETTINGS).read_ahead is None
     assert parse_strategy("packed:read_ahead=7", SETTINGS).read_ahead == 7
-    assert parse_strategy("padding-free", SETTINGS).max_samples is None
+    assert parse_strategy("padding-free", SETTINGS).max_samples == 2
 
 
 def test_parameters_that_cannot_be_meant():

@@ -14,10 +14,10 @@ from batchstat.batching.cutting import (
     round_up,
     shuffled,
 )
-from batchstat.batching.edges import optimal_edges
+from batchstat.batching.edges import check_edges, optimal_edges
 from batchstat.batching.plan import BatchPlan, Ints, Window
 from batchstat.batching.strategy import Strategy
-from batchstat.errors import InputError, OptionError
+from batchstat.errors import InputError
 from batchstat.options import one_of
 
 PADS = ("longest", "edge")
@@ -49,11 +49,7 @@ class Boundaries(Strategy):
         super().__post_init__()
         one_of("pad", self.pad, PADS)
         one_of("leftovers", self.leftovers, LEFTOVERS)
-        if any(low >= high for low, high in pairwise((0, *self.boundaries))):
-            raise OptionError(
-                f"boundaries={','.join(map(str, self.boundaries))}: must be above 0 and rise, each "
-                "once"
-            )
+        check_edges("boundaries", self.boundaries)
 
     def plan(self, window: Window) -> BatchPlan:
         """Sorted into buckets, cut, shuffled.

@@ -1,6 +1,7 @@
 """Upper edges of buckets that minimise padding, or any cost that grows with the edge."""
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -8,6 +9,13 @@ from batchstat.batching.plan import Ints
 from batchstat.errors import OptionError
 
 Cost = Callable[[int], float]
+
+
+def check_edges(name: str, edges: Sequence[int]) -> None:
+    """Raises OptionError: edges that a user gave are not above 0, or do not rise."""
+    if any(low >= high for low, high in pairwise((0, *edges))):
+        written = ",".join(map(str, edges))
+        raise OptionError(f"{name}={written}: must be above 0 and rise, each once")
 
 
 def optimal_edges(

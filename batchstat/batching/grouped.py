@@ -1,16 +1,13 @@
 """`grouped`: steps of a fixed number of samples, each in a few batches of like length."""
 
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import ClassVar
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from batchstat.batching.cutting import cut_every, longest_of_each, one_sample_a_row, round_up
-from batchstat.batching.edges import optimal_edges
+from batchstat.batching.edges import check_edges, optimal_edges
 from batchstat.batching.plan import BatchPlan, Window
 from batchstat.batching.strategy import Strategy
-from batchstat.errors import OptionError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,19 +20,13 @@ class Grouped(Strategy):
     thresholds that pad least. Source: asym's batch grouping.
     """
 
-    own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
-
     batch_size: int
     thresholds: tuple[int, ...] = ()
     groups: int = 4
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if any(low >= high for low, high in pairwise((0, *self.thresholds))):
-            raise OptionError(
-                f"thresholds={','.join(map(str, self.thresholds))}: must be above 0 and rise, each "
-                "once"
-            )
+        check_edges("thresholds", self.thresholds)
 
     def plan(self, window: Window) -> BatchPlan:
         """Cut into steps, and these into groups."""
@@ -53,12 +44,4 @@ class Grouped(Strategy):
         offsets = np.append(opened, len(kept))
         widths = round_up(longest_of_each(kept[order], offsets), self.pad_to_multiple_of)
         plan = one_sample_a_row(order, kept[order], offsets, widths)
-        step_offsets = np.searchsorted(opened, steps)
-        return BatchPlan(
-            plan.samples,
-            plan.lengths,
-            plan.row_offsets,
-            plan.batch_offsets,
-            step_offsets,
-            plan.widths,
-        )
+        return replace(plan, step_offsets=np.searchsorted(opened, steps))

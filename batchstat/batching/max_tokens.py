@@ -1,7 +1,6 @@
 """`max-tokens`: as fairseq batches by size."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -21,8 +20,6 @@ class MaxTokens(Strategy):
     which fairseq stops, is a batch of its own. Source: fairseq's batch_by_size, whose multiple is 8
     unless set.
     """
-
-    own_parameters: ClassVar[tuple[str, ...]] = ("max_samples",)
 
     tokens_per_batch: int
     required_batch_size_multiple: int = 1

@@ -1,7 +1,6 @@
 """`padding-free`: no rows at all, but samples laid end to end."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -18,8 +17,6 @@ class PaddingFree(Strategy):
     Attention has to know where samples begin, as variable-length kernels do (Hugging Face's
     DataCollatorWithFlattening). Only `pad_to_multiple_of` pads.
     """
-
-    own_parameters: ClassVar[tuple[str, ...]] = ("max_samples",)
 
     tokens_per_batch: int
     max_samples: int | None = None

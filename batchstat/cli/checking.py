@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from batchstat.gate import (
     Check,
     Limit,
     Outcome,
-    Remedy,
     find_remedy,
     judge,
     load_baselines,
@@ -161,17 +161,14 @@ def answer(given: Inputs, context: typer.Context) -> Check:
                 f"{given.get('baseline').as_posix()} is not comparable: {other}: run batchstat "
                 "baseline save"
             )
-        outcomes = judge(found.report, _limits(given), report_schema(), baseline)
+        outcomes = judge(found.report, limits_of(given), report_schema(), baseline)
     except InputError as error:
         return Check(name=given.name, strategy=strategy, report=None, error=str(error))
     return Check(
         name=given.name,
         strategy=strategy,
         report=found.report,
-        outcomes=tuple(
-            outcome if outcome.kept else replace(outcome, remedy=_remedy(found, outcome))
-            for outcome in outcomes
-        ),
+        outcomes=_with_remedies(found, outcomes),
         warnings=found.warnings,
     )
 
@@ -189,22 +186,31 @@ def _baseline(given: Inputs) -> Baseline | None:
     return known[given.name]
 
 
-def _remedy(found: Measured, outcome: Outcome) -> Remedy | None:
-    path = outcome.limit.path
+def _with_remedies(found: Measured, outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
+    given, schema = found.given, report_schema()
 
-    def measure(strategy: str, settings: Settings) -> Number:
-        simulation = simulate(found.profile, strategy, settings)
-        return value_at({**found.report, **simulation_json(simulation)}, path, report_schema())
+    @cache  # what is tried for one limit serves the next
+    def simulated(strategy: str, settings: Settings) -> dict[str, Any]:
+        return simulation_json(simulate(found.profile, strategy, settings))
 
-    given = found.given
-    return find_remedy(
-        outcome.limit,
-        outcome.before,
-        found.profile,
-        strategy_of(given),
-        given.settings,
-        measure,
-    )
+    def remedied(outcome: Outcome) -> Outcome:
+        limit = outcome.limit
+
+        def measure(strategy: str, settings: Settings) -> Number:
+            return value_at({**found.report, **simulated(strategy, settings)}, limit.path, schema)
+
+        remedy = find_remedy(
+            limit,
+            outcome.value,
+            outcome.before,
+            found.profile,
+            strategy_of(given),
+            given.settings,
+            measure,
+        )
+        return replace(outcome, remedy=remedy)
+
+    return tuple(outcome if outcome.kept else remedied(outcome) for outcome in outcomes)
 
 
 def require_limits(every: list[Inputs]) -> None:
@@ -212,7 +218,7 @@ def require_limits(every: list[Inputs]) -> None:
     on a difference without a baseline.
     """
     for given in every:
-        if not _limits(given):
+        if not limits_of(given):
             where = f"check {given.name!r} has" if len(every) > 1 else "there is"
             raise OptionError(
                 f"{where} no limit to hold: pass --max-padding 5%, or --baseline FILE, or run "
@@ -227,7 +233,8 @@ def require_limits(every: list[Inputs]) -> None:
             )
 
 
-def _limits(given: Inputs) -> list[Limit]:
+def limits_of(given: Inputs) -> list[Limit]:
+    """The limits in force: with a baseline, padding may not rise unless something else is said."""
     limits = given.limits
     if given.get("baseline") is not None:
         limits = read_limits({"max-increase": 0}, report_schema(), NO_INCREASE) | dict(limits)

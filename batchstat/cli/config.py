@@ -30,7 +30,7 @@ def _rows(given: "Inputs") -> list[tuple[str, str, str]]:
     """Key, value and origin of everything in force, defaults too."""
     from dataclasses import MISSING, fields
 
-    from batchstat.cli.checking import DEFAULT_STRATEGY
+    from batchstat.cli.checking import DEFAULT_STRATEGY, limits_of
     from batchstat.configuration import KEYS
     from batchstat.corpus import CorpusOptions
     from batchstat.settings import Settings
@@ -49,7 +49,7 @@ def _rows(given: "Inputs") -> list[tuple[str, str, str]]:
             rows.append((name, _shown(defaults[key]), "default"))
         else:
             rows.append((name, "", "not set"))
-    for limit in given.held:
+    for limit in limits_of(given):
         level = "" if limit.level == "error" else f" ({limit.level})"
         rows.append((limit.name, f"{limit.written}{level}", limit.origin))
     return rows

@@ -151,7 +151,7 @@ ReadAhead = Annotated[
     int | None, _option(_BATCHING, "Samples looked at together for sorting.", "10000", "N")
 ]
 MaxSamples = Annotated[
-    int | None, _option(_BATCHING, "Most samples a batch of token-budget.", "no limit", "N")
+    int | None, _option(_BATCHING, "Most samples a batch where a budget decides.", "no limit", "N")
 ]
 PadToMultipleOf = Annotated[
     int | None, _option(_BATCHING, "Round widths up to a multiple.", "1", "N")

@@ -38,6 +38,7 @@ class Remedy:
 
 def find_remedy(
     limit: Limit,
+    value: Number,
     before: Number | None,
     profile: Profile,
     strategy: str,
@@ -48,6 +49,7 @@ def find_remedy(
 
     Args:
         limit: one that is exceeded.
+        value: its number.
         before: its number in the baseline, if there is one.
         profile: the corpus.
         strategy: as it is written.
@@ -59,17 +61,17 @@ def find_remedy(
     if limit.path == "class_ratio" and limit.bound == "max":
         return _with_more(limit, profile)
     nearest: Remedy | None = None
-    least = limit.over(measure(strategy, settings), before)
+    least = limit.over(value, before)
     for change, other, changed in _changes(limit.path, profile, strategy, settings):
         try:
-            value = measure(other, changed)
+            other_value = measure(other, changed)
         except BatchstatError:
             continue  # such as a corpus of which nothing would be left
-        over = limit.over(value, before)
+        over = limit.over(other_value, before)
         if over <= 0:
-            return Remedy(change, value, keeps=True)
+            return Remedy(change, other_value, keeps=True)
         if over < least:
-            nearest, least = Remedy(change, value, keeps=False), over
+            nearest, least = Remedy(change, other_value, keeps=False), over
     return nearest
 
 
