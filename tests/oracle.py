@@ -163,22 +163,23 @@ def length_grouped(lengths: list[int], *, batch_size: int, group: int | None) ->
 def boundaries(
     lengths: list[int], *, edges: list[int], tokens_per_batch: int, leftovers: str, multiple: int
 ) -> list[list[int]]:
-    """Whole batches from the longest bucket down, then what is left of the buckets likewise."""
+    """Whole batches as they fill, then what is left of the buckets."""
     whole, left = [], []
-    for low, high in reversed(list(zip([-1, *edges], edges, strict=False))):
+    for low, high in zip([-1, *edges], edges, strict=False):
         inside = [i for i, length in enumerate(lengths) if low < length <= high]
         size = max(1, tokens_per_batch // round_up(high, multiple))
         batches = consecutive(inside, size)
         if batches and len(batches[-1]) < size:
             left.append((round_up(high, multiple), batches.pop()))
         whole += batches
+    whole.sort(key=lambda batch: batch[-1])
     if leftovers == "drop":
         return whole
     if leftovers == "keep":
         return whole + [batch for _, batch in left]
     merged: list[list[int]] = []
     room = 0
-    for width, batch in left:
+    for width, batch in reversed(left):
         for position in batch:
             if room == 0:
                 merged.append([])
@@ -241,3 +242,20 @@ def grouped(lengths: list[int], *, batch_size: int, thresholds: list[int]) -> li
             groups.setdefault(over, []).append(position)
         steps.append([groups[key] for key in sorted(groups)])
     return steps
+
+
+def dynamic_buckets(
+    lengths: list[int], *, edges: list[int], tokens_per_batch: int, max_samples: int | None
+) -> list[list[int]]:
+    """What lhotse draws from buckets that hold all samples from the start, unshuffled."""
+    found = []
+    for low, high in zip([-1, *edges], edges, strict=False):
+        batch: list[int] = []
+        for i in (i for i, length in enumerate(lengths) if low < length <= high):
+            batch.append(i)
+            one_more = (len(batch) + 1) * max(lengths[j] for j in batch)
+            if one_more > tokens_per_batch or len(batch) == max_samples:
+                found.append(batch)
+                batch = []
+        found += [batch] if batch else []
+    return found

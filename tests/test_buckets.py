@@ -11,6 +11,7 @@ from hypothesis import given
 import oracle
 from batchstat import InputError, OptionError
 from batchstat.batching import BatchPlan
+from batchstat.batching.edge_rules import RULES
 from batchstat.batching.edges import optimal_edges
 from batchstat.batching.planning import plan_epoch
 from batchstat.batching.spec import parse_strategy
@@ -152,8 +153,182 @@ def test_the_published_demonstration_of_asym():
     total = int((np.diff(made.batch_offsets) * made.widths).sum())
     assert total == sum(lengths)
     assert int((np.diff(alone.batch_offsets) * alone.widths).sum()) == 64 * 1024
-    assert parse_strategy("grouped", SETTINGS).groups == 4
     assert batches(plan("grouped", lengths, batch_size=256)) == batches(made)
+
+
+MIXED = [5, 3, 9, 1, 7, 2, 8, 4, 6, 10, 11, 12, 15, 14, 13, 16, 2, 2, 2, 3]
+
+
+def test_golden_vectors_of_tf_data():
+    """Run with TensorFlow 2.21: boundaries 4, 8, 12 (exclusive), sizes 24 // (boundary - 1)."""
+    spec = "boundaries:boundaries=3,7,11,16,tokens_per_batch=24,shuffle_batches=false"
+    full = [[2, 6], [0, 4, 7], [9, 10], [11], [12], [13], [14], [15]]
+    left = [[1, 3, 5, 16, 17, 18, 19], [8]]
+    assert batches(plan(spec, MIXED)) == full + left
+    assert batches(plan(f"{spec},leftovers=drop", MIXED)) == full
+
+
+@pytest.mark.parametrize(
+    ("buckets", "edges"),
+    [(2, [12]), (3, [10, 15]), (4, [8, 12, 15]), (8, [5, 9, 11, 13, 15])],
+)
+def test_golden_edges_of_lhotse(buckets, edges):
+    """Run with lhotse 1.33; its last bucket has no edge, ours that of the longest sample."""
+    assert RULES["equal-tokens"](np.array(MIXED), buckets, float).tolist() == [*edges, 16]
+    assert RULES["equal-tokens"](np.ones(10, int), 5, float).tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (
+            "",
+            [[0, 1, 3, 4], [5, 6, 7], [8, 16, 17, 18, 19], [2, 9, 10], [11], [12, 13], [14], [15]],
+        ),
+        (
+            ",max_samples=3",
+            [
+                [0, 1, 3],
+                [4, 5, 6],
+                [7, 8, 16],
+                [17, 18, 19],
+                [2, 9, 10],
+                [11],
+                [12, 13],
+                [14],
+                [15],
+            ],
+        ),
+        (
+            ",drop_last=true",
+            [[0, 1, 3, 4], [5, 6, 7], [8, 16, 17, 18, 19], [2, 9, 10], [12, 13], [15]],
+        ),
+    ],
+)
+def test_golden_vectors_of_lhotse(spec, expected):
+    """Run with lhotse 1.33 and shuffle=False, but for the sequence, which its random bucket makes.
+
+    The batch of samples 2, 9 and 10 has 3 x 11 tokens, which is above the budget of 30.
+    """
+    made = plan(f"dynamic-buckets:buckets=4,tokens_per_batch=30,shuffle=false{spec}", MIXED)
+    assert sorted(batches(made)) == sorted(expected)
+    assert (np.diff(made.batch_offsets) * made.widths).max() == 33
+
+
+@given(LENGTHS, st.integers(1, 200), st.none() | st.integers(1, 6), st.sampled_from([1, 8]))
+def test_dynamic_buckets_that_hold_all_are_the_plain_loop(lengths, budget, most, multiple):
+    made = plan(
+        "dynamic-buckets:boundaries=10,20,60,shuffle=false",
+        lengths,
+        tokens_per_batch=budget,
+        max_samples=most,
+        pad_to_multiple_of=multiple,
+    )
+    padded = [oracle.round_up(length, multiple) for length in lengths]
+    expected = oracle.dynamic_buckets(
+        padded,
+        edges=[oracle.round_up(edge, multiple) for edge in (10, 20, 60)],
+        tokens_per_batch=budget,
+        max_samples=most,
+    )
+    if multiple == 1:
+        assert sorted(batches(made)) == sorted(expected)
+    assert sorted(made.samples.tolist()) == list(range(len(lengths)))
+
+
+@given(LENGTHS, st.integers(1, 200), st.integers(1, 80), st.booleans())
+def test_a_batch_of_dynamic_buckets_is_over_its_budget_by_its_last_sample_only(
+    lengths, budget, buffer, shuffle
+):
+    spec = (
+        f"dynamic-buckets:boundaries=10,20,60,buffer_size={buffer},shuffle={str(shuffle).lower()}"
+    )
+    made = plan(spec, lengths, tokens_per_batch=budget)
+    assert sorted(made.samples.tolist()) == list(range(len(lengths)))
+    for batch in batches(made):
+        held = [lengths[i] for i in batch]
+        assert len({np.searchsorted([10, 20, 60], length) for length in held}) == 1
+        assert len(held) == 1 or len(held) * max(held[:-1]) <= budget
+        if not shuffle:
+            assert batch == sorted(batch)
+
+
+def test_dynamic_buckets_draw_from_their_buffer_alone():
+    """A sample cannot come before those that left no room for it in the buffer."""
+    lengths = np.random.default_rng(0).integers(1, 60, 3000).tolist()
+    made = plan("dynamic-buckets:buffer_size=100", lengths, tokens_per_batch=600)
+    place = np.empty(3000, dtype=int)
+    place[made.samples] = np.arange(3000)
+    ends = made.row_offsets[made.batch_offsets]
+    begin = ends[np.searchsorted(ends, place, side="right") - 1]
+    assert (np.arange(3000) < begin + 100).all()
+
+
+@pytest.mark.parametrize("rule", RULES)
+@given(lengths=LENGTHS, buckets=st.integers(1, 8))
+def test_every_rule_rises_to_the_longest(rule, lengths, buckets):
+    found = RULES[rule](np.array(lengths), buckets, float)
+    assert 1 <= len(found) <= buckets or rule == "equal-tokens"
+    assert (np.diff(found) > 0).all()
+    assert found[0] >= 1
+    assert found[-1] == max(lengths)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_no_rule_beats_the_optimal_edges(rule):
+    lengths = np.random.default_rng(0).lognormal(4, 1, 5000).clip(1, 512).astype(int)
+
+    def padded(name: str) -> int:
+        edges = RULES[name](lengths, 8, float)
+        return int(edges[np.searchsorted(edges, lengths)].sum())
+
+    assert padded("optimal") <= padded(rule)
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=120), st.integers(2, 6))
+def test_equal_cost_is_more_even_than_chance(lengths, groups):
+    values, counts = np.unique(lengths, return_counts=True)
+    if len(values) <= groups:
+        return
+
+    def gap(edges) -> float:
+        held = np.bincount(np.searchsorted(edges, values), weights=counts, minlength=len(edges))
+        return np.abs(np.diff(held * edges)).max()
+
+    found = RULES["equal-cost"](np.array(lengths), groups, float)
+    assert len(found) == groups
+    rng = np.random.default_rng(1)
+    chance = [
+        gap(np.append(np.sort(rng.choice(values[:-1], groups - 1, replace=False)), values[-1]))
+        for _ in range(20)
+    ]
+    assert gap(found) <= np.median(chance)
+
+
+def test_equal_cost_finds_the_most_even_thresholds_where_these_can_be_tried():
+    lengths = np.random.default_rng(0).lognormal(3, 1, 4000).clip(1, 60).astype(int)
+    values, counts = np.unique(lengths, return_counts=True)
+
+    def gap(threshold: int) -> float:
+        low = counts[values <= threshold].sum()
+        return abs(threshold * low - values[-1] * (len(lengths) - low))
+
+    found = RULES["equal-cost"](lengths, 2, float)
+    assert gap(found[0]) == min(gap(int(value)) for value in values[:-1])
+
+
+@pytest.mark.parametrize(
+    "spec", ["boundaries:buckets=4", "dynamic-buckets:buckets=4", "grouped:groups=4"]
+)
+def test_more_buckets_than_different_lengths(spec):
+    with pytest.raises(InputError, match="4 buckets for 3 different lengths: ask for 3 at most"):
+        plan(spec, [3, 3, 9, 9, 9, 30])
+    assert len(plan(spec.partition(":")[0], [3, 3, 9, 9, 9, 30]).samples) == 6
+
+
+def test_a_short_last_window_has_as_many_buckets_as_it_can():
+    made = plan("boundaries:buckets=3,read_ahead=4", [3, 9, 30, 30, 5])
+    assert sorted(made.samples.tolist()) == list(range(5))
 
 
 def test_as_many_edges_as_lengths_pad_nothing():
@@ -181,7 +356,6 @@ def test_boundaries_are_found_where_none_are_given():
             "boundaries:boundaries=3,9,30,pad=edge,shuffle_batches=false", lengths
         ).widths.tolist()
     )
-    assert parse_strategy("boundaries", SETTINGS).buckets == 8
 
 
 @pytest.mark.parametrize(
@@ -195,6 +369,10 @@ def test_boundaries_are_found_where_none_are_given():
         ("boundaries:boundaries=a", "boundaries='a': must be a whole number"),
         ("boundaries:buckets=0", "buckets=0"),
         ("boundaries:pad=edges", "did you mean 'edge'"),
+        ("boundaries:rule=quantiles", "did you mean 'quantile'"),
+        ("grouped:rule=cost", "unknown rule 'cost'"),
+        ("dynamic-buckets:rule=x", "unknown rule 'x'"),
+        ("dynamic-buckets:boundaries=3,1", "must be above 0 and rise"),
         ("boundaries:leftovers=kept", "did you mean 'keep'"),
         ("length-grouped:group=0", "group=0"),
         ("length-grouped:boundaries=3", "unknown parameter of length-grouped"),
@@ -205,6 +383,7 @@ def test_parameters_that_cannot_be_meant(spec, message):
         parse_strategy(spec, SETTINGS)
 
 
-def test_a_sample_above_the_last_edge():
+@pytest.mark.parametrize("name", ["boundaries", "dynamic-buckets"])
+def test_a_sample_above_the_last_edge(name):
     with pytest.raises(InputError, match="a sample of 41 tokens is above the last edge 40"):
-        plan("boundaries:boundaries=10,40", [5, 41])
+        plan(f"{name}:boundaries=10,40", [5, 41])

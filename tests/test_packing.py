@@ -32,6 +32,15 @@ def lengths_of(made: BatchPlan) -> list[list[int]]:
     return [made.lengths[first:last].tolist() for first, last in pairwise(made.row_offsets)]
 
 
+def row_of_each(found: packing.Rows) -> list[int]:
+    """The row of each length; within a row they stand in the sequence in which they came."""
+    entries, offsets = found
+    held = [entries[first:last].tolist() for first, last in pairwise(offsets)]
+    assert all(row == sorted(row) for row in held)
+    of = {entry: row for row, part in enumerate(held) for entry in part}
+    return [of[entry] for entry in range(len(entries))]
+
+
 def test_golden_vectors_of_trl():
     """Best fit decreasing with capacity 10; what is empty is left out there."""
     lengths = [5, 6, 2, 7, 3, 1, 10]
@@ -52,28 +61,43 @@ def test_golden_vector_of_llama_factory():
 @given(LENGTHS, st.integers(30, 64), MOST)
 def test_best_fit_is_the_textbook(lengths, capacity, most):
     falling = sorted(lengths, reverse=True)
-    found = packing.best_fit(np.array(falling), capacity, most).tolist()
-    assert found == oracle.best_fit(falling, capacity, most)
+    found = packing.best_fit(np.array(falling), capacity, most)
+    assert row_of_each(found) == oracle.best_fit(falling, capacity, most)
+
+
+def test_golden_vector_of_axolotl():
+    """First fit in the sampler's sequence; its sample of 20 has a row that is over the capacity."""
+    made = plan("packed:method=first-fit,shuffle_batches=false", [3, 10, 4, 5, 1])
+    assert rows(made) == [[1], [0, 2, 4], [3]]
+    visits = make_epoch(np.arange(5), np.array([3, 20, 4, 5, 1]), 10, "truncate")
+    strategy = parse_strategy("packed:method=first-fit,shuffle_batches=false", SETTINGS)
+    assert rows(plan_epoch(strategy, visits, seed=0, epoch=0)) == rows(made)
+
+
+@given(LENGTHS, st.integers(30, 64), MOST)
+def test_first_fit_in_turn_is_the_textbook(lengths, capacity, most):
+    found = packing.first_fit_in_turn(np.array(lengths), capacity, most)
+    assert row_of_each(found) == oracle.first_fit(lengths, capacity, most)
 
 
 @given(LENGTHS, st.integers(30, 64), MOST)
 def test_first_fit_is_the_textbook(lengths, capacity, most):
     falling = sorted(lengths, reverse=True)
-    found = packing.first_fit(np.array(falling), capacity, most).tolist()
-    assert found == oracle.first_fit(falling, capacity, most)
+    found = packing.first_fit(np.array(falling), capacity, most)
+    assert row_of_each(found) == oracle.first_fit(falling, capacity, most)
 
 
 @given(LENGTHS, st.integers(1, 64), MOST)
 def test_next_fit_is_the_plain_loop(lengths, capacity, most):
-    found = packing.next_fit(np.array(lengths), capacity, most).tolist()
-    assert found == oracle.next_fit(lengths, capacity, most)
+    found = packing.next_fit(np.array(lengths), capacity, most)
+    assert row_of_each(found) == oracle.next_fit(lengths, capacity, most)
 
 
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=40))
 def test_samples_above_the_capacity_have_a_row_each(lengths):
     falling = np.array(sorted(lengths, reverse=True))
     for fit in (packing.best_fit, packing.first_fit):
-        found = fit(falling, 1000, 1000)
+        found = np.array(row_of_each(fit(falling, 1000, 1000)))
         long = found[falling > 1000]
         assert len(set(long.tolist())) == len(long)
         assert not set(long.tolist()) & set(found[falling <= 1000].tolist())
@@ -101,7 +125,7 @@ def test_wrapped_is_the_plain_cut(lengths, capacity, chunked):
     assert set(made.samples.tolist()) == set(range(len(lengths)))
 
 
-@pytest.mark.parametrize("method", ["bfd", "ffd", "next-fit", "wrapped"])
+@pytest.mark.parametrize("method", ["bfd", "ffd", "first-fit", "next-fit", "wrapped"])
 @given(lengths=LENGTHS, budget=st.integers(1, 200), multiple=st.sampled_from([1, 8]))
 def test_rows_hold_what_they_may_and_batches_their_budget(method, lengths, budget, multiple):
     spec = f"packed:method={method}"

@@ -5,6 +5,7 @@ A new strategy is one file and one line in `STRATEGIES`; every shared property t
 
 from batchstat.batching.boundaries import Boundaries
 from batchstat.batching.bucketed import Bucketed
+from batchstat.batching.dynamic_buckets import DynamicBuckets
 from batchstat.batching.fixed import Fixed
 from batchstat.batching.grouped import Grouped
 from batchstat.batching.length_grouped import LengthGrouped
@@ -23,6 +24,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "token-budget": TokenBudget,
     "length-grouped": LengthGrouped,
     "boundaries": Boundaries,
+    "dynamic-buckets": DynamicBuckets,
     "grouped": Grouped,
     "max-tokens": MaxTokens,
     "packed": Packed,

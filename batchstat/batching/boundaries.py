@@ -8,20 +8,21 @@ import numpy as np
 
 from batchstat.batching.cutting import (
     cut_by_budget,
-    cut_every,
     longest_of_each,
     one_sample_a_row,
     round_up,
-    shuffled,
 )
-from batchstat.batching.edges import check_edges, optimal_edges
-from batchstat.batching.plan import BatchPlan, Ints, Window
+from batchstat.batching.edge_rules import RULES, find_edges
+from batchstat.batching.edges import check_edges
+from batchstat.batching.plan import BatchPlan, Ints, Window, spans
 from batchstat.batching.strategy import Strategy
 from batchstat.errors import InputError
 from batchstat.options import one_of
 
 PADS = ("longest", "edge")
 LEFTOVERS = ("keep", "merge", "drop")
+
+_USUAL_BUCKETS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,14 +33,18 @@ class Boundaries(Strategy):
     samples, at least 1, and is padded to its longest, or to the `edge`. What a bucket has left at
     the end of the window is a short batch (`keep`), is left out (`drop`), or is batched with what
     the shorter buckets have left, from the longest down, never over the budget (`merge`, as in
-    fairseq2). Without `boundaries` there are `buckets` with the edges that pad least.
+    fairseq2). Without `boundaries`, a `rule` finds the edges of `buckets` buckets (8 unless set, or
+    as many as there are different lengths): `optimal`, which pad least, `quantile`, `uniform`,
+    `geometric`, `equal-tokens` (lhotse) or `equal-cost` (asym). Unshuffled batches come in the
+    sequence in which they fill, and then what is left, as from tf.data's bucket_by_sequence_length.
     """
 
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
 
     tokens_per_batch: int
     boundaries: tuple[int, ...] = ()
-    buckets: int = 8
+    buckets: int | None = None
+    rule: str = "optimal"
     pad: str = "longest"
     leftovers: str = "keep"
     read_ahead: int | None = None
@@ -49,6 +54,7 @@ class Boundaries(Strategy):
         super().__post_init__()
         one_of("pad", self.pad, PADS)
         one_of("leftovers", self.leftovers, LEFTOVERS)
+        one_of("rule", self.rule, RULES)
         check_edges("boundaries", self.boundaries)
 
     def plan(self, window: Window) -> BatchPlan:
@@ -66,37 +72,50 @@ class Boundaries(Strategy):
             )
         padded = round_up(edges, self.pad_to_multiple_of)
         bucket = np.searchsorted(edges, window.lengths)
-        order = np.argsort(-bucket, kind="stable")
-        ends = np.cumsum(np.bincount(bucket, minlength=len(edges))[::-1])
-        parts, left = [], []
-        for i, (first, last) in enumerate(pairwise([0, *ends.tolist()])):
-            size = max(1, self.tokens_per_batch // int(padded[-1 - i]))
-            whole = first + (last - first) // size * size
-            parts.append(first + cut_every(whole - first, size))
-            left.append(np.arange(whole, last))
-        whole = np.concatenate([np.arange(part[0], part[-1]) for part in parts])
-        rest = order[np.concatenate(left)]
-        sizes = [*map(np.diff, parts), self._leftovers(bucket[rest], padded, last=window.last)]
-        order = np.concatenate([order[whole], rest])
-        offsets = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64)
+        whole, sizes, rest = self._filled(bucket, padded)
+        keep_short = not (self.drop_last and window.last)
+        rest, left = self._leftovers(rest, bucket[rest], padded, keep_short=keep_short)
+        order = np.concatenate([whole, rest])
+        offsets = np.zeros(len(sizes) + len(left) + 1, dtype=np.int64)
+        np.cumsum(np.concatenate([sizes, left]), out=offsets[1:])
         of = padded[bucket] if self.pad == "edge" else window.lengths
         widths = round_up(longest_of_each(of[order], offsets), self.pad_to_multiple_of)
-        plan = one_sample_a_row(order, window.lengths[order], offsets, widths)
-        return shuffled(plan, window) if self.shuffle_batches else plan
+        shuffle = window.rng if self.shuffle_batches else None
+        return one_sample_a_row(order, window.lengths[order], offsets, widths, shuffle)
 
-    def _leftovers(self, buckets: Ints, padded: Ints, *, last: bool) -> Ints:
-        """How many of what is left, by falling bucket, share a batch; less what is left out."""
+    def _filled(self, bucket: Ints, padded: Ints) -> tuple[Ints, Ints, Ints]:
+        """Samples of full batches, as these fill, their sizes, and the samples that are left."""
+        order = np.argsort(bucket, kind="stable")
+        ends = np.cumsum(np.bincount(bucket, minlength=len(padded)))
+        firsts, sizes, left = [], [], []
+        for width, (begin, end) in zip(padded, pairwise([0, *ends.tolist()]), strict=True):
+            size = max(1, self.tokens_per_batch // int(width))
+            whole = begin + (end - begin) // size * size
+            firsts.append(np.arange(begin, whole, size))
+            sizes.append(np.full(len(firsts[-1]), size))
+            left.append(order[whole:end])
+        first, each = np.concatenate(firsts), np.concatenate(sizes)
+        filling = np.argsort(order[first + each - 1])
+        _, filled = spans(first[filling], each[filling])
+        return order[filled], each[filling], np.concatenate(left)
+
+    def _leftovers(
+        self, rest: Ints, buckets: Ints, padded: Ints, *, keep_short: bool
+    ) -> tuple[Ints, Ints]:
+        """What is left in its sequence, and how many of it share a batch; less what is left out."""
         if self.leftovers == "drop":
-            return buckets[:0]
-        keep_short = not (self.drop_last and last)
+            return rest, rest[:0]
         if self.leftovers == "merge":
-            widths = padded[buckets]
+            falling = np.argsort(-buckets, kind="stable")
+            widths = padded[buckets[falling]]
             cut = cut_by_budget(widths, self.tokens_per_batch, None, keep_short=keep_short)
-            return np.diff(cut)
-        sizes: Ints = np.unique(-buckets, return_counts=True)[1]
-        return sizes if keep_short else sizes[:-1]
+            return rest[falling], np.diff(cut)
+        sizes: Ints = np.unique(buckets, return_counts=True)[1]
+        return rest, sizes if keep_short else sizes[:-1]
 
     def _edges(self, lengths: Ints) -> tuple[int, ...]:
         if self.boundaries:
             return self.boundaries
-        return optimal_edges(np.maximum(lengths, 1), self.buckets, multiple=self.pad_to_multiple_of)
+        wanted = self.buckets if self.read_ahead is None else None
+        usual = self.buckets or _USUAL_BUCKETS
+        return find_edges(self.rule, lengths, wanted, usual, self.pad_to_multiple_of)

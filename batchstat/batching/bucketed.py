@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from batchstat.batching.cutting import (
     cut_every,
     longest_first,
-    longest_of_each,
     one_sample_a_row,
     round_up,
-    shuffled,
 )
 from batchstat.batching.plan import BatchPlan, Window
 from batchstat.batching.strategy import Strategy
@@ -33,6 +31,6 @@ class Bucketed(Strategy):
         offsets = cut_every(
             len(order), self.batch_size, keep_short=not (self.drop_last and window.last)
         )
-        widths = round_up(longest_of_each(lengths, offsets), self.pad_to_multiple_of)
-        plan = one_sample_a_row(order, lengths, offsets, widths)
-        return shuffled(plan, window) if self.shuffle_batches else plan
+        widths = round_up(lengths[offsets[:-1]], self.pad_to_multiple_of)
+        shuffle = window.rng if self.shuffle_batches else None
+        return one_sample_a_row(order, lengths, offsets, widths, shuffle)

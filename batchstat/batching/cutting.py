@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from batchstat.batching.plan import BatchPlan, Ints, Window
+from batchstat.batching.plan import BatchPlan, Ints, take_groups
 
 
 def longest_first(lengths: Ints) -> Ints:
@@ -45,12 +45,27 @@ def cut_by_budget(
     return np.array(offsets)
 
 
-def one_sample_a_row(order: Ints, lengths: Ints, batch_offsets: Ints, widths: Ints) -> BatchPlan:
-    """The plan whose rows are the samples of `order`; what is past the last offset is left out."""
+def one_sample_a_row(
+    order: Ints,
+    lengths: Ints,
+    batch_offsets: Ints,
+    widths: Ints,
+    shuffle: np.random.Generator | None = None,
+) -> BatchPlan:
+    """The plan whose rows are the samples of `order`; what is past the last offset is left out.
+
+    With `shuffle`, its batches come in a random sequence.
+    """
     n = int(batch_offsets[-1])
+    if shuffle is None:
+        order, lengths = order[:n], lengths[:n]
+    else:
+        sequence = shuffle.permutation(len(widths))
+        batch_offsets, taken = take_groups(batch_offsets, sequence)
+        order, lengths, widths = order[taken], lengths[taken], widths[sequence]
     return BatchPlan(
-        samples=order[:n],
-        lengths=lengths[:n],
+        samples=order,
+        lengths=lengths,
         row_offsets=np.arange(n + 1),
         batch_offsets=batch_offsets,
         step_offsets=np.arange(len(batch_offsets)),
@@ -64,8 +79,3 @@ def longest_of_each(lengths: Ints, batch_offsets: Ints) -> Ints:
         return lengths[:0]
     longest: Ints = np.maximum.reduceat(lengths[: batch_offsets[-1]], batch_offsets[:-1])
     return longest
-
-
-def shuffled(plan: BatchPlan, window: Window) -> BatchPlan:
-    """The plan's batches in a random sequence of the window's own."""
-    return plan.take(window.rng.permutation(len(plan)))

@@ -5,9 +5,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from batchstat.batching.cutting import cut_every, longest_of_each, one_sample_a_row, round_up
-from batchstat.batching.edges import check_edges, optimal_edges
+from batchstat.batching.edge_rules import RULES, find_edges
+from batchstat.batching.edges import check_edges
 from batchstat.batching.plan import BatchPlan, Window
 from batchstat.batching.strategy import Strategy
+from batchstat.options import one_of
+
+_USUAL_GROUPS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,22 +20,25 @@ class Grouped(Strategy):
     padded to its own longest; gradients are summed over the step.
 
     Group i holds lengths above threshold i - 1 up to threshold i, the last group what is above all;
-    a group without samples makes no batch. Without `thresholds` there are `groups` groups, with the
-    thresholds that pad least. Source: asym's batch grouping.
+    a group without samples makes no batch. Without `thresholds`, a `rule` of `boundaries` finds
+    those of `groups` groups (4 unless set, or as many as there are different lengths); `equal-cost`
+    is its authors'. Source: asym's batch grouping.
     """
 
     batch_size: int
     thresholds: tuple[int, ...] = ()
-    groups: int = 4
+    groups: int | None = None
+    rule: str = "optimal"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        one_of("rule", self.rule, RULES)
         check_edges("thresholds", self.thresholds)
 
     def plan(self, window: Window) -> BatchPlan:
         """Cut into steps, and these into groups."""
-        thresholds = self.thresholds or optimal_edges(
-            np.maximum(window.lengths, 1), self.groups, multiple=self.pad_to_multiple_of
+        thresholds = self.thresholds or find_edges(
+            self.rule, window.lengths, self.groups, _USUAL_GROUPS, self.pad_to_multiple_of
         )
         n = len(window.lengths)
         steps = cut_every(n, self.batch_size, keep_short=not (self.drop_last and window.last))

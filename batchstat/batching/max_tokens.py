@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from batchstat.batching.cutting import one_sample_a_row, round_up, shuffled
+from batchstat.batching.cutting import one_sample_a_row, round_up
 from batchstat.batching.plan import BatchPlan, Ints, Window
 from batchstat.batching.strategy import Strategy
 from batchstat.options import MOST
@@ -36,8 +36,8 @@ class MaxTokens(Strategy):
         short = len(offsets) > 1 and (offsets[-1] - offsets[-2]) % multiple
         if window.last and (short or self._has_room(offsets, padded)):
             offsets = offsets[:-1]
-        plan = one_sample_a_row(order, lengths, offsets, padded[offsets[1:] - 1])
-        return shuffled(plan, window) if self.shuffle_batches else plan
+        shuffle = window.rng if self.shuffle_batches else None
+        return one_sample_a_row(order, lengths, offsets, padded[offsets[1:] - 1], shuffle)
 
     def _has_room(self, offsets: Ints, padded: Ints) -> bool:
         """Whether `drop_last` leaves out the last batch."""

@@ -4,6 +4,9 @@ Decreasing methods see samples longest first. Those of one length are alike, so 
 with together: whole runs of rows with the same room take the same number of them. Which sample goes
 where is worked out afterwards, for all at once, and is what a loop over the samples would find. An
 empty sample takes the place of one token, or rows of them would have no end.
+
+Each method returns rows as a ragged array: which of the lengths it holds, row by row, and the rows'
+offsets in that.
 """
 
 from bisect import bisect_right
@@ -13,7 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from batchstat.batching.plan import Ints
+from batchstat.batching.plan import Ints, spans
+
+Rows = tuple[Ints, Ints]
+"""(n,) positions in the lengths, by row, and (n_rows + 1,) offsets of the rows in them."""
 
 
 class Placement(NamedTuple):
@@ -23,11 +29,13 @@ class Placement(NamedTuple):
         row: the first.
         rows: how many.
         each: samples in each of them.
+        before: samples that each of them held already.
     """
 
     row: int
     rows: int
     each: int
+    before: int
 
 
 class _Run(NamedTuple):
@@ -37,17 +45,17 @@ class _Run(NamedTuple):
         row: the first.
         rows: how many.
         room: tokens that each of them can still take.
-        left: samples that each of them can still take.
+        held: samples that each of them holds.
     """
 
     row: int
     rows: int
     room: int
-    left: int
+    held: int
 
 
-def best_fit(lengths: Ints, capacity: int, most: int) -> Ints:
-    """(n,) the row of each of `lengths`, which fall: the fullest that has room for it.
+def best_fit(lengths: Ints, capacity: int, most: int) -> Rows:
+    """Each of `lengths` (n,), which fall, in the fullest row that has room for it.
 
     Of rows that are equally full, the one that became so first; a new row where none has room. Best
     fit decreasing, as in TRL's packing and in any textbook; on the histogram as in Graphcore's
@@ -57,13 +65,44 @@ def best_fit(lengths: Ints, capacity: int, most: int) -> Ints:
     return _rows(lengths, lambda sizes, counts: _best_fit(sizes, counts, capacity, most))
 
 
-def first_fit(lengths: Ints, capacity: int, most: int) -> Ints:
-    """(n,) the row of each of `lengths`, which fall: the first that has room for it."""
+def first_fit(lengths: Ints, capacity: int, most: int) -> Rows:
+    """Each of `lengths` (n,), which fall, in the first row that has room for it."""
     return _rows(lengths, lambda sizes, counts: _first_fit(sizes, counts, capacity, most))
 
 
-def next_fit(lengths: Ints, capacity: int, most: int) -> Ints:
-    """(n,) the row of each of `lengths`: the last one, or a new one where that has no room."""
+def first_fit_in_turn(lengths: Ints, capacity: int, most: int) -> Rows:
+    """Each of `lengths` (n,), as they come, in the first row that has room for it.
+
+    A tree over the rows holds the most room that any row below has. A length above the capacity
+    fills a row. Source: axolotl's pack_group.
+    """
+    leaves = 1 << max(len(lengths) - 1, 1).bit_length()
+    tree = [capacity] * (2 * leaves)
+    held = [0] * len(lengths)
+    rows = []
+    for length in np.clip(lengths, 1, capacity).tolist():
+        at = 1
+        while at < leaves:
+            at *= 2
+            if tree[at] < length:
+                at += 1
+        row = at - leaves
+        rows.append(row)
+        held[row] += 1
+        tree[at] = tree[at] - length if held[row] < most else 0
+        while at > 1:
+            at //= 2
+            room = max(tree[2 * at], tree[2 * at + 1])
+            if tree[at] == room:
+                break
+            tree[at] = room
+    offsets = np.zeros(max(rows, default=-1) + 2, dtype=np.int64)
+    np.cumsum(np.bincount(rows), out=offsets[1:])
+    return np.argsort(rows, kind="stable"), offsets
+
+
+def next_fit(lengths: Ints, capacity: int, most: int) -> Rows:
+    """Each of `lengths` (n,) in the last row, or in a new one where that has no room."""
     ends = np.cumsum(lengths).tolist()
     starts, first, before = [], 0, 0
     while first < len(ends):
@@ -71,22 +110,23 @@ def next_fit(lengths: Ints, capacity: int, most: int) -> Ints:
         stop = bisect_right(ends, before + capacity, lo=first)
         first = min(max(stop, first + 1), first + most)
         before = ends[first - 1]
-    opened = np.zeros(len(ends), dtype=np.int64)
-    opened[starts[1:]] = 1
-    return np.cumsum(opened)
+    return np.arange(len(ends)), np.array([*starts, len(ends)])
 
 
-def _rows(lengths: Ints, place: Callable[[list[int], list[int]], Iterator[Placement]]) -> Ints:
+def _rows(lengths: Ints, place: Callable[[list[int], list[int]], Iterator[Placement]]) -> Rows:
     if len(lengths) == 0:
-        return np.arange(0)
+        return np.arange(0), np.zeros(1, dtype=np.int64)
     counts = np.bincount(np.maximum(lengths, 1))
     sizes = np.flatnonzero(counts)[::-1]
     placed = np.array(list(place(sizes.tolist(), counts[sizes].tolist())), dtype=np.int64)
-    row, rows, each = placed.T
-    taken = rows * each
-    within = np.arange(len(lengths)) - np.repeat(np.cumsum(taken) - taken, taken)
-    found: Ints = np.repeat(row, taken) + within // np.repeat(each, taken)
-    return found
+    first, rows, each, before = placed.T
+    row = spans(first, rows)[1]
+    each, before = np.repeat(each, rows), np.repeat(before, rows)
+    offsets = np.zeros(int(row.max()) + 2, dtype=np.int64)
+    np.cumsum(np.bincount(row, weights=each), out=offsets[1:])
+    entries = np.empty(len(lengths), dtype=np.int64)
+    entries[spans(offsets[row] + before, each)[1]] = np.arange(len(lengths))
+    return entries, offsets
 
 
 def _best_fit(sizes: list[int], counts: list[int], capacity: int, most: int) -> Iterator[Placement]:
@@ -96,7 +136,7 @@ def _best_fit(sizes: list[int], counts: list[int], capacity: int, most: int) -> 
 
     def put(run: _Run, *, back: bool = True) -> None:
         nonlocal rooms
-        if run.rows == 0 or run.left == 0:
+        if run.rows == 0 or run.held == most:
             return
         queue = open_runs.setdefault(run.room, deque())
         (queue.append if back else queue.appendleft)(run)
@@ -112,9 +152,9 @@ def _best_fit(sizes: list[int], counts: list[int], capacity: int, most: int) -> 
                     rooms ^= 1 << room
             else:
                 each = min(max(capacity // size, 1), most)
-                run = _Run(rows, -(-count // each), max(capacity, size), most)
+                run = _Run(rows, -(-count // each), max(capacity, size), 0)
                 rows += run.rows
-            placements, rest, kept = _fill(run, size, count)
+            placements, rest, kept = _fill(run, size, count, most)
             for placement, after in placements:
                 yield placement
                 put(after)
@@ -133,38 +173,40 @@ def _first_fit(
             if count == 0:
                 after += runs[at:]
                 break
-            if run.room < size or run.left == 0:
+            if run.room < size or run.held == most:
                 after.append(run)
                 continue
-            placements, rest, count = _fill(run, size, count)
+            placements, rest, count = _fill(run, size, count, most)
             yield from (placement for placement, _ in placements)
             after += [each for _, each in placements]
             after += [rest] if rest.rows else []
         if count:
             each = min(max(capacity // size, 1), most)
-            new = _Run(rows, -(-count // each), max(capacity, size), most)
+            new = _Run(rows, -(-count // each), max(capacity, size), 0)
             rows += new.rows
-            placements, _, _ = _fill(new, size, count)
+            placements, _, _ = _fill(new, size, count, most)
             yield from (placement for placement, _ in placements)
             after += [each for _, each in placements]
         runs = after
 
 
-def _fill(run: _Run, size: int, count: int) -> tuple[list[tuple[Placement, _Run]], _Run, int]:
+def _fill(
+    run: _Run, size: int, count: int, most: int
+) -> tuple[list[tuple[Placement, _Run]], _Run, int]:
     """`count` samples of one size into the rows of a run in turn, as many into each as fit.
 
     Returns what was placed with the runs that these rows are then, the rows that got none, and how
     many samples are left over.
     """
-    each = min(run.room // size, run.left)
+    each = min(run.room // size, most - run.held)
     whole = min(run.rows, count // each)
     some = count - whole * each if whole < run.rows else 0
     found = []
     for first, rows, taken in ((0, whole, each), (whole, 1 if some else 0, some)):
         if rows:
-            placed = Placement(run.row + first, rows, taken)
-            left = _Run(placed.row, rows, run.room - taken * size, run.left - taken)
+            placed = Placement(run.row + first, rows, taken, run.held)
+            left = _Run(placed.row, rows, run.room - taken * size, run.held + taken)
             found.append((placed, left))
     used = whole + (1 if some else 0)
-    rest = _Run(run.row + used, run.rows - used, run.room, run.left)
+    rest = _Run(run.row + used, run.rows - used, run.room, run.held)
     return found, rest, count - whole * each - some

@@ -56,8 +56,8 @@ class BatchPlan:
 
     def take(self, batches: Ints) -> "BatchPlan":
         """The plan of the batches named, in that order, one batch a step."""
-        batch_offsets, rows = _take_ragged(self.batch_offsets, batches)
-        row_offsets, entries = _take_ragged(self.row_offsets, rows)
+        batch_offsets, rows = take_groups(self.batch_offsets, batches)
+        row_offsets, entries = take_groups(self.row_offsets, rows)
         return BatchPlan(
             samples=self.samples[entries],
             lengths=self.lengths[entries],
@@ -100,13 +100,19 @@ class BatchPlan:
         )
 
 
-def _take_ragged(offsets: Ints, order: Ints) -> tuple[Ints, Ints]:
+def take_groups(offsets: Ints, order: Ints) -> tuple[Ints, Ints]:
     """New offsets (len(order) + 1,) and the items' old positions, for the groups in `order`."""
     first = offsets[order]
-    sizes = offsets[order + 1] - first
-    taken = np.zeros(len(order) + 1, dtype=np.int64)
-    np.cumsum(sizes, out=taken[1:])
-    return taken, np.repeat(first - taken[:-1], sizes) + np.arange(taken[-1])
+    return spans(first, offsets[order + 1] - first)
+
+
+def spans(first: Ints, sizes: Ints) -> tuple[Ints, Ints]:
+    """Offsets (n + 1,) of n ranges of consecutive numbers laid end to end, and the numbers."""
+    offsets = np.zeros(len(first) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    numbers = np.arange(offsets[-1])
+    numbers += np.repeat(first - offsets[:-1], sizes)
+    return offsets, numbers
 
 
 def _chain(offsets: Sequence[Ints]) -> Ints:

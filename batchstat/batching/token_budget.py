@@ -7,7 +7,6 @@ from batchstat.batching.cutting import (
     longest_first,
     one_sample_a_row,
     round_up,
-    shuffled,
 )
 from batchstat.batching.plan import BatchPlan, Window
 from batchstat.batching.strategy import Strategy
@@ -38,5 +37,5 @@ class TokenBudget(Strategy):
             self.max_samples,
             keep_short=not (self.drop_last and window.last),
         )
-        plan = one_sample_a_row(order, lengths, offsets, padded[offsets[:-1]])
-        return shuffled(plan, window) if self.shuffle_batches else plan
+        shuffle = window.rng if self.shuffle_batches else None
+        return one_sample_a_row(order, lengths, offsets, padded[offsets[:-1]], shuffle)
