@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from batchstat.batching.plan import BatchPlan
+    from batchstat.buckets import find_buckets
     from batchstat.corpus.options import CorpusOptions
+    from batchstat.costs import CostModel, load_model
     from batchstat.errors import BatchstatError, InputError, OptionError
     from batchstat.profiling import Profile, profile
     from batchstat.report import Comparison
@@ -29,12 +31,15 @@ __all__ = [
     "BatchstatError",
     "Comparison",
     "CorpusOptions",
+    "CostModel",
     "InputError",
     "OptionError",
     "Profile",
     "Settings",
     "__version__",
     "compare",
+    "find_buckets",
+    "load_model",
     "profile",
     "token_lengths",
 ]
@@ -44,11 +49,14 @@ _HOMES = {
     "BatchstatError": "batchstat.errors",
     "Comparison": "batchstat.report",
     "CorpusOptions": "batchstat.corpus.options",
+    "CostModel": "batchstat.costs",
     "InputError": "batchstat.errors",
     "OptionError": "batchstat.errors",
     "Profile": "batchstat.profiling",
     "Settings": "batchstat.settings",
     "compare": "batchstat.simulation",
+    "find_buckets": "batchstat.buckets",
+    "load_model": "batchstat.costs",
     "profile": "batchstat.profiling",
     "token_lengths": "batchstat.tokens",
 }

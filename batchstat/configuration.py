@@ -11,7 +11,7 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError, OptionError, unknown
 from batchstat.gate import Limit, read_limits
 from batchstat.options import whole_number
-from batchstat.render.json import report_schema
+from batchstat.render.schemas import report_schema
 from batchstat.settings import Settings
 from batchstat.simulation import parse_strategies
 

@@ -39,9 +39,14 @@ class InputError(BatchstatError):
 
 def unknown(kind: str, value: str, known: Iterable[str]) -> OptionError:
     """An `OptionError` for a name that is not one of `known`, with the nearest that is."""
+    names = sorted(known)
+    hint = f": {suggestion}" if (suggestion := did_you_mean(value, names)) else ""
+    return OptionError(f"unknown {kind} {value!r}{hint} (known: {', '.join(names)})")
+
+
+def did_you_mean(value: str, known: Iterable[str]) -> str:
+    """The question whether the nearest of `known` is meant; empty where none is near."""
     from difflib import get_close_matches
 
-    names = sorted(known)
-    near = get_close_matches(value, names, n=1, cutoff=0.5)
-    hint = f": did you mean {near[0]!r}?" if near else ""
-    return OptionError(f"unknown {kind} {value!r}{hint} (known: {', '.join(names)})")
+    near = get_close_matches(value, list(known), n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else ""

@@ -1,9 +1,14 @@
 """`Comparison`: what `compare` finds out, as one record of counts with its ratios as properties."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from statistics import mean, pstdev
 from typing import TYPE_CHECKING, Any
 
 from batchstat.batching.spec import with_parameter
+from batchstat.bounds import Bounds
+from batchstat.costs import CostModel
+from batchstat.grouping import Grouping
 from batchstat.metrics import PlanCounts
 from batchstat.profiling.record import CorpusFacts, TokenizerFacts
 from batchstat.profiling.stats import Histogram
@@ -16,23 +21,67 @@ ENOUGH = 0.005
 """A `read_ahead` whose padding ratio is within this of the best is as good as the best."""
 
 
+@dataclass(frozen=True)
+class SeedSpread:
+    """What a row gives under several seeds.
+
+    Attributes:
+        padding_ratios: one a seed.
+        batches: one a seed.
+    """
+
+    padding_ratios: tuple[float, ...]
+    batches: tuple[int, ...]
+
+    @classmethod
+    def of(cls, counts: Sequence[PlanCounts]) -> "SeedSpread":
+        """The spread of `counts`, one a seed."""
+        return cls(
+            tuple(each.padding_ratio for each in counts), tuple(each.batches for each in counts)
+        )
+
+    @property
+    def padding_mean(self) -> float:
+        """Mean padding ratio over the seeds."""
+        return mean(self.padding_ratios)
+
+    @property
+    def padding_std(self) -> float:
+        """The population's standard deviation of the padding ratio over the seeds."""
+        return pstdev(self.padding_ratios)
+
+
 @dataclass(frozen=True, kw_only=True)
 class StrategyResult:
     """One row of the table.
 
     Attributes:
         name: the bare name of the strategy.
-        spec: the strategy as the user wrote it.
+        spec: the strategy as the user wrote it, or as its preset has it.
+        preset: the preset it comes from, if any.
         params: all its parameters.
         counts: what its plan computes, pads, cuts and leaves out.
         widths: batches by their width.
+        seeds: what other seeds give; None where one was tried.
     """
 
     name: str
     spec: str
+    preset: str | None
     params: dict[str, Any]
     counts: PlanCounts
     widths: Histogram
+    seeds: SeedSpread | None = None
+
+    @property
+    def label(self) -> str:
+        """What the row is called: by its preset, or as it was written."""
+        return self.preset or self.spec
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether rows hold several samples, which attention has to keep apart."""
+        return self.name in ("packed", "padding-free")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +92,7 @@ class SweepPoint:
     batches: int
     padding_tokens: int
     total_tokens: int
+    grouping: Grouping
 
     @property
     def padding_ratio(self) -> float:
@@ -112,8 +162,12 @@ class Comparison:
         corpus: None where lengths were given.
         tokenizer: None where lengths were given.
         basis: the settings that all rows share.
+        model: the transformer whose cost is estimated, if any.
+        seeds: how many seeds each row was tried with.
         strategies: the rows, as asked for.
+        left_out: names of the strategies that no row has.
         best: the row that a reader should look at first.
+        bounds: what can be had at best.
         sweep: padding against `read_ahead`.
         warnings: what else to know.
     """
@@ -123,8 +177,12 @@ class Comparison:
     corpus: CorpusFacts | None
     tokenizer: TokenizerFacts | None
     basis: Basis
+    model: CostModel | None
+    seeds: int
     strategies: tuple[StrategyResult, ...]
+    left_out: tuple[str, ...]
     best: StrategyResult
+    bounds: Bounds
     sweep: Sweep
     warnings: tuple[ReportWarning, ...]
 
@@ -134,15 +192,31 @@ class Comparison:
         rows = self.strategies
         return next((row for row in rows if row.name == "static"), rows[0])
 
+    def costs(self, row: StrategyResult) -> dict[str, float]:
+        """What a row computes / what its real tokens need: for work in proportion to the width of
+        rows, to its square as attention's, and by the model where there is one.
+        """
+        shapes = {"linear": (1, 0), "quadratic": (0, 1)}
+        if self.model is not None:
+            shapes["model"] = (self.model.linear, self.model.quadratic)
+        return {name: row.counts.relative_cost(*shape) for name, shape in shapes.items()}
+
     def to_frame(self) -> "pd.DataFrame":
         """A row a strategy: as it was written, what it counts, and the ratios of that."""
         import pandas as pd
 
-        internal = ("tokens_per_batch", "visited_tokens", "sum_samples_per_batch")
+        internal = (
+            "tokens_per_batch",
+            "visited_tokens",
+            "row_tokens",
+            "sum_samples_per_batch",
+            "grouping",
+        )
         ratios = (
             "padding_tokens",
             "padding_ratio",
             "fill",
+            "packing_efficiency",
             "truncated_ratio",
             "dropped_ratio",
             "mean_samples_per_batch",
@@ -151,5 +225,7 @@ class Comparison:
         for row in self.strategies:
             counts = {key: n for key, n in asdict(row.counts).items() if key not in internal}
             derived = {name: getattr(row.counts, name) for name in ratios}
-            rows.append({"strategy": row.spec, **counts, **derived})
+            costs = {f"relative_cost_{name}": cost for name, cost in self.costs(row).items()}
+            grouping = asdict(row.counts.grouping)
+            rows.append({"strategy": row.label, **counts, **derived, **costs, **grouping})
         return pd.DataFrame(rows)

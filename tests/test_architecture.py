@@ -16,20 +16,23 @@ PACKAGE = ROOT / "batchstat"
 LAYERS = [
     ["errors"],
     ["options"],
-    ["threads"],
-    ["corpus", "sampling"],
+    ["threads", "costs"],
+    ["corpus", "sampling", "grouping"],
     ["tokens"],
     ["settings", "batching"],
     ["metrics", "profiling"],
+    ["bounds"],
     ["report"],
-    ["simulation"],
+    ["simulation", "buckets"],
     ["gate"],
     ["render"],
+    ["glossary"],
     ["configuration"],
     ["cli"],
     ["__main__"],
 ]
-PURE = ["errors", "options", "threads", "sampling", "batching", "metrics", "settings"]
+PURE = ["errors", "options", "threads", "costs", "sampling", "batching"]
+PURE += ["grouping", "metrics", "bounds", "settings"]
 HEAVY = {"numpy", "pandas", "pyarrow", "transformers", "tokenizers", "matplotlib", "rich", "torch"}
 
 

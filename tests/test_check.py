@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import xmlschema
 
-from batchstat.render.json import schema
+from batchstat.render.schemas import schema
 from conftest import SAMPLE_DATA, Run, environment, write_jsonl
 
 SHORT = ["some words of equal length"] * 2000

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from batchstat.render.json import schema
+from batchstat.batching import STRATEGIES
+from batchstat.render.schemas import schema
 from conftest import SAMPLE_DATA, environment
 
 REVIEWS = [SAMPLE_DATA / "reviews.csv", "--text-column", "review", "--label-column", "label"]
@@ -58,9 +59,9 @@ def test_compare_takes_the_profile_and_says_whose_it_is(run, tmp_path):
     assert lines[0].startswith("profile  corpus.txt · builtin · ")
     assert lines[0].endswith("just now")
     assert lines[1].startswith("basis    at most 16,384 tokens a batch · max_length 512")
-    for name in ("fixed", "static", "bucketed", "token-budget"):
+    for name in ("fixed", "static", "bucketed", "token-budget", "packed"):
         assert any(line.startswith(name) for line in lines)
-    assert any(line.startswith("result   token-budget against static: ") for line in lines)
+    assert any(line.startswith("result   packed against static: ") for line in lines)
     assert files(tmp_path / "batchstat-results") == PROFILE_FILES | COMPARE_FILES
 
 
@@ -175,6 +176,63 @@ def test_options_of_compare_reach_the_basis(run):
     assert rows[1]["steps"] == -(-rows[1]["batches"] // 4)
 
 
+def test_all_strategies_presets_seeds_and_a_model(run):
+    corpus = ["compare", SAMPLE_DATA / "corpus.txt", "--json", "--no-plots"]
+    record = json.loads(
+        run(
+            *(*corpus, "--all", "--strategy", "static:batch_size=3"),
+            *("--preset", "fairseq", "--preset", "trl", "--seeds", 3),
+            *("--model", "hidden=768,layers=12"),
+        ).stdout
+    )
+    jsonschema.validate(record, schema("compare"))
+    rows = record["strategies"]
+    names = [row["name"] for row in rows if row["preset"] is None]
+    assert sorted(names) == sorted(STRATEGIES)
+    assert [row["preset"] for row in rows if row["preset"]] == ["fairseq", "trl"]
+    assert rows[0]["params"]["batch_size"] == 3
+    assert record["left_out"] == []
+    assert record["seeds"] == 3
+    assert record["model"]["hidden"] == 768
+    for row in rows:
+        spread = row["seeds"]["padding_ratio"]
+        assert spread["min"] <= spread["mean"] <= spread["max"]
+        assert row["relative_cost"]["model"] >= 1
+    plain = json.loads(run(*corpus).stdout)
+    assert plain["strategies"][0]["seeds"] is None
+    assert plain["strategies"][0]["relative_cost"]["model"] is None
+    assert set(plain["left_out"]) == set(STRATEGIES) - {row["name"] for row in plain["strategies"]}
+
+
+def test_what_the_table_shows_beside_its_rows(run):
+    corpus = ["compare", SAMPLE_DATA / "corpus.txt", "--no-plots"]
+    lines = run(*corpus, "--preset", "fairseq", "--seeds", 2).stdout.splitlines()
+    assert any("over 2 seeds" in line for line in lines)
+    assert "preset   fairseq is max-tokens:required_batch_size_multiple=8" in lines
+    for word in ("bounds   ", "left out ", "price   ", "result   ", "use      "):
+        assert any(line.startswith(word) for line in lines), word
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "message"),
+    [
+        (["--preset", "farseq"], 2, "unknown preset 'farseq': did you mean 'fairseq'?"),
+        (["--seeds", "0"], 2, "seeds=0: must be between 1"),
+        (["--model", "hidden=768"], 2, "has no layers"),
+        (["--model", "nowhere"], 3, "no folder with a config.json"),
+        (["--strategy", "static:buckets=3"], 2, "unknown parameter of static 'buckets'"),
+        (["--strategy", "boundaries:boundaries=9,3"], 2, "must be above 0 and rise"),
+    ],
+)
+def test_mistakes_in_a_table_are_named_before_any_work(run, tmp_path, flags, code, message):
+    result = run("compare", SAMPLE_DATA / "corpus.txt", *flags)
+    assert result.returncode == code
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stdout == ""
+    assert not (tmp_path / "batchstat-results").exists()
+
+
 def test_what_the_verdict_denies_is_not_recommended(run, tmp_path):
     (tmp_path / "a.csv").write_text("n\n" + "50\n" * 1000)
     equal = ["compare", "a.csv", "--length-column", "n", "--tokens-per-batch", 1000, "--no-plots"]
@@ -284,7 +342,7 @@ def test_an_interrupt_leaves_earlier_results_as_they_were(run, tmp_path, delay, 
 
 def test_help_and_version(run):
     assert run("--version").stdout.startswith("batchstat 0.")
-    for arguments in (["--help"], ["profile", "--help"], ["compare", "-h"]):
+    for arguments in (["--help"], ["profile", "--help"], ["compare", "-h"], ["buckets", "-h"]):
         result = run(*arguments)
         assert result.returncode == 0
         assert "Usage" in result.stdout

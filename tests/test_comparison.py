@@ -8,7 +8,11 @@ import pytest
 from hypothesis import given
 
 import batchstat
-from batchstat.render.json import comparison_json, schema, to_text
+from batchstat.batching import STRATEGIES
+from batchstat.costs import CostModel
+from batchstat.render.json import comparison_json, to_text
+from batchstat.render.schemas import schema
+from batchstat.simulation import DEFAULT_STRATEGIES
 
 SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 900)
 
@@ -43,7 +47,8 @@ def test_the_batch_size_allows_for_rounded_widths():
 
 
 def test_the_best_row_has_the_fewest_batches_and_not_the_least_padding():
-    made = batchstat.compare(SKEWED, tokens_per_batch=4096)
+    rows = ["fixed", "static", "bucketed", "token-budget"]
+    made = batchstat.compare(SKEWED, strategies=rows, tokens_per_batch=4096)
     padding = {row.name: row.counts.padding_ratio for row in made.strategies}
     assert min(padding, key=padding.__getitem__) == "bucketed"
     assert made.best.name == "token-budget"
@@ -77,6 +82,13 @@ def test_the_recommended_read_ahead_is_the_smallest_that_is_good_enough():
     assert sweep.recommended.padding_ratio <= best + 0.005
     assert all(point.padding_ratio > best + 0.005 for point in smaller)
     assert [point.read_ahead for point in sweep.points] == [100, 200, 500, 1000, 2000, 3000]
+
+
+@pytest.mark.parametrize("packed", ["packed", "packed:read_ahead=500", "padding-free"])
+def test_what_is_recommended_beside_packing_does_not_pack(packed):
+    made = batchstat.compare(SKEWED, strategies=["static", packed], tokens_per_batch=4096)
+    assert made.best.spec == packed
+    assert made.sweep.spec == "token-budget"
 
 
 def test_a_point_of_the_sweep_is_what_the_table_shows_for_it():
@@ -120,6 +132,8 @@ def test_a_batch_of_one_sample_is_said_and_a_max_length_named():
         ({"order": "random"}, "unknown order 'random'"),
         ({"drop_last": 1}, "drop_last=1: must be true or false"),
         ({"strategies": []}, "no strategy"),
+        ({"seeds": 0}, "seeds=0: must be between 1"),
+        ({"presets": ["torch"]}, "unknown preset 'torch'"),
     ],
 )
 def test_settings_that_are_wrong_by_themselves(settings, message):
@@ -159,6 +173,44 @@ def test_lengths_come_in_any_array(kind):
     made = batchstat.compare(kind([3, 5, 8]), tokens_per_batch=16)
     assert made.samples == 3
     frame = made.to_frame()
-    assert frame["strategy"].tolist() == ["fixed", "static", "bucketed", "token-budget"]
+    assert frame["strategy"].tolist() == list(DEFAULT_STRATEGIES)
     assert (frame["real_tokens"] == 16).all()
     assert frame["padding_ratio"].between(0, 1).all()
+    assert (frame["relative_cost_linear"] >= 1).all()
+
+
+def test_the_table_says_what_it_leaves_out():
+    made = batchstat.compare(SKEWED)
+    assert [row.name for row in made.strategies] == list(DEFAULT_STRATEGIES)
+    assert set(made.left_out) | set(DEFAULT_STRATEGIES) == set(STRATEGIES)
+    assert batchstat.compare(SKEWED, strategies=list(STRATEGIES)).left_out == ()
+
+
+def test_the_spread_over_seeds_is_that_of_runs_with_each():
+    rows = ["static", "token-budget:read_ahead=100"]
+    made = batchstat.compare(SKEWED, strategies=rows, tokens_per_batch=4096, seed=5, seeds=4)
+    assert made.basis.seed == 5
+    alone = [
+        batchstat.compare(SKEWED, strategies=rows, tokens_per_batch=4096, seed=seed)
+        for seed in range(5, 9)
+    ]
+    for i, row in enumerate(made.strategies):
+        counts = [each.strategies[i].counts for each in alone]
+        assert row.counts == counts[0]
+        assert row.seeds.padding_ratios == tuple(each.padding_ratio for each in counts)
+        assert row.seeds.batches == tuple(each.batches for each in counts)
+        assert row.seeds.padding_std == pytest.approx(np.std(row.seeds.padding_ratios))
+        assert row.seeds.padding_mean == pytest.approx(np.mean(row.seeds.padding_ratios))
+        assert row.seeds.padding_std > 0
+    assert all(row.seeds is None for row in alone[0].strategies)
+
+
+def test_the_cost_by_a_model_lies_between_those_of_its_terms():
+    model = CostModel(hidden=64, layers=2)
+    made = batchstat.compare(SKEWED, model=model)
+    for row in made.strategies:
+        costs = made.costs(row)
+        low, high = sorted((costs["linear"], costs["quadratic"]))
+        assert low <= costs["model"] <= high
+        assert costs["linear"] == pytest.approx(1 / (1 - row.counts.padding_ratio))
+    assert "model" not in batchstat.compare(SKEWED).costs(made.best)

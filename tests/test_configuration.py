@@ -171,7 +171,7 @@ def test_flags_beat_the_file_and_the_file_beats_defaults(folder, run: Run):
     assert basis["basis"]["seed"] == 7
     assert basis["basis"]["read_ahead"] == 10_000
     names = [row["name"] for row in basis["strategies"]]
-    assert names == ["fixed", "static", "bucketed", "token-budget", "static"]
+    assert names == ["fixed", "static", "bucketed", "token-budget", "packed", "static"]
     assert basis["strategies"][-1]["params"]["batch_size"] == 3
     rows = json.loads(run("compare", "--json", "--no-plots", "--strategy", "fixed").stdout)
     assert [row["name"] for row in rows["strategies"]] == ["fixed"]

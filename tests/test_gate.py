@@ -14,7 +14,8 @@ from batchstat.errors import InputError, OptionError
 from batchstat.gate import NAMED, find_remedy, judge, read_limits
 from batchstat.gate.paths import kind_at, numbers, value_at
 from batchstat.gate.quantities import parse_quantity, shown, shown_apart
-from batchstat.render.json import report_json, report_schema, simulation_json
+from batchstat.render.json import report_json, simulation_json
+from batchstat.render.schemas import report_schema
 from batchstat.settings import Settings
 from batchstat.simulation import simulate
 

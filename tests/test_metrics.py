@@ -32,6 +32,20 @@ def padded_arrays(plan):
         yield matrix
 
 
+def steps_of(plans, arrays):
+    """The batches of each step."""
+    left = iter(arrays)
+    for plan in plans:
+        for size in np.diff(plan.step_offsets):
+            yield [next(left) for _ in range(size)]
+
+
+def chunks(steps, size: int):
+    """Every so many steps made one."""
+    for first in range(0, len(steps), size):
+        yield [batch for step in steps[first : first + size] for batch in step]
+
+
 @pytest.mark.parametrize("name", STRATEGIES)
 @given(
     lengths=st.lists(st.integers(0, 80), min_size=8, max_size=120),
@@ -56,8 +70,22 @@ def test_counts_are_those_of_padded_arrays(
         with pytest.raises(InputError, match="no batch is left" if not arrays else "no token"):
             measure(plans, visits, tokens_per_batch=64)
         return
-    counts, _ = measure(plans, visits, tokens_per_batch=64, accumulate=3)
+    counts, _ = measure(plans, visits, tokens_per_batch=64, max_length=max_length, accumulate=3)
 
+    assert counts.squared_tokens == sum(len(matrix) * matrix.shape[1] ** 2 for matrix in arrays)
+    parts = [int(length) for plan in plans for length in plan.lengths]
+    assert counts.real_squared_tokens == sum(length**2 for length in parts)
+    assert counts.row_tokens == counts.rows * max_length
+    assert counts.packing_efficiency == pytest.approx(sum(parts) / counts.row_tokens)
+    within, _ = measure(plans, visits, tokens_per_batch=64, attends_within_samples=True)
+    assert within.squared_tokens == counts.real_squared_tokens
+    assert within.packing_efficiency is None
+    steps = [
+        sum((matrix != PAD).sum() for matrix in step)
+        for step in chunks(list(steps_of(plans, arrays)), 3)
+    ]
+    spread = counts.grouping.tokens_per_step_spread
+    assert spread == pytest.approx(np.std(steps) / np.mean(steps))
     assert counts.total_tokens == sum(matrix.size for matrix in arrays)
     assert counts.padding_tokens == sum((matrix == PAD).sum() for matrix in arrays)
     assert counts.batches == len(arrays)

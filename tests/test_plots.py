@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import batchstat
-from batchstat.render.plots import comparison_plots, profile_plots
+from batchstat.buckets import find_buckets
+from batchstat.render.plots import bucket_plots, comparison_plots, profile_plots
 
 
 def size(png: bytes) -> tuple[int, int]:
@@ -39,6 +40,7 @@ def test_any_corpus_can_be_drawn(tmp_path, rows):
     plots = profile_plots(made)
     assert set(plots) == {"lengths.png", "classes.png", "lengths_by_class.png"}
     plots |= comparison_plots(batchstat.compare(made, tokens_per_batch=64))
+    plots |= bucket_plots(find_buckets(made, buckets=1))
     for png in plots.values():
         width, height = size(png)
         assert width == 1350

@@ -12,7 +12,8 @@ from hypothesis import given
 
 import batchstat
 from batchstat.profiling import LengthStats, changes, load_profile, log_edges, save_lengths
-from batchstat.render.json import profile_json, schema, to_text
+from batchstat.render.json import profile_json, to_text
+from batchstat.render.schemas import schema
 
 LENGTHS = st.lists(st.integers(0, 5000), min_size=1, max_size=300)
 

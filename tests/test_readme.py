@@ -12,6 +12,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from batchstat.batching import STRATEGIES
+from batchstat.batching.edge_rules import RULES
+from batchstat.batching.presets import PRESETS
+from batchstat.simulation import DEFAULT_STRATEGIES
 from conftest import ROOT, SAMPLE_DATA, Run, environment
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -85,6 +89,14 @@ def test_the_json_example_names_real_keys(checkout: Path, run: Run):
     table = README.split("<!-- columns -->")[1]
     for key in re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE):
         assert key in record["strategies"][0] or key in record["strategies"][0]["params"], key
+
+
+def test_every_strategy_preset_and_rule_is_named(run: Run):
+    for name in (*STRATEGIES, *PRESETS, *RULES):
+        assert f"`{name}`" in README, name
+    shown = run("compare", "--help", COLUMNS="200").stdout
+    for name in (*PRESETS, *DEFAULT_STRATEGIES):
+        assert name in shown, name
 
 
 def test_sample_data_is_made_by_its_script(tmp_path: Path):

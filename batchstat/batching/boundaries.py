@@ -13,10 +13,9 @@ from batchstat.batching.cutting import (
     round_up,
 )
 from batchstat.batching.edge_rules import RULES, find_edges
-from batchstat.batching.edges import check_edges
+from batchstat.batching.edges import above_last_edge, check_edges
 from batchstat.batching.plan import BatchPlan, Ints, Window, spans
 from batchstat.batching.strategy import Strategy
-from batchstat.errors import InputError
 from batchstat.options import one_of
 
 PADS = ("longest", "edge")
@@ -66,10 +65,7 @@ class Boundaries(Strategy):
         edges = np.array(self._edges(window.lengths))
         longest = window.lengths.max(initial=0)
         if longest > edges[-1]:
-            raise InputError(
-                f"boundaries: a sample of {longest:,} tokens is above the last edge {edges[-1]:,}: "
-                "add an edge, or cut samples with the --max-length of all strategies"
-            )
+            raise above_last_edge("boundaries", edges.tolist(), int(longest))
         padded = round_up(edges, self.pad_to_multiple_of)
         bucket = np.searchsorted(edges, window.lengths)
         whole, sizes, rest = self._filled(bucket, padded)

@@ -7,10 +7,9 @@ import numpy as np
 
 from batchstat.batching.cutting import longest_of_each, one_sample_a_row, round_up
 from batchstat.batching.edge_rules import RULES, find_edges
-from batchstat.batching.edges import check_edges
+from batchstat.batching.edges import above_last_edge, check_edges
 from batchstat.batching.plan import BatchPlan, Window
 from batchstat.batching.strategy import Strategy
-from batchstat.errors import InputError
 from batchstat.options import MOST, one_of
 
 _SEEN_FOR_EDGES = 10_000
@@ -54,11 +53,7 @@ class DynamicBuckets(Strategy):
         )
         longest = int(window.lengths.max())
         if self.boundaries and longest > edges[-1]:
-            raise InputError(
-                f"dynamic-buckets: a sample of {longest:,} tokens is above the last edge "
-                f"{edges[-1]:,}: add an edge, or cut samples with the --max-length of all "
-                "strategies"
-            )
+            raise above_last_edge("dynamic-buckets", edges, longest)
         bucket = np.minimum(np.searchsorted(edges, window.lengths), len(edges) - 1)
         padded = round_up(window.lengths, self.pad_to_multiple_of)
         drawn = _Buffer(self, padded.tolist(), bucket.tolist(), len(edges), window).batches()

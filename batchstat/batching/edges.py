@@ -1,12 +1,12 @@
 """Upper edges of buckets that minimise padding, or any cost that grows with the edge."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from batchstat.batching.plan import Ints
-from batchstat.errors import OptionError
+from batchstat.errors import InputError, OptionError
 
 Cost = Callable[[int], float]
 
@@ -16,6 +16,16 @@ def check_edges(name: str, edges: Sequence[int]) -> None:
     if any(low >= high for low, high in pairwise((0, *edges))):
         written = ",".join(map(str, edges))
         raise OptionError(f"{name}={written}: must be above 0 and rise, each once")
+
+
+def above_last_edge(strategy: str, edges: Sequence[int], longest: int) -> InputError:
+    """The error for a sample that no bucket holds; it names the bucket that would."""
+    written = ",".join(map(str, [*edges, longest]))
+    return InputError(
+        f"{strategy}: a sample of {longest:,} tokens is above the last edge {edges[-1]:,}: add a "
+        f"bucket for what overflows, as in boundaries={written}, or cut samples with "
+        f"--max-length {edges[-1]}"
+    )
 
 
 def optimal_edges(
@@ -43,11 +53,23 @@ def optimal_edges(
     Raises:
         OptionError: more than n samples for one bucket.
     """
-    values, counts = np.unique(-(-np.asarray(lengths) // multiple) * multiple, return_counts=True)
+    rounded = -(-np.asarray(lengths) // multiple) * multiple
+    return list(each_optimal_edges(rounded, buckets, cost=cost, least=least))[-1]
+
+
+def each_optimal_edges(
+    lengths: Ints, buckets: int, *, cost: Cost = float, least: int = 1
+) -> Iterator[tuple[int, ...]]:
+    """The `optimal_edges` of at most 1, 2, … `buckets` buckets, found in one go.
+
+    Raises:
+        OptionError: more than n samples for one bucket.
+    """
+    values, counts = np.unique(lengths, return_counts=True)
     total = int(counts.sum())
     if least > total:
         raise OptionError(f"at least {least:,} samples a bucket, and there are {total:,} in all")
-    edges = [int(value) for value in values]
+    edges = values.tolist()
     before = [0, *np.cumsum(counts).tolist()]
     costs = [cost(edge) for edge in edges]
     best: list[float] = [0, *([np.inf] * len(edges))]
@@ -55,13 +77,13 @@ def optimal_edges(
     for _ in range(min(buckets, len(edges))):
         best, cuts = _one_more(best, before, costs, least)
         chosen.append(cuts)
-    found, at = [], len(edges)
-    for cuts in reversed(chosen):
-        if at == 0:
-            break
-        found.append(edges[at - 1])
-        at = cuts[at]
-    return tuple(reversed(found))
+        found, at = [], len(edges)
+        for cuts in reversed(chosen):
+            if at == 0:
+                break
+            found.append(edges[at - 1])
+            at = cuts[at]
+        yield tuple(reversed(found))
 
 
 def _one_more(

@@ -24,8 +24,8 @@ class Packed(Strategy):
     Methods: `bfd` and `ffd`, best and first fit of the window's samples, longest first (TRL, NeMo);
     `first-fit` (axolotl) and `next-fit` (torchtune, axolotl's sequential) in the order's sequence;
     `wrapped`, laid end to end and cut every `max_length`, a sample in two rows where the cut falls
-    (TRL, GPT-style pre-training). The window is the whole epoch unless `read_ahead` says otherwise, as for those
-    who pack in chunks (TRL's 1,000).
+    (TRL, GPT-style pre-training). The window is the whole epoch unless `read_ahead` says otherwise,
+    as for those who pack in chunks (TRL's 1,000).
     """
 
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)

@@ -9,7 +9,7 @@ Each method returns rows as a ragged array: which of the lengths it holds, row b
 offsets in that.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -116,9 +116,9 @@ def next_fit(lengths: Ints, capacity: int, most: int) -> Rows:
 def _rows(lengths: Ints, place: Callable[[list[int], list[int]], Iterator[Placement]]) -> Rows:
     if len(lengths) == 0:
         return np.arange(0), np.zeros(1, dtype=np.int64)
-    counts = np.bincount(np.maximum(lengths, 1))
-    sizes = np.flatnonzero(counts)[::-1]
-    placed = np.array(list(place(sizes.tolist(), counts[sizes].tolist())), dtype=np.int64)
+    begins = np.flatnonzero(np.diff(np.maximum(lengths, 1), prepend=0))
+    sizes, counts = np.maximum(lengths[begins], 1), np.diff(begins, append=len(lengths))
+    placed = np.array(list(place(sizes.tolist(), counts.tolist())), dtype=np.int64)
     first, rows, each, before = placed.T
     row = spans(first, rows)[1]
     each, before = np.repeat(each, rows), np.repeat(before, rows)
@@ -131,25 +131,26 @@ def _rows(lengths: Ints, place: Callable[[list[int], list[int]], Iterator[Placem
 
 def _best_fit(sizes: list[int], counts: list[int], capacity: int, most: int) -> Iterator[Placement]:
     open_runs: dict[int, deque[_Run]] = {}
-    rooms = 0  # bit r is set where a row with room r is open
+    rooms: list[int] = []  # that open rows have, rising
     rows = 0
 
     def put(run: _Run, *, back: bool = True) -> None:
-        nonlocal rooms
-        if run.rows == 0 or run.held == most:
+        if run.rows == 0 or run.held == most or run.room == 0:
             return
-        queue = open_runs.setdefault(run.room, deque())
+        if run.room not in open_runs:
+            open_runs[run.room] = deque()
+            insort(rooms, run.room)
+        queue = open_runs[run.room]
         (queue.append if back else queue.appendleft)(run)
-        rooms |= 1 << run.room
 
     for size, count in zip(sizes, counts, strict=True):
         while count:
-            fitting = rooms >> size
-            if fitting:
-                room = size + (fitting & -fitting).bit_length() - 1
+            fitting = bisect_left(rooms, size)
+            if fitting < len(rooms):
+                room = rooms[fitting]
                 run = open_runs[room].popleft()
                 if not open_runs[room]:
-                    rooms ^= 1 << room
+                    del open_runs[room], rooms[fitting]
             else:
                 each = min(max(capacity // size, 1), most)
                 run = _Run(rows, -(-count // each), max(capacity, size), 0)

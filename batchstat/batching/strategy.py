@@ -17,12 +17,14 @@ class Strategy(ABC):
             before any budget is applied.
         drop_last: the epoch's last batch is left out where it could have held more samples.
         own_parameters: those that are not taken from the settings that strategies share.
+        attends_within_samples: whether attention knows where the samples of a row begin.
 
     Raises:
         OptionError: a number below 1, above 2,147,483,647 or not whole.
     """
 
     own_parameters: ClassVar[tuple[str, ...]] = ()
+    attends_within_samples: ClassVar[bool] = False
 
     pad_to_multiple_of: int = 1
     drop_last: bool = False

@@ -9,8 +9,7 @@ from typing import Any
 import typer
 
 from batchstat.cli.inputs import Inputs, configuration, inputs
-from batchstat.cli.options import READING, was_given
-from batchstat.cli.profiles import count
+from batchstat.cli.profiles import count, refuse_counting
 from batchstat.cli.streams import say
 from batchstat.errors import InputError, OptionError
 from batchstat.gate import (
@@ -26,7 +25,8 @@ from batchstat.gate import (
 from batchstat.gate.paths import numbers, value_at
 from batchstat.gate.quantities import Number
 from batchstat.profiling import Profile, changes, load_profile
-from batchstat.render.json import report_json, report_schema, simulation_json
+from batchstat.render.json import report_json, simulation_json
+from batchstat.render.schemas import report_schema
 from batchstat.render.words import age, counted
 from batchstat.settings import Settings
 from batchstat.simulation import parse_strategies, simulate
@@ -134,16 +134,6 @@ def _kept(given: Inputs, context: typer.Context) -> Profile:
                 f"{setting.origin} sets: name the corpus, or run batchstat profile again"
             )
     return profile
-
-
-def refuse_counting(context: typer.Context) -> None:
-    """Raises OptionError where an option says how to count, and nothing is counted."""
-    for name in READING:
-        if was_given(context, name):
-            raise OptionError(
-                f"--{name.replace('_', '-')} is for counting, and no corpus is named: name one, "
-                "or leave it out to use the profile in the results folder"
-            )
 
 
 def answer(given: Inputs, context: typer.Context) -> Check:

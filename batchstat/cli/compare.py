@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 PLOTS = ("plots/padding.png", "plots/batch_lengths.png", "plots/read_ahead.png")
 
 
-@o.takes(o.OPTIONAL_CORPUS, o.STRATEGIES, o.BATCHING, o.READING, o.FILES, o.CONFIGURATION)
+@o.takes(
+    *(o.OPTIONAL_CORPUS, o.STRATEGIES, o.TABLE, o.BATCHING),
+    *(o.MODEL, o.READING, o.FILES, o.CONFIGURATION),
+)
 def command(context: typer.Context, **options: Any) -> None:
     """Simulate batching strategies on the same lengths, side by side at equal peak memory.
 
@@ -25,38 +28,41 @@ def command(context: typer.Context, **options: Any) -> None:
     batchstat compare reviews.csv --text-column review --tokenizer bert-base-cased
 
     batchstat compare --strategy static --strategy token-budget:read_ahead=1000
+
+    batchstat compare --preset fairseq --preset trl
     """
     from dataclasses import asdict, replace
 
     from batchstat.cli import profiles
-    from batchstat.cli.checking import refuse_counting
     from batchstat.cli.inputs import configuration, inputs
     from batchstat.cli.results import check_writable, write_files
     from batchstat.cli.streams import console, emit, render, say, written
-    from batchstat.profiling import changes, load_profile
+    from batchstat.costs import load_model
+    from batchstat.options import whole_number
+    from batchstat.render.comparison import comparison_screen
     from batchstat.render.json import comparison_json, to_text
-    from batchstat.render.terminal import comparison_screen, identity
+    from batchstat.render.terminal import identity
     from batchstat.report import ReportWarning
     from batchstat.simulation import compare, parse_strategies
 
     output = options["output"]
     given = inputs(context, configuration(context).shared)
-    settings, strategies = given.settings, _strategies(given)
-    parse_strategies(strategies, settings.decide(longest=1, stated_max=None))
+    settings, presets = given.settings, options["preset"] or ()
+    strategies = _strategies(given, every=options["every"])
+    seeds = 1 if options["seeds"] is None else whole_number("seeds", options["seeds"])
+    parse_strategies(strategies, settings.decide(longest=1, stated_max=None), presets)
+    model = None if options["model"] is None else load_model(options["model"])
     check_writable(output)
-    if given.corpus:
-        reuse_from = None if options["no_cache"] else output
-        profile, kept = profiles.count(
-            given, options["workers"], use_cache=not options["no_cache"], reuse_from=reuse_from
-        )
-        files = {} if kept else profiles.profile_files(profile, options["plots"])
-        stale: tuple[ReportWarning, ...] = ()
-    else:
-        refuse_counting(context)
-        profile = load_profile(output)
-        stale = tuple(ReportWarning("stale_profile", change) for change in changes(profile))
-        files = {}
-    comparison = compare(profile, strategies=strategies, **asdict(settings))
+    profile, files, changed = profiles.found(context, given)
+    comparison = compare(
+        profile,
+        strategies=strategies,
+        presets=presets,
+        model=model,
+        seeds=seeds,
+        **asdict(settings),
+    )
+    stale = tuple(ReportWarning("stale_profile", change) for change in changed)
     comparison = replace(comparison, warnings=stale + comparison.warnings)
 
     text = to_text(comparison_json(comparison))
@@ -80,11 +86,15 @@ def command(context: typer.Context, **options: Any) -> None:
     say(written(files, output))
 
 
-def _strategies(given: "Inputs") -> tuple[str, ...]:
-    """The rows: those of the flags, or the usual ones and the configuration's."""
+def _strategies(given: "Inputs", *, every: bool) -> tuple[str, ...]:
+    """The rows: those of the flags, or the usual ones and the configuration's; then all others."""
+    from batchstat.batching import STRATEGIES
     from batchstat.simulation import DEFAULT_STRATEGIES
 
-    wanted = given.get("strategy", DEFAULT_STRATEGIES)
+    usual = tuple(STRATEGIES) if every else DEFAULT_STRATEGIES
+    wanted = given.get("strategy", usual)
     if isinstance(wanted, str):
-        return tuple(dict.fromkeys((*DEFAULT_STRATEGIES, wanted)))
-    return tuple(wanted)
+        return tuple(dict.fromkeys((*usual, wanted)))
+    named = {spec.partition(":")[0] for spec in wanted}
+    others = [name for name in usual if name not in named] if every else []
+    return (*wanted, *others)

@@ -120,9 +120,44 @@ Strategies = Annotated[
     _option(
         _BATCHING,
         "A row: name or name:key=value,key=value. Repeatable.",
-        "fixed, static, bucketed, token-budget",
+        "fixed, static, bucketed, token-budget, packed",
         "SPEC",
         "--strategy",
+    ),
+]
+Presets = Annotated[
+    list[str] | None,
+    _option(
+        _BATCHING,
+        "A row more, as others batch: hf-trainer, fairseq, lhotse, trl, axolotl, tf-data, "
+        "infinibatch or asym. Repeatable.",
+        False,
+        "NAME",
+        "--preset",
+    ),
+]
+Every = Annotated[bool, _option(_BATCHING, "A row for every strategy.", False, None, "--all")]
+Seeds = Annotated[
+    int | None, _option(_BATCHING, "Try so many seeds, and say how padding varies.", "1", "N")
+]
+Model = Annotated[
+    str | None,
+    _option(
+        _BATCHING,
+        "Estimate a transformer's cost: hidden=768,layers=12, or a folder with its config.json.",
+        False,
+        "SHAPE",
+    ),
+]
+Buckets = Annotated[int | None, _option(_BATCHING, "How many buckets.", "8", "K")]
+Least = Annotated[int | None, _option(_BATCHING, "Samples in each bucket, at least.", "1", "N")]
+Cost = Annotated[
+    str | None,
+    _option(
+        _BATCHING,
+        "What to minimise: linear is padding, quadratic is attention, model is --model's.",
+        "linear, or model where there is one",
+        "COST",
     ),
 ]
 TokensPerBatch = Annotated[

@@ -19,7 +19,7 @@ from batchstat.configuration import (
 from batchstat.corpus import CorpusOptions
 from batchstat.errors import OptionError
 from batchstat.gate import NAMED, Limit, read_limits
-from batchstat.render.json import report_schema
+from batchstat.render.schemas import report_schema
 from batchstat.settings import Settings
 
 if TYPE_CHECKING:

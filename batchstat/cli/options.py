@@ -82,7 +82,14 @@ BATCHING: Options = {
     "seed": d.Seed,
     "epoch": d.Epoch,
 }
+WIDTHS: Options = {
+    name: BATCHING[name]
+    for name in ("tokens_per_batch", "max_length", "overflow", "pad_to_multiple_of")
+}
 STRATEGIES: Options = {"strategy": d.Strategies}
+TABLE: Options = {"preset": d.Presets, "every": d.Every, "seeds": d.Seeds}
+MODEL: Options = {"model": d.Model}
+BUCKETS: Options = {"buckets": d.Buckets, "least": d.Least, "cost": d.Cost}
 STRATEGY: Options = {"strategy": d.Strategy}
 LIMITS: Options = {
     "max_padding": d.limit("Padding tokens of all tokens computed.", "5%"),
@@ -106,6 +113,7 @@ FILES: Options = {"output": d.Output, "as_json": d.AsJson, "plots": d.Plots}
 _DEFAULTS: Mapping[str, Any] = {
     "output": DEFAULT_FOLDER,
     "as_json": False,
+    "every": False,
     "plots": True,
     "no_cache": False,
     "no_config": False,

@@ -3,17 +3,21 @@
 import os
 from pathlib import Path
 
+import typer
+
 from batchstat.cli.inputs import Inputs
+from batchstat.cli.options import READING, was_given
 from batchstat.cli.progress import shown
 from batchstat.cli.results import Writer
 from batchstat.cli.streams import say
 from batchstat.corpus import STANDARD_INPUT, find_sources
-from batchstat.errors import InputError
+from batchstat.errors import InputError, OptionError
 from batchstat.profiling import (
     LENGTHS_FILE,
     Cache,
     Profile,
     build,
+    changes,
     counter,
     default_folder,
     load_profile,
@@ -61,6 +65,42 @@ def count(
             on_warning=_warn,
         )
     return profile, False
+
+
+def found(
+    context: typer.Context, given: Inputs
+) -> tuple[Profile, dict[str, bytes | Writer], tuple[str, ...]]:
+    """The profile that a command works from: of the corpus, or the one in the results folder.
+
+    Returns it with the files to write for it, and what has changed since it was counted.
+
+    Raises:
+        OptionError: options that say how to count, where nothing is counted.
+        InputError: no corpus and no profile.
+    """
+    options = context.params
+    if given.corpus:
+        reuse_from = None if options["no_cache"] else options["output"]
+        profile, kept = count(
+            given,
+            options["workers"],
+            use_cache=not options["no_cache"],
+            reuse_from=reuse_from,
+        )
+        return profile, {} if kept else profile_files(profile, options["plots"]), ()
+    refuse_counting(context)
+    profile = load_profile(options["output"])
+    return profile, {}, tuple(changes(profile))
+
+
+def refuse_counting(context: typer.Context) -> None:
+    """Raises OptionError where an option says how to count, and nothing is counted."""
+    for name in READING:
+        if was_given(context, name):
+            raise OptionError(
+                f"--{name.replace('_', '-')} is for counting, and no corpus is named: name one, "
+                "or leave it out to use the profile in the results folder"
+            )
 
 
 def _warn(message: str) -> None:

@@ -6,6 +6,8 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
+from batchstat.errors import InputError, OptionError
+
 Ints = npt.NDArray[np.integer]
 
 PERCENTILES = (500, 900, 950, 990, 999)
@@ -92,6 +94,32 @@ class LengthStats:
         places = np.searchsorted(edges, self.values, side="right") - 1
         counts = np.bincount(places, weights=self.counts, minlength=len(edges) - 1)
         return Histogram(edges, tuple(int(count) for count in counts))
+
+
+def checked_lengths(lengths: npt.ArrayLike) -> Ints:
+    """(n,) tokens a sample, as whole numbers of 64 bits.
+
+    Raises:
+        OptionError: they are no whole numbers in one dimension, or one is negative or too large.
+        InputError: there is none.
+    """
+    try:
+        array = np.asarray(lengths)
+    except ValueError as error:
+        raise OptionError(f"lengths are no array: {error}") from None
+    if array.size == 0:
+        raise InputError("no lengths: at least one sample is needed")
+    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+        raise OptionError(
+            f"lengths must be whole numbers in one dimension, and are {array.dtype} of shape "
+            f"{array.shape}: give tokens a sample, or a Profile"
+        )
+    bad = np.flatnonzero((array < 0) | (array >= 2**31))
+    if len(bad):
+        raise OptionError(
+            f"lengths[{bad[0]}] is {array[bad[0]]}: must be between 0 and {2**31 - 1:,}"
+        )
+    return array.astype(np.int64)
 
 
 def log_edges(low: int, high: int, per_octave: int = 1) -> tuple[int, ...]:

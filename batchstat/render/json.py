@@ -3,18 +3,20 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from batchstat import __version__
+from batchstat.bounds import Bounds
+from batchstat.buckets import BucketReport, Edges
+from batchstat.costs import CostModel
 from batchstat.gate import Check, Outcome, worst
 from batchstat.profiling.record import CorpusFacts, Profile, TokenizerFacts
 from batchstat.profiling.store import SCHEMA as PROFILE_SCHEMA
-from batchstat.report import Comparison, Simulation, StrategyResult, Sweep
+from batchstat.report import Comparison, SeedSpread, Simulation, StrategyResult, Sweep
 
 COMPARE_SCHEMA = "batchstat.compare/1"
 CHECK_SCHEMA = "batchstat.check/1"
+BUCKETS_SCHEMA = "batchstat.buckets/1"
 
 
 def profile_json(profile: Profile) -> dict[str, Any]:
@@ -71,7 +73,12 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "corpus": _corpus(comparison.corpus, comparison.samples),
         "tokenizer": _tokenizer(comparison.tokenizer),
         "basis": asdict(comparison.basis),
-        "strategies": [_strategy(row) for row in comparison.strategies],
+        "model": None if comparison.model is None else asdict(comparison.model),
+        "seeds": comparison.seeds,
+        "strategies": [_strategy(row, comparison.model) for row in comparison.strategies],
+        "best": comparison.best.spec,
+        "left_out": list(comparison.left_out),
+        "bounds": _bounds(comparison.bounds),
         "sweep": _sweep(comparison.sweep),
         "recommendation": {
             "strategy": comparison.sweep.recommended_spec,
@@ -79,6 +86,43 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
             "padding_ratio": comparison.sweep.recommended.padding_ratio,
         },
         "warnings": [asdict(warning) for warning in comparison.warnings],
+    }
+
+
+def buckets_json(report: BucketReport) -> dict[str, Any]:
+    """buckets.json."""
+    return {
+        **_head(BUCKETS_SCHEMA, report.created),
+        "corpus": _corpus(report.corpus, report.samples),
+        "tokenizer": _tokenizer(report.tokenizer),
+        "basis": asdict(report.basis),
+        "cost": report.cost,
+        "model": None if report.model is None else asdict(report.model),
+        "least": report.least,
+        "strategy": report.spec,
+        "buckets": [
+            {
+                **asdict(each),
+                "padding_tokens": each.padding_tokens,
+                "total_tokens": each.total_tokens,
+            }
+            for each in report.buckets
+        ],
+        "rules": [
+            {"name": rule, "points": [_edges(each) for each in every]}
+            for rule, every in report.found.items()
+        ],
+    }
+
+
+def _edges(edges: Edges) -> dict[str, Any]:
+    return {
+        "buckets": edges.wanted,
+        "edges": list(edges.edges),
+        "real_tokens": edges.real_tokens,
+        "total_tokens": edges.total_tokens,
+        "padding_ratio": edges.padding_ratio,
+        "relative_cost": edges.cost,
     }
 
 
@@ -124,37 +168,6 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-@cache
-def schema(name: str) -> dict[str, Any]:
-    """The JSON Schema of `profile.json`, `compare.json` or `check.json`, by the word before the
-    dot, with what it refers to in others put in its place.
-    """
-    text = files(__package__).joinpath("schemas", f"{name}.schema.json").read_text("utf-8")
-    loaded: dict[str, Any] = _inlined(json.loads(text))
-    return loaded
-
-
-def report_schema() -> dict[str, Any]:
-    """The JSON Schema of `report_json`."""
-    check = schema("check")["properties"]["checks"]["items"]
-    found: dict[str, Any] = check["properties"]["report"]["anyOf"][0]
-    return found
-
-
-def _inlined(part: Any) -> Any:
-    if isinstance(part, list):
-        return [_inlined(each) for each in part]
-    if not isinstance(part, dict):
-        return part
-    if "$ref" not in part:
-        return {key: _inlined(value) for key, value in part.items()}
-    file, _, path = part["$ref"].partition("#/")
-    found = schema(file.removesuffix(".schema.json"))
-    for key in path.split("/"):
-        found = found[key]
-    return found
-
-
 def _head(schema: str, created: str) -> dict[str, Any]:
     return {
         "schema": schema,
@@ -187,10 +200,11 @@ def _tokenizer(tokenizer: TokenizerFacts | None) -> dict[str, Any] | None:
     return None if tokenizer is None else asdict(tokenizer)
 
 
-def _strategy(row: StrategyResult) -> dict[str, Any]:
+def _strategy(row: StrategyResult, model: CostModel | None = None) -> dict[str, Any]:
     counts = row.counts
     return {
         "name": row.name,
+        "preset": row.preset,
         "params": row.params,
         "samples": counts.samples,
         "rows": counts.rows,
@@ -201,6 +215,7 @@ def _strategy(row: StrategyResult) -> dict[str, Any]:
         "total_tokens": counts.total_tokens,
         "padding_ratio": counts.padding_ratio,
         "fill": counts.fill,
+        "packing_efficiency": counts.packing_efficiency,
         "max_batch_tokens": counts.max_batch_tokens,
         "over_budget_batches": counts.over_budget_batches,
         "distinct_shapes": counts.distinct_shapes,
@@ -216,7 +231,39 @@ def _strategy(row: StrategyResult) -> dict[str, Any]:
             "mean": counts.mean_samples_per_batch,
             "max": counts.max_samples_per_batch,
         },
+        "relative_cost": {
+            "linear": counts.relative_cost(1, 0),
+            "quadratic": counts.relative_cost(0, 1),
+            "model": model and counts.relative_cost(model.linear, model.quadratic),
+        },
+        "grouping": asdict(counts.grouping),
+        "seeds": row.seeds and _seeds(row.seeds),
         "widths": asdict(row.widths),
+    }
+
+
+def _seeds(spread: SeedSpread) -> dict[str, Any]:
+    return {
+        "padding_ratio": {
+            "mean": spread.padding_mean,
+            "std": spread.padding_std,
+            "min": min(spread.padding_ratios),
+            "max": max(spread.padding_ratios),
+        },
+        "batches": {"min": min(spread.batches), "max": max(spread.batches)},
+    }
+
+
+def _bounds(bounds: Bounds) -> dict[str, Any]:
+    return {
+        "batches": bounds.batches,
+        "packed_rows": bounds.packed_rows,
+        "sorted": {
+            "batches": bounds.sorted_batches,
+            "padding_tokens": bounds.sorted_padding_tokens,
+            "total_tokens": bounds.sorted_total_tokens,
+            "padding_ratio": bounds.sorted_padding_ratio,
+        },
     }
 
 

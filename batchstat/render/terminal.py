@@ -1,4 +1,4 @@
-"""Records as a screen of text."""
+"""A profile as a screen of text."""
 
 from datetime import datetime
 
@@ -7,16 +7,14 @@ from rich.table import Table
 from rich.text import Text
 
 from batchstat.profiling.record import ClassCount, Profile
-from batchstat.render.layout import basis_line, heading, table, whose
+from batchstat.render.layout import heading, table, whose
 from batchstat.render.words import (
     age,
-    batches,
     class_name,
     one_line,
     percent,
     shown_classes,
 )
-from batchstat.report import Comparison
 
 _LONGEST_BAR = 40
 _BESIDE_BAR = 48
@@ -57,18 +55,6 @@ def profile_screen(profile: Profile, console: Console, next_command: str) -> Ren
 def identity(profile: Profile, now: datetime) -> RenderableType:
     """Whose profile a command works from: corpus, tokenizer, samples, tokens, age."""
     return heading("profile", f"{_whose(profile)} · {age(profile.created, now)}")
-
-
-def comparison_screen(comparison: Comparison) -> RenderableType:
-    """What `compare` prints: the basis, the table, the sentence and the recommendation."""
-    return Group(
-        heading("basis", basis_line(comparison.basis)),
-        Text(),
-        _strategies(comparison),
-        Text(),
-        heading("result", _verdict(comparison)),
-        heading("use", _recommendation(comparison)),
-    )
 
 
 def _whose(profile: Profile) -> str:
@@ -176,66 +162,3 @@ def _class_notes(profile: Profile) -> list[RenderableType]:
         note = f"{named[0]} has {ratio:,.1f} times the samples of {named[-1]}"
         notes.append(Text(note if ratio >= _WORTH_A_FACTOR else "the classes are about equal"))
     return notes
-
-
-def _strategies(comparison: Comparison) -> Table:
-    rows = table(
-        "strategy", "padding", "batches", "steps", "samples/batch", "fill", "shapes", "cut"
-    )
-    for row in comparison.strategies:
-        counts = row.counts
-        rows.add_row(
-            Text(row.spec, style="bold" if row is comparison.best else ""),
-            percent(counts.padding_ratio, 2),
-            f"{counts.batches:,}",
-            f"{counts.steps:,}",
-            f"{counts.mean_samples_per_batch:,.1f}",
-            percent(counts.fill),
-            f"{counts.distinct_shapes:,}",
-            percent(counts.lost_ratio, 2),
-        )
-    return rows
-
-
-def _verdict(comparison: Comparison) -> str:
-    best, reference = comparison.best, comparison.reference
-    padding = percent(best.counts.padding_ratio)
-    if len(comparison.strategies) == 1:
-        return f"{best.spec}: {batches(best.counts.batches)}, {padding} padding."
-    if best is reference:
-        return f"{best.spec}: none of the others does better at equal peak memory."
-    fewer = reference.counts.batches / best.counts.batches
-    instead = batches(best.counts.batches)
-    if fewer == 1:
-        instead = f"as many batches ({best.counts.batches:,})"
-    else:
-        instead += f" instead of {reference.counts.batches:,}"
-    if fewer >= _WORTH_A_FACTOR:
-        instead += f" ({fewer:,.1f} times fewer)"
-    beyond = ""
-    if reference.counts.max_batch_tokens > comparison.basis.tokens_per_batch:
-        beyond = f"; {reference.spec} needs a higher peak"
-    return (
-        f"{best.spec} against {reference.spec}: {instead}, padding {padding} instead of "
-        f"{percent(reference.counts.padding_ratio)}{beyond}."
-    )
-
-
-def _recommendation(comparison: Comparison) -> str:
-    sweep = comparison.sweep
-    chosen, best = sweep.recommended, sweep.best
-    row = comparison.best
-    if row is comparison.reference and (
-        chosen.padding_ratio >= row.counts.padding_ratio and chosen.batches >= row.counts.batches
-    ):
-        return f"{row.spec}, as it is: no read_ahead does better."
-    text = (
-        f"{sweep.recommended_spec}, {percent(chosen.padding_ratio)} padding in "
-        f"{batches(chosen.batches)}"
-    )
-    if chosen is not best:
-        text += (
-            f", the smallest read_ahead within half a point of the best "
-            f"({percent(best.padding_ratio)} at {best.read_ahead:,})"
-        )
-    return f"{text}. Padding is not speed: time both on your hardware."

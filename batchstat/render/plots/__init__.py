@@ -1,6 +1,7 @@
 """Records as PNG pictures: file name to bytes."""
 
+from batchstat.render.plots.buckets import bucket_plots
 from batchstat.render.plots.comparison import comparison_plots
 from batchstat.render.plots.profile import profile_plots
 
-__all__ = ["comparison_plots", "profile_plots"]
+__all__ = ["bucket_plots", "comparison_plots", "profile_plots"]

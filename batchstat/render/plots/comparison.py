@@ -44,6 +44,13 @@ def _padding(figure: Figure, comparison: Comparison) -> None:
     axes.barh(places, real, color=style.BLUE, label="real tokens")
     axes.barh(places, padding, left=real, color=style.ORANGE, hatch="///", label="padding tokens")
     total = real + padding
+    bound = comparison.bounds
+    axes.axvline(
+        bound.sorted_total_tokens,
+        color=style.GREY,
+        linestyle="--",
+        label=f"all samples sorted: {percent(bound.sorted_padding_ratio)} padding",
+    )
     if lost.any():
         axes.barh(
             places, lost, left=total, color=style.VERMILION, hatch="xxx", label="cut or dropped"
@@ -51,13 +58,13 @@ def _padding(figure: Figure, comparison: Comparison) -> None:
     for place, end, row in zip(places, (total + lost).tolist(), rows, strict=True):
         note = f" {percent(row.counts.padding_ratio)} padding\n {batches(row.counts.batches)}"
         axes.text(end, place, note, va="center", fontsize=8.5)
-    axes.set_yticks(places, [_wrapped(row.spec) for row in rows], parse_math=False)
+    axes.set_yticks(places, [_wrapped(row.label) for row in rows], parse_math=False)
     axes.invert_yaxis()
     axes.set_xlim(0, float((total + lost).max()) * 1.2 or 1)
     axes.xaxis.set_major_formatter(FuncFormatter(style.short))
     axes.set_xlabel("tokens an epoch")
     style.open_frame(axes)
-    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    figure.legend(loc="outside lower center", ncols=4, frameon=False)
 
 
 def _wrapped(spec: str) -> str:
@@ -81,7 +88,7 @@ def _batch_lengths(figure: Figure, comparison: Comparison) -> None:
         axes.set_ylim(0, 1.3 * float(shares.max()))
         axes.yaxis.set_major_formatter(PercentFormatter(1))
         axes.text(
-            *(0.01, 0.95, f"{one_line(row.spec, 90)}: {batches(row.counts.batches)}"),
+            *(0.01, 0.95, f"{one_line(row.label, 90)}: {batches(row.counts.batches)}"),
             transform=axes.transAxes,
             va="top",
             fontsize=9,

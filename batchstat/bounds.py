@@ -1,0 +1,56 @@
+"""How little padding and how few batches there can be: what a number is judged by."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from batchstat.profiling.stats import LengthStats
+
+Ints = npt.NDArray[np.integer]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """Lower bounds for the lengths of one epoch.
+
+    Attributes:
+        batches: real tokens / `tokens_per_batch`, rounded up.
+        packed_rows: no packing into rows of `max_length` has fewer.
+        sorted_batches: of `token-budget` over the whole epoch sorted.
+        sorted_padding_tokens: its padding, of which batches of whole samples at this budget hardly
+            have less.
+        sorted_total_tokens: its total tokens.
+    """
+
+    batches: int
+    packed_rows: int
+    sorted_batches: int
+    sorted_padding_tokens: int
+    sorted_total_tokens: int
+
+    @property
+    def sorted_padding_ratio(self) -> float:
+        """Padding tokens / total tokens of the epoch sorted."""
+        return self.sorted_padding_tokens / self.sorted_total_tokens
+
+
+def least_rows(lengths: Ints, capacity: int) -> int:
+    """How many rows of `capacity` tokens `lengths` (n,) need at least; none of them is longer.
+
+    For each k up to half the capacity: lengths above capacity − k have a row alone, the other ones
+    above half have a row each, and those from k up to half go into the room that these leave, or
+    need more rows. Source: Martello and Toth's bound L2 for bin packing (1990).
+    """
+    stats = LengthStats.of(lengths)
+    values, counts = stats.values, stats.counts
+    samples = np.concatenate([[0], np.cumsum(counts)])
+    tokens = np.concatenate([[0], np.cumsum(values.astype(np.int64) * counts)])
+    half = np.searchsorted(values, capacity // 2, side="right")
+    k = np.append(values[:half], 0)
+    small = np.searchsorted(values, k)
+    alone = np.maximum(np.searchsorted(values, capacity - k, side="right"), half)
+    rows = samples[-1] - samples[half]
+    room = (samples[alone] - samples[half]) * capacity - (tokens[alone] - tokens[half])
+    beyond = np.maximum(tokens[half] - tokens[small] - room, 0)
+    return max(1, int((rows - (-beyond // capacity)).max()))

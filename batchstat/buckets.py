@@ -1,0 +1,235 @@
+"""Upper edges of buckets for the lengths of a corpus: by every rule, for any number of them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from batchstat.batching.edge_rules import RULES
+from batchstat.batching.edges import Cost, each_optimal_edges
+from batchstat.costs import CostModel
+from batchstat.errors import InputError, OptionError
+from batchstat.options import one_of, whole_number
+from batchstat.profiling.record import CorpusFacts, Profile, TokenizerFacts
+from batchstat.profiling.stats import LengthStats, checked_lengths
+from batchstat.sampling import make_epoch
+from batchstat.settings import Basis, Settings
+
+COSTS = ("linear", "quadratic", "model")
+NUMBERS = range(2, 17)
+"""How many buckets are tried."""
+
+Ints = npt.NDArray[np.integer]
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """One bucket, its rows padded to its edge.
+
+    Attributes:
+        edge: the longest length in it, inclusive.
+        samples: how many it holds.
+        real_tokens: theirs.
+        batch_size: as many rows as the budget holds, at least 1.
+    """
+
+    edge: int
+    samples: int
+    real_tokens: int
+    batch_size: int
+
+    @property
+    def total_tokens(self) -> int:
+        """Samples × edge."""
+        return self.samples * self.edge
+
+    @property
+    def padding_tokens(self) -> int:
+        """Total tokens − real tokens."""
+        return self.total_tokens - self.real_tokens
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The edges that a rule finds.
+
+    Attributes:
+        rule: its name.
+        wanted: how many buckets it was asked for.
+        edges: rising, inclusive; it may be fewer.
+        real_tokens: of all samples.
+        total_tokens: of all samples padded to their edges.
+        cost: of all samples padded to their edges / of the samples as they are.
+    """
+
+    rule: str
+    wanted: int
+    edges: tuple[int, ...]
+    real_tokens: int
+    total_tokens: int
+    cost: float
+
+    @property
+    def padding_ratio(self) -> float:
+        """Padding tokens / total tokens."""
+        return 1 - self.real_tokens / self.total_tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class BucketReport:
+    """What `batchstat buckets` finds out.
+
+    Attributes:
+        created: ISO 8601 in UTC.
+        samples: of the corpus.
+        corpus: None where lengths were given.
+        tokenizer: None where lengths were given.
+        basis: the settings.
+        cost: what the optimal edges minimise: `linear` is padding.
+        model: the transformer, where `cost` is `model`.
+        wanted: how many buckets were asked for.
+        least: samples in each bucket, at least.
+        buckets: those of the optimal edges, for the number that was asked for.
+        found: by rule and by number of buckets.
+    """
+
+    created: str
+    samples: int
+    corpus: CorpusFacts | None
+    tokenizer: TokenizerFacts | None
+    basis: Basis
+    cost: str
+    model: CostModel | None
+    wanted: int
+    least: int
+    buckets: tuple[Bucket, ...]
+    found: Mapping[str, tuple[Edges, ...]]
+
+    @property
+    def chosen(self) -> Edges:
+        """The optimal edges, for the number of buckets that was asked for."""
+        return next(each for each in self.found["optimal"] if each.wanted == self.wanted)
+
+    def of(self, rule: str, wanted: int) -> Edges | None:
+        """The edges of a rule for so many buckets; None where there are fewer lengths."""
+        return next((each for each in self.found[rule] if each.wanted == wanted), None)
+
+    @property
+    def spec(self) -> str:
+        """The strategy with these edges, to paste after `--strategy`."""
+        return f"boundaries:boundaries={','.join(str(each.edge) for each in self.buckets)}"
+
+
+def find_buckets(
+    lengths: Profile | npt.ArrayLike,
+    *,
+    buckets: int = 8,
+    least: int = 1,
+    cost: str = "linear",
+    model: CostModel | None = None,
+    **settings: Any,
+) -> BucketReport:
+    """The edges of `buckets` buckets that pad least, and what every other rule gives.
+
+    Args:
+        lengths: a `Profile`, or (n,) tokens a sample.
+        buckets: how many.
+        least: samples in each bucket of the optimal edges, at least.
+        cost: `linear` for padding, `quadratic` for attention, `model` for a transformer's.
+        model: its shape.
+        settings: the fields of `batchstat.Settings`; edges are multiples of `pad_to_multiple_of`.
+
+    Raises:
+        OptionError: a setting that is wrong by itself.
+        InputError: more buckets than different lengths, or too few samples for `least`.
+    """
+    whole_number("buckets", buckets)
+    whole_number("least", least)
+    one_of("cost", cost, COSTS)
+    if (cost == "model") != (model is not None):
+        raise OptionError("cost=model and a model belong together: give both or neither")
+    profile = lengths if isinstance(lengths, Profile) else None
+    whole = lengths.lengths if isinstance(lengths, Profile) else checked_lengths(lengths)
+    basis = Settings(**settings).decide(int(whole.max()), profile.stated_max if profile else None)
+    visits = make_epoch(np.arange(len(whole)), whole, basis.max_length, basis.overflow)
+    kept = np.maximum(visits.lengths, 1)
+    if len(kept) == 0:
+        raise InputError(
+            f"overflow=drop leaves no sample: all are longer than max_length={basis.max_length}"
+        )
+    stats = LengthStats.of(-(-kept // basis.pad_to_multiple_of) * basis.pad_to_multiple_of)
+    if buckets > len(stats.values):
+        raise InputError(
+            f"{buckets:,} buckets for {len(stats.values):,} different lengths: ask for "
+            f"{len(stats.values):,} at most"
+        )
+    price = _price(cost, model)
+    real = LengthStats.of(kept)
+    found = {
+        rule: tuple(_measured(rule, n, edges, real, price) for n, edges in every)
+        for rule, every in _edges(stats, max(buckets, *NUMBERS), price, least)
+    }
+    chosen = found["optimal"][buckets - 1].edges
+    return BucketReport(
+        created=datetime.now(UTC).isoformat(),
+        samples=len(whole),
+        corpus=profile.corpus if profile else None,
+        tokenizer=profile.tokenizer if profile else None,
+        basis=basis,
+        cost=cost,
+        model=model,
+        wanted=buckets,
+        least=least,
+        buckets=tuple(_buckets(chosen, real, basis)),
+        found={
+            rule: tuple(each for each in every if each.wanted in {*NUMBERS, buckets})
+            for rule, every in found.items()
+        },
+    )
+
+
+def _price(cost: str, model: CostModel | None) -> Cost:
+    if model is not None:
+        return lambda width: float(model.linear * width + model.quadratic * width**2)
+    return float if cost == "linear" else lambda width: float(width * width)
+
+
+def _edges(
+    stats: LengthStats, most: int, price: Cost, least: int
+) -> Iterator[tuple[str, list[tuple[int, tuple[int, ...]]]]]:
+    """Rules, with the edges of each for 1 to `most` buckets, as many as there can be."""
+    lengths = np.repeat(stats.values, stats.counts)
+    most = min(most, len(stats.values))
+    yield "optimal", list(enumerate(each_optimal_edges(lengths, most, cost=price, least=least), 1))
+    for name, rule in RULES.items():
+        if name != "optimal":
+            yield (
+                name,
+                [(n, tuple(rule(lengths, n, price).tolist())) for n in range(1, most + 1)],
+            )
+
+
+def _measured(
+    rule: str, wanted: int, edges: tuple[int, ...], real: LengthStats, price: Cost
+) -> Edges:
+    above = np.searchsorted(edges, real.values)
+    held = np.bincount(above, weights=real.counts, minlength=len(edges)).astype(np.int64)
+    needed = sum(
+        price(value) * count
+        for value, count in zip(real.values.tolist(), real.counts.tolist(), strict=True)
+    )
+    paid = sum(price(edge) * n for edge, n in zip(edges, held.tolist(), strict=True))
+    total = sum(edge * n for edge, n in zip(edges, held.tolist(), strict=True))
+    return Edges(rule, wanted, edges, real.sum, total, paid / needed)
+
+
+def _buckets(edges: tuple[int, ...], real: LengthStats, basis: Basis) -> Iterator[Bucket]:
+    above = np.searchsorted(edges, real.values)
+    samples = np.bincount(above, weights=real.counts, minlength=len(edges)).astype(np.int64)
+    tokens = np.zeros(len(edges), dtype=np.int64)
+    np.add.at(tokens, above, real.values.astype(np.int64) * real.counts)
+    for edge, count, held in zip(edges, samples.tolist(), tokens.tolist(), strict=True):
+        yield Bucket(edge, count, held, max(1, basis.tokens_per_batch // edge))

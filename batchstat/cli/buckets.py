@@ -1,0 +1,70 @@
+"""batchstat buckets"""
+
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+import typer
+
+from batchstat.cli import options as o
+
+PLOTS = ("plots/buckets.png",)
+
+
+@o.takes(
+    *(o.OPTIONAL_CORPUS, o.BUCKETS, o.WIDTHS, o.MODEL),
+    *(o.READING, o.FILES, o.CONFIGURATION),
+)
+def command(context: typer.Context, **options: Any) -> None:
+    """Find the bucket edges that pad least, ready to paste, and what other rules give.
+
+    Writes buckets.json and a plot to the results folder; given a corpus, its profile too.
+
+    batchstat buckets --buckets 8 --pad-to-multiple-of 8
+
+    batchstat buckets corpus.txt --cost quadratic
+    """
+    from dataclasses import asdict
+
+    from batchstat.buckets import COSTS, find_buckets
+    from batchstat.cli import profiles
+    from batchstat.cli.inputs import configuration, inputs
+    from batchstat.cli.results import check_writable, write_files
+    from batchstat.cli.streams import console, emit, render, say, written
+    from batchstat.costs import load_model
+    from batchstat.options import one_of, whole_number
+    from batchstat.render.buckets import buckets_screen
+    from batchstat.render.json import buckets_json, to_text
+    from batchstat.render.terminal import identity
+
+    output = options["output"]
+    given = inputs(context, configuration(context).shared)
+    settings = given.settings
+    wanted = {key: options[key] for key in ("buckets", "least") if options[key] is not None}
+    for key, value in wanted.items():
+        whole_number(key, value)
+    model = None if options["model"] is None else load_model(options["model"])
+    cost = one_of("cost", options["cost"] or ("model" if model else "linear"), COSTS)
+    check_writable(output)
+    profile, files, changed = profiles.found(context, given)
+    report = find_buckets(profile, **wanted, cost=cost, model=model, **asdict(settings))
+
+    text = to_text(buckets_json(report))
+    files["buckets.json"] = profiles.encoded(text)
+    if options["plots"]:
+        from batchstat.render.plots import bucket_plots
+
+        files |= {f"plots/{name}": png for name, png in bucket_plots(report).items()}
+    replaced = (*PLOTS, *profiles.PLOTS) if "profile.json" in files else PLOTS
+    write_files(output, files, remove=set(replaced) - set(files))
+
+    on = console()
+    whose = render(identity(profile, datetime.now(UTC)), on)
+    if options["as_json"]:
+        say(whose.rstrip())
+        emit(text)
+    else:
+        emit(whose + render(buckets_screen(report), on), sys.stdout.encoding)
+    for change in changed:
+        say(f"warning: {change}")
+    say(written(files, output))

@@ -1,0 +1,124 @@
+"""What a row costs to compute: an estimate of a transformer's work from its shape."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from batchstat.errors import InputError, OptionError, unknown
+from batchstat.options import check_fields
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostModel:
+    """The shape of a transformer, and the floating-point operations of its forward pass.
+
+    A row of w tokens costs `linear` × w + `quadratic` × w²: projections, feed-forward layers and
+    the output over the vocabulary by token; scores and values of attention by pair of tokens. A
+    multiplication and an addition are two operations; causal masks, norms and biases are left
+    out. Training is three times as much, so that ratios are the same. Source: Kaplan et al.,
+    Scaling Laws for Neural Language Models (2020), table 1.
+
+    Attributes:
+        hidden: width of the model.
+        layers: how many.
+        intermediate: width of a feed-forward layer; None for 4 × `hidden`.
+        vocabulary: size of the output; None for none.
+        heads: attention heads.
+        kv_heads: heads of keys and values, less than `heads` where these share them.
+        gated: whether a feed-forward layer has three matrices (SwiGLU) and not two.
+
+    Raises:
+        OptionError: a number below 1 or not whole.
+    """
+
+    hidden: int
+    layers: int
+    intermediate: int | None = None
+    vocabulary: int | None = None
+    heads: int = 1
+    kv_heads: int | None = None
+    gated: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    def linear(self) -> int:
+        """Operations a token."""
+        shared = 4 * self.hidden**2 * (self.kv_heads or self.heads) // self.heads
+        attention = 4 * self.hidden**2 + shared
+        matrices = 3 if self.gated else 2
+        forward = 2 * matrices * self.hidden * (self.intermediate or 4 * self.hidden)
+        return self.layers * (attention + forward) + 2 * self.hidden * (self.vocabulary or 0)
+
+    @property
+    def quadratic(self) -> int:
+        """Operations a pair of tokens of a row."""
+        return 4 * self.layers * self.hidden
+
+
+def load_model(written: str) -> CostModel:
+    """The model that `hidden=768,layers=12` or a folder with a transformers config.json names.
+
+    Raises:
+        OptionError: an unknown or missing key, or a value that is no number.
+        InputError: no such folder, or a configuration that cannot be read.
+    """
+    return _from_pairs(written) if "=" in written else _from_folder(written)
+
+
+def _from_pairs(written: str) -> CostModel:
+    known = {field.name for field in fields(CostModel)}
+    found: dict[str, Any] = {}
+    for part in written.split(","):
+        key, _, value = part.partition("=")
+        if key not in known:
+            raise unknown("key of a model", key, known)
+        if key == "gated":
+            found[key] = {"true": True, "false": False}.get(value, value)
+        else:
+            try:
+                found[key] = int(value)
+            except ValueError:
+                raise OptionError(f"model: {key}={value!r}: must be a whole number") from None
+    missing = [key for key in ("hidden", "layers") if key not in found]
+    if missing:
+        raise OptionError(f"model {written!r} has no {missing[0]}: write hidden=768,layers=12")
+    return CostModel(**found)
+
+
+def _from_folder(written: str) -> CostModel:
+    folder = Path(written)
+    if not (folder / "config.json").is_file():
+        raise InputError(
+            f"model {written!r}: no folder with a config.json: write one, or hidden=768,layers=12"
+        )
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        text = config.get_text_config()
+        hidden, layers = int(text.hidden_size), int(text.num_hidden_layers)
+    except Exception as error:  # transformers lets through whatever a file made it raise
+        raise InputError(
+            f"model {written!r} cannot be read: {' '.join(str(error).split())[:200]}: write "
+            "hidden=768,layers=12 in its place"
+        ) from None
+    heads = getattr(text, "num_attention_heads", None) or 1
+    activation = getattr(text, "hidden_activation", None) or getattr(text, "hidden_act", None)
+    return CostModel(
+        hidden=hidden,
+        layers=layers,
+        intermediate=next(
+            (size for key in _INTERMEDIATE if (size := getattr(text, key, None))), None
+        ),
+        vocabulary=getattr(text, "vocab_size", None) or None,
+        heads=heads,
+        kv_heads=getattr(text, "num_key_value_heads", None) or None,
+        gated=activation in _OF_GATED,
+    )
+
+
+_INTERMEDIATE = ("intermediate_size", "n_inner", "ffn_dim", "d_ff")
+_OF_GATED = ("silu", "swish", "gelu_pytorch_tanh")
+"""Activations of the families whose feed-forward layers are gated: LLaMA's, Qwen's, Gemma's."""

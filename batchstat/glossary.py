@@ -1,0 +1,157 @@
+"""What names mean: words, columns, keys, strategies and their parameters, presets, rules, settings.
+
+Whatever is said elsewhere is taken from there: from docstrings and JSON Schemas.
+"""
+
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
+
+from batchstat.batching import STRATEGIES
+from batchstat.batching.edge_rules import RULES
+from batchstat.batching.presets import PRESETS
+from batchstat.costs import CostModel
+from batchstat.errors import OptionError, did_you_mean
+from batchstat.render.schemas import schema
+from batchstat.settings import Settings
+
+WORDS: Mapping[str, str] = {
+    "sample": "One text, or conversation, or pair.",
+    "record": "Where a sample stood in its corpus, skipped ones counted: the number that every "
+    "plan and export uses.",
+    "length": "A sample's tokens, the tokenizer's special tokens counted; whole in a profile, "
+    "after max_length in a plan.",
+    "order": "The sequence of samples an epoch visits: file, shuffled or blocks.",
+    "window": "read_ahead consecutive samples of the order; nothing crosses from one to the next.",
+    "row": "What is padded to the batch's width: one sample, or several when packed.",
+    "batch": "Rows of one width: one forward pass on one rank.",
+    "step": "What happens between two optimizer updates: accumulate batches on each rank.",
+    "width": "Tokens to which the rows of a batch are padded.",
+    "fully sorted": "token-budget over the whole epoch sorted: hardly less padding is possible "
+    "with whole samples in rows.",
+    "limit": "What batchstat check holds a number against.",
+    "baseline": "The numbers of an earlier run, to hold a check's against.",
+    "cut": "Tokens that are never computed, of those visited: truncated and dropped together.",
+}
+
+COLUMNS: Mapping[str, str] = {
+    "padding": "padding_ratio",
+    "over seeds": "seeds",
+    "samples/batch": "samples_per_batch",
+    "shapes": "distinct_shapes",
+    "attention": "quadratic",
+    "price": "grouping",
+    "row use": "packing_efficiency",
+    "neighbours": "neighbour_correlation",
+    "separation": "length_separation",
+    "samples ±": "samples_per_batch_spread",
+    "tokens ±": "tokens_per_step_spread",
+    "left out": "left_out",
+}
+"""Words of the screens, and the keys that they show."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a name means.
+
+    Attributes:
+        name: as it is written.
+        kind: what it is the name of.
+        text: what it means, in sentences.
+        facts: more of it, each under a name.
+    """
+
+    name: str
+    kind: str
+    text: str
+    facts: tuple[tuple[str, str], ...] = ()
+
+
+def explain(name: str) -> list[Entry]:
+    """All that a name means.
+
+    Raises:
+        OptionError: nothing has that name; the message says the nearest.
+    """
+    wanted = _plain(COLUMNS.get(name.lower(), name))
+    found = [entry for entry in entries() if _plain(entry.name) == wanted]
+    if not found:
+        known = {entry.name for entry in entries()} | set(COLUMNS)
+        near = did_you_mean(name, sorted(known)) or "run batchstat explain for all names"
+        raise OptionError(f"nothing is called {name!r}: {near}")
+    return found
+
+
+def entries() -> Iterator[Entry]:
+    """Everything that has a name."""
+    for name, strategy in STRATEGIES.items():
+        yield Entry(name, "strategy", _prose(strategy), tuple(_parameters(strategy)))
+    for name, preset in PRESETS.items():
+        facts = [("tail", preset.tail), ("long", preset.long), ("budget", preset.budget)]
+        spec = preset.spec(512)
+        yield Entry(name, "preset", f"{preset.what}.", (("strategy", spec), *facts))
+    for name, rule in RULES.items():
+        yield Entry(name, "rule for bucket edges", _prose(rule))
+    for name, text in _attributes(Settings).items():
+        yield Entry(name, "setting", text)
+    yield Entry("model", "estimate", _prose(CostModel), tuple(_attributes(CostModel).items()))
+    for name, text in WORDS.items():
+        yield Entry(name, "word", text)
+    seen = set()
+    for file in ("profile", "compare", "buckets", "check"):
+        for path, text in _described(schema(file)):
+            entry = Entry(path.rpartition(".")[2].removesuffix("[]"), f"{file}.json {path}", text)
+            if (entry.name, text) not in seen:
+                seen.add((entry.name, text))
+                yield entry
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_-]+", " ", name.strip().lower())
+
+
+def _paragraphs(documented: Any) -> list[str]:
+    text = inspect.getdoc(documented) or ""
+    return [" ".join(part.split()).replace("`", "") for part in text.split("\n\n")]
+
+
+def _prose(documented: Any) -> str:
+    """A docstring without its sections."""
+    sections = ("Attributes:", "Args:", "Raises:")
+    return "\n\n".join(p for p in _paragraphs(documented) if not p.startswith(sections))
+
+
+def _attributes(record: type) -> dict[str, str]:
+    """What a docstring says of the fields of a record."""
+    text = inspect.getdoc(record) or ""
+    section = re.search(r"^Attributes:\n((?: {4}.*\n?|\n)+)", text, re.MULTILINE)
+    assert section is not None, record
+    found = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", section[1], re.MULTILINE)
+    return {name: " ".join(words.split()).replace("`", "") for name, words in found}
+
+
+def _parameters(strategy: type) -> Iterator[tuple[str, str]]:
+    shared = {field.name for field in fields(Settings)}
+    for field in fields(strategy):
+        if field.name in shared and field.name not in strategy.own_parameters:  # type: ignore[attr-defined]
+            yield field.name, "as --" + field.name.replace("_", "-")
+        elif field.default in (None, ()) or field.default is MISSING:
+            yield field.name, "unset"
+        else:
+            value = field.default
+            yield field.name, str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _described(part: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    """The keys of a JSON Schema that it describes, with their paths."""
+    if path and "description" in part:
+        yield path, part["description"]
+    for name, below in part.get("properties", {}).items():
+        yield from _described(below, f"{path}.{name}" if path else name)
+    if "items" in part:
+        yield from _described(part["items"], f"{path}[]")
+    for other in part.get("anyOf", ()):
+        yield from _described(other, path)

@@ -1,0 +1,184 @@
+"""A comparison as a screen of text: the table, what it can be judged by, what to use."""
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from batchstat.costs import CostModel
+from batchstat.render.layout import basis_line, heading, table
+from batchstat.render.words import batches, counted, one_line, percent
+from batchstat.report import Comparison, SeedSpread, StrategyResult, SweepPoint
+
+_WORTH_A_FACTOR = 1.1
+
+
+def comparison_screen(comparison: Comparison) -> RenderableType:
+    """What `compare` prints: the basis, the tables, the sentence and the recommendation."""
+    parts: list[RenderableType] = [heading("basis", basis_line(comparison.basis))]
+    if comparison.model is not None:
+        parts.append(heading("model", _model(comparison.model)))
+    parts += [Text(), _strategies(comparison)]
+    parts += [heading("bounds", _bounds(comparison)), *_presets(comparison)]
+    if comparison.left_out:
+        parts.append(heading("left out", f"{', '.join(comparison.left_out)}: see them with --all"))
+    price = Text("price", style="bold").append(
+        "   attention and model: computed / needed; then how far from random batches", "not bold"
+    )
+    parts += [Text(), price, _price(comparison), Text()]
+    parts += [heading("result", _verdict(comparison)), heading("use", _recommendation(comparison))]
+    return Group(*parts)
+
+
+def _model(model: CostModel) -> str:
+    words = [f"hidden {model.hidden:,}", counted(model.layers, "layer")]
+    per_token = f"{model.linear:.3g} operations a token and {model.quadratic:.3g} a pair of tokens"
+    return f"{', '.join(words)}: {per_token} of a row, an estimate"
+
+
+def _strategies(comparison: Comparison) -> Table:
+    spread = [f"over {comparison.seeds} seeds"] if comparison.seeds > 1 else []
+    rows = table(
+        *("strategy", "padding", *spread, "batches", "steps"),
+        *("samples/batch", "fill", "shapes", "cut"),
+    )
+    for row in comparison.strategies:
+        counts = row.counts
+        rows.add_row(
+            _label(row, comparison),
+            percent(counts.padding_ratio, 2),
+            *([] if row.seeds is None else [_spread(row.seeds)]),
+            f"{counts.batches:,}",
+            f"{counts.steps:,}",
+            f"{counts.mean_samples_per_batch:,.1f}",
+            percent(counts.fill),
+            f"{counts.distinct_shapes:,}",
+            percent(counts.lost_ratio, 2),
+        )
+    return rows
+
+
+def _spread(seeds: SeedSpread) -> str:
+    return f"{percent(seeds.padding_mean, 2)} ± {100 * seeds.padding_std:.2f}"
+
+
+def _label(row: StrategyResult, comparison: Comparison) -> Text:
+    return Text(row.label, style="bold" if row is comparison.best else "")
+
+
+def _bounds(comparison: Comparison) -> str:
+    bounds = comparison.bounds
+    return (
+        f"{percent(bounds.sorted_padding_ratio, 2)} padding with all samples sorted · "
+        f"{batches(bounds.batches)} with no padding · packed into "
+        f"{counted(bounds.packed_rows, 'row')} at least"
+    )
+
+
+def _presets(comparison: Comparison) -> list[RenderableType]:
+    return [
+        heading("preset", f"{row.preset} is {one_line(row.spec, 120)}")
+        for row in comparison.strategies
+        if row.preset is not None
+    ]
+
+
+def _price(comparison: Comparison) -> Table:
+    model = ["model"] if comparison.model is not None else []
+    rows = table(
+        *("strategy", "attention", *model, "row use"),
+        *("neighbours", "separation", "samples ±", "tokens ±"),
+    )
+    for row in comparison.strategies:
+        costs, grouping = comparison.costs(row), row.counts.grouping
+        efficiency = row.counts.packing_efficiency
+        rows.add_row(
+            _label(row, comparison),
+            f"{costs['quadratic']:.2f}",
+            *([f"{costs['model']:.2f}"] if model else []),
+            "-" if efficiency is None else percent(efficiency),
+            _or_dash(grouping.neighbour_correlation),
+            _or_dash(grouping.length_separation),
+            percent(grouping.samples_per_batch_spread, 0),
+            percent(grouping.tokens_per_step_spread, 0),
+        )
+    return rows
+
+
+def _or_dash(number: float | None) -> str:
+    return "-" if number is None else f"{number:.2f}".replace("-0.00", "0.00")
+
+
+def _verdict(comparison: Comparison) -> str:
+    best, reference = comparison.best, comparison.reference
+    padding = percent(best.counts.padding_ratio)
+    if len(comparison.strategies) == 1:
+        judged = _above_bound(comparison)
+        return f"{best.label}: {batches(best.counts.batches)}, {padding} padding{judged}."
+    if best is reference:
+        return f"{best.label}: none of the others does better at equal peak memory."
+    fewer = reference.counts.batches / best.counts.batches
+    instead = batches(best.counts.batches)
+    if fewer == 1:
+        instead = f"as many batches ({best.counts.batches:,})"
+    else:
+        instead += f" instead of {reference.counts.batches:,}"
+    if fewer >= _WORTH_A_FACTOR:
+        instead += f" ({fewer:,.1f} times fewer)"
+    beyond = ""
+    if reference.counts.max_batch_tokens > comparison.basis.tokens_per_batch:
+        beyond = f"; {reference.label} needs a higher peak"
+    return (
+        f"{best.label} against {reference.label}: {instead}, padding {padding} instead of "
+        f"{percent(reference.counts.padding_ratio)}{_above_bound(comparison)}{beyond}."
+    )
+
+
+def _above_bound(comparison: Comparison) -> str:
+    best, bounds = comparison.best, comparison.bounds
+    if best.name == "packed":
+        more = best.counts.rows / bounds.packed_rows - 1
+        return (
+            f"; {percent(more)} more rows than the least possible"
+            if more > 0
+            else ("; no packing has fewer rows")
+        )
+    points = 100 * (best.counts.padding_ratio - bounds.sorted_padding_ratio)
+    if best.is_packed or points < 0:
+        return ""
+    return f", {points:.1f} points above that of all samples sorted"
+
+
+def _recommendation(comparison: Comparison) -> str:
+    sweep, row = comparison.sweep, comparison.best
+    chosen = sweep.recommended
+    if row is comparison.reference and (
+        chosen.padding_ratio >= row.counts.padding_ratio and chosen.batches >= row.counts.batches
+    ):
+        return f"{row.label}, as it is: no read_ahead does better."
+    text = (
+        f"{sweep.recommended_spec}, {percent(chosen.padding_ratio)} padding in "
+        f"{batches(chosen.batches)}"
+    )
+    if chosen is not sweep.best:
+        text += (
+            f", the smallest read_ahead, and so the least sorting, within half a point of the best "
+            f"({percent(sweep.best.padding_ratio)} at {sweep.best.read_ahead:,})"
+        )
+    if row.is_packed:
+        text = f"{row.label}, if attention keeps the samples of a row apart; else {text}"
+    return f"{text}.{_its_price(chosen)} Padding is not speed: time both on your hardware."
+
+
+def _its_price(point: SweepPoint) -> str:
+    """What the recommended grouping costs, where it is more than random batches have."""
+    separation = point.grouping.length_separation
+    if separation is None or separation < _NOTICED:
+        return ""
+    spread = percent(point.grouping.samples_per_batch_spread, 0)
+    return (
+        f" Its price: batches hold like lengths (separation {separation:.2f}, 0 is random) and "
+        f"their samples vary by {spread}: watch the loss."
+    )
+
+
+_NOTICED = 0.5

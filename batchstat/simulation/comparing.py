@@ -1,0 +1,201 @@
+"""Rows of a table: strategies planned and measured on the same epoch."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from batchstat.batching import STRATEGIES, Strategy
+from batchstat.batching.planning import plan_windows
+from batchstat.batching.presets import preset_spec
+from batchstat.batching.spec import parse_strategy
+from batchstat.bounds import Bounds, least_rows
+from batchstat.costs import CostModel
+from batchstat.errors import InputError, OptionError
+from batchstat.metrics import PlanCounts, measure
+from batchstat.options import whole_number
+from batchstat.profiling.record import Profile
+from batchstat.profiling.stats import LengthStats, checked_lengths, log_edges
+from batchstat.report import Comparison, SeedSpread, Simulation, StrategyResult
+from batchstat.sampling import Epoch, make_epoch, make_order
+from batchstat.settings import Basis, Settings
+from batchstat.simulation.cautions import cautions
+from batchstat.simulation.sweeping import sweep
+
+DEFAULT_STRATEGIES = ("fixed", "static", "bucketed", "token-budget", "packed")
+
+Ints = npt.NDArray[np.integer]
+
+
+def compare(
+    lengths: Profile | npt.ArrayLike,
+    *,
+    strategies: Sequence[str] = DEFAULT_STRATEGIES,
+    presets: Sequence[str] = (),
+    model: CostModel | None = None,
+    seeds: int = 1,
+    **settings: Any,
+) -> Comparison:
+    """Batching strategies side by side on the same lengths.
+
+    Args:
+        lengths: a `Profile`, or (n,) tokens a sample.
+        strategies: the rows, each `name` or `name:key=value,key=value`; a parameter that a row
+            leaves out is taken from the settings.
+        presets: names of what people run, such as `fairseq`: more rows.
+        model: the shape of a transformer, to estimate what the rows cost it.
+        seeds: how many seeds to try, from that of the settings on; the rows are of the first.
+        settings: the fields of `batchstat.Settings`, such as `tokens_per_batch=16384`.
+
+    Raises:
+        OptionError: a setting, strategy, preset or parameter that is wrong by itself.
+        InputError: no sample, or none that is left by these settings.
+    """
+    given = Settings(**settings)
+    whole_number("seeds", seeds)
+    if isinstance(lengths, Profile):
+        profile, whole, stats = lengths, lengths.lengths, lengths.stats
+    else:
+        profile, whole = None, checked_lengths(lengths)
+        stats = LengthStats.of(whole)
+    basis = given.decide(stats.max, profile.stated_max if profile else None)
+    parsed = parse_strategies(strategies, basis, presets)
+    records = profile.records if profile else np.arange(len(whole))
+    visits = _visits(whole, records, basis)
+    rows = [_row(written, strategy, visits, basis) for written, strategy in parsed]
+    if seeds > 1:
+        rows = _over_seeds(rows, parsed, whole, records, basis, seeds)
+    best = best_row(rows, basis.tokens_per_batch)
+    shown = {row.name for row in rows}
+    return Comparison(
+        created=datetime.now(UTC).isoformat(),
+        samples=len(whole),
+        corpus=profile.corpus if profile else None,
+        tokenizer=profile.tokenizer if profile else None,
+        basis=basis,
+        model=model,
+        seeds=seeds,
+        strategies=tuple(rows),
+        left_out=tuple(name for name in STRATEGIES if name not in shown),
+        best=best,
+        bounds=_bounds(visits, basis),
+        sweep=sweep(best, parsed[rows.index(best)][1], visits, basis),
+        warnings=tuple(cautions(rows, visits, basis, stats)),
+    )
+
+
+def simulate(profile: Profile, spec: str, settings: Settings) -> Simulation:
+    """One strategy on the lengths of a profile.
+
+    Raises:
+        OptionError: a strategy or parameter that is wrong by itself.
+        InputError: no sample is left by these settings.
+    """
+    basis = settings.decide(profile.stats.max, profile.stated_max)
+    strategy = parse_strategy(spec, asdict(basis))
+    visits = _visits(profile.lengths, profile.records, basis)
+    row = _row(Written(spec, None), strategy, visits, basis)
+    return Simulation(basis, row, tuple(cautions([row], visits, basis, profile.stats)))
+
+
+class Written(NamedTuple):
+    """How a row is asked for: a strategy, and the preset that it comes from."""
+
+    spec: str
+    preset: str | None
+
+
+def parse_strategies(
+    specs: Sequence[str], basis: Basis, presets: Sequence[str] = ()
+) -> list[tuple[Written, Strategy]]:
+    """The strategies of a table, each once. Raises OptionError: none, or one that is wrong."""
+    written = [Written(spec, None) for spec in specs]
+    written += [Written(preset_spec(name, basis.max_length), name) for name in presets]
+    if not written:
+        raise OptionError("no strategy: name at least one")
+    return [(each, parse_strategy(each.spec, asdict(basis))) for each in dict.fromkeys(written)]
+
+
+def best_row(rows: Sequence[StrategyResult], tokens_per_batch: int) -> StrategyResult:
+    """Of the rows with the fewest batches at equal peak (5 % more count as equal), the one with
+    the least padding. Padding alone would choose tiny batches.
+    """
+    peak = max(tokens_per_batch, min(row.counts.max_batch_tokens for row in rows))
+    within = [row for row in rows if row.counts.max_batch_tokens <= peak]
+    fewest = min(row.counts.batches for row in within)
+    close = [row for row in within if row.counts.batches * 20 <= fewest * 21]
+    return min(
+        close,
+        key=lambda row: (row.counts.padding_ratio, row.counts.batches, row.name != "static"),
+    )
+
+
+def _visits(lengths: Ints, records: Ints, basis: Basis) -> Epoch:
+    sequence = make_order(len(lengths), basis.order, seed=basis.seed, epoch=basis.epoch)
+    visits = make_epoch(records[sequence], lengths[sequence], basis.max_length, basis.overflow)
+    if len(visits.lengths) == 0:
+        raise InputError(
+            f"overflow=drop leaves no sample: all are longer than max_length={basis.max_length}"
+        )
+    return visits
+
+
+def _row(written: Written, strategy: Strategy, visits: Epoch, basis: Basis) -> StrategyResult:
+    counts, widths = _measured(strategy, visits, basis)
+    return StrategyResult(
+        name=written.spec.partition(":")[0],
+        spec=written.spec,
+        preset=written.preset,
+        params=asdict(strategy),
+        counts=counts,
+        widths=widths.histogram(log_edges(widths.min, widths.max, per_octave=4)),
+    )
+
+
+def _measured(strategy: Strategy, visits: Epoch, basis: Basis) -> tuple[PlanCounts, LengthStats]:
+    plans = plan_windows(strategy, visits, seed=basis.seed, epoch=basis.epoch)
+    width: int = getattr(strategy, "max_length", basis.max_length)
+    counts, batches = measure(
+        plans,
+        visits,
+        tokens_per_batch=getattr(strategy, "tokens_per_batch", basis.tokens_per_batch),
+        max_length=None if strategy.attends_within_samples else width,
+        attends_within_samples=strategy.attends_within_samples,
+        accumulate=basis.accumulate,
+    )
+    return counts, LengthStats.of(batches.widths)
+
+
+def _over_seeds(
+    rows: Sequence[StrategyResult],
+    parsed: Sequence[tuple[Written, Strategy]],
+    lengths: Ints,
+    records: Ints,
+    basis: Basis,
+    seeds: int,
+) -> list[StrategyResult]:
+    found = [[row.counts] for row in rows]
+    for seed in range(basis.seed + 1, basis.seed + seeds):
+        other = replace(basis, seed=seed)
+        visits = _visits(lengths, records, other)
+        for of_row, (_, strategy) in zip(found, parsed, strict=True):
+            of_row.append(_measured(strategy, visits, other)[0])
+    return [
+        replace(row, seeds=SeedSpread.of(counts)) for row, counts in zip(rows, found, strict=True)
+    ]
+
+
+def _bounds(visits: Epoch, basis: Basis) -> Bounds:
+    whole = {"read_ahead": len(visits.lengths), "max_samples": None, "drop_last": False}
+    strategy = parse_strategy("token-budget", asdict(basis) | whole)
+    counts, _ = _measured(strategy, visits, basis)
+    return Bounds(
+        batches=max(1, -(-counts.real_tokens // basis.tokens_per_batch)),
+        packed_rows=least_rows(visits.lengths, basis.max_length),
+        sorted_batches=counts.batches,
+        sorted_padding_tokens=counts.padding_tokens,
+        sorted_total_tokens=counts.total_tokens,
+    )

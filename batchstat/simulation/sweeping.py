@@ -1,0 +1,47 @@
+"""One strategy over rising `read_ahead`."""
+
+from dataclasses import asdict, replace
+
+from batchstat.batching import Strategy
+from batchstat.batching.planning import plan_windows
+from batchstat.batching.spec import parse_strategy
+from batchstat.metrics import measure
+from batchstat.report import StrategyResult, Sweep, SweepPoint
+from batchstat.sampling import Epoch
+from batchstat.settings import Basis
+
+_MOST_WINDOWS = 100_000
+"""The sweep leaves out a `read_ahead` that would make more windows than this."""
+
+
+def sweep(row: StrategyResult, best: Strategy, visits: Epoch, basis: Basis) -> Sweep:
+    """The best row over rising `read_ahead`; `token-budget` where it has none or is packed, for
+    those who cannot pack.
+    """
+    spec = row.spec
+    if best.window_size is None or row.is_packed:
+        spec = "token-budget"
+        best = parse_strategy(spec, asdict(basis))
+    budget: int = getattr(best, "tokens_per_batch", basis.tokens_per_batch)
+    points = []
+    for size in read_aheads(len(visits.lengths), also=best.window_size):
+        strategy = replace(best, read_ahead=size)  # type: ignore[call-arg]
+        plans = plan_windows(strategy, visits, seed=basis.seed, epoch=basis.epoch)
+        counts, _ = measure(plans, visits, tokens_per_batch=budget, accumulate=basis.accumulate)
+        points.append(
+            SweepPoint(
+                read_ahead=size,
+                batches=counts.batches,
+                padding_tokens=counts.padding_tokens,
+                total_tokens=counts.total_tokens,
+                grouping=counts.grouping,
+            )
+        )
+    return Sweep(spec=spec, points=tuple(points))
+
+
+def read_aheads(n: int, also: int | None = None) -> list[int]:
+    """Values of `read_ahead` worth a look for n samples: rising, the last is all of them."""
+    steps = {m * 10**e for e in range(2, 10) for m in (1, 2, 5)}
+    least = max(100, n // _MOST_WINDOWS)
+    return sorted({size for size in steps | {also or n} if least <= size < n} | {n})
