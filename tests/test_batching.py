@@ -101,7 +101,7 @@ def test_shuffling_changes_the_sequence_of_batches_and_nothing_else(name, length
 @pytest.mark.parametrize("name", STRATEGIES)
 @given(lengths=LENGTHS, size=st.integers(1, 30))
 def test_windows_are_independent(name, lengths, size):
-    if strategy(name).window_size is None:
+    if strategy(name).looks_ahead is None:
         return
     whole = list(plan_windows(strategy(name, read_ahead=size), epoch_of(lengths), seed=5, epoch=7))
     assert len(whole) == -(-len(lengths) // size)
@@ -191,6 +191,24 @@ def test_drop_last_leaves_out_one_incomplete_batch_at_most(name, lengths):
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_samples_without_tokens_are_batched_too(name):
     assert sorted(plan(name, [0, 5, 0, 0, 0, 0]).samples.tolist()) == list(range(6))
+
+
+@pytest.mark.parametrize("name", ["fixed", "static"])
+@given(lengths=LENGTHS, size=st.integers(1, 9), drop_last=st.booleans())
+def test_how_much_is_held_at_once_changes_nothing(name, lengths, size, drop_last):
+    whole = plan(name, lengths, batch_size=size, drop_last=drop_last)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("batchstat.batching.cutting._AT_ONCE", 20)
+        windows = list(
+            plan_windows(
+                strategy(name, batch_size=size, drop_last=drop_last),
+                epoch_of(lengths),
+                seed=0,
+                epoch=0,
+            )
+        )
+    assert len(windows) == -(-len(lengths) // (20 // size * size))
+    assert [batch for each in windows for batch in batches(each)] == batches(whole)
 
 
 @given(lengths=LENGTHS, accumulate=st.integers(1, 9))

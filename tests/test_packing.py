@@ -32,13 +32,13 @@ def lengths_of(made: BatchPlan) -> list[list[int]]:
     return [made.lengths[first:last].tolist() for first, last in pairwise(made.row_offsets)]
 
 
-def row_of_each(found: packing.Rows) -> list[int]:
-    """The row of each length; within a row they stand in the sequence in which they came."""
-    entries, offsets = found
-    held = [entries[first:last].tolist() for first, last in pairwise(offsets)]
-    assert all(row == sorted(row) for row in held)
-    of = {entry: row for row, part in enumerate(held) for entry in part}
-    return [of[entry] for entry in range(len(entries))]
+def row_of_each(found: packing.Packing) -> list[int]:
+    """The row of each length; what a row held before is what came before."""
+    rows: list[int] = []
+    for row, each, before in zip(*map(np.ndarray.tolist, found), strict=True):
+        assert rows.count(row) == before
+        rows += [row] * each
+    return rows
 
 
 def test_golden_vectors_of_trl():

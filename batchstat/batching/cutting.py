@@ -4,6 +4,9 @@ import numpy as np
 
 from batchstat.batching.plan import BatchPlan, Ints, take_groups
 
+_AT_ONCE = 2**18
+"""Samples: their arrays stay in the processor's cache."""
+
 
 def longest_first(lengths: Ints) -> Ints:
     """Positions of `lengths` (n,), longest first; samples of one length keep their sequence."""
@@ -26,6 +29,11 @@ def cut_every(n: int, size: int, *, keep_short: bool = True) -> Ints:
     return np.append(offsets, n) if keep_short and n % size else offsets
 
 
+def whole_batches(size: int) -> int:
+    """Samples of as many batches of `size` as may be planned at once, one at least."""
+    return size * max(1, _AT_ONCE // size)
+
+
 def cut_by_budget(
     lengths: Ints, budget: int, max_samples: int | None, *, keep_short: bool = True
 ) -> Ints:
@@ -37,7 +45,7 @@ def cut_by_budget(
     n = len(lengths)
     offsets = [0]
     while (first := offsets[-1]) < n:
-        size = max(1, budget // max(1, int(lengths[first])))
+        size = max(1, budget // max(1, lengths.item(first)))
         end = first + (size if max_samples is None else min(size, max_samples))
         if end > n and not keep_short:
             break

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from batchstat.batching.cutting import cut_every, one_sample_a_row, round_up
+from batchstat.batching.cutting import cut_every, one_sample_a_row, round_up, whole_batches
 from batchstat.batching.plan import BatchPlan, Window
 from batchstat.batching.strategy import Strategy
 from batchstat.errors import InputError
@@ -16,6 +16,11 @@ class Fixed(Strategy):
 
     batch_size: int
     max_length: int
+
+    @property
+    def window_size(self) -> int:
+        """Whole batches: nothing depends on it but how much is held at once."""
+        return whole_batches(self.batch_size)
 
     def plan(self, window: Window) -> BatchPlan:
         """Consecutive samples. Raises InputError where one is longer than `max_length`."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from batchstat.batching.cutting import cut_by_budget, longest_first, round_up
-from batchstat.batching.packing import Rows, best_fit, first_fit, first_fit_in_turn, next_fit
+from batchstat.batching.packing import Packing, best_fit, first_fit, first_fit_in_turn, next_fit
 from batchstat.batching.plan import BatchPlan, Ints, Window, spans, take_groups
 from batchstat.batching.strategy import Strategy
 from batchstat.errors import InputError
@@ -53,12 +53,8 @@ class Packed(Strategy):
                 f"packed: max_length={self.max_length} is below a sample of {longest} tokens: cut "
                 "samples with the --max-length of all strategies"
             )
-        if self.method == "wrapped":
-            samples, lengths, starts, row_offsets = _wrapped(window.lengths, self.max_length)
-        else:
-            samples, row_offsets = self._rows(window.lengths)
-            lengths, starts = window.lengths[samples], None
-        held = np.diff(np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])[row_offsets])
+        samples, lengths, starts, (row, each, before) = self._packed(window.lengths)
+        held, counts = _totals(lengths, row, each)
         order = longest_first(held)
         padded = round_up(held[order], self.pad_to_multiple_of)
         offsets = cut_by_budget(
@@ -72,29 +68,52 @@ class Packed(Strategy):
         if self.shuffle_batches:
             sequence = window.rng.permutation(len(widths))
         offsets, rows = take_groups(offsets, sequence)
-        row_offsets, entries = take_groups(row_offsets, order[rows])
+        rows = order[rows]
+        row_offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum(counts[rows], out=row_offsets[1:])
+        begins = np.full(len(held), row_offsets[-1])  # a row that is left out lies past the end
+        begins[rows] = row_offsets[:-1]
+        place = spans(begins[row] + before, each)[1]
+
+        def placed(entries: Ints) -> Ints:
+            found = np.empty(len(entries) + int(counts.max(initial=0)), dtype=entries.dtype)
+            found[place] = entries
+            return found[: row_offsets[-1]]
+
         return BatchPlan(
-            samples=samples[entries],
-            lengths=lengths[entries],
+            samples=placed(samples),
+            lengths=placed(lengths),
             row_offsets=row_offsets,
             batch_offsets=offsets,
             step_offsets=np.arange(len(offsets)),
             widths=widths[sequence],
-            starts=None if starts is None else starts[entries],
+            starts=None if starts is None else placed(starts),
         )
 
-    def _rows(self, lengths: Ints) -> Rows:
+    def _packed(self, lengths: Ints) -> tuple[Ints, Ints, Ints | None, Packing]:
+        """(n_entries,) sample, length and start of each entry, if any is cut; and their rows."""
+        if self.method == "wrapped":
+            return _wrapped(lengths, self.max_length)
         most = self.max_samples_per_row or MOST
         if self.method in _IN_TURN:
-            return _IN_TURN[self.method](lengths, self.max_length, most)
+            found = _IN_TURN[self.method](lengths, self.max_length, most)
+            return np.arange(len(lengths)), lengths, None, found
         order = longest_first(lengths)
+        falling = lengths[order]
         fit = best_fit if self.method == "bfd" else first_fit
-        entries, offsets = fit(lengths[order], self.max_length, most)
-        return order[entries], offsets
+        return order, falling, None, fit(falling, self.max_length, most)
 
 
-def _wrapped(lengths: Ints, capacity: int) -> tuple[Ints, Ints, Ints, Ints]:
-    """(n_entries,) sample, length and start of each entry, and the rows' offsets."""
+def _totals(lengths: Ints, row: Ints, each: Ints) -> tuple[Ints, Ints]:
+    """(n_rows,) tokens and entries of each row."""
+    if len(row) == 0:
+        return lengths[:0], lengths[:0]
+    tokens = np.add.reduceat(lengths, np.cumsum(each) - each)
+    held = np.bincount(row, weights=tokens).astype(np.int64)
+    return held, np.bincount(row, weights=each).astype(np.int64)
+
+
+def _wrapped(lengths: Ints, capacity: int) -> tuple[Ints, Ints, Ints, Packing]:
     ends = np.cumsum(lengths, dtype=np.int64)
     begins = ends - lengths
     last = max(int(ends[-1]) - 1, 0) // capacity if len(ends) else 0
@@ -104,5 +123,6 @@ def _wrapped(lengths: Ints, capacity: int) -> tuple[Ints, Ints, Ints, Ints]:
     rows = spans(first, parts)[1]
     starts = np.maximum(begins[samples], rows * capacity)
     stops = np.minimum(ends[samples], (rows + 1) * capacity)
-    offsets = np.searchsorted(np.minimum(rows, last), np.arange(last + 2))
-    return samples, stops - starts, starts - begins[samples], offsets
+    each = np.bincount(np.minimum(rows, last))
+    packing = Packing(np.arange(len(each)), each, np.zeros_like(each))
+    return samples, stops - starts, starts - begins[samples], packing

@@ -5,8 +5,7 @@ with together: whole runs of rows with the same room take the same number of the
 where is worked out afterwards, for all at once, and is what a loop over the samples would find. An
 empty sample takes the place of one token, or rows of them would have no end.
 
-Each method returns rows as a ragged array: which of the lengths it holds, row by row, and the rows'
-offsets in that.
+Each method returns a `Packing`, from which the rows are laid out at once.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -18,8 +17,19 @@ import numpy as np
 
 from batchstat.batching.plan import Ints, spans
 
-Rows = tuple[Ints, Ints]
-"""(n,) positions in the lengths, by row, and (n_rows + 1,) offsets of the rows in them."""
+
+class Packing(NamedTuple):
+    """The rows of (n,) lengths, in runs of consecutive ones that share a row.
+
+    Attributes:
+        row: (m,) the row of each run.
+        each: (m,) how many lengths it has; they add up to n.
+        before: (m,) how many the row held already.
+    """
+
+    row: Ints
+    each: Ints
+    before: Ints
 
 
 class Placement(NamedTuple):
@@ -54,7 +64,7 @@ class _Run(NamedTuple):
     held: int
 
 
-def best_fit(lengths: Ints, capacity: int, most: int) -> Rows:
+def best_fit(lengths: Ints, capacity: int, most: int) -> Packing:
     """Each of `lengths` (n,), which fall, in the fullest row that has room for it.
 
     Of rows that are equally full, the one that became so first; a new row where none has room. Best
@@ -62,15 +72,15 @@ def best_fit(lengths: Ints, capacity: int, most: int) -> Rows:
     longest-pack-first, but exact. Its steps are in the number of distinct lengths and of distinct
     room, not in the samples.
     """
-    return _rows(lengths, lambda sizes, counts: _best_fit(sizes, counts, capacity, most))
+    return _decreasing(lengths, lambda sizes, counts: _best_fit(sizes, counts, capacity, most))
 
 
-def first_fit(lengths: Ints, capacity: int, most: int) -> Rows:
+def first_fit(lengths: Ints, capacity: int, most: int) -> Packing:
     """Each of `lengths` (n,), which fall, in the first row that has room for it."""
-    return _rows(lengths, lambda sizes, counts: _first_fit(sizes, counts, capacity, most))
+    return _decreasing(lengths, lambda sizes, counts: _first_fit(sizes, counts, capacity, most))
 
 
-def first_fit_in_turn(lengths: Ints, capacity: int, most: int) -> Rows:
+def first_fit_in_turn(lengths: Ints, capacity: int, most: int) -> Packing:
     """Each of `lengths` (n,), as they come, in the first row that has room for it.
 
     A tree over the rows holds the most room that any row below has. A length above the capacity
@@ -79,7 +89,8 @@ def first_fit_in_turn(lengths: Ints, capacity: int, most: int) -> Rows:
     leaves = 1 << max(len(lengths) - 1, 1).bit_length()
     tree = [capacity] * (2 * leaves)
     held = [0] * len(lengths)
-    rows = []
+    rows: list[int] = []
+    before: list[int] = []
     for length in np.clip(lengths, 1, capacity).tolist():
         at = 1
         while at < leaves:
@@ -88,6 +99,7 @@ def first_fit_in_turn(lengths: Ints, capacity: int, most: int) -> Rows:
                 at += 1
         row = at - leaves
         rows.append(row)
+        before.append(held[row])
         held[row] += 1
         tree[at] = tree[at] - length if held[row] < most else 0
         while at > 1:
@@ -96,12 +108,10 @@ def first_fit_in_turn(lengths: Ints, capacity: int, most: int) -> Rows:
             if tree[at] == room:
                 break
             tree[at] = room
-    offsets = np.zeros(max(rows, default=-1) + 2, dtype=np.int64)
-    np.cumsum(np.bincount(rows), out=offsets[1:])
-    return np.argsort(rows, kind="stable"), offsets
+    return Packing(np.array(rows), np.ones(len(rows), dtype=np.int64), np.array(before))
 
 
-def next_fit(lengths: Ints, capacity: int, most: int) -> Rows:
+def next_fit(lengths: Ints, capacity: int, most: int) -> Packing:
     """Each of `lengths` (n,) in the last row, or in a new one where that has no room."""
     ends = np.cumsum(lengths).tolist()
     starts, first, before = [], 0, 0
@@ -110,23 +120,20 @@ def next_fit(lengths: Ints, capacity: int, most: int) -> Rows:
         stop = bisect_right(ends, before + capacity, lo=first)
         first = min(max(stop, first + 1), first + most)
         before = ends[first - 1]
-    return np.arange(len(ends)), np.array([*starts, len(ends)])
+    each = np.diff(np.array([*starts, len(ends)]))
+    return Packing(np.arange(len(starts)), each, np.zeros(len(starts), dtype=np.int64))
 
 
-def _rows(lengths: Ints, place: Callable[[list[int], list[int]], Iterator[Placement]]) -> Rows:
+def _decreasing(
+    lengths: Ints, place: Callable[[list[int], list[int]], Iterator[Placement]]
+) -> Packing:
     if len(lengths) == 0:
-        return np.arange(0), np.zeros(1, dtype=np.int64)
-    begins = np.flatnonzero(np.diff(np.maximum(lengths, 1), prepend=0))
+        return Packing(*np.zeros((3, 0), dtype=np.int64))
+    begins = np.append(0, np.flatnonzero(lengths[1:] != lengths[:-1]) + 1)
     sizes, counts = np.maximum(lengths[begins], 1), np.diff(begins, append=len(lengths))
     placed = np.array(list(place(sizes.tolist(), counts.tolist())), dtype=np.int64)
     first, rows, each, before = placed.T
-    row = spans(first, rows)[1]
-    each, before = np.repeat(each, rows), np.repeat(before, rows)
-    offsets = np.zeros(int(row.max()) + 2, dtype=np.int64)
-    np.cumsum(np.bincount(row, weights=each), out=offsets[1:])
-    entries = np.empty(len(lengths), dtype=np.int64)
-    entries[spans(offsets[row] + before, each)[1]] = np.arange(len(lengths))
-    return entries, offsets
+    return Packing(spans(first, rows)[1], np.repeat(each, rows), np.repeat(before, rows))
 
 
 def _best_fit(sizes: list[int], counts: list[int], capacity: int, most: int) -> Iterator[Placement]:

@@ -28,7 +28,8 @@ class PaddingFree(Strategy):
         """Consecutive samples; a sample above the budget is alone."""
         multiple = self.pad_to_multiple_of
         capacity = self.tokens_per_batch // multiple * multiple
-        offsets = next_fit(window.lengths, capacity, self.max_samples or MOST)[1]
+        each = next_fit(window.lengths, capacity, self.max_samples or MOST).each
+        offsets = np.concatenate([[0], np.cumsum(each)])
         ends = np.concatenate([[0], np.cumsum(window.lengths, dtype=np.int64)])
         widths = -(-np.diff(ends[offsets]) // multiple) * multiple
         full = len(widths) == 0 or widths[-1] >= capacity

@@ -4,7 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from batchstat.batching.cutting import cut_every, longest_of_each, one_sample_a_row, round_up
+from batchstat.batching.cutting import (
+    cut_every,
+    longest_of_each,
+    one_sample_a_row,
+    round_up,
+    whole_batches,
+)
 from batchstat.batching.plan import BatchPlan, Window
 from batchstat.batching.strategy import Strategy
 
@@ -14,6 +20,11 @@ class Static(Strategy):
     """Consecutive `batch_size` samples, padded to the longest of them."""
 
     batch_size: int
+
+    @property
+    def window_size(self) -> int:
+        """Whole batches: nothing depends on it but how much is held at once."""
+        return whole_batches(self.batch_size)
 
     def plan(self, window: Window) -> BatchPlan:
         """Consecutive samples."""

@@ -35,7 +35,13 @@ class Strategy(ABC):
     @property
     def window_size(self) -> int | None:
         """How many samples a window holds; None for the whole epoch."""
-        return getattr(self, "read_ahead", None)
+        return self.looks_ahead
+
+    @property
+    def looks_ahead(self) -> int | None:
+        """`read_ahead`; None where the strategy has none, or looks at the whole epoch."""
+        size: int | None = getattr(self, "read_ahead", None)
+        return size
 
     @abstractmethod
     def plan(self, window: Window) -> BatchPlan:

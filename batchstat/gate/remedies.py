@@ -93,9 +93,9 @@ def _changes(path: str, profile: Profile, spec: str, settings: Settings) -> Iter
     else:
         if settings.max_samples is not None and "max_samples=" not in spec:
             yield "no max_samples", spec, replace(settings, max_samples=None)
-        if strategy.window_size is not None:
+        if (seen := strategy.looks_ahead) is not None:
             for size in read_aheads(len(profile)):
-                if size > strategy.window_size:
+                if size > seen:
                     yield _changed(spec, "read_ahead", size, settings)
     if not spec.startswith("token-budget"):
         yield "strategy token-budget", "token-budget", settings

@@ -19,12 +19,12 @@ def sweep(row: StrategyResult, best: Strategy, visits: Epoch, basis: Basis) -> S
     those who cannot pack.
     """
     spec = row.spec
-    if best.window_size is None or row.is_packed:
+    if best.looks_ahead is None or row.is_packed:
         spec = "token-budget"
         best = parse_strategy(spec, asdict(basis))
     budget: int = getattr(best, "tokens_per_batch", basis.tokens_per_batch)
     points = []
-    for size in read_aheads(len(visits.lengths), also=best.window_size):
+    for size in read_aheads(len(visits.lengths), also=best.looks_ahead):
         strategy = replace(best, read_ahead=size)  # type: ignore[call-arg]
         plans = plan_windows(strategy, visits, seed=basis.seed, epoch=basis.epoch)
         counts, _ = measure(plans, visits, tokens_per_batch=budget, accumulate=basis.accumulate)
