@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.integer]
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,8 @@ class Grouping:
 
     Attributes:
         neighbour_correlation: Pearson's correlation of a batch's mean length with that of the
-            next, in [-1, 1]: near 1 where neighbouring batches are alike.
+            next, in [-1, 1]: near 1 where neighbouring batches are alike. Batches that the ranks
+            have at the same time count as one.
         length_separation: share of the variance of lengths that lies between batches, beyond what
             it is in batches at random: about 0 there, 1 where every batch holds one length. This
             is Kelley's epsilon squared (1935).
@@ -30,25 +32,27 @@ class Grouping:
     tokens_per_step_spread: float
 
     @classmethod
-    def of(cls, samples: Ints, tokens: Ints, squares: int, step_offsets: Ints) -> "Grouping":
+    def of(
+        cls, samples: Ints, tokens: Ints, squares: int, means: Floats, step_tokens: Ints
+    ) -> "Grouping":
         """The grouping of batches in their sequence.
 
         Args:
             samples: (n_batches,) entries of each, at least 1.
             tokens: (n_batches,) real tokens of each.
             squares: sum of the squared lengths of all entries.
-            step_offsets: (n_steps + 1,) batches of each step.
+            means: (n_turns,) mean length of what the ranks have at the same time.
+            step_tokens: (n_steps,) real tokens of each step, of all ranks.
         """
-        steps = np.add.reduceat(tokens, step_offsets[:-1])
         return cls(
-            neighbour_correlation=_correlation(tokens / samples),
+            neighbour_correlation=_correlation(means),
             length_separation=_separation(samples, tokens, squares),
             samples_per_batch_spread=_spread(samples),
-            tokens_per_step_spread=_spread(steps),
+            tokens_per_step_spread=_spread(step_tokens),
         )
 
 
-def _correlation(means: npt.NDArray[np.float64]) -> float | None:
+def _correlation(means: Floats) -> float | None:
     if len(means) < 3 or np.ptp(means[:-1]) == 0 or np.ptp(means[1:]) == 0:
         return None
     return float(np.corrcoef(means[:-1], means[1:])[0, 1])

@@ -1,36 +1,23 @@
 """A plan measured: counts only, every ratio a property of them."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from batchstat.batching.plan import BatchPlan, Ints
+from batchstat.batches import Batches
+from batchstat.batching.plan import Ints
 from batchstat.errors import InputError
 from batchstat.grouping import Grouping
+from batchstat.ranks import RankCounts, steps_of
 from batchstat.sampling.epoch import Epoch
 
 
-@dataclass(frozen=True, eq=False)
-class Batches:
-    """The batches of an epoch, one number each.
+class Unique(NamedTuple):
+    """Samples and tokens that are computed at least once, each counted once."""
 
-    Attributes:
-        rows: (n_batches,) rows of each batch.
-        widths: (n_batches,) tokens to which its rows are padded.
-        samples: (n_batches,) entries in its rows.
-        tokens: (n_batches,) real tokens of these.
-    """
-
-    rows: Ints
-    widths: Ints
-    samples: Ints
-    tokens: Ints
-
-    @property
-    def total_tokens(self) -> Ints:
-        """(n_batches,) rows × width."""
-        return self.rows * self.widths
+    samples: int
+    tokens: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,10 +53,12 @@ class PlanCounts:
     dropped_samples: int
     dropped_tokens: int
     duplicated_samples: int
+    duplicated_tokens: int
     min_samples_per_batch: int
     max_samples_per_batch: int
     sum_samples_per_batch: int
     grouping: Grouping
+    ranks: RankCounts
 
     @property
     def padding_tokens(self) -> int:
@@ -102,6 +91,21 @@ class PlanCounts:
         return self.lost_tokens / self.visited_tokens
 
     @property
+    def duplicated_ratio(self) -> float:
+        """Duplicated tokens / real tokens."""
+        return self.duplicated_tokens / self.real_tokens
+
+    @property
+    def rank_idle(self) -> float:
+        """Share of the ranks' time that waits for the slowest one, where cost is total tokens."""
+        return self.ranks.idle
+
+    @property
+    def rank_idle_quadratic(self) -> float:
+        """The same where cost is attention's."""
+        return self.ranks.idle_quadratic
+
+    @property
     def fill(self) -> float:
         """Total tokens / (batches × `tokens_per_batch`)."""
         return self.total_tokens / (self.batches * self.tokens_per_batch)
@@ -125,105 +129,106 @@ class PlanCounts:
 
 
 def measure(
-    plans: Iterable[BatchPlan],
+    batches: Batches,
+    turns: Ints,
     visits: Epoch,
     *,
     tokens_per_batch: int,
     max_length: int | None = None,
     attends_within_samples: bool = False,
     accumulate: int = 1,
+    unique: Unique | None = None,
 ) -> tuple[PlanCounts, Batches]:
-    """The plans of all windows of an epoch measured.
+    """The batches of an epoch measured, as they are dealt to the ranks.
 
     Args:
-        plans: one a window.
+        batches: all that are planned.
+        turns: (n_turns, world_size) units of them, dealt at the same time; −1 where a rank has
+            none.
         visits: what the epoch visits.
         tokens_per_batch: the budget that `fill` is held against.
         max_length: of a row; None where rows have no such length.
         attends_within_samples: whether attention knows where samples begin.
-        accumulate: so many of the plans' steps are one.
+        accumulate: turns a step.
+        unique: what is computed once or more often; None where only whole units are repeated.
+
+    Returns:
+        The counts, and the batches in the sequence in which they are dealt.
 
     Raises:
         InputError: no batch is left, or no token: there is nothing to measure.
     """
-    rows, widths, entries, tokens, steps = [], [], [], [], []
-    samples = real_squares = 0
-    for plan in plans:
-        edges = plan.row_offsets[plan.batch_offsets]
-        rows.append(np.diff(plan.batch_offsets))
-        widths.append(plan.widths)
-        entries.append(np.diff(edges))
-        tokens.append(_sums(plan.lengths, edges))
-        steps.append(np.diff(plan.step_offsets))
-        samples += _whole_samples(plan.samples, plan.starts)
-        real_squares += _sum_of_squares(plan.lengths)
-    if not any(map(len, widths)):
+    units = turns[turns >= 0]
+    if len(units) == 0:
         raise InputError(
             "no batch is left: the corpus fills none, and drop_last leaves out one that is not "
             "full: lower batch_size, or leave drop_last out"
         )
-    batches = Batches(*(np.concatenate(part) for part in (rows, widths, entries, tokens)))
-    real_tokens = int(batches.tokens.sum())
+    dealt = batches.take(units)
+    real_tokens, samples = int(dealt.tokens.sum()), int(dealt.samples.sum())
     if real_tokens == 0:
         raise InputError(f"no token in {samples:,} samples: there is nothing to batch")
-    total = batches.total_tokens
-    step_offsets = _accumulated(np.concatenate(steps), accumulate)
-    squares = _sum_of_squares(batches.widths, batches.rows)
-    n_rows = int(batches.rows.sum())
+    total = dealt.total_tokens
+    rows, real_squares = int(dealt.rows.sum()), int(dealt.squares.sum())
+    if unique is None:
+        once = batches.take(np.unique(units))
+        unique = Unique(int(once.samples.sum()), int(once.tokens.sum()))
+    attention = _attention(batches, within=attends_within_samples)
+    ranks = RankCounts.of(
+        turns, batches.of_units(batches.total_tokens), batches.of_units(attention), accumulate
+    )
+    tokens, entries = batches.of_units(batches.tokens), batches.of_units(batches.entries)
+    grouping = Grouping.of(
+        dealt.entries,
+        dealt.tokens,
+        real_squares,
+        steps_of(turns, tokens, 1).sum(axis=1) / steps_of(turns, entries, 1).sum(axis=1),
+        steps_of(turns, tokens, accumulate).sum(axis=1),
+    )
     planned_tokens = int(visits.lengths.sum(dtype=np.int64))
     counts = PlanCounts(
         tokens_per_batch=tokens_per_batch,
         visited_tokens=planned_tokens + visits.truncated_tokens + visits.dropped_tokens,
         samples=samples,
-        rows=n_rows,
-        batches=len(total),
-        steps=len(step_offsets) - 1,
+        rows=rows,
+        batches=len(dealt),
+        steps=ranks.max_steps,
         real_tokens=real_tokens,
         total_tokens=int(total.sum()),
-        squared_tokens=real_squares if attends_within_samples else squares,
+        squared_tokens=int(_attention(dealt, within=attends_within_samples).sum()),
         real_squared_tokens=real_squares,
-        row_tokens=None if max_length is None else n_rows * max_length,
+        row_tokens=None if max_length is None else rows * max_length,
         max_batch_tokens=int(total.max()),
         over_budget_batches=int(np.count_nonzero(total > tokens_per_batch)),
-        distinct_shapes=len(np.unique(batches.rows * (batches.widths.max() + 1) + batches.widths)),
+        distinct_shapes=len(np.unique(dealt.rows * (dealt.widths.max() + 1) + dealt.widths)),
         truncated_samples=visits.truncated_samples,
         truncated_tokens=visits.truncated_tokens,
-        dropped_samples=visits.dropped_samples
-        + _whole_samples(visits.samples, visits.starts)
-        - samples,
-        dropped_tokens=visits.dropped_tokens + planned_tokens - real_tokens,
-        duplicated_samples=0,
-        min_samples_per_batch=int(batches.samples.min()),
-        max_samples_per_batch=int(batches.samples.max()),
-        sum_samples_per_batch=int(batches.samples.sum()),
-        grouping=Grouping.of(batches.samples, batches.tokens, real_squares, step_offsets),
+        dropped_samples=visits.dropped_samples + _whole_samples(visits) - unique.samples,
+        dropped_tokens=visits.dropped_tokens + planned_tokens - unique.tokens,
+        duplicated_samples=samples - unique.samples,
+        duplicated_tokens=real_tokens - unique.tokens,
+        min_samples_per_batch=int(dealt.entries.min()),
+        max_samples_per_batch=int(dealt.entries.max()),
+        sum_samples_per_batch=int(dealt.entries.sum()),
+        grouping=grouping,
+        ranks=ranks,
     )
-    return counts, batches
+    return counts, dealt
 
 
-def _sums(numbers: Ints, offsets: Ints) -> Ints:
-    if len(offsets) == 1:
-        return numbers[:0].astype(np.int64)
-    sums: Ints = np.add.reduceat(numbers, offsets[:-1], dtype=np.int64)
-    return sums
+def _attention(batches: Batches, *, within: bool) -> Ints:
+    """(n_batches,) what attention computes: exact, whatever its size."""
+    if within:
+        return batches.squares
+    widest, rows = int(batches.widths.max(initial=0)), int(batches.rows.sum())
+    if widest**2 * rows < 2**63:
+        cost: Ints = batches.rows * batches.widths**2
+        return cost
+    large: Ints = batches.rows.astype(object) * batches.widths.astype(object) ** 2
+    return large
 
 
-def _sum_of_squares(numbers: Ints, times: Ints | None = None) -> int:
-    """Of `numbers` (n,), each `times` (n,) or once: exact, whatever its size."""
-    most = int(numbers.max(initial=0))
-    count = len(numbers) if times is None else int(times.sum())
-    if most * most * count < 2**63:
-        return int(numbers @ (numbers if times is None else numbers * times))
-    each = [1] * len(numbers) if times is None else times.tolist()
-    return sum(number * number * n for number, n in zip(numbers.tolist(), each, strict=True))
-
-
-def _accumulated(batches: Ints, steps: int) -> Ints:
-    """Offsets of steps that are so many of the plan's, whose `batches` (n_steps,) are given."""
-    offsets = np.concatenate([[0], np.cumsum(batches, dtype=np.int64)])
-    return np.append(offsets[:-1:steps], offsets[-1])
-
-
-def _whole_samples(samples: Ints, starts: Ints | None) -> int:
+def _whole_samples(visits: Epoch) -> int:
     """How many samples begin here: a split one counts with its first part."""
-    return len(samples) - (0 if starts is None else int(np.count_nonzero(starts)))
+    parts = 0 if visits.starts is None else int(np.count_nonzero(visits.starts))
+    return len(visits.samples) - parts

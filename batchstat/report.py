@@ -1,7 +1,7 @@
 """`Comparison`: what `compare` finds out, as one record of counts with its ratios as properties."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from statistics import mean, pstdev
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,8 @@ from batchstat.profiling.stats import Histogram
 from batchstat.settings import Basis
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pandas as pd
 
 ENOUGH = 0.005
@@ -170,6 +172,8 @@ class Comparison:
         bounds: what can be had at best.
         sweep: padding against `read_ahead`.
         warnings: what else to know.
+        rank_steps: (n_steps, world_size) total tokens of each rank in each step of the best row;
+            None for one rank.
     """
 
     created: str
@@ -185,6 +189,7 @@ class Comparison:
     bounds: Bounds
     sweep: Sweep
     warnings: tuple[ReportWarning, ...]
+    rank_steps: "npt.NDArray[np.integer] | None" = field(default=None, compare=False)
 
     @property
     def reference(self) -> StrategyResult:
@@ -211,6 +216,7 @@ class Comparison:
             "row_tokens",
             "sum_samples_per_batch",
             "grouping",
+            "ranks",
         )
         ratios = (
             "padding_tokens",
@@ -219,6 +225,9 @@ class Comparison:
             "packing_efficiency",
             "truncated_ratio",
             "dropped_ratio",
+            "duplicated_ratio",
+            "rank_idle",
+            "rank_idle_quadratic",
             "mean_samples_per_batch",
         )
         rows = []

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, fields
 
 from batchstat.options import check_fields, one_of
-from batchstat.sampling import ORDERS, OVERFLOWS
+from batchstat.sampling import DEALS, ORDERS, OVERFLOWS, TAILS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +22,11 @@ class Settings:
         order: `file`, `shuffled` or `blocks`.
         seed: of the order and of the batches' sequence, together with `epoch`.
         epoch: see `seed`.
+        world_size: how many ranks there are.
+        deal: how work reaches them: `batches` of one plan in turn, `samples` as torch's
+            DistributedSampler, consecutive `chunks` of the corpus, or `balanced`, batches of like
+            cost to the same step.
+        tail: what becomes of work that does not go round: `repeat`, `drop` or `uneven`.
         accumulate: batches a step on each rank.
         pad_to_multiple_of: a batch's width is rounded up to a multiple of this many tokens.
         drop_last: an incomplete last batch is left out.
@@ -39,6 +44,9 @@ class Settings:
     order: str = "shuffled"
     seed: int = 0
     epoch: int = 0
+    world_size: int = 1
+    deal: str = "batches"
+    tail: str = "repeat"
     accumulate: int = 1
     pad_to_multiple_of: int = 1
     drop_last: bool = False
@@ -47,6 +55,8 @@ class Settings:
         check_fields(self, least={"seed": 0, "epoch": 0})
         one_of("overflow", self.overflow, OVERFLOWS)
         one_of("order", self.order, ORDERS)
+        one_of("deal", self.deal, DEALS)
+        one_of("tail", self.tail, TAILS)
 
     def decide(self, longest: int, stated_max: int | None) -> "Basis":
         """These settings for samples of at most `longest` tokens and a tokenizer's maximum."""
@@ -63,4 +73,3 @@ class Basis(Settings):
 
     max_length: int = field()
     batch_size: int = field()
-    world_size: int = 1

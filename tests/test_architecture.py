@@ -20,6 +20,7 @@ LAYERS = [
     ["corpus", "sampling", "grouping"],
     ["tokens"],
     ["settings", "batching"],
+    ["batches", "ranks"],
     ["metrics", "profiling"],
     ["bounds"],
     ["report"],
@@ -32,7 +33,7 @@ LAYERS = [
     ["__main__"],
 ]
 PURE = ["errors", "options", "threads", "costs", "sampling", "batching"]
-PURE += ["grouping", "metrics", "bounds", "settings"]
+PURE += ["grouping", "batches", "ranks", "metrics", "bounds", "settings"]
 HEAVY = {"numpy", "pandas", "pyarrow", "transformers", "tokenizers", "matplotlib", "rich", "torch"}
 
 

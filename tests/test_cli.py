@@ -150,6 +150,7 @@ def test_options_of_compare_reach_the_basis(run):
             *("compare", SAMPLE_DATA / "corpus.txt", "--json", "--no-plots"),
             *("--tokens-per-batch", 4096, "--max-length", 256, "--overflow", "split"),
             *("--batch-size", 8, "--read-ahead", 500, "--max-samples", 64, "--order", "blocks"),
+            *("--world-size", 2, "--deal", "balanced", "--tail", "drop"),
             *("--seed", 3, "--epoch", 2, "--accumulate", 4, "--pad-to-multiple-of", 8),
             *("--drop-last", "--strategy", "token-budget:read_ahead=7", "--strategy", "static"),
         ).stdout
@@ -164,7 +165,9 @@ def test_options_of_compare_reach_the_basis(run):
         "order": "blocks",
         "seed": 3,
         "epoch": 2,
-        "world_size": 1,
+        "world_size": 2,
+        "deal": "balanced",
+        "tail": "drop",
         "accumulate": 4,
         "pad_to_multiple_of": 8,
         "drop_last": True,
@@ -173,7 +176,7 @@ def test_options_of_compare_reach_the_basis(run):
     assert [row["name"] for row in rows] == ["token-budget", "static"]
     assert rows[0]["params"]["read_ahead"] == 7
     assert rows[0]["params"]["max_samples"] == 64
-    assert rows[1]["steps"] == -(-rows[1]["batches"] // 4)
+    assert rows[1]["steps"] == -(-rows[1]["batches"] // 2 // 4)
 
 
 def test_all_strategies_presets_seeds_and_a_model(run):

@@ -15,12 +15,13 @@ BATCHES = st.lists(
 
 @given(BATCHES, st.integers(1, 4))
 def test_grouping_is_the_plain_analysis(batches, accumulate):
-    offsets = [*range(0, len(batches), accumulate), len(batches)]
+    steps = [sum(map(sum, batches[i : i + accumulate])) for i in range(0, len(batches), accumulate)]
     found = Grouping.of(
         np.array([len(batch) for batch in batches]),
         np.array([sum(batch) for batch in batches]),
         sum(length**2 for batch in batches for length in batch),
-        np.array(offsets),
+        np.array([sum(batch) / len(batch) for batch in batches]),
+        np.array(steps),
     )
     sizes = [len(batch) for batch in batches]
     assert found.samples_per_batch_spread == pytest.approx(np.std(sizes) / np.mean(sizes))

@@ -9,14 +9,22 @@ import pytest
 from hypothesis import given
 
 from batchstat import InputError
+from batchstat.batches import Batches
 from batchstat.batching import STRATEGIES
 from batchstat.batching.planning import plan_epoch, plan_windows
 from batchstat.batching.spec import parse_strategy
-from batchstat.metrics import measure
+from batchstat.metrics import PlanCounts, measure
 from batchstat.sampling import make_epoch
 
 PAD = -1
 SETTINGS: dict[str, Any] = {"tokens_per_batch": 64, "batch_size": 4, "read_ahead": 10}
+
+
+def measured(plans, visits, **settings: Any) -> PlanCounts:
+    """On one rank."""
+    batches = Batches.of(plans)
+    turns = np.arange(batches.units)[:, None]
+    return measure(batches, turns, visits, tokens_per_batch=64, **settings)[0]
 
 
 def padded_arrays(plan):
@@ -68,16 +76,16 @@ def test_counts_are_those_of_padded_arrays(
     arrays = [matrix for plan in plans for matrix in padded_arrays(plan)]
     if not any((matrix != PAD).any() for matrix in arrays):
         with pytest.raises(InputError, match="no batch is left" if not arrays else "no token"):
-            measure(plans, visits, tokens_per_batch=64)
+            measured(plans, visits)
         return
-    counts, _ = measure(plans, visits, tokens_per_batch=64, max_length=max_length, accumulate=3)
+    counts = measured(plans, visits, max_length=max_length, accumulate=3)
 
     assert counts.squared_tokens == sum(len(matrix) * matrix.shape[1] ** 2 for matrix in arrays)
     parts = [int(length) for plan in plans for length in plan.lengths]
     assert counts.real_squared_tokens == sum(length**2 for length in parts)
     assert counts.row_tokens == counts.rows * max_length
     assert counts.packing_efficiency == pytest.approx(sum(parts) / counts.row_tokens)
-    within, _ = measure(plans, visits, tokens_per_batch=64, attends_within_samples=True)
+    within = measured(plans, visits, attends_within_samples=True)
     assert within.squared_tokens == counts.real_squared_tokens
     assert within.packing_efficiency is None
     steps = [
@@ -114,6 +122,4 @@ def test_measuring_window_by_window_is_measuring_the_whole():
     strategy = parse_strategy("token-budget", SETTINGS)
     whole = plan_epoch(strategy, visits, seed=0, epoch=0)
     by_window = plan_windows(strategy, visits, seed=0, epoch=0)
-    of_whole, _ = measure([whole], visits, tokens_per_batch=64)
-    of_windows, _ = measure(by_window, visits, tokens_per_batch=64)
-    assert of_whole == of_windows
+    assert measured([whole], visits) == measured(by_window, visits)

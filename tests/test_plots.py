@@ -7,7 +7,7 @@ import pytest
 
 import batchstat
 from batchstat.buckets import find_buckets
-from batchstat.render.plots import bucket_plots, comparison_plots, profile_plots
+from batchstat.render.plots import bucket_plots, comparison_plots, profile_plots, rank_plots
 
 
 def size(png: bytes) -> tuple[int, int]:
@@ -53,6 +53,15 @@ def test_lengths_alone_can_be_drawn():
     for overflow in ("truncate", "drop"):
         made = batchstat.compare(lengths, strategies=specs, max_length=5, overflow=overflow)
         assert set(map(size, comparison_plots(made).values()))
+
+
+@pytest.mark.parametrize(("n", "world_size"), [(3, 2), (500, 8), (30_000, 3), (2, 64)])
+def test_ranks_can_be_drawn(n, world_size):
+    lengths = np.random.default_rng(0).integers(1, 9, n)
+    made = batchstat.compare(lengths, tokens_per_batch=32, world_size=world_size)
+    assert set(rank_plots(made)) == {"ranks.png"}
+    assert made.rank_steps.shape == (made.best.counts.steps, world_size)
+    assert rank_plots(batchstat.compare(lengths)) == {}
 
 
 def test_equal_records_are_equal_pictures(tmp_path):

@@ -11,7 +11,7 @@ from batchstat.cli import options as o
 if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
 
-PLOTS = ("plots/padding.png", "plots/batch_lengths.png", "plots/read_ahead.png")
+PLOTS = tuple(f"plots/{name}.png" for name in ("padding", "batch_lengths", "read_ahead", "ranks"))
 
 
 @o.takes(
@@ -68,9 +68,10 @@ def command(context: typer.Context, **options: Any) -> None:
     text = to_text(comparison_json(comparison))
     files["compare.json"] = profiles.encoded(text)
     if options["plots"]:
-        from batchstat.render.plots import comparison_plots
+        from batchstat.render.plots import comparison_plots, rank_plots
 
-        files |= {f"plots/{name}": png for name, png in comparison_plots(comparison).items()}
+        plots = comparison_plots(comparison) | rank_plots(comparison)
+        files |= {f"plots/{name}": png for name, png in plots.items()}
     replaced = (*PLOTS, *profiles.PLOTS) if "profile.json" in files else PLOTS
     write_files(output, files, remove=set(replaced) - set(files))
 

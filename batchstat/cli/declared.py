@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-_BATCHING, _CORPUS, _LIMITS, _OUTPUT = "Batching", "Corpus", "Limits", "Output"
+_BATCHING, _RANKS, _CORPUS = "Batching", "Ranks", "Corpus"
+_LIMITS, _OUTPUT = "Limits", "Output"
 
 
 def _option(panel: str, help: str, default: str | bool, metavar: str | None, *flags: str) -> Any:
@@ -201,7 +202,24 @@ DropLast = Annotated[
         "--drop-last/--no-drop-last",
     ),
 ]
-Accumulate = Annotated[int | None, _option(_BATCHING, "Batches a step.", "1", "N")]
+WorldSize = Annotated[int | None, _option(_RANKS, "How many ranks.", "1", "N")]
+Deal = Annotated[
+    str | None,
+    _option(
+        _RANKS,
+        "What is dealt to them: batches of one plan in turn, samples as torch's "
+        "DistributedSampler, chunks of the corpus, or balanced: batches of like cost at a time.",
+        "batches",
+        "RULE",
+    ),
+]
+Tail = Annotated[
+    str | None,
+    _option(
+        _RANKS, "What does not go round: repeat to fill up, drop, or uneven.", "repeat", "RULE"
+    ),
+]
+Accumulate = Annotated[int | None, _option(_RANKS, "Batches a step, on each rank.", "1", "N")]
 Order = Annotated[
     str | None,
     _option(_BATCHING, "Sequence of samples: file, shuffled or blocks.", "shuffled", "ORDER"),
@@ -256,6 +274,10 @@ def limit(help: str, metavar: str) -> Any:
     return Annotated[str | None, _option(_LIMITS, help, False, metavar)]
 
 
+EqualSteps = Annotated[
+    bool | None,
+    _option(_LIMITS, "Every rank has as many steps.", False, None, "--equal-steps"),
+]
 BaselineFile = Annotated[
     Path | None,
     _option(_OUTPUT, "The file.", "the configuration's, or batchstat-baseline.json", "FILE"),

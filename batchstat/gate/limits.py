@@ -20,12 +20,18 @@ NAMED: dict[str, tuple[str, Bound]] = {
     "max-batches": ("strategy.batches", "max"),
     "max-truncated": ("strategy.truncated_ratio", "max"),
     "max-dropped": ("strategy.dropped_ratio", "max"),
+    "max-duplicated": ("strategy.duplicated_ratio", "max"),
+    "max-rank-idle": ("strategy.rank_idle", "max"),
+    "equal-steps": ("strategy.ranks.step_gap", "max"),
     "max-over-budget": ("strategy.over_budget_batches", "max"),
     "max-class-ratio": ("class_ratio", "max"),
     "max-p99": ("lengths.p99", "max"),
     "max-increase": ("strategy.padding_ratio", "max-increase"),
 }
 """Limits that have a flag: which number each holds, and how."""
+
+SWITCHES = ("equal-steps",)
+"""Limits that are on or off: nothing above 0 is within them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +88,7 @@ def read_limits(table: Mapping[str, Any], schema: Schema, origin: str) -> dict[s
         if name in NAMED:
             path, bound = NAMED[name]
             key = f"{bound} {path}"
+            value = _switched(name, value) if name in SWITCHES else value
             spec = dict(value) if isinstance(value, Mapping) else {"limit": value}
             level = "off" if value == "off" else _level(name, spec.pop("level", "error"))
             if level == "off":
@@ -104,6 +111,17 @@ def _flat(table: Mapping[str, Any], schema: Schema, path: str = "") -> Iterator[
             yield name, value
         else:
             yield from _flat(value, schema, name)
+
+
+def _switched(name: str, value: Any) -> Any:
+    """A limit of 0, or `off`, from true, false or a table with a level."""
+    if isinstance(value, Mapping):
+        return {**value, "limit": _switched(name, value.get("limit", True))}
+    if value is True:
+        return 0
+    if value is False or value == "off":
+        return "off"
+    raise OptionError(f"{name}={value!r}: must be true or false")
 
 
 def _holds_tables(table: Mapping[str, Any]) -> bool:

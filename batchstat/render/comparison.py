@@ -25,6 +25,9 @@ def comparison_screen(comparison: Comparison) -> RenderableType:
         "   attention and model: computed / needed; then how far from random batches", "not bold"
     )
     parts += [Text(), price, _price(comparison), Text()]
+    if comparison.basis.world_size > 1:
+        words = "   idle: time in which ranks wait for the slowest; then the worst step"
+        parts += [Text("ranks", style="bold").append(words, "not bold"), _ranks(comparison), Text()]
     parts += [heading("result", _verdict(comparison)), heading("use", _recommendation(comparison))]
     return Group(*parts)
 
@@ -100,6 +103,29 @@ def _price(comparison: Comparison) -> Table:
             _or_dash(grouping.length_separation),
             percent(grouping.samples_per_batch_spread, 0),
             percent(grouping.tokens_per_step_spread, 0),
+        )
+    return rows
+
+
+def _ranks(comparison: Comparison) -> Table:
+    rows = table(
+        *("strategy", "steps a rank", "idle", "idle attention"),
+        *("repeated", "dropped", "step", "slowest", "mean"),
+    )
+    for row in comparison.strategies:
+        counts = row.counts
+        ranks, worst = counts.ranks, counts.ranks.worst
+        steps = f"{ranks.min_steps:,}"
+        rows.add_row(
+            _label(row, comparison),
+            steps if ranks.step_gap == 0 else f"{steps}-{ranks.max_steps:,}",
+            percent(counts.rank_idle),
+            percent(counts.rank_idle_quadratic),
+            f"{counts.duplicated_samples:,}",
+            f"{counts.dropped_samples:,}",
+            f"{worst.step:,}",
+            f"{worst.tokens:,}",
+            f"{worst.mean_tokens:,.0f}",
         )
     return rows
 

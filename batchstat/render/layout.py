@@ -50,8 +50,11 @@ def basis_line(basis: Basis) -> str:
         f"order {basis.order}"
         + ("" if basis.order == "file" else f", seed {basis.seed}")
         + (f", epoch {basis.epoch}" if basis.epoch else ""),
-        f"{basis.world_size} rank",
+        counted(basis.world_size, "rank")
+        + (f", {basis.deal} dealt" if basis.world_size > 1 else ""),
     ]
+    if basis.world_size > 1 and basis.tail != "repeat":
+        words.append(f"tail {basis.tail}")
     if basis.accumulate > 1:
         words.append(f"accumulate {basis.accumulate}")
     if basis.pad_to_multiple_of > 1:

@@ -1,6 +1,22 @@
 """Which samples an epoch visits, in which sequence, and how much of each: before any batching."""
 
+from batchstat.sampling.dealing import DEALS, TAILS, deal_balanced, deal_in_turn, deal_parts
 from batchstat.sampling.epoch import OVERFLOWS, Epoch, make_epoch
 from batchstat.sampling.order import BLOCK_SIZE, ORDERS, make_order
+from batchstat.sampling.torch_random import torch_multinomial, torch_permutation
 
-__all__ = ["BLOCK_SIZE", "ORDERS", "OVERFLOWS", "Epoch", "make_epoch", "make_order"]
+__all__ = [
+    "BLOCK_SIZE",
+    "DEALS",
+    "ORDERS",
+    "OVERFLOWS",
+    "TAILS",
+    "Epoch",
+    "deal_balanced",
+    "deal_in_turn",
+    "deal_parts",
+    "make_epoch",
+    "make_order",
+    "torch_multinomial",
+    "torch_permutation",
+]

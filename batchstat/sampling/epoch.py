@@ -34,6 +34,11 @@ class Epoch:
     dropped_samples: int = 0
     dropped_tokens: int = 0
 
+    def take(self, positions: Ints) -> "Epoch":
+        """The visits at these positions, in that sequence; nothing is cut or left out for them."""
+        starts = None if self.starts is None else self.starts[positions]
+        return Epoch(self.samples[positions], self.lengths[positions], starts)
+
 
 def make_epoch(samples: Ints, lengths: Ints, max_length: int, overflow: str) -> Epoch:
     """The epoch that visits `samples` (n,) of `lengths` (n,) tokens, each at most `max_length`.

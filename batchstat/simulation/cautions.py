@@ -62,6 +62,18 @@ def cautions(
                 else "raise --tokens-per-batch"
             ),
         )
+    uneven = [
+        f"{row.label} {row.counts.ranks.min_steps:,} to {row.counts.ranks.max_steps:,}"
+        for row in rows
+        if row.counts.ranks.step_gap
+    ]
+    if uneven:
+        yield ReportWarning(
+            "unequal_steps",
+            "ranks have unequal numbers of steps, and the ones that are done leave the others "
+            f"waiting for ever in a collective: {'; '.join(uneven)}: --deal batches makes them "
+            "equal with --tail repeat or drop",
+        )
     sorted_rows = [
         f"{row.label} ({correlation:.2f})"
         for row in rows

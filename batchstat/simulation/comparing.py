@@ -9,21 +9,19 @@ import numpy as np
 import numpy.typing as npt
 
 from batchstat.batching import STRATEGIES, Strategy
-from batchstat.batching.planning import plan_windows
 from batchstat.batching.presets import preset_spec
 from batchstat.batching.spec import parse_strategy
 from batchstat.bounds import Bounds, least_rows
 from batchstat.costs import CostModel
-from batchstat.errors import InputError, OptionError
-from batchstat.metrics import PlanCounts, measure
+from batchstat.errors import OptionError
 from batchstat.options import whole_number
 from batchstat.profiling.record import Profile
 from batchstat.profiling.stats import LengthStats, checked_lengths, log_edges
 from batchstat.report import Comparison, SeedSpread, Simulation, StrategyResult
-from batchstat.sampling import Epoch, make_epoch, make_order
 from batchstat.settings import Basis, Settings
 from batchstat.simulation.cautions import cautions
 from batchstat.simulation.sweeping import sweep
+from batchstat.simulation.work import Work, make_work, measured
 
 DEFAULT_STRATEGIES = ("fixed", "static", "bucketed", "token-budget", "packed")
 
@@ -64,11 +62,12 @@ def compare(
     basis = given.decide(stats.max, profile.stated_max if profile else None)
     parsed = parse_strategies(strategies, basis, presets)
     records = profile.records if profile else np.arange(len(whole))
-    visits = _visits(whole, records, basis)
-    rows = [_row(written, strategy, visits, basis) for written, strategy in parsed]
+    work = make_work(whole, records, basis)
+    rows = [_row(written, strategy, work, basis) for written, strategy in parsed]
     if seeds > 1:
         rows = _over_seeds(rows, parsed, whole, records, basis, seeds)
     best = best_row(rows, basis.tokens_per_batch)
+    chosen = parsed[rows.index(best)][1]
     shown = {row.name for row in rows}
     return Comparison(
         created=datetime.now(UTC).isoformat(),
@@ -81,9 +80,10 @@ def compare(
         strategies=tuple(rows),
         left_out=tuple(name for name in STRATEGIES if name not in shown),
         best=best,
-        bounds=_bounds(visits, basis),
-        sweep=sweep(best, parsed[rows.index(best)][1], visits, basis),
-        warnings=tuple(cautions(rows, visits, basis, stats)),
+        bounds=_bounds(work, basis),
+        sweep=sweep(best, chosen, work, basis),
+        warnings=tuple(cautions(rows, work.visits, basis, stats)),
+        rank_steps=measured(chosen, work, basis).steps if basis.world_size > 1 else None,
     )
 
 
@@ -96,9 +96,9 @@ def simulate(profile: Profile, spec: str, settings: Settings) -> Simulation:
     """
     basis = settings.decide(profile.stats.max, profile.stated_max)
     strategy = parse_strategy(spec, asdict(basis))
-    visits = _visits(profile.lengths, profile.records, basis)
-    row = _row(Written(spec, None), strategy, visits, basis)
-    return Simulation(basis, row, tuple(cautions([row], visits, basis, profile.stats)))
+    work = make_work(profile.lengths, profile.records, basis)
+    row = _row(Written(spec, None), strategy, work, basis)
+    return Simulation(basis, row, tuple(cautions([row], work.visits, basis, profile.stats)))
 
 
 class Written(NamedTuple):
@@ -133,18 +133,8 @@ def best_row(rows: Sequence[StrategyResult], tokens_per_batch: int) -> StrategyR
     )
 
 
-def _visits(lengths: Ints, records: Ints, basis: Basis) -> Epoch:
-    sequence = make_order(len(lengths), basis.order, seed=basis.seed, epoch=basis.epoch)
-    visits = make_epoch(records[sequence], lengths[sequence], basis.max_length, basis.overflow)
-    if len(visits.lengths) == 0:
-        raise InputError(
-            f"overflow=drop leaves no sample: all are longer than max_length={basis.max_length}"
-        )
-    return visits
-
-
-def _row(written: Written, strategy: Strategy, visits: Epoch, basis: Basis) -> StrategyResult:
-    counts, widths = _measured(strategy, visits, basis)
+def _row(written: Written, strategy: Strategy, work: Work, basis: Basis) -> StrategyResult:
+    counts, widths, _ = measured(strategy, work, basis)
     return StrategyResult(
         name=written.spec.partition(":")[0],
         spec=written.spec,
@@ -153,20 +143,6 @@ def _row(written: Written, strategy: Strategy, visits: Epoch, basis: Basis) -> S
         counts=counts,
         widths=widths.histogram(log_edges(widths.min, widths.max, per_octave=4)),
     )
-
-
-def _measured(strategy: Strategy, visits: Epoch, basis: Basis) -> tuple[PlanCounts, LengthStats]:
-    plans = plan_windows(strategy, visits, seed=basis.seed, epoch=basis.epoch)
-    width: int = getattr(strategy, "max_length", basis.max_length)
-    counts, batches = measure(
-        plans,
-        visits,
-        tokens_per_batch=getattr(strategy, "tokens_per_batch", basis.tokens_per_batch),
-        max_length=None if strategy.attends_within_samples else width,
-        attends_within_samples=strategy.attends_within_samples,
-        accumulate=basis.accumulate,
-    )
-    return counts, LengthStats.of(batches.widths)
 
 
 def _over_seeds(
@@ -180,18 +156,19 @@ def _over_seeds(
     found = [[row.counts] for row in rows]
     for seed in range(basis.seed + 1, basis.seed + seeds):
         other = replace(basis, seed=seed)
-        visits = _visits(lengths, records, other)
+        work = make_work(lengths, records, other)
         for of_row, (_, strategy) in zip(found, parsed, strict=True):
-            of_row.append(_measured(strategy, visits, other)[0])
+            of_row.append(measured(strategy, work, other)[0])
     return [
         replace(row, seeds=SeedSpread.of(counts)) for row, counts in zip(rows, found, strict=True)
     ]
 
 
-def _bounds(visits: Epoch, basis: Basis) -> Bounds:
+def _bounds(work: Work, basis: Basis) -> Bounds:
+    visits = work.visits
     whole = {"read_ahead": len(visits.lengths), "max_samples": None, "drop_last": False}
     strategy = parse_strategy("token-budget", asdict(basis) | whole)
-    counts, _ = _measured(strategy, visits, basis)
+    counts, _, _ = measured(strategy, Work(visits, (visits,)), replace(basis, world_size=1))
     return Bounds(
         batches=max(1, -(-counts.real_tokens // basis.tokens_per_batch)),
         packed_rows=least_rows(visits.lengths, basis.max_length),

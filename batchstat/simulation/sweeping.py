@@ -3,18 +3,16 @@
 from dataclasses import asdict, replace
 
 from batchstat.batching import Strategy
-from batchstat.batching.planning import plan_windows
 from batchstat.batching.spec import parse_strategy
-from batchstat.metrics import measure
 from batchstat.report import StrategyResult, Sweep, SweepPoint
-from batchstat.sampling import Epoch
 from batchstat.settings import Basis
+from batchstat.simulation.work import Work, measured
 
 _MOST_WINDOWS = 100_000
 """The sweep leaves out a `read_ahead` that would make more windows than this."""
 
 
-def sweep(row: StrategyResult, best: Strategy, visits: Epoch, basis: Basis) -> Sweep:
+def sweep(row: StrategyResult, best: Strategy, work: Work, basis: Basis) -> Sweep:
     """The best row over rising `read_ahead`; `token-budget` where it has none or is packed, for
     those who cannot pack.
     """
@@ -22,12 +20,10 @@ def sweep(row: StrategyResult, best: Strategy, visits: Epoch, basis: Basis) -> S
     if best.looks_ahead is None or row.is_packed:
         spec = "token-budget"
         best = parse_strategy(spec, asdict(basis))
-    budget: int = getattr(best, "tokens_per_batch", basis.tokens_per_batch)
     points = []
-    for size in read_aheads(len(visits.lengths), also=best.looks_ahead):
+    for size in read_aheads(len(work.visits.lengths), also=best.looks_ahead):
         strategy = replace(best, read_ahead=size)  # type: ignore[call-arg]
-        plans = plan_windows(strategy, visits, seed=basis.seed, epoch=basis.epoch)
-        counts, _ = measure(plans, visits, tokens_per_batch=budget, accumulate=basis.accumulate)
+        counts, _, _ = measured(strategy, work, basis)
         points.append(
             SweepPoint(
                 read_ahead=size,

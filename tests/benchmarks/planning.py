@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from batchstat.batches import Batches
 from batchstat.batching.planning import plan_windows
 from batchstat.batching.spec import parse_strategy
 from batchstat.metrics import PlanCounts, measure
@@ -39,8 +40,9 @@ def batchstat(spec: str, lengths: np.ndarray) -> PlanCounts:
     """Planned and measured."""
     strategy = parse_strategy(spec, SETTINGS)
     visits = make_epoch(np.arange(len(lengths)), lengths, 512, "truncate")
-    plans = plan_windows(strategy, visits, seed=0, epoch=0)
-    return measure(plans, visits, tokens_per_batch=16_384)[0]
+    batches = Batches.of(plan_windows(strategy, visits, seed=0, epoch=0))
+    turns = np.arange(batches.units)[:, None]
+    return measure(batches, turns, visits, tokens_per_batch=16_384)[0]
 
 
 def windows_loop(lengths: list[int], size_of: Callable[[int], int]) -> int:

@@ -1,0 +1,112 @@
+"""`Batches`: the batches of planned epochs, a few numbers each, and the work that is dealt."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from batchstat.batching.plan import BatchPlan, Ints, take_groups
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """Batches, one number each, in units: what is dealt to one rank, a step of the plan.
+
+    Attributes:
+        rows: (n_batches,) rows of each batch.
+        widths: (n_batches,) tokens to which its rows are padded.
+        entries: (n_batches,) entries in its rows.
+        samples: (n_batches,) samples that begin in it: a split one counts with its first part.
+        tokens: (n_batches,) real tokens.
+        squares: (n_batches,) sum of the squared lengths of its entries.
+        unit_offsets: (n_units + 1,) batches of each unit.
+    """
+
+    rows: Ints
+    widths: Ints
+    entries: Ints
+    samples: Ints
+    tokens: Ints
+    squares: Ints
+    unit_offsets: Ints
+
+    def __len__(self) -> int:
+        """How many batches."""
+        return len(self.rows)
+
+    @property
+    def units(self) -> int:
+        """How many units."""
+        return len(self.unit_offsets) - 1
+
+    @property
+    def total_tokens(self) -> Ints:
+        """(n_batches,) rows × width."""
+        return self.rows * self.widths
+
+    @classmethod
+    def of(cls, plans: Iterable[BatchPlan]) -> "Batches":
+        """The batches of the plans of all windows of an epoch."""
+        parts: list[tuple[Ints, ...]] = []
+        for plan in plans:
+            edges = plan.row_offsets[plan.batch_offsets]
+            begins = plan.lengths if plan.starts is None else (plan.starts == 0).astype(np.int64)
+            entries = np.diff(edges)
+            parts.append(
+                (
+                    np.diff(plan.batch_offsets),
+                    plan.widths,
+                    entries,
+                    entries if plan.starts is None else _sums(begins, edges),
+                    _sums(plan.lengths, edges),
+                    _sums(_squares(plan.lengths), edges),
+                    np.diff(plan.step_offsets),
+                )
+            )
+        columns = [np.concatenate(part) for part in zip(*parts, strict=True)]
+        if not columns:
+            columns = [np.zeros(0, dtype=np.int64)] * 7
+        return cls(**dict(zip(_NUMBERS, columns, strict=False)), unit_offsets=_offsets(columns[-1]))
+
+    @classmethod
+    def concatenate(cls, every: Sequence["Batches"]) -> "Batches":
+        """All batches, the units of the first before those of the next."""
+        sizes = np.concatenate([np.diff(each.unit_offsets) for each in every])
+        columns = {
+            name: np.concatenate([getattr(each, name) for each in every]) for name in _NUMBERS
+        }
+        return cls(**columns, unit_offsets=_offsets(sizes))
+
+    def take(self, units: Ints) -> "Batches":
+        """The batches of these units, in that sequence."""
+        offsets, batches = take_groups(self.unit_offsets, units)
+        columns = {name: getattr(self, name)[batches] for name in _NUMBERS}
+        return Batches(**columns, unit_offsets=offsets)
+
+    def of_units(self, numbers: Ints) -> Ints:
+        """(n_units,) sums of a number that each batch has."""
+        return _sums(numbers, self.unit_offsets)
+
+
+_NUMBERS = ("rows", "widths", "entries", "samples", "tokens", "squares")
+
+
+def _squares(lengths: Ints) -> Ints:
+    """Of whole numbers that may be too large for 64 bits once squared and summed."""
+    longest = int(lengths.max(initial=0))
+    if longest**2 * max(len(lengths), 1) < 2**63:
+        return lengths * lengths
+    return lengths.astype(object) ** 2
+
+
+def _sums(numbers: Ints, offsets: Ints) -> Ints:
+    if len(offsets) == 1:
+        return numbers[:0]
+    sums: Ints = np.add.reduceat(numbers, offsets[:-1])
+    return sums
+
+
+def _offsets(sizes: Ints) -> Ints:
+    offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return offsets

@@ -1,0 +1,104 @@
+"""What the ranks wait for: the cost of each step on its slowest rank against the mean one."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.integer]
+
+
+@dataclass(frozen=True)
+class WorstStep:
+    """The step in which most is waited for.
+
+    Attributes:
+        step: counted from 0.
+        rank: the slowest.
+        tokens: total tokens of that rank.
+        mean_tokens: of all ranks.
+    """
+
+    step: int
+    rank: int
+    tokens: int
+    mean_tokens: float
+
+
+@dataclass(frozen=True)
+class RankCounts:
+    """What each step costs its ranks; cost is total tokens, or attention's square of the width.
+
+    Attributes:
+        world_size: how many ranks.
+        min_steps: steps of the rank that has the fewest.
+        max_steps: of the one that has most.
+        tokens: total tokens of all ranks.
+        slowest_tokens: sum over steps of the slowest rank's total tokens.
+        squares: cost of attention of all ranks.
+        slowest_squares: sum over steps of the slowest rank's cost of attention.
+        worst: the step in which most tokens are waited for.
+    """
+
+    world_size: int
+    min_steps: int
+    max_steps: int
+    tokens: int
+    slowest_tokens: int
+    squares: float
+    slowest_squares: float
+    worst: WorstStep
+
+    @property
+    def step_gap(self) -> int:
+        """How many steps more the longest rank has than the shortest."""
+        return self.max_steps - self.min_steps
+
+    @property
+    def idle(self) -> float:
+        """1 − mean rank's total tokens / the slowest one's, both summed over steps."""
+        return 1 - self.tokens / (self.world_size * self.slowest_tokens)
+
+    @property
+    def idle_quadratic(self) -> float:
+        """The same with attention's cost."""
+        return max(0.0, 1 - self.squares / (self.world_size * self.slowest_squares))
+
+    @classmethod
+    def of(cls, turns: Ints, tokens: Ints, squares: Ints, accumulate: int) -> "RankCounts":
+        """The costs of units that are dealt.
+
+        Args:
+            turns: (n_turns, world_size) units; −1 where a rank has none.
+            tokens: (n_units,) total tokens.
+            squares: (n_units,) cost of attention.
+            accumulate: turns a step.
+        """
+        linear = steps_of(turns, tokens, accumulate)
+        quadratic = steps_of(turns, squares, accumulate).astype(np.float64)
+        slowest = linear.max(axis=1)
+        means = linear.mean(axis=1)
+        worst = int(np.argmax(slowest - means))
+        held = (turns >= 0).sum(axis=0)
+        return cls(
+            world_size=turns.shape[1],
+            min_steps=-(-int(held.min()) // accumulate),
+            max_steps=-(-int(held.max()) // accumulate),
+            tokens=int(linear.sum()),
+            slowest_tokens=int(slowest.sum()),
+            squares=float(quadratic.sum()),
+            slowest_squares=float(quadratic.max(axis=1).sum()),
+            worst=WorstStep(
+                step=worst,
+                rank=int(linear[worst].argmax()),
+                tokens=int(slowest[worst]),
+                mean_tokens=float(means[worst]),
+            ),
+        )
+
+
+def steps_of(turns: Ints, numbers: Ints, accumulate: int) -> Ints:
+    """(n_steps, world_size) sums over the turns of a step of a number that each unit has."""
+    by_turn = np.where(turns < 0, 0, numbers[turns])
+    sums: Ints = np.add.reduceat(by_turn, np.arange(0, len(turns), accumulate), axis=0)
+    return sums

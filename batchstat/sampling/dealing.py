@@ -1,0 +1,64 @@
+"""How work reaches the ranks: batches or samples dealt in turn, consecutive parts, like costs."""
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.integer]
+
+DEALS = ("batches", "samples", "chunks", "balanced")
+TAILS = ("repeat", "drop", "uneven")
+
+_BALANCED_TURNS = 64
+"""So many turns are looked at together for like costs."""
+
+
+def deal_in_turn(n: int, world_size: int, tail: str) -> Ints:
+    """(n_turns, world_size) 0 … n − 1 in turn; −1 where a rank has none.
+
+    A last turn that is not full is filled from the start again, several times round where n is
+    below `world_size` (`repeat`: torch's DistributedSampler, accelerate's even_batches), left out
+    (`drop`), or stays as it is (`uneven`).
+    """
+    rest = n % world_size
+    if rest == 0 or tail == "drop":
+        return np.arange(n - rest).reshape(-1, world_size)
+    missing = world_size - rest
+    filling = np.arange(missing) % n if tail == "repeat" else np.full(missing, -1)
+    return np.concatenate([np.arange(n), filling]).reshape(-1, world_size)
+
+
+def deal_parts(n: int, world_size: int, tail: str) -> list[Ints]:
+    """Consecutive parts of 0 … n − 1, one a rank; their sizes differ by 1 at most.
+
+    The first parts are the larger ones, as infinibatch's ChunkedSourceIterator has it. A smaller
+    part is filled from its own start (`repeat`), or the larger ones are cut (`drop`).
+    """
+    parts: list[Ints] = np.array_split(np.arange(n), world_size)
+    if tail == "uneven" or n % world_size == 0:
+        return parts
+    if tail == "drop":
+        return [part[: n // world_size] for part in parts]
+    size = len(parts[0])
+    return [np.resize(part, size) if len(part) else np.arange(size) % n for part in parts]
+
+
+def deal_balanced(costs: Ints, world_size: int, tail: str, rng: np.random.Generator) -> Ints:
+    """As `deal_in_turn`, but what is dealt in one turn costs about the same.
+
+    Within every 64 turns work is sorted by its cost and dealt from there; then these turns are
+    shuffled, so that their sequence stays random.
+
+    Args:
+        costs: (n,) of each piece of work.
+        world_size: how many ranks.
+        tail: see `deal_in_turn`.
+        rng: for the sequence of the turns.
+    """
+    turns = deal_in_turn(len(costs), world_size, tail)
+    for first in range(0, len(turns), _BALANCED_TURNS):
+        window = turns[first : first + _BALANCED_TURNS]
+        work = window.ravel()
+        known = np.where(work < 0, -1, costs[work])
+        ordered = work[np.argsort(-known, kind="stable")].reshape(window.shape)
+        turns[first : first + _BALANCED_TURNS] = ordered[rng.permutation(len(window))]
+    return turns

@@ -1,0 +1,163 @@
+"""What an epoch visits, shared out to the ranks, planned by a strategy and measured."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from batchstat.batches import Batches
+from batchstat.batching import BatchPlan, Ints, Strategy
+from batchstat.batching.planning import plan_windows
+from batchstat.errors import InputError
+from batchstat.metrics import PlanCounts, Unique, measure
+from batchstat.profiling.stats import LengthStats
+from batchstat.ranks import steps_of
+from batchstat.sampling import (
+    Epoch,
+    deal_balanced,
+    deal_in_turn,
+    deal_parts,
+    make_epoch,
+    make_order,
+    torch_permutation,
+)
+from batchstat.settings import Basis
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """An epoch, and what of it is planned together.
+
+    Attributes:
+        visits: all of it.
+        shares: what each rank plans by itself; all of it, once, where batches are dealt.
+    """
+
+    visits: Epoch
+    shares: tuple[Epoch, ...]
+
+    @property
+    def is_dealt(self) -> bool:
+        """Whether one plan is dealt, and not a share planned by each rank."""
+        return self.shares[0] is self.visits
+
+
+def make_work(lengths: Ints, records: Ints, basis: Basis) -> Work:
+    """The epoch of samples of `lengths` (n,) tokens.
+
+    Raises:
+        InputError: `overflow=drop` leaves none.
+    """
+    order = "file" if basis.deal in ("samples", "chunks") else basis.order
+    sequence = make_order(len(lengths), order, seed=basis.seed, epoch=basis.epoch)
+    visits = make_epoch(records[sequence], lengths[sequence], basis.max_length, basis.overflow)
+    n = len(visits.lengths)
+    if n == 0:
+        raise InputError(
+            f"overflow=drop leaves no sample: all are longer than max_length={basis.max_length}"
+        )
+    if basis.deal == "samples":
+        shares = _dealt_samples(n, basis)
+    elif basis.deal == "chunks":
+        shares = [
+            part[make_order(len(part), basis.order, seed=basis.seed, epoch=basis.epoch)]
+            for part in deal_parts(n, basis.world_size, basis.tail)
+        ]
+    else:
+        return Work(visits, (visits,))
+    return Work(visits, tuple(visits.take(share) for share in shares))
+
+
+def _dealt_samples(n: int, basis: Basis) -> list[Ints]:
+    """Positions for each rank, as torch's DistributedSampler has them."""
+    if basis.order == "shuffled":
+        sequence = torch_permutation(n, basis.seed + basis.epoch)
+    else:
+        sequence = make_order(n, basis.order, seed=basis.seed, epoch=basis.epoch)
+    turns = deal_in_turn(n, basis.world_size, basis.tail)
+    return [sequence[column[column >= 0]] for column in turns.T]
+
+
+class Measured(NamedTuple):
+    """What a strategy makes of an epoch.
+
+    Attributes:
+        counts: all numbers.
+        widths: of its batches.
+        steps: (n_steps, world_size) total tokens of each rank in each step.
+    """
+
+    counts: PlanCounts
+    widths: LengthStats
+    steps: Ints
+
+
+def measured(strategy: Strategy, work: Work, basis: Basis) -> Measured:
+    """An epoch planned, dealt and measured.
+
+    Raises:
+        InputError: no batch is left, or no token.
+    """
+    seen: list[tuple[Ints, Ints | None, Ints]] = []
+    planned = []
+    for share in work.shares:
+        plans = plan_windows(strategy, share, seed=basis.seed, epoch=basis.epoch)
+        planned.append(Batches.of(plans if work.is_dealt else _noted(plans, seen)))
+    batches = Batches.concatenate(planned) if len(planned) > 1 else planned[0]
+    width: int = getattr(strategy, "max_length", basis.max_length)
+    turns = _turns(batches, basis) if work.is_dealt else _side_by_side(planned)
+    counts, dealt = measure(
+        batches,
+        turns,
+        work.visits,
+        tokens_per_batch=getattr(strategy, "tokens_per_batch", basis.tokens_per_batch),
+        max_length=None if strategy.attends_within_samples else width,
+        attends_within_samples=strategy.attends_within_samples,
+        accumulate=basis.accumulate,
+        unique=None if work.is_dealt else _unique(work.visits, seen),
+    )
+    costs = batches.of_units(batches.total_tokens)
+    return Measured(counts, LengthStats.of(dealt.widths), steps_of(turns, costs, basis.accumulate))
+
+
+def _noted(
+    plans: Iterator[BatchPlan], seen: list[tuple[Ints, Ints | None, Ints]]
+) -> Iterator[BatchPlan]:
+    for plan in plans:
+        seen.append((plan.samples, plan.starts, plan.lengths))
+        yield plan
+
+
+def _turns(batches: Batches, basis: Basis) -> Ints:
+    if basis.deal == "balanced":
+        costs = batches.of_units(batches.total_tokens)
+        entropy = np.random.SeedSequence((basis.seed, basis.epoch), spawn_key=(1,))
+        rng = np.random.default_rng(entropy)
+        return deal_balanced(costs, basis.world_size, basis.tail, rng)
+    return deal_in_turn(batches.units, basis.world_size, basis.tail)
+
+
+def _side_by_side(planned: list[Batches]) -> Ints:
+    """(n_turns, world_size) the units of each rank in its own sequence."""
+    turns = np.full((max(each.units for each in planned), len(planned)), -1)
+    first = 0
+    for rank, each in enumerate(planned):
+        turns[: each.units, rank] = np.arange(first, first + each.units)
+        first += each.units
+    return turns
+
+
+def _unique(visits: Epoch, seen: list[tuple[Ints, Ints | None, Ints]]) -> Unique:
+    """What of the visits is in any plan."""
+    if not seen:
+        return Unique(0, 0)
+    samples = np.concatenate([samples for samples, _, _ in seen])
+    begins = np.concatenate([np.ones(len(s), bool) if p is None else p == 0 for s, p, _ in seen])
+    lengths = np.concatenate([lengths for _, _, lengths in seen])
+    known, first = np.unique(visits.samples, return_inverse=True)
+    visited = np.bincount(first, weights=visits.lengths)
+    place = np.searchsorted(known, samples)
+    computed = np.bincount(place, weights=lengths, minlength=len(known))
+    begun = np.bincount(place, weights=begins, minlength=len(known))
+    return Unique(int(np.count_nonzero(begun)), int(np.minimum(visited, computed).sum()))
