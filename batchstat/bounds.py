@@ -1,4 +1,4 @@
-"""How little padding and how few batches there can be: what a number is judged by."""
+"""What padding and numbers of batches are judged by."""
 
 from dataclasses import dataclass
 
@@ -12,14 +12,13 @@ Ints = npt.NDArray[np.integer]
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """Lower bounds for the lengths of one epoch.
+    """Lower bounds for the lengths of one epoch, and what sorting all of it gives.
 
     Attributes:
         batches: real tokens / `tokens_per_batch`, rounded up.
         packed_rows: no packing into rows of `max_length` has fewer.
         sorted_batches: of `token-budget` over the whole epoch sorted.
-        sorted_padding_tokens: its padding, of which batches of whole samples at this budget hardly
-            have less.
+        sorted_padding_tokens: its padding. Batches cut in other places can pad a little less.
         sorted_total_tokens: its total tokens.
     """
 

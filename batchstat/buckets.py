@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from batchstat.batching.edge_rules import RULES
+from batchstat.batching.edge_rules import RULES, check_buckets
 from batchstat.batching.edges import Cost, each_optimal_edges
 from batchstat.costs import CostModel
 from batchstat.errors import InputError, OptionError
@@ -22,6 +22,8 @@ COSTS = ("linear", "quadratic", "model")
 NUMBERS = range(2, 17)
 """How many buckets are tried."""
 
+_USUAL_BUCKETS = 8
+
 Ints = npt.NDArray[np.integer]
 
 
@@ -30,7 +32,7 @@ class Bucket:
     """One bucket, its rows padded to its edge.
 
     Attributes:
-        edge: the longest length in it, inclusive.
+        edge: the longest length that it may hold.
         samples: how many it holds.
         real_tokens: theirs.
         batch_size: as many rows as the budget holds, at least 1.
@@ -126,7 +128,7 @@ class BucketReport:
 def find_buckets(
     lengths: Profile | npt.ArrayLike,
     *,
-    buckets: int = 8,
+    buckets: int | None = None,
     least: int = 1,
     cost: str = "linear",
     model: CostModel | None = None,
@@ -136,8 +138,8 @@ def find_buckets(
 
     Args:
         lengths: a `Profile`, or (n,) tokens a sample.
-        buckets: how many.
-        least: samples in each bucket of the optimal edges, at least.
+        buckets: how many; 8 unless set, or as many as there are different widths.
+        least: samples in each bucket, at least: other rules' smaller ones join the next.
         cost: `linear` for padding, `quadratic` for attention, `model` for a transformer's.
         model: its shape.
         settings: the fields of `batchstat.Settings`; edges are multiples of `pad_to_multiple_of`.
@@ -146,7 +148,8 @@ def find_buckets(
         OptionError: a setting that is wrong by itself.
         InputError: more buckets than different lengths, or too few samples for `least`.
     """
-    whole_number("buckets", buckets)
+    if buckets is not None:
+        whole_number("buckets", buckets)
     whole_number("least", least)
     one_of("cost", cost, COSTS)
     if (cost == "model") != (model is not None):
@@ -161,18 +164,15 @@ def find_buckets(
             f"overflow=drop leaves no sample: all are longer than max_length={basis.max_length}"
         )
     stats = LengthStats.of(-(-kept // basis.pad_to_multiple_of) * basis.pad_to_multiple_of)
-    if buckets > len(stats.values):
-        raise InputError(
-            f"{buckets:,} buckets for {len(stats.values):,} different lengths: ask for "
-            f"{len(stats.values):,} at most"
-        )
+    check_buckets("buckets", buckets, len(stats.values))
+    wanted = buckets or min(_USUAL_BUCKETS, len(stats.values))
     price = _price(cost, model)
     real = LengthStats.of(kept)
     found = {
         rule: tuple(_measured(rule, n, edges, real, price) for n, edges in every)
-        for rule, every in _edges(stats, max(buckets, *NUMBERS), price, least)
+        for rule, every in _edges(stats, sorted({*NUMBERS, wanted}), price, least)
     }
-    chosen = found["optimal"][buckets - 1].edges
+    chosen = next(each.edges for each in found["optimal"] if each.wanted == wanted)
     return BucketReport(
         created=datetime.now(UTC).isoformat(),
         samples=len(whole),
@@ -181,13 +181,10 @@ def find_buckets(
         basis=basis,
         cost=cost,
         model=model,
-        wanted=buckets,
+        wanted=wanted,
         least=least,
         buckets=tuple(_buckets(chosen, real, basis)),
-        found={
-            rule: tuple(each for each in every if each.wanted in {*NUMBERS, buckets})
-            for rule, every in found.items()
-        },
+        found=found,
     )
 
 
@@ -198,18 +195,33 @@ def _price(cost: str, model: CostModel | None) -> Cost:
 
 
 def _edges(
-    stats: LengthStats, most: int, price: Cost, least: int
+    stats: LengthStats, numbers: list[int], price: Cost, least: int
 ) -> Iterator[tuple[str, list[tuple[int, tuple[int, ...]]]]]:
-    """Rules, with the edges of each for 1 to `most` buckets, as many as there can be."""
-    lengths = np.repeat(stats.values, stats.counts)
-    most = min(most, len(stats.values))
-    yield "optimal", list(enumerate(each_optimal_edges(lengths, most, cost=price, least=least), 1))
+    """Rules, with the edges of each for those numbers of buckets that there can be."""
+    numbers = [n for n in numbers if n <= len(stats.values)]
+    every = list(
+        each_optimal_edges(
+            stats.values, stats.counts, max(numbers, default=1), cost=price, least=least
+        )
+    )
+    yield "optimal", [(n, every[n - 1]) for n in numbers]
     for name, rule in RULES.items():
         if name != "optimal":
-            yield (
-                name,
-                [(n, tuple(rule(lengths, n, price).tolist())) for n in range(1, most + 1)],
-            )
+            found = ((n, rule(stats.values, stats.counts, n, price)) for n in numbers)
+            yield name, [(n, _merged(edges, stats, least)) for n, edges in found]
+
+
+def _merged(edges: Ints, stats: LengthStats, least: int) -> tuple[int, ...]:
+    """The edges without those whose bucket would hold fewer than `least` samples."""
+    upto = np.concatenate([[0], np.cumsum(stats.counts)])
+    below = upto[np.searchsorted(stats.values, edges, side="right")].tolist()
+    kept: list[int] = []
+    taken = 0
+    for edge, samples in zip(edges.tolist()[:-1], below[:-1], strict=True):
+        if samples - taken >= least and below[-1] - samples >= least:
+            kept.append(edge)
+            taken = samples
+    return (*kept, int(edges[-1]))
 
 
 def _measured(

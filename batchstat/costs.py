@@ -25,10 +25,12 @@ class CostModel:
         vocabulary: size of the output; None for none.
         heads: attention heads.
         kv_heads: heads of keys and values, less than `heads` where these share them.
+        head_dim: width of a head; None for `hidden` / `heads`.
+        experts: feed-forward layers that a token goes through, as in a mixture of experts.
         gated: whether a feed-forward layer has three matrices (SwiGLU) and not two.
 
     Raises:
-        OptionError: a number below 1 or not whole.
+        OptionError: a number below 1 or not whole, or more `kv_heads` than `heads`.
     """
 
     hidden: int
@@ -37,24 +39,32 @@ class CostModel:
     vocabulary: int | None = None
     heads: int = 1
     kv_heads: int | None = None
+    head_dim: int | None = None
+    experts: int = 1
     gated: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.kv_heads is not None and self.kv_heads > self.heads:
+            raise OptionError(f"kv_heads={self.kv_heads}: must be at most heads={self.heads}")
+
+    @property
+    def _attention_width(self) -> int:
+        return self.hidden if self.head_dim is None else self.heads * self.head_dim
 
     @property
     def linear(self) -> int:
         """Operations a token."""
-        shared = 4 * self.hidden**2 * (self.kv_heads or self.heads) // self.heads
-        attention = 4 * self.hidden**2 + shared
+        projection = 2 * self.hidden * self._attention_width
+        attention = 2 * projection + 2 * projection * (self.kv_heads or self.heads) // self.heads
         matrices = 3 if self.gated else 2
-        forward = 2 * matrices * self.hidden * (self.intermediate or 4 * self.hidden)
+        forward = 2 * matrices * self.hidden * (self.intermediate or 4 * self.hidden) * self.experts
         return self.layers * (attention + forward) + 2 * self.hidden * (self.vocabulary or 0)
 
     @property
     def quadratic(self) -> int:
         """Operations a pair of tokens of a row."""
-        return 4 * self.layers * self.hidden
+        return 4 * self.layers * self._attention_width
 
 
 def load_model(written: str) -> CostModel:
@@ -74,6 +84,8 @@ def _from_pairs(written: str) -> CostModel:
         key, _, value = part.partition("=")
         if key not in known:
             raise unknown("key of a model", key, known)
+        if key in found:
+            raise OptionError(f"model: {key} is given twice: give it once")
         if key == "gated":
             found[key] = {"true": True, "false": False}.get(value, value)
         else:
@@ -115,10 +127,12 @@ def _from_folder(written: str) -> CostModel:
         vocabulary=getattr(text, "vocab_size", None) or None,
         heads=heads,
         kv_heads=getattr(text, "num_key_value_heads", None) or None,
-        gated=activation in _OF_GATED,
+        head_dim=getattr(text, "head_dim", None) or None,
+        experts=getattr(text, "num_experts_per_tok", None) or 1,
+        gated=bool(getattr(text, "is_gated_act", activation in _OF_GATED)),
     )
 
 
-_INTERMEDIATE = ("intermediate_size", "n_inner", "ffn_dim", "d_ff")
+_INTERMEDIATE = ("moe_intermediate_size", "intermediate_size", "n_inner", "ffn_dim", "d_ff")
 _OF_GATED = ("silu", "swish", "gelu_pytorch_tanh")
 """Activations of the families whose feed-forward layers are gated: LLaMA's, Qwen's, Gemma's."""

@@ -37,6 +37,10 @@ class InputError(BatchstatError):
     """A file, folder, tokenizer or profile from which no answer can be had."""
 
 
+class NoBatchError(InputError):
+    """Nothing is left of a corpus to be batched."""
+
+
 def unknown(kind: str, value: str, known: Iterable[str]) -> OptionError:
     """An `OptionError` for a name that is not one of `known`, with the nearest that is."""
     names = sorted(known)

@@ -29,8 +29,10 @@ WORDS: Mapping[str, str] = {
     "batch": "Rows of one width: one forward pass on one rank.",
     "step": "What happens between two optimizer updates: accumulate batches on each rank.",
     "width": "Tokens to which the rows of a batch are padded.",
-    "fully sorted": "token-budget over the whole epoch sorted: hardly less padding is possible "
-    "with whole samples in rows.",
+    "fully sorted": "token-budget over the whole epoch sorted: a mark to judge padding by, though "
+    "no strict bound, as batches cut in other places, or smaller ones, can pad a little less.",
+    "share": "How many of all samples.",
+    "budget": "tokens_per_batch: the most total tokens in a batch, on one rank.",
     "limit": "What batchstat check holds a number against.",
     "baseline": "The numbers of an earlier run, to hold a check's against.",
     "cut": "Tokens that are never computed, of those visited: truncated and dropped together.",
@@ -76,6 +78,7 @@ def explain(name: str) -> list[Entry]:
     Raises:
         OptionError: nothing has that name; the message says the nearest.
     """
+    name = re.sub(r"^over \d+ ", "over ", name)
     wanted = _plain(COLUMNS.get(name.lower(), name))
     found = [entry for entry in entries() if _plain(entry.name) == wanted]
     if not found:

@@ -16,9 +16,8 @@ class Grouping:
     Training shows it as a loss that goes up and down with the length of the batch.
 
     Attributes:
-        neighbour_correlation: Pearson's correlation of a batch's mean length with that of the
-            next, in [-1, 1]: near 1 where neighbouring batches are alike. Batches that the ranks
-            have at the same time count as one.
+        neighbour_correlation: Pearson's correlation of a step's mean length with that of the next,
+            in [-1, 1]: near 1 where neighbours are alike.
         length_separation: share of the variance of lengths that lies between batches, beyond what
             it is in batches at random: about 0 there, 1 where every batch holds one length. This
             is Kelley's epsilon squared (1935).
@@ -41,7 +40,7 @@ class Grouping:
             samples: (n_batches,) entries of each, at least 1.
             tokens: (n_batches,) real tokens of each.
             squares: sum of the squared lengths of all entries.
-            means: (n_turns,) mean length of what the ranks have at the same time.
+            means: (n_steps,) mean length of the entries of each step.
             step_tokens: (n_steps,) real tokens of each step, of all ranks.
         """
         return cls(
@@ -52,8 +51,11 @@ class Grouping:
         )
 
 
+_LEAST_STEPS = 4
+
+
 def _correlation(means: Floats) -> float | None:
-    if len(means) < 3 or np.ptp(means[:-1]) == 0 or np.ptp(means[1:]) == 0:
+    if len(means) < _LEAST_STEPS or np.ptp(means[:-1]) == 0 or np.ptp(means[1:]) == 0:
         return None
     return float(np.corrcoef(means[:-1], means[1:])[0, 1])
 

@@ -7,17 +7,24 @@ import numpy as np
 
 from batchstat.batches import Batches
 from batchstat.batching.plan import Ints
-from batchstat.errors import InputError
+from batchstat.errors import InputError, NoBatchError
 from batchstat.grouping import Grouping
 from batchstat.ranks import RankCounts, steps_of
 from batchstat.sampling.epoch import Epoch
 
 
 class Unique(NamedTuple):
-    """Samples and tokens that are computed at least once, each counted once."""
+    """What is computed at least once, counted once.
+
+    Attributes:
+        samples: any part of them.
+        tokens: of these.
+        headless: those of which no batch has the first part.
+    """
 
     samples: int
     tokens: int
+    headless: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,9 +167,9 @@ def measure(
     """
     units = turns[turns >= 0]
     if len(units) == 0:
-        raise InputError(
-            "no batch is left: the corpus fills none, and drop_last leaves out one that is not "
-            "full: lower batch_size, or leave drop_last out"
+        raise NoBatchError(
+            "no batch is left: what fills none is left out, by drop_last or by the strategy's own "
+            "rule: lower batch_size or the multiple, or leave drop_last out"
         )
     dealt = batches.take(units)
     real_tokens, samples = int(dealt.tokens.sum()), int(dealt.samples.sum())
@@ -170,9 +177,10 @@ def measure(
         raise InputError(f"no token in {samples:,} samples: there is nothing to batch")
     total = dealt.total_tokens
     rows, real_squares = int(dealt.rows.sum()), int(dealt.squares.sum())
-    if unique is None:
-        once = batches.take(np.unique(units))
+    if unique is None:  # units are repeated only where all are dealt
+        once = dealt if len(units) <= batches.units else batches
         unique = Unique(int(once.samples.sum()), int(once.tokens.sum()))
+    samples += unique.headless
     attention = _attention(batches, within=attends_within_samples)
     ranks = RankCounts.of(
         turns, batches.of_units(batches.total_tokens), batches.of_units(attention), accumulate
@@ -182,7 +190,8 @@ def measure(
         dealt.entries,
         dealt.tokens,
         real_squares,
-        steps_of(turns, tokens, 1).sum(axis=1) / steps_of(turns, entries, 1).sum(axis=1),
+        steps_of(turns, tokens, accumulate).sum(axis=1)
+        / steps_of(turns, entries, accumulate).sum(axis=1),
         steps_of(turns, tokens, accumulate).sum(axis=1),
     )
     planned_tokens = int(visits.lengths.sum(dtype=np.int64))

@@ -99,6 +99,11 @@ class RankCounts:
 
 def steps_of(turns: Ints, numbers: Ints, accumulate: int) -> Ints:
     """(n_steps, world_size) sums over the turns of a step of a number that each unit has."""
-    by_turn = np.where(turns < 0, 0, numbers[turns])
-    sums: Ints = np.add.reduceat(by_turn, np.arange(0, len(turns), accumulate), axis=0)
-    return sums
+    found: Ints = numbers[turns]
+    if (turns < 0).any():
+        found = np.where(turns < 0, 0, found)
+    if accumulate == 1:
+        return found
+    missing = np.zeros((-len(found) % accumulate, turns.shape[1]), dtype=found.dtype)
+    whole = np.concatenate([found, missing])
+    return whole.reshape(-1, accumulate, turns.shape[1]).sum(axis=1)

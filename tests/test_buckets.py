@@ -22,6 +22,12 @@ LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=120)
 FEW = st.lists(st.integers(1, 60), min_size=1, max_size=9)
 
 
+def edges_by(rule: str, lengths, buckets: int) -> np.ndarray:
+    """The edges of a rule, for lengths."""
+    values, counts = np.unique(lengths, return_counts=True)
+    return RULES[rule](values, counts, buckets, float)
+
+
 def plan(spec: str, lengths: list[int], **settings: object) -> BatchPlan:
     made = parse_strategy(spec, SETTINGS | settings)
     return plan_epoch(made, Epoch(np.arange(len(lengths)), np.array(lengths)), seed=0, epoch=0)
@@ -83,7 +89,7 @@ def test_boundaries_are_the_plain_loop(lengths, inner, budget, leftovers, pad, m
 )
 def test_no_other_edges_cost_less(cost, lengths, buckets, multiple, least):
     if least > len(lengths):
-        with pytest.raises(OptionError, match="samples a bucket"):
+        with pytest.raises(InputError, match="samples a bucket"):
             optimal_edges(np.array(lengths), buckets, cost=cost, multiple=multiple, least=least)
         return
     found = optimal_edges(np.array(lengths), buckets, cost=cost, multiple=multiple, least=least)
@@ -174,8 +180,8 @@ def test_golden_vectors_of_tf_data():
 )
 def test_golden_edges_of_lhotse(buckets, edges):
     """Run with lhotse 1.33; its last bucket has no edge, ours that of the longest sample."""
-    assert RULES["equal-tokens"](np.array(MIXED), buckets, float).tolist() == [*edges, 16]
-    assert RULES["equal-tokens"](np.ones(10, int), 5, float).tolist() == [1]
+    assert edges_by("equal-tokens", MIXED, buckets).tolist() == [*edges, 16]
+    assert edges_by("equal-tokens", np.ones(10, int), 5).tolist() == [1]
 
 
 @pytest.mark.parametrize(
@@ -267,7 +273,7 @@ def test_dynamic_buckets_draw_from_their_buffer_alone():
 @pytest.mark.parametrize("rule", RULES)
 @given(lengths=LENGTHS, buckets=st.integers(1, 8))
 def test_every_rule_rises_to_the_longest(rule, lengths, buckets):
-    found = RULES[rule](np.array(lengths), buckets, float)
+    found = edges_by(rule, lengths, buckets)
     assert 1 <= len(found) <= buckets or rule == "equal-tokens"
     assert (np.diff(found) > 0).all()
     assert found[0] >= 1
@@ -279,10 +285,47 @@ def test_no_rule_beats_the_optimal_edges(rule):
     lengths = np.random.default_rng(0).lognormal(4, 1, 5000).clip(1, 512).astype(int)
 
     def padded(name: str) -> int:
-        edges = RULES[name](lengths, 8, float)
+        edges = edges_by(name, lengths, 8)
         return int(edges[np.searchsorted(edges, lengths)].sum())
 
     assert padded("optimal") <= padded(rule)
+
+
+@given(LENGTHS, st.integers(2, 12))
+def test_equal_tokens_is_lhotses_walk(lengths, buckets):
+    share, total, edges = sum(lengths) / buckets, 0.0, []
+    for length in sorted(lengths):
+        if total > share:
+            edges.append(length)
+            total = 0.0
+        total += length
+    expected = sorted({*edges, max(lengths)})
+    assert edges_by("equal-tokens", lengths, buckets).tolist() == expected
+
+
+@given(LENGTHS, st.integers(1, 12))
+def test_quantiles_are_numpys(lengths, buckets):
+    places = np.arange(1, buckets + 1) / buckets
+    found = edges_by("quantile", lengths, buckets)
+    ranks = [-(-len(lengths) * i // buckets) for i in range(1, buckets + 1)]
+    assert found.tolist() == sorted({sorted(lengths)[rank - 1] for rank in ranks})
+    assert len(places) == buckets
+
+
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=80),
+    st.sets(st.integers(1, 39), max_size=4),
+    st.integers(1, 200),
+)
+def test_exclusive_edges_hold_what_is_below_them(lengths, inner, budget):
+    edges = [*sorted(inner), 40]
+    spec = f"boundaries:boundaries={','.join(map(str, edges))},exclusive=true,shuffle_batches=false"
+    made = plan(spec, lengths, tokens_per_batch=budget)
+    for batch in batches(made):
+        held = {sum(lengths[i] >= edge for edge in edges[:-1]) for i in batch}
+        assert len(held) == 1
+        assert len(batch) <= max(1, budget // edges[held.pop()])
+    assert sorted(made.samples.tolist()) == list(range(len(lengths)))
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=120), st.integers(2, 6))
@@ -295,7 +338,7 @@ def test_equal_cost_is_more_even_than_chance(lengths, groups):
         held = np.bincount(np.searchsorted(edges, values), weights=counts, minlength=len(edges))
         return np.abs(np.diff(held * edges)).max()
 
-    found = RULES["equal-cost"](np.array(lengths), groups, float)
+    found = edges_by("equal-cost", lengths, groups)
     assert len(found) == groups
     rng = np.random.default_rng(1)
     chance = [
@@ -313,7 +356,7 @@ def test_equal_cost_finds_the_most_even_thresholds_where_these_can_be_tried():
         low = counts[values <= threshold].sum()
         return abs(threshold * low - values[-1] * (len(lengths) - low))
 
-    found = RULES["equal-cost"](lengths, 2, float)
+    found = edges_by("equal-cost", lengths, 2)
     assert gap(found[0]) == min(gap(int(value)) for value in values[:-1])
 
 
@@ -321,7 +364,8 @@ def test_equal_cost_finds_the_most_even_thresholds_where_these_can_be_tried():
     "spec", ["boundaries:buckets=4", "dynamic-buckets:buckets=4", "grouped:groups=4"]
 )
 def test_more_buckets_than_different_lengths(spec):
-    with pytest.raises(InputError, match="4 buckets for 3 different lengths: ask for 3 at most"):
+    message = "=4: the lengths make 3 different widths: ask for 3 at most"
+    with pytest.raises(InputError, match=spec.partition(":")[2].removesuffix("=4") + message):
         plan(spec, [3, 3, 9, 9, 9, 30])
     assert len(plan(spec.partition(":")[0], [3, 3, 9, 9, 9, 30]).samples) == 6
 
@@ -368,6 +412,10 @@ def test_boundaries_are_found_where_none_are_given():
         ("boundaries:boundaries=-1", "must be above 0"),
         ("boundaries:boundaries=a", "boundaries='a': must be a whole number"),
         ("boundaries:buckets=0", "buckets=0"),
+        ("boundaries:boundaries=3,99999999999999999999", "must be between"),
+        ("boundaries:boundaries=3,buckets=2", "exclude each other"),
+        ("grouped:thresholds=3,groups=2", "exclude each other"),
+        ("dynamic-buckets:boundaries=3,buckets=2", "exclude each other"),
         ("boundaries:pad=edges", "did you mean 'edge'"),
         ("boundaries:rule=quantiles", "did you mean 'quantile'"),
         ("grouped:rule=cost", "unknown rule 'cost'"),

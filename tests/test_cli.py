@@ -239,8 +239,8 @@ def test_mistakes_in_a_table_are_named_before_any_work(run, tmp_path, flags, cod
 def test_what_the_verdict_denies_is_not_recommended(run, tmp_path):
     (tmp_path / "a.csv").write_text("n\n" + "50\n" * 1000)
     equal = ["compare", "a.csv", "--length-column", "n", "--tokens-per-batch", 1000, "--no-plots"]
-    *_, result, use = run(*equal).stdout.splitlines()
-    assert result == "result   static: none of the others does better at equal peak memory."
+    *_, result, _, use = run(*equal).stdout.splitlines()
+    assert result.startswith("result   static: none of the others has fewer batches, or as few")
     assert use == "use      static, as it is: no read_ahead does better."
     above = ["--strategy", "bucketed:batch_size=100", "--strategy", "fixed"]
     told = " ".join(run(*equal, *above).stdout.split())

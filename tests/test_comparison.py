@@ -1,4 +1,6 @@
+import io
 import json
+from dataclasses import asdict
 
 import hypothesis.strategies as st
 import jsonschema
@@ -9,10 +11,14 @@ from hypothesis import given
 
 import batchstat
 from batchstat.batching import STRATEGIES
+from batchstat.batching.planning import plan_epoch
+from batchstat.batching.spec import parse_strategy
 from batchstat.costs import CostModel
 from batchstat.render.json import comparison_json, to_text
 from batchstat.render.schemas import schema
+from batchstat.settings import Settings
 from batchstat.simulation import DEFAULT_STRATEGIES
+from batchstat.simulation.work import make_work
 
 SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 900)
 
@@ -55,6 +61,38 @@ def test_the_best_row_has_the_fewest_batches_and_not_the_least_padding():
     assert made.reference.name == "static"
 
 
+def test_a_row_that_loses_data_is_not_the_best():
+    rows = ["static", "token-budget", "boundaries:leftovers=drop,buckets=16"]
+    made = batchstat.compare(SKEWED, strategies=rows, tokens_per_batch=16_384)
+    assert made.strategies[2].counts.lost_ratio > 0.05
+    assert made.strategies[2].counts.batches < made.strategies[1].counts.batches
+    assert made.best.name == "token-budget"
+
+
+def test_a_row_without_a_batch_leaves_the_table_standing():
+    made = batchstat.compare([3, 4, 5], presets=["fairseq"])
+    assert "fairseq" not in {row.label for row in made.strategies}
+    message = next(w.message for w in made.warnings if w.code == "no_batch")
+    assert message.startswith("fairseq has no row: no batch is left: ")
+    assert "max-tokens" in made.left_out
+    with pytest.raises(batchstat.InputError, match="no batch is left"):
+        batchstat.compare([3, 4, 5], strategies=[], presets=["fairseq"])
+
+
+def test_samples_cut_into_parts_are_counted_by_any_part():
+    lengths = [9, 25, 1, 0, 10, 10, 9, 1, 1, 1, 8, 7, 8, 2, 4, 1, 2, 1, 7, 16, 1, 1, 1, 7, 1, 20, 1]
+    settings = {"tokens_per_batch": 200, "overflow": "split", "order": "blocks", "seed": 3}
+    settings |= {"max_length": 7, "pad_to_multiple_of": 8, "drop_last": True}
+    row = batchstat.compare(lengths, strategies=["max-tokens"], **settings).strategies[0].counts
+    basis = Settings(**settings).decide(25, None)
+    visits = make_work(np.array(lengths), np.arange(len(lengths)), basis).visits
+    strategy = parse_strategy("max-tokens", asdict(basis))
+    made = plan_epoch(strategy, visits, seed=3, epoch=0)
+    assert row.dropped_tokens > 0
+    assert row.samples == len(set(made.samples.tolist()))
+    assert row.dropped_samples == len(lengths) - row.samples
+
+
 def test_static_is_not_beaten_by_its_equals():
     assert batchstat.compare([5, 5, 5], tokens_per_batch=100).best.name == "static"
 
@@ -82,6 +120,41 @@ def test_the_recommended_read_ahead_is_the_smallest_that_is_good_enough():
     assert sweep.recommended.padding_ratio <= best + 0.005
     assert all(point.padding_ratio > best + 0.005 for point in smaller)
     assert [point.read_ahead for point in sweep.points] == [100, 200, 500, 1000, 2000, 3000]
+
+
+def test_packing_alone_is_recommended_with_its_condition():
+    from batchstat.cli.streams import console, render
+    from batchstat.render.comparison import comparison_screen
+
+    for rows in (["packed"], ["packed", "token-budget"], ["padding-free", "static"]):
+        made = batchstat.compare(SKEWED, strategies=rows, tokens_per_batch=9000)
+        shown = " ".join(render(comparison_screen(made), console(plain=True)).split())
+        assert f"use {rows[0]}, if attention keeps the samples of a row apart; else" in shown
+    wide = batchstat.compare(SKEWED, strategies=["packed:max_length=2000,method=next-fit"])
+    shown = " ".join(render(comparison_screen(wide), console(plain=True)).split())
+    assert "no packing has fewer rows" not in shown
+    best = batchstat.compare(SKEWED, strategies=["max-tokens", "static"], tokens_per_batch=4096)
+    shown = " ".join(render(comparison_screen(best), console(plain=True)).split())
+    assert "use max-tokens, as it is; or token-budget:read_ahead=" in shown
+
+
+def test_no_column_is_lost_on_a_narrow_screen():
+    from rich.console import Console
+
+    from batchstat.render.comparison import comparison_screen
+
+    made = batchstat.compare(
+        SKEWED, strategies=list(STRATEGIES), seeds=2, model=CostModel(hidden=8, layers=1)
+    )
+    for width in (80, 60, 120):
+        on = Console(width=width, color_system=None, record=True, file=io.StringIO())
+        on.print(comparison_screen(made))
+        lines = on.export_text().splitlines()
+        assert all(len(line) <= width for line in lines)
+        for heading in ("padding", "over 2 seeds", "cut", "shapes", "model", "tokens ±"):
+            assert any(heading in line for line in lines), heading
+        for row in made.strategies:
+            assert any(line.startswith(row.label) for line in lines)
 
 
 @pytest.mark.parametrize("packed", ["packed", "packed:read_ahead=500", "padding-free"])
@@ -133,6 +206,7 @@ def test_a_batch_of_one_sample_is_said_and_a_max_length_named():
         ({"drop_last": 1}, "drop_last=1: must be true or false"),
         ({"strategies": []}, "no strategy"),
         ({"seeds": 0}, "seeds=0: must be between 1"),
+        ({"seed": 2**31 - 1, "seeds": 3}, "seeds=3: the last is above"),
         ({"presets": ["torch"]}, "unknown preset 'torch'"),
     ],
 )

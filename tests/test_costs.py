@@ -35,6 +35,16 @@ def test_llama_matrix_by_matrix():
     assert model.linear + model.quadratic == operations(1, matrices, 32, 4096, 128256)
 
 
+def test_wide_heads_and_experts_matrix_by_matrix():
+    """Qwen3's small models have 16 heads of 128 at 1,024; mixtures send a token to several."""
+    model = load_model("hidden=1024,layers=28,intermediate=3072,heads=16,kv_heads=8,head_dim=128")
+    matrices = [(1024, 2048)] * 2 + [(1024, 1024)] * 2 + [(1024, 3072)] * 2
+    assert model.linear * 5 + model.quadratic * 25 == operations(5, matrices, 28, 2048, 0)
+    mixture = CostModel(hidden=64, layers=1, experts=2)
+    one = CostModel(hidden=64, layers=1)
+    assert mixture.linear - one.linear == 2 * 2 * 64 * 256
+
+
 def test_the_ratio_of_its_terms_is_the_one_that_verl_uses():
     """24,576 tokens cost as much as their square at hidden 4,096: 6 x hidden."""
     model = CostModel(hidden=4096, layers=32)
@@ -65,12 +75,15 @@ def test_the_ratio_of_its_terms_is_the_one_that_verl_uses():
                 vocabulary=99,
                 heads=8,
                 kv_heads=2,
+                head_dim=8,
                 gated=True,
             ),
         ),
         (
             {"model_type": "t5", "d_model": 64, "d_ff": 100, "num_layers": 2, "num_heads": 4},
-            CostModel(hidden=64, layers=2, intermediate=100, vocabulary=32128, heads=4),
+            CostModel(
+                hidden=64, layers=2, intermediate=100, vocabulary=32128, heads=4, head_dim=64
+            ),
         ),
     ],
 )
@@ -87,6 +100,8 @@ def test_a_folder_with_a_configuration(tmp_path, config, expected):
         ("hidden=x,layers=3", OptionError, "hidden='x': must be a whole number"),
         ("hidden=0,layers=3", OptionError, "hidden=0"),
         ("hiden=768,layers=3", OptionError, "unknown key of a model 'hiden': did you mean 'hid"),
+        ("hidden=768,layers=3,hidden=3", OptionError, "hidden is given twice"),
+        ("hidden=768,layers=3,heads=12,kv_heads=24", OptionError, "must be at most heads=12"),
         ("hidden=768,layers=3,gated=yes", OptionError, "gated='yes': must be true or false"),
         ("bert-base-cased", InputError, "no folder with a config.json"),
     ],

@@ -28,7 +28,9 @@ SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 512)
 def test_buckets_are_the_plain_loop(lengths, wanted, multiple):
     padded = [-(-max(length, 1) // multiple) * multiple for length in lengths]
     if wanted > len(set(padded)):
-        with pytest.raises(InputError, match=f"{wanted} buckets for {len(set(padded))} different"):
+        with pytest.raises(
+            InputError, match=f"buckets={wanted}: the lengths make {len(set(padded))} diff"
+        ):
             find_buckets(lengths, buckets=wanted, pad_to_multiple_of=multiple)
         return
     made = find_buckets(lengths, buckets=wanted, pad_to_multiple_of=multiple, tokens_per_batch=1000)
@@ -71,6 +73,19 @@ def test_each_bucket_holds_as_many_samples_as_are_asked_for():
     assert min(bucket.samples for bucket in made.buckets) >= 300
     free = find_buckets(SKEWED, buckets=6)
     assert made.chosen.padding_ratio >= free.chosen.padding_ratio
+    for wanted in range(2, 17):
+        best = made.of("optimal", wanted).cost
+        for rule in RULES:
+            other = made.of(rule, wanted)
+            held = np.bincount(np.searchsorted(other.edges, SKEWED))
+            assert held.min() >= 300
+            assert best <= other.cost * (1 + 1e-12)
+
+
+def test_without_a_number_there_are_as_many_buckets_as_can_be():
+    assert len(find_buckets([5, 6, 6]).buckets) == 2
+    assert len(find_buckets([5, 6, 300], pad_to_multiple_of=512).buckets) == 1
+    assert len(find_buckets(SKEWED).buckets) == 8
 
 
 def test_edges_to_paste_are_a_strategy():
@@ -92,11 +107,11 @@ def test_lengths_that_are_none(lengths):
     [
         ({"buckets": 0}, OptionError, "buckets=0"),
         ({"least": 0}, OptionError, "least=0"),
-        ({"least": 4000}, OptionError, "at least 4,000 samples a bucket, and there are 3,000"),
+        ({"least": 4000}, InputError, "least=4,000 samples a bucket, and there are 3,000"),
         ({"cost": "cubic"}, OptionError, "unknown cost 'cubic'"),
         ({"cost": "model"}, OptionError, "belong together"),
         ({"model": CostModel(hidden=8, layers=1)}, OptionError, "belong together"),
-        ({"buckets": 2000}, InputError, "2,000 buckets for"),
+        ({"buckets": 2000}, InputError, "buckets=2000: the lengths make"),
         ({"max_length": 0}, OptionError, "max_length=0"),
     ],
 )

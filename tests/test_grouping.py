@@ -16,11 +16,15 @@ BATCHES = st.lists(
 @given(BATCHES, st.integers(1, 4))
 def test_grouping_is_the_plain_analysis(batches, accumulate):
     steps = [sum(map(sum, batches[i : i + accumulate])) for i in range(0, len(batches), accumulate)]
+    step_means = [
+        step / sum(map(len, batches[i : i + accumulate]))
+        for step, i in zip(steps, range(0, len(batches), accumulate), strict=True)
+    ]
     found = Grouping.of(
         np.array([len(batch) for batch in batches]),
         np.array([sum(batch) for batch in batches]),
         sum(length**2 for batch in batches for length in batch),
-        np.array([sum(batch) / len(batch) for batch in batches]),
+        np.array(step_means),
         np.array(steps),
     )
     sizes = [len(batch) for batch in batches]
@@ -29,8 +33,9 @@ def test_grouping_is_the_plain_analysis(batches, accumulate):
     assert found.tokens_per_step_spread == pytest.approx(np.std(steps) / np.mean(steps))
 
     means = [sum(batch) / len(batch) for batch in batches]
-    if len(means) > 2 and len(set(means[:-1])) > 1 and len(set(means[1:])) > 1:
-        expected = np.corrcoef(means[:-1], means[1:])[0, 1]
+    one, other = step_means[:-1], step_means[1:]
+    if len(step_means) > 3 and len(set(one)) > 1 and len(set(other)) > 1:
+        expected = np.corrcoef(one, other)[0, 1]
         assert found.neighbour_correlation == pytest.approx(expected)
     else:
         assert found.neighbour_correlation is None
@@ -44,6 +49,13 @@ def test_grouping_is_the_plain_analysis(batches, accumulate):
     else:
         expected = 1 - (inside / (n - k)) / (total / (n - 1))
         assert found.length_separation == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_few_random_batches_alarm_nobody():
+    for seed in range(60):
+        lengths = np.random.default_rng(seed).lognormal(4, 1, 600).astype(int).clip(1, 900)
+        made = batchstat.compare(lengths, tokens_per_batch=24_000, seed=seed)
+        assert "alike_neighbours" not in {warning.code for warning in made.warnings}
 
 
 def test_random_batches_are_not_separated_and_sorted_ones_are():

@@ -43,6 +43,19 @@ def test_hf_trainer():
     assert made.samples.tolist() == [15, 0, 1, 3, 6, 4, 7, 5, 11, 10, 9, 8, 2, 12, 13, 14]
 
 
+def test_hf_trainer_groups_whole_steps():
+    """Trainer hands its sampler batch_size x accumulation steps."""
+    lengths = np.random.default_rng(0).integers(1, 99, 4000).tolist()
+    made = plan("hf-trainer", lengths, tokens_per_batch=99, max_length=99, accumulate=4)
+    step = 2 * 4
+    mega = min(4000 // (step * 4), 50) * step
+    expected = [
+        sorted(range(first, min(first + mega, 4000)), key=lengths.__getitem__, reverse=True)
+        for first in range(0, 4000, mega)
+    ]
+    assert sorted(made.samples[mega : 2 * mega].tolist()) == sorted(expected[1])
+
+
 def test_fairseq_drops_what_makes_no_multiple_of_eight():
     made = plan("fairseq", [1] * 11, tokens_per_batch=12, max_length=16)
     assert batches(made) == [list(range(8))]
@@ -59,8 +72,11 @@ def test_lhotse_goes_over_the_budget_by_its_last_sample():
 def test_trl():
     made = plan("trl", [5, 6, 2, 7, 3, 1, 10], tokens_per_batch=30, max_length=10)
     assert rows(made) == [[6], [3, 4], [1, 2, 5], [0]]
-    many = plan("trl", [6, 4] * 1000, tokens_per_batch=30, max_length=10)
+    many = plan("trl", [6, 4] * 1001, tokens_per_batch=30, max_length=10)
     assert all(len({sample // 1000 for sample in row}) == 1 for row in rows(many))
+    # Rows are packed by the thousand, and batched all together: 1,001 rows, 3 a batch.
+    assert len(many) == -(-1001 // 3)
+    assert parse_strategy(preset_spec("trl", 10), {"tokens_per_batch": 1, "max_length": 10})
 
 
 def test_axolotl():
@@ -70,11 +86,12 @@ def test_axolotl():
     assert np.diff(many.row_offsets).tolist() == [200, 200, 100]
 
 
-def test_tf_data():
-    """Run with TensorFlow 2.21: boundaries 8 to 16 (exclusive), sizes 24 // (boundary - 1)."""
-    made = plan("tf-data", MIXED, tokens_per_batch=24, max_length=16)
-    full = [[0, 1, 3], [4, 5, 7], [12], [13], [14], [15], [8, 16, 17]]
-    assert batches(made) == [*full, [18, 19], [6], [2], [9], [10], [11]]
+@pytest.mark.parametrize("max_length", [16, 17])
+def test_tf_data(max_length):
+    """Run with TensorFlow 2.21 and tensor2tensor's edges (8, 9, … below the maximum) and sizes."""
+    made = plan("tf-data", MIXED, tokens_per_batch=24, max_length=max_length)
+    full = [[0, 1, 3], [4, 5, 7], [11], [12], [13], [14], [15], [8, 16, 17]]
+    assert batches(made) == [*full, [18, 19], [6], [2], [9], [10]]
 
 
 def test_infinibatch():

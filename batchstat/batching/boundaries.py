@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from batchstat.batching.edge_rules import RULES, find_edges
 from batchstat.batching.edges import above_last_edge, check_edges
 from batchstat.batching.plan import BatchPlan, Ints, Window, spans
 from batchstat.batching.strategy import Strategy
+from batchstat.errors import OptionError
 from batchstat.options import one_of
 
 PADS = ("longest", "edge")
@@ -28,14 +29,16 @@ _USUAL_BUCKETS = 8
 class Boundaries(Strategy):
     """Samples in buckets by length, each bucket cut into batches in the order's sequence.
 
-    Bucket i holds lengths above edge i - 1 up to edge i. A batch takes `tokens_per_batch` // edge
-    samples, at least 1, and is padded to its longest, or to the `edge`. What a bucket has left at
-    the end of the window is a short batch (`keep`), is left out (`drop`), or is batched with what
-    the shorter buckets have left, from the longest down, never over the budget (`merge`, as in
-    fairseq2). Without `boundaries`, a `rule` finds the edges of `buckets` buckets (8 unless set, or
-    as many as there are different lengths): `optimal`, which pad least, `quantile`, `uniform`,
-    `geometric`, `equal-tokens` (lhotse) or `equal-cost` (asym). Unshuffled batches come in the
-    sequence in which they fill, and then what is left, as from tf.data's bucket_by_sequence_length.
+    Bucket i holds lengths above edge i - 1 up to edge i; with `exclusive`, as tf.data has it, those
+    from edge i - 1 to below edge i, but for the last, which holds its edge too. A batch takes
+    `tokens_per_batch` // edge samples, at least 1, and is padded to its longest, or to the `edge`.
+    What a bucket has left at the end of the window is a short batch (`keep`), is left out (`drop`),
+    or is batched with what the shorter buckets have left, from the longest down, never over the
+    budget (`merge`, as in fairseq2). Without `boundaries`, a `rule` finds the edges of `buckets`
+    buckets (8 unless set, or as many as there are different lengths): `optimal`, which pad least,
+    `quantile`, `uniform`, `geometric`, `equal-tokens` (lhotse) or `equal-cost` (asym). Unshuffled
+    batches come in the sequence in which they fill, and then what is left, as from tf.data's
+    bucket_by_sequence_length.
     """
 
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
@@ -44,6 +47,7 @@ class Boundaries(Strategy):
     boundaries: tuple[int, ...] = ()
     buckets: int | None = None
     rule: str = "optimal"
+    exclusive: bool = False
     pad: str = "longest"
     leftovers: str = "keep"
     read_ahead: int | None = None
@@ -55,6 +59,8 @@ class Boundaries(Strategy):
         one_of("leftovers", self.leftovers, LEFTOVERS)
         one_of("rule", self.rule, RULES)
         check_edges("boundaries", self.boundaries)
+        if self.boundaries and self.buckets is not None:
+            raise OptionError("boundaries and buckets exclude each other: give one")
 
     def plan(self, window: Window) -> BatchPlan:
         """Sorted into buckets, cut, shuffled.
@@ -67,14 +73,16 @@ class Boundaries(Strategy):
         if longest > edges[-1]:
             raise above_last_edge("boundaries", edges.tolist(), int(longest))
         padded = round_up(edges, self.pad_to_multiple_of)
-        bucket = np.searchsorted(edges, window.lengths)
+        side: Literal["left", "right"] = "right" if self.exclusive else "left"
+        bucket = np.minimum(np.searchsorted(edges, window.lengths, side), len(edges) - 1)
         whole, sizes, rest = self._filled(bucket, padded)
         keep_short = not (self.drop_last and window.last)
         rest, left = self._leftovers(rest, bucket[rest], padded, keep_short=keep_short)
         order = np.concatenate([whole, rest])
         offsets = np.zeros(len(sizes) + len(left) + 1, dtype=np.int64)
         np.cumsum(np.concatenate([sizes, left]), out=offsets[1:])
-        of = padded[bucket] if self.pad == "edge" else window.lengths
+        holds = np.append(edges[:-1] - 1, edges[-1]) if self.exclusive else edges
+        of = holds[bucket] if self.pad == "edge" else window.lengths
         widths = round_up(longest_of_each(of[order], offsets), self.pad_to_multiple_of)
         shuffle = window.rng if self.shuffle_batches else None
         return one_sample_a_row(order, window.lengths[order], offsets, widths, shuffle)
@@ -114,4 +122,4 @@ class Boundaries(Strategy):
             return self.boundaries
         wanted = self.buckets if self.read_ahead is None else None
         usual = self.buckets or _USUAL_BUCKETS
-        return find_edges(self.rule, lengths, wanted, usual, self.pad_to_multiple_of)
+        return find_edges(self.rule, lengths, ("buckets", wanted), usual, self.pad_to_multiple_of)

@@ -1,5 +1,6 @@
 """`dynamic-buckets`: as lhotse batches what it streams."""
 
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from batchstat.batching.edge_rules import RULES, find_edges
 from batchstat.batching.edges import above_last_edge, check_edges
 from batchstat.batching.plan import BatchPlan, Window
 from batchstat.batching.strategy import Strategy
+from batchstat.errors import OptionError
 from batchstat.options import MOST, one_of
 
 _SEEN_FOR_EDGES = 10_000
@@ -41,6 +43,8 @@ class DynamicBuckets(Strategy):
         super().__post_init__()
         one_of("rule", self.rule, RULES)
         check_edges("boundaries", self.boundaries)
+        if self.boundaries and self.buckets is not None:
+            raise OptionError("boundaries and buckets exclude each other: give one")
 
     def plan(self, window: Window) -> BatchPlan:
         """Batches as they are drawn. Raises InputError: more buckets than different lengths."""
@@ -49,7 +53,7 @@ class DynamicBuckets(Strategy):
                 window.lengths, window.lengths, np.zeros(1, int), window.lengths
             )
         edges = self.boundaries or find_edges(
-            self.rule, window.lengths[:_SEEN_FOR_EDGES], self.buckets, _USUAL_BUCKETS
+            self.rule, window.lengths[:_SEEN_FOR_EDGES], ("buckets", self.buckets), _USUAL_BUCKETS
         )
         longest = int(window.lengths.max())
         if self.boundaries and longest > edges[-1]:
@@ -81,7 +85,9 @@ class _Buffer:
         self.keeps_short = not (settings.drop_last and window.last)
         self.draws = _numbers(window.rng)
         self.most = settings.max_samples or MOST
-        self.waiting: list[list[int]] = [[] for _ in range(buckets)]
+        kind = list if settings.shuffle else deque
+        self.waiting: list[list[int] | deque[int]] = [kind() for _ in range(buckets)]
+        self.held: list[Counter[int]] = [Counter() for _ in range(buckets)]
         self.longest = [0] * buckets
         self.arrived = 0
 
@@ -99,8 +105,10 @@ class _Buffer:
         stop = min(self.arrived + wanted, len(self.lengths))
         for i in range(self.arrived, stop):
             k = self.bucket[i]
+            length = self.lengths[i]
             self.waiting[k].append(i)
-            self.longest[k] = max(self.longest[k], self.lengths[i])
+            self.held[k][length] += 1
+            self.longest[k] = max(self.longest[k], length)
         self.arrived = stop
 
     def _is_full(self, samples: int, longest: int) -> bool:
@@ -108,39 +116,46 @@ class _Buffer:
         return over or samples >= self.most
 
     def _next_bucket(self) -> int | None:
-        outward = self._outward(int(next(self.draws) * len(self.waiting)))
-        for k in outward:
+        drawn = int(next(self.draws) * len(self.waiting))
+        for k in self._outward(drawn):
             if self.waiting[k] and self._is_full(len(self.waiting[k]), self.longest[k]):
                 return k
         if self.keeps_short:
-            return next((k for k in outward if self.waiting[k]), None)
+            return next((k for k in self._outward(drawn) if self.waiting[k]), None)
         return None
 
-    def _outward(self, k: int) -> list[int]:
+    def _outward(self, k: int) -> Iterator[int]:
         """A bucket, then its neighbours, the lower one of each pair first."""
-        buckets = range(len(self.waiting))
-        return [k, *(i for d in buckets[1:] for i in (k - d, k + d) if i in buckets)]
+        yield k
+        for distance in range(1, len(self.waiting)):
+            if k - distance >= 0:
+                yield k - distance
+            if k + distance < len(self.waiting):
+                yield k + distance
 
     def _take(self, k: int) -> list[int]:
-        waiting = self.waiting[k]
+        held = self.held[k]
         batch: list[int] = []
         longest = 0
-        for i in self._candidates(waiting):
+        for i in self._drawn(self.waiting[k]):
+            length = self.lengths[i]
             batch.append(i)
-            longest = max(longest, self.lengths[i])
+            longest = max(longest, length)
+            held[length] -= 1
+            if not held[length]:
+                del held[length]
             if self._is_full(len(batch), longest):
                 break
-        if not self.settings.shuffle:
-            del waiting[: len(batch)]
-        if longest == self.longest[k]:
-            self.longest[k] = max((self.lengths[i] for i in waiting), default=0)
+        if self.longest[k] not in held:
+            self.longest[k] = max(held, default=0)
         return batch
 
-    def _candidates(self, waiting: list[int]) -> Iterator[int]:
-        if not self.settings.shuffle:
-            yield from waiting
-            return
+    def _drawn(self, waiting: "list[int] | deque[int]") -> Iterator[int]:
+        """Takes samples out: at random, or those that have waited longest."""
         while waiting:
+            if isinstance(waiting, deque):
+                yield waiting.popleft()
+                continue
             drawn = int(next(self.draws) * len(waiting))
             waiting[drawn], waiting[-1] = waiting[-1], waiting[drawn]
             yield waiting.pop()

@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from batchstat.batching.edges import Cost, optimal_edges
+from batchstat.batching.edges import Cost, each_optimal_edges
 from batchstat.batching.plan import Ints
 from batchstat.errors import InputError
 
-Rule = Callable[[Ints, int, Cost], Ints]
-"""(n,) lengths, each at least 1, how many buckets, the cost of a row as wide as an edge: edges that
-rise, the last at or above the longest. A rule may find fewer than were asked for.
+Rule = Callable[[Ints, Ints, int, Cost], Ints]
+"""(n_distinct,) lengths that occur, rising, each at least 1; (n_distinct,) how often each does; how
+many buckets; the cost of a row as wide as an edge. Returns edges that rise, the last at or above
+the longest. A rule may find fewer than were asked for.
 """
 
 _TRIALS, _STEPS_A_LENGTH = 100, 2
@@ -18,74 +19,87 @@ _MOST_CANDIDATES = 1_000
 
 
 def find_edges(
-    rule: str, lengths: Ints, buckets: int | None, usual: int, multiple: int = 1
+    rule: str, lengths: Ints, wanted: tuple[str, int | None], usual: int, multiple: int = 1
 ) -> tuple[int, ...]:
-    """Edges by one of `RULES`, for `buckets` of them, or for `usual` or as many as there can be.
+    """Edges by one of `RULES`, for as many buckets as are wanted.
 
     Args:
         rule: its name.
         lengths: (n,) tokens a sample, n at least 1.
-        buckets: None for `usual`, or fewer where the lengths differ less.
-        usual: see `buckets`.
+        wanted: the parameter that says how many, and its value; None for `usual`, or fewer where
+            the lengths differ less.
+        usual: see `wanted`.
         multiple: lengths are rounded up to a multiple of this many tokens.
 
     Raises:
-        InputError: more buckets than there are different lengths.
+        InputError: more buckets than there are different widths.
     """
     rounded = -(-np.maximum(lengths, 1) // multiple) * multiple
-    different = len(np.unique(rounded))
-    if buckets is not None and buckets > different:
-        raise InputError(
-            f"{buckets:,} buckets for {different:,} different lengths: ask for {different:,} at "
-            "most"
-        )
-    found = RULES[rule](rounded, buckets or min(usual, different), float)
+    values, counts = np.unique(rounded, return_counts=True)
+    name, buckets = wanted
+    check_buckets(name, buckets, len(values))
+    found = RULES[rule](values, counts, buckets or min(usual, len(values)), float)
     return tuple(np.unique(-(-found // multiple) * multiple).tolist())
 
 
-def _optimal(lengths: Ints, buckets: int, cost: Cost) -> Ints:
+def check_buckets(name: str, buckets: int | None, different: int) -> None:
+    """Raises InputError: more `buckets` than there are `different` widths."""
+    if buckets is not None and buckets > different:
+        raise InputError(
+            f"{name}={buckets}: the lengths make {different:,} different "
+            f"{'width' if different == 1 else 'widths'}: ask for {different:,} at most"
+        )
+
+
+def _optimal(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
     """The edges that pad least, or cost least."""
-    return np.array(optimal_edges(lengths, buckets, cost=cost))
+    return np.array(list(each_optimal_edges(values, counts, buckets, cost=cost))[-1])
 
 
-def _quantile(lengths: Ints, buckets: int, _: Cost) -> Ints:
+def _quantile(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
     """As many samples in each bucket."""
-    places = np.arange(1, buckets + 1) / buckets
-    edges: Ints = np.unique(np.quantile(lengths, places, method="inverted_cdf").astype(np.int64))
+    upto = np.cumsum(counts)
+    ranks = -(-int(upto[-1]) * np.arange(1, buckets + 1) // buckets)
+    edges: Ints = np.unique(values[np.searchsorted(upto, ranks)])
     return edges
 
 
-def _uniform(lengths: Ints, buckets: int, _: Cost) -> Ints:
+def _uniform(values: Ints, _counts: Ints, buckets: int, _: Cost) -> Ints:
     """Edges at equal distances from 0 to the longest."""
-    longest = int(lengths.max())
+    longest = int(values[-1])
     return np.unique(-(-longest * np.arange(1, buckets + 1) // buckets))
 
 
-def _geometric(lengths: Ints, buckets: int, _: Cost) -> Ints:
+def _geometric(values: Ints, _counts: Ints, buckets: int, _: Cost) -> Ints:
     """Each edge is as many times the one before it, from the shortest to the longest."""
-    shortest, longest = int(lengths.min()), int(lengths.max())
+    shortest, longest = int(values[0]), int(values[-1])
     growing = shortest * (longest / shortest) ** (np.arange(1, buckets) / buckets)
     edges: Ints = np.unique(np.append(np.ceil(growing).astype(np.int64), longest))
     return edges[edges <= longest]
 
 
-def _equal_tokens(lengths: Ints, buckets: int, _: Cost) -> Ints:
+def _equal_tokens(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
     """Walks the lengths upwards and cuts where a bucket has more than its share of all tokens.
 
     Source: lhotse's estimate_duration_buckets, which can return the same edge twice, or fewer.
     """
-    rising = np.sort(lengths)
-    before = np.concatenate([[0], np.cumsum(rising, dtype=np.int64)])
-    share = before[-1] / buckets
-    edges = []
-    first = 0
-    while (at := int(np.searchsorted(before, before[first] + share, side="right"))) < len(rising):
-        edges.append(rising[at])
-        first = at
-    return np.unique([*edges, rising[-1]])
+    upto = np.concatenate([[0], np.cumsum(values.astype(np.int64) * counts)])
+    share = upto[-1] / buckets
+    edges, taken = [], 0
+    while taken + share < upto[-1]:
+        group = int(np.searchsorted(upto, taken + share, side="right")) - 1
+        value = int(values[group])
+        needed = int((taken + share - int(upto[group])) // value) + 1
+        taken = int(upto[group]) + needed * value
+        if needed == counts[group]:  # all of this length: the next one begins a bucket
+            group += 1
+        if group == len(values):
+            break
+        edges.append(int(values[group]))
+    return np.unique([*edges, int(values[-1])])
 
 
-def _equal_cost(lengths: Ints, buckets: int, cost: Cost) -> Ints:
+def _equal_cost(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
     """Thresholds between which samples cost about the same: a hill climb from random ones.
 
     Samples cost what the upper edge of their bucket does. Where the costs of two neighbours differ
@@ -94,7 +108,6 @@ def _equal_cost(lengths: Ints, buckets: int, cost: Cost) -> Ints:
     randomness is fixed, so that equal lengths have equal edges. Of more than a thousand different
     lengths a thousand are tried. Source: asym's find_thresholds, which is not seeded.
     """
-    values, counts = np.unique(lengths, return_counts=True)
     if len(values) <= buckets:
         return values
     if buckets == 1:

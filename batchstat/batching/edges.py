@@ -7,12 +7,15 @@ import numpy as np
 
 from batchstat.batching.plan import Ints
 from batchstat.errors import InputError, OptionError
+from batchstat.options import MOST, whole_number
 
 Cost = Callable[[int], float]
 
 
 def check_edges(name: str, edges: Sequence[int]) -> None:
-    """Raises OptionError: edges that a user gave are not above 0, or do not rise."""
+    """Raises OptionError: edges that a user gave are not above 0, do not rise, or are too large."""
+    for edge in edges[-1:]:
+        whole_number(name, edge, least=-MOST)
     if any(low >= high for low, high in pairwise((0, *edges))):
         written = ",".join(map(str, edges))
         raise OptionError(f"{name}={written}: must be above 0 and rise, each once")
@@ -51,24 +54,31 @@ def optimal_edges(
         least: samples in each bucket, at least.
 
     Raises:
-        OptionError: more than n samples for one bucket.
+        InputError: more than n samples for one bucket.
     """
     rounded = -(-np.asarray(lengths) // multiple) * multiple
-    return list(each_optimal_edges(rounded, buckets, cost=cost, least=least))[-1]
+    values, counts = np.unique(rounded, return_counts=True)
+    return list(each_optimal_edges(values, counts, buckets, cost=cost, least=least))[-1]
 
 
 def each_optimal_edges(
-    lengths: Ints, buckets: int, *, cost: Cost = float, least: int = 1
+    values: Ints, counts: Ints, buckets: int, *, cost: Cost = float, least: int = 1
 ) -> Iterator[tuple[int, ...]]:
     """The `optimal_edges` of at most 1, 2, … `buckets` buckets, found in one go.
 
+    Args:
+        values: (n_distinct,) the lengths that occur, rising.
+        counts: (n_distinct,) how often each does.
+        buckets: how many at most.
+        cost: see `optimal_edges`.
+        least: see `optimal_edges`.
+
     Raises:
-        OptionError: more than n samples for one bucket.
+        InputError: more than n samples for one bucket.
     """
-    values, counts = np.unique(lengths, return_counts=True)
     total = int(counts.sum())
     if least > total:
-        raise OptionError(f"at least {least:,} samples a bucket, and there are {total:,} in all")
+        raise InputError(f"least={least:,} samples a bucket, and there are {total:,} in all")
     edges = values.tolist()
     before = [0, *np.cumsum(counts).tolist()]
     costs = [cost(edge) for edge in edges]

@@ -9,6 +9,7 @@ from batchstat.batching.edge_rules import RULES, find_edges
 from batchstat.batching.edges import check_edges
 from batchstat.batching.plan import BatchPlan, Window
 from batchstat.batching.strategy import Strategy
+from batchstat.errors import OptionError
 from batchstat.options import one_of
 
 _USUAL_GROUPS = 4
@@ -34,11 +35,17 @@ class Grouped(Strategy):
         super().__post_init__()
         one_of("rule", self.rule, RULES)
         check_edges("thresholds", self.thresholds)
+        if self.thresholds and self.groups is not None:
+            raise OptionError("thresholds and groups exclude each other: give one")
 
     def plan(self, window: Window) -> BatchPlan:
         """Cut into steps, and these into groups."""
         thresholds = self.thresholds or find_edges(
-            self.rule, window.lengths, self.groups, _USUAL_GROUPS, self.pad_to_multiple_of
+            self.rule,
+            window.lengths,
+            ("groups", self.groups),
+            _USUAL_GROUPS,
+            self.pad_to_multiple_of,
         )
         n = len(window.lengths)
         steps = cut_every(n, self.batch_size, keep_short=not (self.drop_last and window.last))

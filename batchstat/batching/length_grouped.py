@@ -13,8 +13,9 @@ _MOST_GROUPED, _LEAST_GROUPS = 50, 4
 
 @dataclass(frozen=True, kw_only=True)
 class LengthGrouped(Strategy):
-    """Groups of `group` × `batch_size` consecutive samples, each sorted longest first, cut every
-    `batch_size` across their borders; the longest sample of all changes places with the first.
+    """Groups of `group` × `batch_size` × `accumulate` consecutive samples, each sorted longest
+    first, cut every `batch_size` across their borders; the longest sample of all changes places
+    with the first.
 
     `group` is 50 unless set, less where that makes fewer than four groups of the epoch. The first
     batch holds the longest sample, so that memory runs out early if at all. Source: transformers'
@@ -22,13 +23,15 @@ class LengthGrouped(Strategy):
     """
 
     batch_size: int
+    accumulate: int = 1
     group: int | None = None
 
     def plan(self, window: Window) -> BatchPlan:
         """Grouped, sorted, cut."""
         n = len(window.lengths)
-        usual = min(n // (self.batch_size * _LEAST_GROUPS), _MOST_GROUPED)
-        size = (self.group or max(usual, 1)) * self.batch_size
+        step = self.batch_size * self.accumulate
+        usual = min(n // (step * _LEAST_GROUPS), _MOST_GROUPED)
+        size = (self.group or max(usual, 1)) * step
         order = np.lexsort((-window.lengths, np.arange(n) // size))
         heads = np.arange(0, n, size)
         if n:

@@ -17,8 +17,8 @@ class MaxTokens(Strategy):
     A batch has fewer samples than `required_batch_size_multiple` or a multiple of it; what does not
     make the next multiple begins the next batch. The epoch's last batch is left out where it is no
     multiple, as fairseq does: its samples are counted as dropped. A sample above the budget, on
-    which fairseq stops, is a batch of its own. Source: fairseq's batch_by_size, whose multiple is 8
-    unless set.
+    which fairseq stops, is a batch of its own. Source: fairseq's batch_by_size; the multiple is 8
+    there where nothing is said.
     """
 
     tokens_per_batch: int

@@ -6,13 +6,13 @@ from typing import ClassVar
 import numpy as np
 
 from batchstat.batching.cutting import cut_by_budget, longest_first, round_up
-from batchstat.batching.packing import Packing, best_fit, first_fit, first_fit_in_turn, next_fit
+from batchstat.batching.packing import Packing, best_fit, first_fit, next_fit
 from batchstat.batching.plan import BatchPlan, Ints, Window, spans, take_groups
 from batchstat.batching.strategy import Strategy
 from batchstat.errors import InputError
 from batchstat.options import MOST, one_of
 
-_IN_TURN = {"first-fit": first_fit_in_turn, "next-fit": next_fit}
+_IN_TURN = {"first-fit": first_fit, "next-fit": next_fit}
 METHODS = ("bfd", "ffd", "first-fit", "next-fit", "wrapped")
 
 
@@ -24,8 +24,10 @@ class Packed(Strategy):
     Methods: `bfd` and `ffd`, best and first fit of the window's samples, longest first (TRL, NeMo);
     `first-fit` (axolotl) and `next-fit` (torchtune, axolotl's sequential) in the order's sequence;
     `wrapped`, laid end to end and cut every `max_length`, a sample in two rows where the cut falls
-    (TRL, GPT-style pre-training). The window is the whole epoch unless `read_ahead` says otherwise,
-    as for those who pack in chunks (TRL's 1,000).
+    (TRL, GPT-style pre-training). `read_ahead` samples are packed together, the whole epoch unless
+    it is set, as for those who pack in chunks (TRL's 1,000); batches are of all rows. With
+    `within_samples` attention knows where the samples of a row begin, as block masks and
+    variable-length kernels do.
     """
 
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
@@ -35,11 +37,22 @@ class Packed(Strategy):
     method: str = "bfd"
     max_samples_per_row: int | None = None
     read_ahead: int | None = None
+    within_samples: bool = False
     shuffle_batches: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         one_of("method", self.method, METHODS)
+
+    @property
+    def window_size(self) -> None:
+        """The whole epoch: what `read_ahead` cuts is packed apart, and batched together."""
+        return None
+
+    @property
+    def attends_within_samples(self) -> bool:
+        """Whether attention knows where the samples of a row begin."""
+        return self.within_samples
 
     def plan(self, window: Window) -> BatchPlan:
         """Packed, cut by the budget, shuffled.
@@ -92,6 +105,25 @@ class Packed(Strategy):
 
     def _packed(self, lengths: Ints) -> tuple[Ints, Ints, Ints | None, Packing]:
         """(n_entries,) sample, length and start of each entry, if any is cut; and their rows."""
+        size = self.read_ahead or max(len(lengths), 1)
+        parts = []
+        rows = 0
+        for first in range(0, max(len(lengths), 1), size):
+            samples, held, starts, packing = self._together(lengths[first : first + size])
+            parts.append((samples + first, held, starts, packing._replace(row=packing.row + rows)))
+            rows += int(packing.row.max(initial=-1)) + 1
+        if len(parts) == 1:
+            return parts[0]
+        every, all_held, all_starts, packings = zip(*parts, strict=True)
+        return (
+            np.concatenate(every),
+            np.concatenate(all_held),
+            None if all_starts[0] is None else np.concatenate(all_starts),
+            Packing(*map(np.concatenate, zip(*packings, strict=True))),
+        )
+
+    def _together(self, lengths: Ints) -> tuple[Ints, Ints, Ints | None, Packing]:
+        """As `_packed`, for what is packed together."""
         if self.method == "wrapped":
             return _wrapped(lengths, self.max_length)
         most = self.max_samples_per_row or MOST

@@ -1,7 +1,7 @@
 """Samples into rows of a capacity: the classic ways, by the histogram of lengths where that does.
 
-Decreasing methods see samples longest first. Those of one length are alike, so that they are dealt
-with together: whole runs of rows with the same room take the same number of them. Which sample goes
+Best fit sees samples longest first. Those of one length are alike, so that they are dealt with
+together: whole runs of rows with the same room take the same number of them. Which sample goes
 where is worked out afterwards, for all at once, and is what a loop over the samples would find. An
 empty sample takes the place of one token, or rows of them would have no end.
 
@@ -10,7 +10,7 @@ Each method returns a `Packing`, from which the rows are laid out at once.
 
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -72,15 +72,16 @@ def best_fit(lengths: Ints, capacity: int, most: int) -> Packing:
     longest-pack-first, but exact. Its steps are in the number of distinct lengths and of distinct
     room, not in the samples.
     """
-    return _decreasing(lengths, lambda sizes, counts: _best_fit(sizes, counts, capacity, most))
+    if len(lengths) == 0:
+        return Packing(*np.zeros((3, 0), dtype=np.int64))
+    begins = np.append(0, np.flatnonzero(lengths[1:] != lengths[:-1]) + 1)
+    sizes, counts = np.maximum(lengths[begins], 1), np.diff(begins, append=len(lengths))
+    found = list(_best_fit(sizes.tolist(), counts.tolist(), capacity, most))
+    first, rows, each, before = np.array(found, dtype=np.int64).T
+    return Packing(spans(first, rows)[1], np.repeat(each, rows), np.repeat(before, rows))
 
 
 def first_fit(lengths: Ints, capacity: int, most: int) -> Packing:
-    """Each of `lengths` (n,), which fall, in the first row that has room for it."""
-    return _decreasing(lengths, lambda sizes, counts: _first_fit(sizes, counts, capacity, most))
-
-
-def first_fit_in_turn(lengths: Ints, capacity: int, most: int) -> Packing:
     """Each of `lengths` (n,), as they come, in the first row that has room for it.
 
     A tree over the rows holds the most room that any row below has. A length above the capacity
@@ -124,18 +125,6 @@ def next_fit(lengths: Ints, capacity: int, most: int) -> Packing:
     return Packing(np.arange(len(starts)), each, np.zeros(len(starts), dtype=np.int64))
 
 
-def _decreasing(
-    lengths: Ints, place: Callable[[list[int], list[int]], Iterator[Placement]]
-) -> Packing:
-    if len(lengths) == 0:
-        return Packing(*np.zeros((3, 0), dtype=np.int64))
-    begins = np.append(0, np.flatnonzero(lengths[1:] != lengths[:-1]) + 1)
-    sizes, counts = np.maximum(lengths[begins], 1), np.diff(begins, append=len(lengths))
-    placed = np.array(list(place(sizes.tolist(), counts.tolist())), dtype=np.int64)
-    first, rows, each, before = placed.T
-    return Packing(spans(first, rows)[1], np.repeat(each, rows), np.repeat(before, rows))
-
-
 def _best_fit(sizes: list[int], counts: list[int], capacity: int, most: int) -> Iterator[Placement]:
     open_runs: dict[int, deque[_Run]] = {}
     rooms: list[int] = []  # that open rows have, rising
@@ -168,34 +157,6 @@ def _best_fit(sizes: list[int], counts: list[int], capacity: int, most: int) -> 
                 put(after)
             put(rest, back=False)
             count = kept
-
-
-def _first_fit(
-    sizes: list[int], counts: list[int], capacity: int, most: int
-) -> Iterator[Placement]:
-    runs: list[_Run] = []
-    rows = 0
-    for size, count in zip(sizes, counts, strict=True):
-        after: list[_Run] = []
-        for at, run in enumerate(runs):
-            if count == 0:
-                after += runs[at:]
-                break
-            if run.room < size or run.held == most:
-                after.append(run)
-                continue
-            placements, rest, count = _fill(run, size, count, most)
-            yield from (placement for placement, _ in placements)
-            after += [each for _, each in placements]
-            after += [rest] if rest.rows else []
-        if count:
-            each = min(max(capacity // size, 1), most)
-            new = _Run(rows, -(-count // each), max(capacity, size), 0)
-            rows += new.rows
-            placements, _, _ = _fill(new, size, count, most)
-            yield from (placement for placement, _ in placements)
-            after += [each for _, each in placements]
-        runs = after
 
 
 def _fill(

@@ -1,7 +1,6 @@
 """`padding-free`: no rows at all, but samples laid end to end."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -19,10 +18,13 @@ class PaddingFree(Strategy):
     DataCollatorWithFlattening). Only `pad_to_multiple_of` pads.
     """
 
-    attends_within_samples: ClassVar[bool] = True
-
     tokens_per_batch: int
     max_samples: int | None = None
+
+    @property
+    def attends_within_samples(self) -> bool:
+        """Variable-length kernels do."""
+        return True
 
     def plan(self, window: Window) -> BatchPlan:
         """Consecutive samples; a sample above the budget is alone."""

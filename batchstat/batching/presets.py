@@ -38,20 +38,20 @@ def preset_spec(name: str, max_length: int) -> str:
 
 
 def _tensor2tensor(max_length: int) -> str:
-    """Edges from 8, each a tenth above the last; tf.data's edges are exclusive, these are not."""
+    """Edges from 8, each a tenth above the last, and the `max_length`."""
     edges, edge = [], 8
-    while edge <= max_length:
-        edges.append(edge - 1)
+    while edge < max_length:
+        edges.append(edge)
         edge = max(edge + 1, int(edge * 1.1))
     written = ",".join(map(str, [*edges, max_length]))
-    return f"boundaries:boundaries={written},shuffle_batches=false"
+    return f"boundaries:boundaries={written},exclusive=true,shuffle_batches=false"
 
 
 PRESETS: Mapping[str, Preset] = {
     "hf-trainer": Preset(
         spec=lambda _: "length-grouped",
         what="Hugging Face Trainer with train_sampling_strategy='group_by_length': mega-batches of "
-        "50 batches, or fewer so that there are four of them, sorted longest first; the longest "
+        "50 steps, or fewer so that there are four of them, sorted longest first; the longest "
         "sample of all begins",
         tail="kept: the last batch is short, unless dataloader_drop_last",
         long="truncated by the tokenizer",
@@ -75,16 +75,19 @@ PRESETS: Mapping[str, Preset] = {
         budget="asked for after a sample has joined: a longer last one takes the batch over it",
     ),
     "trl": Preset(
-        spec=lambda _: "packed:method=bfd,read_ahead=1000",
-        what="TRL's SFTTrainer with packing=True: best fit decreasing, 1,000 samples at a time",
+        spec=lambda _: "packed:method=bfd,read_ahead=1000,within_samples=true",
+        what="TRL's SFTTrainer with packing=True: best fit decreasing, 1,000 samples at a time; "
+        "padding_free comes with it, so that attention keeps samples apart",
         tail="each 1,000 samples leave rows that are not full",
         long="truncated to max_length (bfd), or cut into parts: --overflow split (bfd_split)",
         budget="rows of max_length",
     ),
     "axolotl": Preset(
-        spec=lambda _: "packed:method=first-fit,read_ahead=100000,max_samples_per_row=200",
+        spec=lambda _: (
+            "packed:method=first-fit,read_ahead=100000,max_samples_per_row=200,within_samples=true"
+        ),
         what="axolotl with sample_packing: first fit in the sampler's sequence, 100,000 samples at "
-        "a time, at most 200 in a row",
+        "a time, at most 200 in a row; its attention keeps samples apart",
         tail="kept; over ranks the shortest one decides",
         long="dropped before packing; what slips through has a row alone, over its length",
         budget="rows of sequence_len",
@@ -93,7 +96,7 @@ PRESETS: Mapping[str, Preset] = {
         spec=_tensor2tensor,
         what="tf.data's bucket_by_sequence_length with tensor2tensor's edges, from 8, each a tenth "
         "above the last",
-        tail="kept: what each bucket has left comes last, unless drop_remainder",
+        tail="kept: what each bucket has left comes last; drop_remainder is leftovers=drop",
         long="the last bucket takes them",
         budget="budget // upper edge samples; tensor2tensor rounds that down to divisors of a "
         "number with many, which is left out here",

@@ -17,14 +17,12 @@ class Strategy(ABC):
             before any budget is applied.
         drop_last: the epoch's last batch is left out where it could have held more samples.
         own_parameters: those that are not taken from the settings that strategies share.
-        attends_within_samples: whether attention knows where the samples of a row begin.
 
     Raises:
         OptionError: a number below 1, above 2,147,483,647 or not whole.
     """
 
     own_parameters: ClassVar[tuple[str, ...]] = ()
-    attends_within_samples: ClassVar[bool] = False
 
     pad_to_multiple_of: int = 1
     drop_last: bool = False
@@ -36,6 +34,11 @@ class Strategy(ABC):
     def window_size(self) -> int | None:
         """How many samples a window holds; None for the whole epoch."""
         return self.looks_ahead
+
+    @property
+    def attends_within_samples(self) -> bool:
+        """Whether attention knows where the samples of a row begin."""
+        return False
 
     @property
     def looks_ahead(self) -> int | None:

@@ -38,18 +38,17 @@ def command(context: typer.Context, **options: Any) -> None:
     from batchstat.cli.results import check_writable, write_files
     from batchstat.cli.streams import console, emit, render, say, written
     from batchstat.costs import load_model
-    from batchstat.options import whole_number
     from batchstat.render.comparison import comparison_screen
     from batchstat.render.json import comparison_json, to_text
     from batchstat.render.terminal import identity
     from batchstat.report import ReportWarning
-    from batchstat.simulation import compare, parse_strategies
+    from batchstat.simulation import check_seeds, compare, parse_strategies
 
     output = options["output"]
     given = inputs(context, configuration(context).shared)
     settings, presets = given.settings, options["preset"] or ()
     strategies = _strategies(given, every=options["every"])
-    seeds = 1 if options["seeds"] is None else whole_number("seeds", options["seeds"])
+    seeds = check_seeds(settings, 1 if options["seeds"] is None else options["seeds"])
     parse_strategies(strategies, settings.decide(longest=1, stated_max=None), presets)
     model = None if options["model"] is None else load_model(options["model"])
     check_writable(output)

@@ -7,7 +7,7 @@ from rich.text import Text
 from batchstat.batching.edge_rules import RULES
 from batchstat.buckets import NUMBERS, BucketReport, Edges
 from batchstat.render.layout import heading, table
-from batchstat.render.words import percent
+from batchstat.render.words import counted, percent
 
 
 def buckets_screen(report: BucketReport) -> RenderableType:
@@ -88,7 +88,7 @@ def _verdict(report: BucketReport) -> str:
     nearest = min(others, key=lambda each: each.cost)
     fewer = f" (in {len(chosen.edges)} buckets)" if len(chosen.edges) < report.wanted else ""
     return (
-        f"{report.wanted} buckets with optimal edges{fewer}: {_shown(chosen, report)}; the nearest "
-        f"other rule, {nearest.rule}, gives {_shown(nearest, report)}. Batches padded to their "
-        "longest sample pad less than these: see compare."
+        f"{counted(report.wanted, 'bucket')} with optimal edges{fewer}: {_shown(chosen, report)}; "
+        f"the nearest other rule, {nearest.rule}, gives {_shown(nearest, report)}. Batches padded "
+        "to their longest sample pad less than these: see compare."
     )

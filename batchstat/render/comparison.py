@@ -1,12 +1,11 @@
 """A comparison as a screen of text: the table, what it can be judged by, what to use."""
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from batchstat.costs import CostModel
-from batchstat.render.layout import basis_line, heading, table
-from batchstat.render.words import batches, counted, one_line, percent
+from batchstat.render.layout import Rows, basis_line, heading
+from batchstat.render.words import batches, counted, percent
 from batchstat.report import Comparison, SeedSpread, StrategyResult, SweepPoint
 
 _WORTH_A_FACTOR = 1.1
@@ -38,15 +37,15 @@ def _model(model: CostModel) -> str:
     return f"{', '.join(words)}: {per_token} of a row, an estimate"
 
 
-def _strategies(comparison: Comparison) -> Table:
+def _strategies(comparison: Comparison) -> Rows:
     spread = [f"over {comparison.seeds} seeds"] if comparison.seeds > 1 else []
-    rows = table(
+    rows = Rows(
         *("strategy", "padding", *spread, "batches", "steps"),
         *("samples/batch", "fill", "shapes", "cut"),
     )
     for row in comparison.strategies:
         counts = row.counts
-        rows.add_row(
+        rows.add(
             _label(row, comparison),
             percent(counts.padding_ratio, 2),
             *([] if row.seeds is None else [_spread(row.seeds)]),
@@ -79,22 +78,22 @@ def _bounds(comparison: Comparison) -> str:
 
 def _presets(comparison: Comparison) -> list[RenderableType]:
     return [
-        heading("preset", f"{row.preset} is {one_line(row.spec, 120)}")
+        heading("preset", f"{row.preset} is {row.spec}")
         for row in comparison.strategies
         if row.preset is not None
     ]
 
 
-def _price(comparison: Comparison) -> Table:
+def _price(comparison: Comparison) -> Rows:
     model = ["model"] if comparison.model is not None else []
-    rows = table(
+    rows = Rows(
         *("strategy", "attention", *model, "row use"),
         *("neighbours", "separation", "samples ±", "tokens ±"),
     )
     for row in comparison.strategies:
         costs, grouping = comparison.costs(row), row.counts.grouping
         efficiency = row.counts.packing_efficiency
-        rows.add_row(
+        rows.add(
             _label(row, comparison),
             f"{costs['quadratic']:.2f}",
             *([f"{costs['model']:.2f}"] if model else []),
@@ -107,8 +106,8 @@ def _price(comparison: Comparison) -> Table:
     return rows
 
 
-def _ranks(comparison: Comparison) -> Table:
-    rows = table(
+def _ranks(comparison: Comparison) -> Rows:
+    rows = Rows(
         *("strategy", "steps a rank", "idle", "idle attention"),
         *("repeated", "dropped", "step", "slowest", "mean"),
     )
@@ -116,7 +115,7 @@ def _ranks(comparison: Comparison) -> Table:
         counts = row.counts
         ranks, worst = counts.ranks, counts.ranks.worst
         steps = f"{ranks.min_steps:,}"
-        rows.add_row(
+        rows.add(
             _label(row, comparison),
             steps if ranks.step_gap == 0 else f"{steps}-{ranks.max_steps:,}",
             percent(counts.rank_idle),
@@ -141,7 +140,10 @@ def _verdict(comparison: Comparison) -> str:
         judged = _above_bound(comparison)
         return f"{best.label}: {batches(best.counts.batches)}, {padding} padding{judged}."
     if best is reference:
-        return f"{best.label}: none of the others does better at equal peak memory."
+        return (
+            f"{best.label}: none of the others has fewer batches, or as few with less padding, at "
+            "equal peak memory."
+        )
     fewer = reference.counts.batches / best.counts.batches
     instead = batches(best.counts.batches)
     if fewer == 1:
@@ -161,25 +163,25 @@ def _verdict(comparison: Comparison) -> str:
 
 def _above_bound(comparison: Comparison) -> str:
     best, bounds = comparison.best, comparison.bounds
-    if best.name == "packed":
-        more = best.counts.rows / bounds.packed_rows - 1
-        return (
-            f"; {percent(more)} more rows than the least possible"
-            if more > 0
-            else ("; no packing has fewer rows")
-        )
-    points = 100 * (best.counts.padding_ratio - bounds.sorted_padding_ratio)
-    if best.is_packed or points < 0:
-        return ""
-    return f", {points:.1f} points above that of all samples sorted"
+    counts = best.counts
+    if best.is_packed:
+        width = best.params.get("max_length")
+        if width != comparison.basis.max_length or counts.dropped_tokens:
+            return ""
+        more = counts.rows / bounds.packed_rows - 1
+        if more > 0:
+            return f"; {percent(more)} more rows than the least possible"
+        return "; no packing has fewer rows"
+    points = 100 * (counts.padding_ratio - bounds.sorted_padding_ratio)
+    side = "below" if points < 0 else "above"
+    return f", {abs(points):.1f} points {side} that of all samples sorted"
 
 
 def _recommendation(comparison: Comparison) -> str:
     sweep, row = comparison.sweep, comparison.best
     chosen = sweep.recommended
-    if row is comparison.reference and (
-        chosen.padding_ratio >= row.counts.padding_ratio and chosen.batches >= row.counts.batches
-    ):
+    better = chosen.padding_ratio < row.counts.padding_ratio or chosen.batches < row.counts.batches
+    if not row.is_packed and row is comparison.reference and not better:
         return f"{row.label}, as it is: no read_ahead does better."
     text = (
         f"{sweep.recommended_spec}, {percent(chosen.padding_ratio)} padding in "
@@ -192,6 +194,8 @@ def _recommendation(comparison: Comparison) -> str:
         )
     if row.is_packed:
         text = f"{row.label}, if attention keeps the samples of a row apart; else {text}"
+    elif sweep.spec != row.spec:
+        text = f"{row.label}, as it is; or {text}"
     return f"{text}.{_its_price(chosen)} Padding is not speed: time both on your hardware."
 
 

@@ -1,10 +1,13 @@
 """What screens are made of: headings, tables, and the lines above every table."""
 
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from batchstat.render.words import corpus_name, counted, tokenizer_name
 from batchstat.settings import Basis
+
+_GAP, _LEAST_NAME = 2, 14
 
 
 def heading(word: str, text: str, style: str = "") -> Table:
@@ -14,6 +17,46 @@ def heading(word: str, text: str, style: str = "") -> Table:
     grid.add_column(overflow="fold")
     grid.add_row(Text(word, style=f"bold {style}".strip()), Text(text))
     return grid
+
+
+class Rows:
+    """A table of rows that each have a name; where a line is too short for all columns, the names
+    are repeated with those that are left, so that no number is lost.
+    """
+
+    def __init__(self, *columns: str) -> None:
+        """The first column is that of the names."""
+        self.columns = columns
+        self.rows: list[tuple[Text, ...]] = []
+
+    def add(self, name: Text, *cells: str) -> None:
+        """A row: its name, and a cell for each other column."""
+        self.rows.append((name, *map(Text, cells)))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The columns that fit, then those that are left, and so on."""
+        widths = (
+            [
+                max(len(heading), *(cell.cell_len for cell in cells), 0) + _GAP
+                for heading, *cells in zip(self.columns, *self.rows, strict=True)
+            ]
+            if self.rows
+            else [len(heading) + _GAP for heading in self.columns]
+        )
+        name = min(widths[0], max(_LEAST_NAME, options.max_width // 2))
+        first = 1
+        while first < len(widths):
+            last = first + 1
+            while last < len(widths) and name + sum(widths[first : last + 1]) <= options.max_width:
+                last += 1
+            if first > 1:
+                yield Text()
+            part = table(self.columns[0], *self.columns[first:last])
+            part.columns[0].min_width = name - _GAP
+            for row in self.rows:
+                part.add_row(row[0], *row[first:last])
+            yield part
+            first = last
 
 
 def table(*columns: str) -> Table:

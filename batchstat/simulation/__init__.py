@@ -3,6 +3,7 @@
 from batchstat.simulation.comparing import (
     DEFAULT_STRATEGIES,
     best_row,
+    check_seeds,
     compare,
     parse_strategies,
     simulate,
@@ -12,6 +13,7 @@ from batchstat.simulation.sweeping import read_aheads
 __all__ = [
     "DEFAULT_STRATEGIES",
     "best_row",
+    "check_seeds",
     "compare",
     "parse_strategies",
     "read_aheads",

@@ -1,6 +1,7 @@
 """What else the reader of a table must know."""
 
 from collections.abc import Iterator, Sequence
+from math import sqrt
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from batchstat.settings import Basis
 
 _ALIKE = 0.5
 """A correlation of neighbouring batches above this shows in the loss."""
+
+_CERTAIN = 3
+"""Standard errors, of about 1 / √steps, above which it is no chance."""
 
 
 def cautions(
@@ -31,7 +35,7 @@ def cautions(
             f"{visits.lengths[longest]:,} tokens: even a batch of one is over the budget",
         )
     over = [
-        f"{row.spec} {row.counts.over_budget_batches:,} of {row.counts.batches:,} "
+        f"{row.label} {row.counts.over_budget_batches:,} of {row.counts.batches:,} "
         f"(largest {row.counts.max_batch_tokens:,})"
         for row in rows
         if row.counts.over_budget_batches
@@ -39,7 +43,7 @@ def cautions(
     if over:
         yield ReportWarning("over_budget", f"batches over their budget: {'; '.join(over)}")
     above = [
-        f"{row.spec} ({row.counts.max_batch_tokens:,})"
+        f"{row.label} ({row.counts.max_batch_tokens:,})"
         for row in rows
         if not row.counts.over_budget_batches and row.counts.max_batch_tokens > budget
     ]
@@ -78,6 +82,7 @@ def cautions(
         f"{row.label} ({correlation:.2f})"
         for row in rows
         if (correlation := row.counts.grouping.neighbour_correlation or 0) > _ALIKE
+        and correlation * sqrt(row.counts.steps) > _CERTAIN
     ]
     if sorted_rows:
         yield ReportWarning(

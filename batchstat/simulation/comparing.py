@@ -13,11 +13,18 @@ from batchstat.batching.presets import preset_spec
 from batchstat.batching.spec import parse_strategy
 from batchstat.bounds import Bounds, least_rows
 from batchstat.costs import CostModel
-from batchstat.errors import OptionError
-from batchstat.options import whole_number
+from batchstat.errors import InputError, NoBatchError, OptionError
+from batchstat.options import MOST, whole_number
 from batchstat.profiling.record import Profile
 from batchstat.profiling.stats import LengthStats, checked_lengths, log_edges
-from batchstat.report import Comparison, SeedSpread, Simulation, StrategyResult
+from batchstat.report import (
+    ENOUGH,
+    Comparison,
+    ReportWarning,
+    SeedSpread,
+    Simulation,
+    StrategyResult,
+)
 from batchstat.settings import Basis, Settings
 from batchstat.simulation.cautions import cautions
 from batchstat.simulation.sweeping import sweep
@@ -53,7 +60,7 @@ def compare(
         InputError: no sample, or none that is left by these settings.
     """
     given = Settings(**settings)
-    whole_number("seeds", seeds)
+    check_seeds(given, seeds)
     if isinstance(lengths, Profile):
         profile, whole, stats = lengths, lengths.lengths, lengths.stats
     else:
@@ -63,7 +70,7 @@ def compare(
     parsed = parse_strategies(strategies, basis, presets)
     records = profile.records if profile else np.arange(len(whole))
     work = make_work(whole, records, basis)
-    rows = [_row(written, strategy, work, basis) for written, strategy in parsed]
+    parsed, rows, empty = _rows(parsed, work, basis)
     if seeds > 1:
         rows = _over_seeds(rows, parsed, whole, records, basis, seeds)
     best = best_row(rows, basis.tokens_per_batch)
@@ -82,7 +89,7 @@ def compare(
         best=best,
         bounds=_bounds(work, basis),
         sweep=sweep(best, chosen, work, basis),
-        warnings=tuple(cautions(rows, work.visits, basis, stats)),
+        warnings=(*empty, *cautions(rows, work.visits, basis, stats)),
         rank_steps=measured(chosen, work, basis).steps if basis.world_size > 1 else None,
     )
 
@@ -99,6 +106,13 @@ def simulate(profile: Profile, spec: str, settings: Settings) -> Simulation:
     work = make_work(profile.lengths, profile.records, basis)
     row = _row(Written(spec, None), strategy, work, basis)
     return Simulation(basis, row, tuple(cautions([row], work.visits, basis, profile.stats)))
+
+
+def check_seeds(settings: Settings, seeds: int) -> int:
+    """How many seeds. Raises OptionError: not a whole number above 0, or the last is too large."""
+    if settings.seed + whole_number("seeds", seeds) - 1 > MOST:
+        raise OptionError(f"seed={settings.seed}, seeds={seeds}: the last is above {MOST:,}")
+    return seeds
 
 
 class Written(NamedTuple):
@@ -121,8 +135,11 @@ def parse_strategies(
 
 def best_row(rows: Sequence[StrategyResult], tokens_per_batch: int) -> StrategyResult:
     """Of the rows with the fewest batches at equal peak (5 % more count as equal), the one with
-    the least padding. Padding alone would choose tiny batches.
+    the least padding. Padding alone would choose tiny batches; what loses more of the corpus than
+    another row, by over half a point, has fewer batches for that.
     """
+    least = min(row.counts.lost_ratio for row in rows)
+    rows = [row for row in rows if row.counts.lost_ratio <= least + ENOUGH]
     peak = max(tokens_per_batch, min(row.counts.max_batch_tokens for row in rows))
     within = [row for row in rows if row.counts.max_batch_tokens <= peak]
     fewest = min(row.counts.batches for row in within)
@@ -131,6 +148,29 @@ def best_row(rows: Sequence[StrategyResult], tokens_per_batch: int) -> StrategyR
         close,
         key=lambda row: (row.counts.padding_ratio, row.counts.batches, row.name != "static"),
     )
+
+
+def _rows(
+    parsed: list[tuple[Written, Strategy]], work: Work, basis: Basis
+) -> tuple[list[tuple[Written, Strategy]], list[StrategyResult], list[ReportWarning]]:
+    """Those rows that have a batch, with what they come from; and which have none.
+
+    Raises:
+        InputError: none of them has.
+    """
+    kept, rows, empty = [], [], []
+    for written, strategy in parsed:
+        try:
+            rows.append(_row(written, strategy, work, basis))
+            kept.append((written, strategy))
+        except NoBatchError as error:
+            if len(parsed) == 1:
+                raise
+            label = written.preset or written.spec
+            empty.append(ReportWarning("no_batch", f"{label} has no row: {error}"))
+    if not rows:
+        raise InputError("; ".join(warning.message for warning in empty))
+    return kept, rows, empty
 
 
 def _row(written: Written, strategy: Strategy, work: Work, basis: Basis) -> StrategyResult:

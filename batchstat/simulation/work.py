@@ -99,23 +99,24 @@ def measured(strategy: Strategy, work: Work, basis: Basis) -> Measured:
     Raises:
         InputError: no batch is left, or no token.
     """
+    by_record = not work.is_dealt or work.visits.starts is not None
     seen: list[tuple[Ints, Ints | None, Ints]] = []
     planned = []
     for share in work.shares:
         plans = plan_windows(strategy, share, seed=basis.seed, epoch=basis.epoch)
-        planned.append(Batches.of(plans if work.is_dealt else _noted(plans, seen)))
+        planned.append(Batches.of(_noted(plans, seen) if by_record else plans))
     batches = Batches.concatenate(planned) if len(planned) > 1 else planned[0]
-    width: int = getattr(strategy, "max_length", basis.max_length)
+    rows_of = None if strategy.attends_within_samples else basis.max_length
     turns = _turns(batches, basis) if work.is_dealt else _side_by_side(planned)
     counts, dealt = measure(
         batches,
         turns,
         work.visits,
         tokens_per_batch=getattr(strategy, "tokens_per_batch", basis.tokens_per_batch),
-        max_length=None if strategy.attends_within_samples else width,
+        max_length=getattr(strategy, "max_length", rows_of),
         attends_within_samples=strategy.attends_within_samples,
         accumulate=basis.accumulate,
-        unique=None if work.is_dealt else _unique(work.visits, seen),
+        unique=_unique(work.visits, seen, batches, turns) if by_record else None,
     )
     costs = batches.of_units(batches.total_tokens)
     return Measured(counts, LengthStats.of(dealt.widths), steps_of(turns, costs, basis.accumulate))
@@ -148,16 +149,26 @@ def _side_by_side(planned: list[Batches]) -> Ints:
     return turns
 
 
-def _unique(visits: Epoch, seen: list[tuple[Ints, Ints | None, Ints]]) -> Unique:
-    """What of the visits is in any plan."""
+def _unique(
+    visits: Epoch, seen: list[tuple[Ints, Ints | None, Ints]], batches: Batches, turns: Ints
+) -> Unique:
+    """What of the visits is in batches that are dealt."""
     if not seen:
-        return Unique(0, 0)
-    samples = np.concatenate([samples for samples, _, _ in seen])
-    begins = np.concatenate([np.ones(len(s), bool) if p is None else p == 0 for s, p, _ in seen])
-    lengths = np.concatenate([lengths for _, _, lengths in seen])
-    known, first = np.unique(visits.samples, return_inverse=True)
-    visited = np.bincount(first, weights=visits.lengths)
+        return Unique(0, 0, 0)
+    dealt = np.zeros(batches.units, dtype=bool)
+    dealt[turns[turns >= 0]] = True
+    kept = np.repeat(np.repeat(dealt, np.diff(batches.unit_offsets)), batches.entries)
+    samples = np.concatenate([samples for samples, _, _ in seen])[kept]
+    begins = [np.ones(len(s), bool) if p is None else p == 0 for s, p, _ in seen]
+    lengths = np.concatenate([lengths for _, _, lengths in seen])[kept]
+    known, visit = np.unique(visits.samples, return_inverse=True)
+    visited = np.bincount(visit, weights=visits.lengths)
     place = np.searchsorted(known, samples)
     computed = np.bincount(place, weights=lengths, minlength=len(known))
-    begun = np.bincount(place, weights=begins, minlength=len(known))
-    return Unique(int(np.count_nonzero(begun)), int(np.minimum(visited, computed).sum()))
+    begun = np.bincount(place, weights=np.concatenate(begins)[kept], minlength=len(known))
+    there = np.bincount(place, minlength=len(known)) > 0
+    return Unique(
+        samples=int(np.count_nonzero(there)),
+        tokens=int(np.minimum(visited, computed).sum()),
+        headless=int(np.count_nonzero(there & (begun == 0))),
+    )

@@ -49,6 +49,7 @@ def _padding(figure: Figure, comparison: Comparison) -> None:
         bound.sorted_total_tokens,
         color=style.GREY,
         linestyle="--",
+        zorder=0,
         label=f"all samples sorted: {percent(bound.sorted_padding_ratio)} padding",
     )
     if lost.any():
@@ -57,7 +58,8 @@ def _padding(figure: Figure, comparison: Comparison) -> None:
         )
     for place, end, row in zip(places, (total + lost).tolist(), rows, strict=True):
         note = f" {percent(row.counts.padding_ratio)} padding\n {batches(row.counts.batches)}"
-        axes.text(end, place, note, va="center", fontsize=8.5)
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+        axes.text(end, place, note, va="center", fontsize=8.5, bbox=box)
     axes.set_yticks(places, [_wrapped(row.label) for row in rows], parse_math=False)
     axes.invert_yaxis()
     axes.set_xlim(0, float((total + lost).max()) * 1.2 or 1)
