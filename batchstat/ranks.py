@@ -106,4 +106,5 @@ def steps_of(turns: Ints, numbers: Ints, accumulate: int) -> Ints:
         return found
     missing = np.zeros((-len(found) % accumulate, turns.shape[1]), dtype=found.dtype)
     whole = np.concatenate([found, missing])
-    return whole.reshape(-1, accumulate, turns.shape[1]).sum(axis=1)
+    sums: Ints = whole.reshape(-1, accumulate, turns.shape[1]).sum(axis=1)
+    return sums
