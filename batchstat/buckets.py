@@ -170,7 +170,9 @@ def find_buckets(
     real = LengthStats.of(kept)
     found = {
         rule: tuple(_measured(rule, n, edges, real, price) for n, edges in every)
-        for rule, every in _edges(stats, sorted({*NUMBERS, wanted}), price, least)
+        for rule, every in _edges(
+            stats, sorted({*NUMBERS, wanted}), price, least, basis.pad_to_multiple_of
+        )
     }
     chosen = next(each.edges for each in found["optimal"] if each.wanted == wanted)
     return BucketReport(
@@ -195,7 +197,7 @@ def _price(cost: str, model: CostModel | None) -> Cost:
 
 
 def _edges(
-    stats: LengthStats, numbers: list[int], price: Cost, least: int
+    stats: LengthStats, numbers: list[int], price: Cost, least: int, multiple: int
 ) -> Iterator[tuple[str, list[tuple[int, tuple[int, ...]]]]]:
     """Rules, with the edges of each for those numbers of buckets that there can be."""
     numbers = [n for n in numbers if n <= len(stats.values)]
@@ -208,7 +210,8 @@ def _edges(
     for name, rule in RULES.items():
         if name != "optimal":
             found = ((n, rule(stats.values, stats.counts, n, price)) for n in numbers)
-            yield name, [(n, _merged(edges, stats, least)) for n, edges in found]
+            rounded = ((n, np.unique(-(-edges // multiple) * multiple)) for n, edges in found)
+            yield name, [(n, _merged(edges, stats, least)) for n, edges in rounded]
 
 
 def _merged(edges: Ints, stats: LengthStats, least: int) -> tuple[int, ...]:

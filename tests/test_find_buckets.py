@@ -51,17 +51,23 @@ def test_buckets_are_the_plain_loop(lengths, wanted, multiple):
     "settings",
     [
         {},
+        {"pad_to_multiple_of": 8},
+        {"pad_to_multiple_of": 64, "least": 100},
         {"cost": "quadratic"},
         {"cost": "model", "model": CostModel(hidden=8, layers=1)},
     ],
 )
 def test_no_rule_costs_less_and_more_buckets_never_cost_more(settings):
-    made = find_buckets(SKEWED, buckets=20, **settings)
+    wanted = 8 if settings.get("pad_to_multiple_of") == 64 else 20
+    made = find_buckets(SKEWED, buckets=wanted, **settings)
     assert list(made.found) == list(RULES)
     numbers = [each.wanted for each in made.found["optimal"]]
-    assert numbers == [*range(2, 17), 20]
+    assert numbers == [n for n in sorted({*range(2, 17), wanted}) if wanted > 8 or n <= 8]
+    multiple = settings.get("pad_to_multiple_of", 1)
     for wanted in numbers:
         best = made.of("optimal", wanted).cost
+        for rule in RULES:
+            assert all(edge % multiple == 0 for edge in made.of(rule, wanted).edges)
         assert all(best <= made.of(rule, wanted).cost * (1 + 1e-12) for rule in RULES)
     costs = [each.cost for each in made.found["optimal"]]
     assert costs == sorted(costs, reverse=True)

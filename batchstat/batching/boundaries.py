@@ -12,11 +12,10 @@ from batchstat.batching.cutting import (
     one_sample_a_row,
     round_up,
 )
-from batchstat.batching.edge_rules import RULES, find_edges
-from batchstat.batching.edges import above_last_edge, check_edges
+from batchstat.batching.edge_rules import check_choice, find_edges
+from batchstat.batching.edges import above_last_edge
 from batchstat.batching.plan import BatchPlan, Ints, Window, spans
 from batchstat.batching.strategy import Strategy
-from batchstat.errors import OptionError
 from batchstat.options import one_of
 
 PADS = ("longest", "edge")
@@ -57,10 +56,7 @@ class Boundaries(Strategy):
         super().__post_init__()
         one_of("pad", self.pad, PADS)
         one_of("leftovers", self.leftovers, LEFTOVERS)
-        one_of("rule", self.rule, RULES)
-        check_edges("boundaries", self.boundaries)
-        if self.boundaries and self.buckets is not None:
-            raise OptionError("boundaries and buckets exclude each other: give one")
+        check_choice(self.rule, ("boundaries", self.boundaries), ("buckets", self.buckets))
 
     def plan(self, window: Window) -> BatchPlan:
         """Sorted into buckets, cut, shuffled.

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from batchstat.batching.cutting import longest_of_each, one_sample_a_row, round_up
-from batchstat.batching.edge_rules import RULES, find_edges
-from batchstat.batching.edges import above_last_edge, check_edges
+from batchstat.batching.edge_rules import check_choice, find_edges
+from batchstat.batching.edges import above_last_edge
 from batchstat.batching.plan import BatchPlan, Window
 from batchstat.batching.strategy import Strategy
-from batchstat.errors import OptionError
-from batchstat.options import MOST, one_of
+from batchstat.options import MOST
 
 _SEEN_FOR_EDGES = 10_000
 _USUAL_BUCKETS = 10
@@ -41,10 +40,7 @@ class DynamicBuckets(Strategy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of("rule", self.rule, RULES)
-        check_edges("boundaries", self.boundaries)
-        if self.boundaries and self.buckets is not None:
-            raise OptionError("boundaries and buckets exclude each other: give one")
+        check_choice(self.rule, ("boundaries", self.boundaries), ("buckets", self.buckets))
 
     def plan(self, window: Window) -> BatchPlan:
         """Batches as they are drawn. Raises InputError: more buckets than different lengths."""

@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from batchstat.batching.edges import Cost, each_optimal_edges
+from batchstat.batching.edges import Cost, check_edges, each_optimal_edges
 from batchstat.batching.plan import Ints
-from batchstat.errors import InputError
+from batchstat.errors import InputError, OptionError
+from batchstat.options import one_of
 
 Rule = Callable[[Ints, Ints, int, Cost], Ints]
 """(n_distinct,) lengths that occur, rising, each at least 1; (n_distinct,) how often each does; how
@@ -40,6 +41,16 @@ def find_edges(
     check_buckets(name, buckets, len(values))
     found = RULES[rule](values, counts, buckets or min(usual, len(values)), float)
     return tuple(np.unique(-(-found // multiple) * multiple).tolist())
+
+
+def check_choice(
+    rule: str, edges: tuple[str, tuple[int, ...]], number: tuple[str, int | None]
+) -> None:
+    """Raises OptionError: an unknown rule, edges that do not rise, or these and their number."""
+    one_of("rule", rule, RULES)
+    check_edges(*edges)
+    if edges[1] and number[1] is not None:
+        raise OptionError(f"{edges[0]} and {number[0]} exclude each other: give one")
 
 
 def check_buckets(name: str, buckets: int | None, different: int) -> None:

@@ -5,12 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from batchstat.batching.cutting import cut_every, longest_of_each, one_sample_a_row, round_up
-from batchstat.batching.edge_rules import RULES, find_edges
-from batchstat.batching.edges import check_edges
+from batchstat.batching.edge_rules import check_choice, find_edges
 from batchstat.batching.plan import BatchPlan, Window
 from batchstat.batching.strategy import Strategy
-from batchstat.errors import OptionError
-from batchstat.options import one_of
 
 _USUAL_GROUPS = 4
 
@@ -33,10 +30,7 @@ class Grouped(Strategy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of("rule", self.rule, RULES)
-        check_edges("thresholds", self.thresholds)
-        if self.thresholds and self.groups is not None:
-            raise OptionError("thresholds and groups exclude each other: give one")
+        check_choice(self.rule, ("thresholds", self.thresholds), ("groups", self.groups))
 
     def plan(self, window: Window) -> BatchPlan:
         """Cut into steps, and these into groups."""

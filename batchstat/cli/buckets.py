@@ -1,14 +1,12 @@
 """batchstat buckets"""
 
-import sys
-from datetime import UTC, datetime
 from typing import Any
 
 import typer
 
 from batchstat.cli import options as o
 
-PLOTS = ("plots/buckets.png",)
+PLOTS = ("buckets.png",)
 
 
 @o.takes(
@@ -29,13 +27,12 @@ def command(context: typer.Context, **options: Any) -> None:
     from batchstat.buckets import COSTS, find_buckets
     from batchstat.cli import profiles
     from batchstat.cli.inputs import configuration, inputs
-    from batchstat.cli.results import check_writable, write_files
-    from batchstat.cli.streams import console, emit, render, say, written
+    from batchstat.cli.results import check_writable
+    from batchstat.cli.streams import say, written
     from batchstat.costs import load_model
     from batchstat.options import one_of, whole_number
     from batchstat.render.buckets import buckets_screen
     from batchstat.render.json import buckets_json, to_text
-    from batchstat.render.terminal import identity
 
     output = options["output"]
     given = inputs(context, configuration(context).shared)
@@ -49,22 +46,13 @@ def command(context: typer.Context, **options: Any) -> None:
     profile, files, changed = profiles.found(context, given)
     report = find_buckets(profile, **wanted, cost=cost, model=model, **asdict(settings))
 
-    text = to_text(buckets_json(report))
-    files["buckets.json"] = profiles.encoded(text)
+    plots = {}
     if options["plots"]:
         from batchstat.render.plots import bucket_plots
 
-        files |= {f"plots/{name}": png for name, png in bucket_plots(report).items()}
-    replaced = (*PLOTS, *profiles.PLOTS) if "profile.json" in files else PLOTS
-    write_files(output, files, remove=set(replaced) - set(files))
-
-    on = console()
-    whose = render(identity(profile, datetime.now(UTC)), on)
-    if options["as_json"]:
-        say(whose.rstrip())
-        emit(text)
-    else:
-        emit(whose + render(buckets_screen(report), on), sys.stdout.encoding)
+        plots = bucket_plots(report)
+    result = ("buckets.json", to_text(buckets_json(report)))
+    profiles.publish(context, profile, files, buckets_screen(report), result, (plots, PLOTS))
     for change in changed:
         say(f"warning: {change}")
     say(written(files, output))

@@ -1,7 +1,5 @@
 """batchstat compare"""
 
-import sys
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -11,7 +9,7 @@ from batchstat.cli import options as o
 if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
 
-PLOTS = tuple(f"plots/{name}.png" for name in ("padding", "batch_lengths", "read_ahead", "ranks"))
+PLOTS = ("padding.png", "batch_lengths.png", "read_ahead.png", "ranks.png")
 
 
 @o.takes(
@@ -35,12 +33,11 @@ def command(context: typer.Context, **options: Any) -> None:
 
     from batchstat.cli import profiles
     from batchstat.cli.inputs import configuration, inputs
-    from batchstat.cli.results import check_writable, write_files
-    from batchstat.cli.streams import console, emit, render, say, written
+    from batchstat.cli.results import check_writable
+    from batchstat.cli.streams import say, written
     from batchstat.costs import load_model
     from batchstat.render.comparison import comparison_screen
     from batchstat.render.json import comparison_json, to_text
-    from batchstat.render.terminal import identity
     from batchstat.report import ReportWarning
     from batchstat.simulation import check_seeds, compare, parse_strategies
 
@@ -64,23 +61,14 @@ def command(context: typer.Context, **options: Any) -> None:
     stale = tuple(ReportWarning("stale_profile", change) for change in changed)
     comparison = replace(comparison, warnings=stale + comparison.warnings)
 
-    text = to_text(comparison_json(comparison))
-    files["compare.json"] = profiles.encoded(text)
+    plots = {}
     if options["plots"]:
         from batchstat.render.plots import comparison_plots, rank_plots
 
         plots = comparison_plots(comparison) | rank_plots(comparison)
-        files |= {f"plots/{name}": png for name, png in plots.items()}
-    replaced = (*PLOTS, *profiles.PLOTS) if "profile.json" in files else PLOTS
-    write_files(output, files, remove=set(replaced) - set(files))
-
-    on = console()
-    whose = render(identity(profile, datetime.now(UTC)), on)
-    if options["as_json"]:
-        say(whose.rstrip())
-        emit(text)
-    else:
-        emit(whose + render(comparison_screen(comparison), on), sys.stdout.encoding)
+    result = ("compare.json", to_text(comparison_json(comparison)))
+    screen = comparison_screen(comparison)
+    profiles.publish(context, profile, files, screen, result, (plots, PLOTS))
     for warning in comparison.warnings:
         say(f"warning: {warning.message}")
     say(written(files, output))

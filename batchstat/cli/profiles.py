@@ -1,15 +1,19 @@
 """A profile for a command: counted, reused, or the one in the results folder; and its files."""
 
 import os
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from batchstat.cli.inputs import Inputs
 from batchstat.cli.options import READING, was_given
 from batchstat.cli.progress import shown
-from batchstat.cli.results import Writer
-from batchstat.cli.streams import say
+from batchstat.cli.results import Writer, write_files
+from batchstat.cli.streams import console, emit, render, say
 from batchstat.corpus import STANDARD_INPUT, find_sources
 from batchstat.errors import InputError, OptionError
 from batchstat.profiling import (
@@ -25,8 +29,12 @@ from batchstat.profiling import (
     save_lengths,
 )
 from batchstat.render.json import profile_json, to_text
+from batchstat.render.terminal import identity
 from batchstat.render.words import counted
 from batchstat.threads import worker_count
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 PLOTS = ("plots/lengths.png", "plots/classes.png", "plots/lengths_by_class.png")
 
@@ -91,6 +99,41 @@ def found(
     refuse_counting(context)
     profile = load_profile(options["output"])
     return profile, {}, tuple(changes(profile))
+
+
+def publish(
+    context: typer.Context,
+    profile: Profile,
+    files: dict[str, bytes | Writer],
+    screen: "RenderableType",
+    result: tuple[str, str],
+    plots: tuple[dict[str, bytes], Sequence[str]],
+) -> None:
+    """Writes what a command found, and prints it under whose profile it is.
+
+    Args:
+        context: its options.
+        profile: the one it works from.
+        files: those of the profile that are to be written.
+        screen: what it prints.
+        result: the name and text of its JSON.
+        plots: those it drew, and all that it may draw.
+    """
+    options = context.params
+    drawn, known = plots
+    files |= {result[0]: encoded(result[1])}
+    files |= {f"plots/{name}": png for name, png in drawn.items()}
+    replaced = {f"plots/{name}" for name in known}
+    if "profile.json" in files:
+        replaced |= set(PLOTS)
+    write_files(options["output"], files, remove=replaced - set(files))
+    on = console()
+    whose = render(identity(profile, datetime.now(UTC)), on)
+    if options["as_json"]:
+        say(whose.rstrip())
+        emit(result[1])
+    else:
+        emit(whose + render(screen, on), sys.stdout.encoding)
 
 
 def refuse_counting(context: typer.Context) -> None:
