@@ -11,11 +11,11 @@ import numpy.typing as npt
 from batchstat.batching.edge_rules import RULES, check_buckets
 from batchstat.batching.edges import Cost, each_optimal_edges
 from batchstat.costs import CostModel
-from batchstat.errors import InputError, OptionError
+from batchstat.errors import OptionError
 from batchstat.options import one_of, whole_number
 from batchstat.profiling.record import CorpusFacts, Profile, TokenizerFacts
 from batchstat.profiling.stats import LengthStats, checked_lengths
-from batchstat.sampling import make_epoch
+from batchstat.sampling import make_epoch, some_of
 from batchstat.settings import Basis, Settings
 
 COSTS = ("linear", "quadratic", "model")
@@ -158,11 +158,7 @@ def find_buckets(
     whole = lengths.lengths if isinstance(lengths, Profile) else checked_lengths(lengths)
     basis = Settings(**settings).decide(int(whole.max()), profile.stated_max if profile else None)
     visits = make_epoch(np.arange(len(whole)), whole, basis.max_length, basis.overflow)
-    kept = np.maximum(visits.lengths, 1)
-    if len(kept) == 0:
-        raise InputError(
-            f"overflow=drop leaves no sample: all are longer than max_length={basis.max_length}"
-        )
+    kept = np.maximum(some_of(visits, basis.max_length).lengths, 1)
     stats = LengthStats.of(-(-kept // basis.pad_to_multiple_of) * basis.pad_to_multiple_of)
     check_buckets("buckets", buckets, len(stats.values))
     wanted = buckets or min(_USUAL_BUCKETS, len(stats.values))

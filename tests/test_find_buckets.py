@@ -126,6 +126,11 @@ def test_what_cannot_be_meant(settings, error, message):
         find_buckets(SKEWED, **settings)
 
 
+def test_nothing_left_is_an_error():
+    with pytest.raises(InputError, match="overflow=drop leaves no sample: .*max_length=5"):
+        find_buckets([9, 9], max_length=5, overflow="drop")
+
+
 def test_the_command_prints_edges_to_paste_and_writes_its_files(run, tmp_path):
     corpus = SAMPLE_DATA / "corpus.txt"
     result = run("buckets", corpus, "--buckets", 6, "--pad-to-multiple-of", 8)

@@ -54,20 +54,6 @@ class BatchPlan:
         """How many batches."""
         return len(self.widths)
 
-    def take(self, batches: Ints) -> "BatchPlan":
-        """The plan of the batches named, in that order, one batch a step."""
-        batch_offsets, rows = take_groups(self.batch_offsets, batches)
-        row_offsets, entries = take_groups(self.row_offsets, rows)
-        return BatchPlan(
-            samples=self.samples[entries],
-            lengths=self.lengths[entries],
-            row_offsets=row_offsets,
-            batch_offsets=batch_offsets,
-            step_offsets=np.arange(len(batches) + 1),
-            widths=self.widths[batches],
-            starts=None if self.starts is None else self.starts[entries],
-        )
-
     def accumulated(self, steps: int) -> "BatchPlan":
         """The same batches with every `steps` consecutive steps made one; the last may be short."""
         offsets = np.append(self.step_offsets[:-1:steps], self.step_offsets[-1])

@@ -21,7 +21,8 @@ def comparison_screen(comparison: Comparison) -> RenderableType:
     if comparison.left_out:
         parts.append(heading("left out", f"{', '.join(comparison.left_out)}: see them with --all"))
     price = Text("price", style="bold").append(
-        "   attention and model: computed / needed; then how far from random batches", "not bold"
+        "   attention, model: computed / needed, estimated; then distance from random",
+        "not bold",
     )
     parts += [Text(), price, _price(comparison), Text()]
     if comparison.basis.world_size > 1:

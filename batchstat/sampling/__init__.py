@@ -1,7 +1,7 @@
 """Which samples an epoch visits, in which sequence, and how much of each: before any batching."""
 
 from batchstat.sampling.dealing import DEALS, TAILS, deal_balanced, deal_in_turn, deal_parts
-from batchstat.sampling.epoch import OVERFLOWS, Epoch, make_epoch
+from batchstat.sampling.epoch import OVERFLOWS, Epoch, make_epoch, some_of
 from batchstat.sampling.order import BLOCK_SIZE, ORDERS, make_order
 from batchstat.sampling.torch_random import torch_multinomial, torch_permutation
 
@@ -17,6 +17,7 @@ __all__ = [
     "deal_parts",
     "make_epoch",
     "make_order",
+    "some_of",
     "torch_multinomial",
     "torch_permutation",
 ]

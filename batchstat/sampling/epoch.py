@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from batchstat.errors import InputError
 from batchstat.options import one_of
 
 Ints = npt.NDArray[np.integer]
@@ -38,6 +39,15 @@ class Epoch:
         """The visits at these positions, in that sequence; nothing is cut or left out for them."""
         starts = None if self.starts is None else self.starts[positions]
         return Epoch(self.samples[positions], self.lengths[positions], starts)
+
+
+def some_of(visits: Epoch, max_length: int) -> Epoch:
+    """The visits. Raises InputError: there is none."""
+    if len(visits.lengths) == 0:
+        raise InputError(
+            f"overflow=drop leaves no sample: all are longer than max_length={max_length}"
+        )
+    return visits
 
 
 def make_epoch(samples: Ints, lengths: Ints, max_length: int, overflow: str) -> Epoch:

@@ -9,7 +9,6 @@ import numpy as np
 from batchstat.batches import Batches
 from batchstat.batching import BatchPlan, Ints, Strategy
 from batchstat.batching.planning import plan_windows
-from batchstat.errors import InputError
 from batchstat.metrics import PlanCounts, Unique, measure
 from batchstat.profiling.stats import LengthStats
 from batchstat.ranks import steps_of
@@ -20,6 +19,7 @@ from batchstat.sampling import (
     deal_parts,
     make_epoch,
     make_order,
+    some_of,
     torch_permutation,
 )
 from batchstat.settings import Basis
@@ -52,11 +52,7 @@ def make_work(lengths: Ints, records: Ints, basis: Basis) -> Work:
     order = "file" if basis.deal in ("samples", "chunks") else basis.order
     sequence = make_order(len(lengths), order, seed=basis.seed, epoch=basis.epoch)
     visits = make_epoch(records[sequence], lengths[sequence], basis.max_length, basis.overflow)
-    n = len(visits.lengths)
-    if n == 0:
-        raise InputError(
-            f"overflow=drop leaves no sample: all are longer than max_length={basis.max_length}"
-        )
+    n = len(some_of(visits, basis.max_length).lengths)
     if basis.deal == "samples":
         shares = _dealt_samples(n, basis)
     elif basis.deal == "chunks":

@@ -58,8 +58,15 @@ def _padding(figure: Figure, comparison: Comparison) -> None:
         )
     for place, end, row in zip(places, (total + lost).tolist(), rows, strict=True):
         note = f" {percent(row.counts.padding_ratio)} padding\n {batches(row.counts.batches)}"
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-        axes.text(end, place, note, va="center", fontsize=8.5, bbox=box)
+        axes.annotate(
+            note,
+            (end, place),
+            xytext=(4, 0),  # beside the bar, whose end the box must not hide
+            textcoords="offset points",
+            va="center",
+            fontsize=8.5,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+        )
     axes.set_yticks(places, [_wrapped(row.label) for row in rows], parse_math=False)
     axes.invert_yaxis()
     axes.set_xlim(0, float((total + lost).max()) * 1.2 or 1)
