@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from batchstat.profiling import Profile, profile
     from batchstat.report import Comparison
     from batchstat.settings import Settings
-    from batchstat.simulation import compare
+    from batchstat.simulation import balance, compare
     from batchstat.tokens import token_lengths
 
 __version__ = "0.1.0"
@@ -37,6 +37,7 @@ __all__ = [
     "Profile",
     "Settings",
     "__version__",
+    "balance",
     "compare",
     "find_buckets",
     "load_model",
@@ -54,6 +55,7 @@ _HOMES = {
     "OptionError": "batchstat.errors",
     "Profile": "batchstat.profiling",
     "Settings": "batchstat.settings",
+    "balance": "batchstat.simulation",
     "compare": "batchstat.simulation",
     "find_buckets": "batchstat.buckets",
     "load_model": "batchstat.costs",

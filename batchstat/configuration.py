@@ -12,6 +12,7 @@ from batchstat.errors import InputError, OptionError, unknown
 from batchstat.gate import Limit, read_limits
 from batchstat.options import whole_number
 from batchstat.render.schemas import report_schema
+from batchstat.sampling.balancing.spec import weights_file
 from batchstat.settings import Settings
 from batchstat.simulation import parse_strategies
 
@@ -200,6 +201,8 @@ class _Reader:
             return tuple(located) if key == "corpus" else Path(located[0])
         if key == "tokenizer" and (self.folder / typed).exists():
             return self._located(typed)
+        if key == "balance" and (file := weights_file(typed)):
+            return typed.replace(file, self._located(file), 1)
         return typed
 
     def _located(self, path: str) -> str:
@@ -231,7 +234,7 @@ def _typed(key: str, value: Any) -> Any:
     name = key.replace("_", "-")
     known = _FIELDS[key].type if key in _FIELDS else str
     types = get_args(known) or (known,)
-    if key in ("corpus", "text_column"):
+    if key in ("corpus", "text_column", "keep_labels"):
         values = value if isinstance(value, list) else [value]
         return tuple(_text(name, each) for each in values)
     if bool in types:

@@ -6,15 +6,16 @@ Whatever is said elsewhere is taken from there: from docstrings and JSON Schemas
 import inspect
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any
 
-from batchstat.batching import STRATEGIES
+from batchstat.batching import STRATEGIES, Strategy
 from batchstat.batching.edge_rules import RULES
 from batchstat.batching.presets import PRESETS
 from batchstat.costs import CostModel
 from batchstat.errors import OptionError, did_you_mean
 from batchstat.render.schemas import schema
+from batchstat.sampling.balancing import SAMPLERS
 from batchstat.settings import Settings
 
 WORDS: Mapping[str, str] = {
@@ -50,6 +51,22 @@ COLUMNS: Mapping[str, str] = {
     "separation": "length_separation",
     "samples ±": "samples_per_batch_spread",
     "tokens ±": "tokens_per_step_spread",
+    "classes/batch": "classes_per_batch",
+    "single class": "single_class_ratio",
+    "class separation": "class_separation",
+    "class ratio": "class_ratio",
+    "mean length": "mean_length",
+    "after": "coverage_after",
+    "unseen": "unseen_samples",
+    "repeats": "max_repeats",
+    "repeated": "duplicated_samples",
+    "dropped": "dropped_samples",
+    "shared": "shared_samples",
+    "accuracy ±": "accuracy_bound",
+    "idle": "rank_idle",
+    "idle attention": "rank_idle_quadratic",
+    "steps a rank": "max_steps",
+    "slowest": "worst",
     "left out": "left_out",
 }
 """Words of the screens, and the keys that they show."""
@@ -78,7 +95,7 @@ def explain(name: str) -> list[Entry]:
     Raises:
         OptionError: nothing has that name; the message says the nearest.
     """
-    name = re.sub(r"^over \d+ ", "over ", name)
+    name = re.sub(r"^over \d+ ", "over ", re.sub(r"^after \d+$", "after", name))
     wanted = _plain(COLUMNS.get(name.lower(), name))
     found = [entry for entry in entries() if _plain(entry.name) == wanted]
     if not found:
@@ -96,6 +113,13 @@ def entries() -> Iterator[Entry]:
         facts = [("tail", preset.tail), ("long", preset.long), ("budget", preset.budget)]
         spec = preset.spec(512)
         yield Entry(name, "preset", f"{preset.what}.", (("strategy", spec), *facts))
+    for name, sampler in SAMPLERS.items():
+        yield Entry(
+            name,
+            "sampler",
+            _prose(sampler),
+            tuple((field.name, _default(field)) for field in fields(sampler)),
+        )
     for name, rule in RULES.items():
         yield Entry(name, "rule for bucket edges", _prose(rule))
     for name, text in _attributes(Settings).items():
@@ -104,7 +128,7 @@ def entries() -> Iterator[Entry]:
     for name, text in WORDS.items():
         yield Entry(name, "word", text)
     seen = set()
-    for file in ("profile", "compare", "buckets", "check"):
+    for file in ("profile", "compare", "buckets", "balance", "check"):
         for path, text in _described(schema(file)):
             entry = Entry(path.rpartition(".")[2].removesuffix("[]"), f"{file}.json {path}", text)
             if (entry.name, text) not in seen:
@@ -136,16 +160,20 @@ def _attributes(record: type) -> dict[str, str]:
     return {name: " ".join(words.split()).replace("`", "") for name, words in found}
 
 
-def _parameters(strategy: type) -> Iterator[tuple[str, str]]:
+def _parameters(strategy: type[Strategy]) -> Iterator[tuple[str, str]]:
     shared = {field.name for field in fields(Settings)}
     for field in fields(strategy):
-        if field.name in shared and field.name not in strategy.own_parameters:  # type: ignore[attr-defined]
+        if field.name in shared and field.name not in strategy.own_parameters:
             yield field.name, "as --" + field.name.replace("_", "-")
-        elif field.default in (None, ()) or field.default is MISSING:
-            yield field.name, "unset"
         else:
-            value = field.default
-            yield field.name, str(value).lower() if isinstance(value, bool) else str(value)
+            yield field.name, _default(field)
+
+
+def _default(field: "Field[Any]") -> str:
+    if field.default in (None, ()) or field.default is MISSING:
+        return "unset"
+    value = field.default
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _described(part: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:

@@ -1,7 +1,6 @@
 """A plan measured: counts only, every ratio a property of them."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -10,21 +9,8 @@ from batchstat.batching.plan import Ints
 from batchstat.errors import InputError, NoBatchError
 from batchstat.grouping import Grouping
 from batchstat.ranks import RankCounts, steps_of
+from batchstat.reach import Reach, Unique
 from batchstat.sampling.epoch import Epoch
-
-
-class Unique(NamedTuple):
-    """What is computed at least once, counted once.
-
-    Attributes:
-        samples: any part of them.
-        tokens: of these.
-        headless: those of which no batch has the first part.
-    """
-
-    samples: int
-    tokens: int
-    headless: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +52,7 @@ class PlanCounts:
     sum_samples_per_batch: int
     grouping: Grouping
     ranks: RankCounts
+    reach: Reach
 
     @property
     def padding_tokens(self) -> int:
@@ -144,7 +131,7 @@ def measure(
     max_length: int | None = None,
     attends_within_samples: bool = False,
     accumulate: int = 1,
-    unique: Unique | None = None,
+    followed: tuple[Unique, Reach] | None = None,
 ) -> tuple[PlanCounts, Batches]:
     """The batches of an epoch measured, as they are dealt to the ranks.
 
@@ -157,7 +144,8 @@ def measure(
         max_length: of a row; None where rows have no such length.
         attends_within_samples: whether attention knows where samples begin.
         accumulate: turns a step.
-        unique: what is computed once or more often; None where only whole units are repeated.
+        followed: which samples are computed; None where each visit is in one unit, so that what is
+            dealt says it.
 
     Returns:
         The counts, and the batches in the sequence in which they are dealt.
@@ -177,9 +165,14 @@ def measure(
         raise InputError(f"no token in {samples:,} samples: there is nothing to batch")
     total = dealt.total_tokens
     rows, real_squares = int(dealt.rows.sum()), int(dealt.squares.sum())
-    if unique is None:  # units are repeated only where all are dealt
+    if followed is None:  # units are repeated only where all are dealt
         once = dealt if len(units) <= batches.units else batches
-        unique = Unique(int(once.samples.sum()), int(once.tokens.sum()))
+        visited = visits.dropped_samples + _whole_samples(visits)
+        followed = (
+            Unique(int(once.samples.sum()), int(once.tokens.sum())),
+            Reach.of_units(batches, turns, visited),
+        )
+    unique, reach = followed
     samples += unique.headless
     attention = _attention(batches, within=attends_within_samples)
     ranks = RankCounts.of(
@@ -221,6 +214,7 @@ def measure(
         sum_samples_per_batch=int(dealt.entries.sum()),
         grouping=grouping,
         ranks=ranks,
+        reach=reach,
     )
     return counts, dealt
 

@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass, field
 from statistics import mean, pstdev
 from typing import TYPE_CHECKING, Any
 
-from batchstat.batching.spec import with_parameter
 from batchstat.bounds import Bounds
 from batchstat.costs import CostModel
 from batchstat.grouping import Grouping
@@ -13,6 +12,7 @@ from batchstat.metrics import PlanCounts
 from batchstat.profiling.record import CorpusFacts, TokenizerFacts
 from batchstat.profiling.stats import Histogram
 from batchstat.settings import Basis
+from batchstat.specs import with_parameter
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,6 +65,7 @@ class StrategyResult:
         counts: what its plan computes, pads, cuts and leaves out.
         widths: batches by their width.
         seeds: what other seeds give; None where one was tried.
+        steps: (n_steps, world_size) total tokens of each rank in each step; None for one rank.
     """
 
     name: str
@@ -74,6 +75,7 @@ class StrategyResult:
     counts: PlanCounts
     widths: Histogram
     seeds: SeedSpread | None = None
+    steps: "npt.NDArray[np.integer] | None" = field(default=None, compare=False, repr=False)
 
     @property
     def label(self) -> str:
@@ -172,8 +174,6 @@ class Comparison:
         bounds: what can be had at best.
         sweep: padding against `read_ahead`.
         warnings: what else to know.
-        rank_steps: (n_steps, world_size) total tokens of each rank in each step of the best row;
-            None for one rank.
     """
 
     created: str
@@ -189,7 +189,6 @@ class Comparison:
     bounds: Bounds
     sweep: Sweep
     warnings: tuple[ReportWarning, ...]
-    rank_steps: "npt.NDArray[np.integer] | None" = field(default=None, compare=False)
 
     @property
     def reference(self) -> StrategyResult:

@@ -1,9 +1,14 @@
 """The settings that all strategies share: as a user gives them, and as they are after deciding."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 
+from batchstat.errors import OptionError
 from batchstat.options import check_fields, one_of
 from batchstat.sampling import DEALS, ORDERS, OVERFLOWS, TAILS
+from batchstat.sampling.balancing import Sampler
+from batchstat.sampling.balancing.spec import inlined, parse_sampler
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +35,12 @@ class Settings:
         accumulate: batches a step on each rank.
         pad_to_multiple_of: a batch's width is rounded up to a multiple of this many tokens.
         drop_last: an incomplete last batch is left out.
+        balance: which samples an epoch visits, by their classes: a sampler, as it is written.
+        keep_labels: only samples of these labels are visited; all, where none is named.
 
     Raises:
         OptionError: a number out of range or not whole, a name that is none of the choices.
+        InputError: a file of weights that cannot be read.
     """
 
     tokens_per_batch: int = 16_384
@@ -50,6 +58,8 @@ class Settings:
     accumulate: int = 1
     pad_to_multiple_of: int = 1
     drop_last: bool = False
+    balance: str = "none"
+    keep_labels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_fields(self, least={"seed": 0, "epoch": 0})
@@ -57,6 +67,20 @@ class Settings:
         one_of("order", self.order, ORDERS)
         one_of("deal", self.deal, DEALS)
         one_of("tail", self.tail, TAILS)
+        object.__setattr__(self, "balance", inlined(self.balance))
+        object.__setattr__(self, "keep_labels", _labels(self.keep_labels))
+        made_for = self.sampler.batch_size
+        if made_for is not None and self.order != "shuffled":
+            raise OptionError(
+                f"order={self.order}: {self.balance} has a sequence of its own: leave order out"
+            )
+        if made_for is not None and self.batch_size is None:
+            object.__setattr__(self, "batch_size", made_for)
+
+    @cached_property
+    def sampler(self) -> Sampler:
+        """What `balance` names."""
+        return parse_sampler(self.balance)
 
     def decide(self, longest: int, stated_max: int | None) -> "Basis":
         """These settings for samples of at most `longest` tokens and a tokenizer's maximum."""
@@ -73,3 +97,9 @@ class Basis(Settings):
 
     max_length: int = field()
     batch_size: int = field()
+
+
+def _labels(labels: object) -> tuple[str, ...]:
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        raise OptionError(f"keep_labels={labels!r}: must be a list of labels")
+    return tuple(str(label) for label in labels)

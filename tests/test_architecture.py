@@ -16,14 +16,16 @@ PACKAGE = ROOT / "batchstat"
 LAYERS = [
     ["errors"],
     ["options"],
-    ["threads", "costs"],
+    ["threads", "costs", "specs"],
     ["corpus", "sampling", "grouping"],
     ["tokens"],
     ["settings", "batching"],
     ["batches", "ranks"],
+    ["reach"],
     ["metrics", "profiling"],
     ["bounds"],
     ["report"],
+    ["balances"],
     ["simulation", "buckets"],
     ["gate"],
     ["render"],
@@ -32,8 +34,8 @@ LAYERS = [
     ["cli"],
     ["__main__"],
 ]
-PURE = ["errors", "options", "threads", "costs", "sampling", "batching"]
-PURE += ["grouping", "batches", "ranks", "metrics", "bounds", "settings"]
+PURE = ["errors", "options", "threads", "costs", "specs", "sampling", "batching"]
+PURE += ["grouping", "batches", "ranks", "reach", "metrics", "bounds", "settings"]
 HEAVY = {"numpy", "pandas", "pyarrow", "transformers", "tokenizers", "matplotlib", "rich", "torch"}
 
 

@@ -16,6 +16,7 @@ from batchstat.batching.spec import parse_strategy
 from batchstat.costs import CostModel
 from batchstat.render.json import comparison_json, to_text
 from batchstat.render.schemas import schema
+from batchstat.sampling import Samples
 from batchstat.settings import Settings
 from batchstat.simulation import DEFAULT_STRATEGIES
 from batchstat.simulation.work import make_work
@@ -85,7 +86,7 @@ def test_samples_cut_into_parts_are_counted_by_any_part():
     settings |= {"max_length": 7, "pad_to_multiple_of": 8, "drop_last": True}
     row = batchstat.compare(lengths, strategies=["max-tokens"], **settings).strategies[0].counts
     basis = Settings(**settings).decide(25, None)
-    visits = make_work(np.array(lengths), np.arange(len(lengths)), basis).visits
+    visits = make_work(Samples(np.array(lengths), np.arange(len(lengths))), basis).visits
     strategy = parse_strategy("max-tokens", asdict(basis))
     made = plan_epoch(strategy, visits, seed=3, epoch=0)
     assert row.dropped_tokens > 0

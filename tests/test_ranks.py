@@ -9,6 +9,7 @@ import batchstat
 from batchstat import OptionError
 from batchstat.batching import STRATEGIES
 from batchstat.sampling import (
+    Samples,
     deal_balanced,
     deal_in_turn,
     deal_parts,
@@ -74,7 +75,7 @@ def test_samples_are_dealt_as_by_distributed_sampler(n, world_size, epoch, drop_
         epoch=epoch,
     )
     basis = settings.decide(10, None)
-    work = make_work(np.full(n, 3), np.arange(n), basis)
+    work = make_work(Samples(np.full(n, 3), np.arange(n)), basis)
     for rank, share in enumerate(work.shares):
         sampler = torch.utils.data.DistributedSampler(
             range(n), world_size, rank, shuffle=shuffle, seed=5, drop_last=drop_last
@@ -158,7 +159,7 @@ def test_rank_idle_is_the_plain_loop():
         SKEWED, strategies=["static"], world_size=3, accumulate=2, tokens_per_batch=2048
     )
     row, basis = made.strategies[0].counts, made.basis
-    work = make_work(SKEWED, np.arange(len(SKEWED)), basis)
+    work = make_work(Samples(SKEWED, np.arange(len(SKEWED))), basis)
     sequence = work.visits.lengths.tolist()
     size = basis.batch_size
     batches = [sequence[i : i + size] for i in range(0, len(sequence), size)]

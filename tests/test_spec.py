@@ -1,7 +1,8 @@
 import pytest
 
 from batchstat import OptionError
-from batchstat.batching.spec import parse_strategy, with_parameter
+from batchstat.batching.spec import parse_strategy
+from batchstat.specs import with_parameter
 
 SETTINGS = {"tokens_per_batch": 64, "batch_size": 4, "max_length": 40, "read_ahead": 10}
 

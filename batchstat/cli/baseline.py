@@ -15,6 +15,7 @@ app = typer.Typer(no_args_is_help=True, help="Keep the numbers of checks, to com
     o.BASELINE,
     o.STRATEGY,
     o.BATCHING,
+    o.BALANCE,
     o.READING,
     o.FOLDER,
     o.CHECKS,

@@ -13,7 +13,7 @@ PLOTS = ("padding.png", "batch_lengths.png", "read_ahead.png", "ranks.png")
 
 
 @o.takes(
-    *(o.OPTIONAL_CORPUS, o.STRATEGIES, o.TABLE, o.BATCHING),
+    *(o.OPTIONAL_CORPUS, o.STRATEGIES, o.TABLE, o.BATCHING, o.BALANCE),
     *(o.MODEL, o.READING, o.FILES, o.CONFIGURATION),
 )
 def command(context: typer.Context, **options: Any) -> None:

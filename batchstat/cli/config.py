@@ -11,7 +11,16 @@ if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
 
 
-@o.takes(o.OPTIONAL_CORPUS, o.LIMITS, o.STRATEGY, o.BATCHING, o.READING, o.CHECKS, o.CONFIGURATION)
+@o.takes(
+    o.OPTIONAL_CORPUS,
+    o.LIMITS,
+    o.STRATEGY,
+    o.BATCHING,
+    o.BALANCE,
+    o.READING,
+    o.CHECKS,
+    o.CONFIGURATION,
+)
 def command(context: typer.Context, **options: Any) -> None:
     """Print what is in force for check, and where each value is set.
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 _BATCHING, _RANKS, _CORPUS = "Batching", "Ranks", "Corpus"
-_LIMITS, _OUTPUT = "Limits", "Output"
+_LIMITS, _OUTPUT, _CLASSES = "Limits", "Output", "Classes"
 
 
 def _option(panel: str, help: str, default: str | bool, metavar: str | None, *flags: str) -> Any:
@@ -226,6 +226,39 @@ Order = Annotated[
 ]
 Seed = Annotated[int | None, _option(_BATCHING, "Of all randomness, with --epoch.", "0", "N")]
 Epoch = Annotated[int | None, _option(_BATCHING, "Which epoch.", "0", "N")]
+
+Balance = Annotated[
+    str | None,
+    _option(
+        _CLASSES,
+        "Which samples an epoch visits, by class: none, downsampling, upsampling, count=N, "
+        "weights=A:1,B:3, dynamic, per-batch:classes=P,samples=K or weighted-random.",
+        "none",
+        "SPEC",
+    ),
+]
+Samplers = Annotated[
+    list[str] | None,
+    _option(
+        _CLASSES,
+        "A row: a sampler as --balance of compare takes it. Repeatable.",
+        "none, downsampling, upsampling, weighted-random, dynamic",
+        "SPEC",
+        "--balance",
+    ),
+]
+KeepLabels = Annotated[
+    list[str] | None,
+    _option(
+        _CLASSES,
+        "Only samples of these labels: A,B, or a JSON list where labels have commas. Repeatable.",
+        "all",
+        "LABELS",
+    ),
+]
+Epochs = Annotated[
+    int | None, _option(_CLASSES, "Follow what is seen over so many epochs.", "10", "N")
+]
 
 Strategy = Annotated[
     str | None,

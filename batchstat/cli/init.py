@@ -42,7 +42,7 @@ Limits = Sequence[tuple[str, str, str]]
 """Name, limit as TOML, and what was measured."""
 
 
-@o.takes(o.CORPUS, o.STRATEGY, o.BATCHING, o.READING)
+@o.takes(o.CORPUS, o.STRATEGY, o.BATCHING, o.BALANCE, o.READING)
 def command(context: typer.Context, **options: Any) -> None:
     """Measure a corpus, write limits with a margin into the configuration, print a CI workflow.
 

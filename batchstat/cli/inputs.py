@@ -1,5 +1,6 @@
 """What a command works with: flags before the configuration, that before defaults."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -121,6 +122,21 @@ def _flags(context: typer.Context) -> dict[str, Setting]:
         if was_given(context, key):
             value = context.params[key]
             value = tuple(value) if isinstance(value, list) else value
+            value = _labels(value) if key == "keep_labels" else value
             origin = "" if key == "corpus" else f"--{key.replace('_', '-')} on "
             found[key] = Setting(value, origin + COMMAND_LINE)
     return found
+
+
+def _labels(written: tuple[str, ...]) -> tuple[str, ...]:
+    """Labels with commas between them, or JSON lists of labels."""
+    found: list[str] = []
+    for text in written:
+        if not text.startswith("["):
+            found += text.split(",")
+            continue
+        try:
+            found += [str(label) for label in json.loads(text)]
+        except ValueError as error:
+            raise OptionError(f"keep-labels={text!r}: no JSON list: {error}") from None
+    return tuple(found)

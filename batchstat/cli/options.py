@@ -84,13 +84,16 @@ BATCHING: Options = {
     "order": d.Order,
     "seed": d.Seed,
     "epoch": d.Epoch,
+    "keep_labels": d.KeepLabels,
 }
+BALANCE: Options = {"balance": d.Balance}
 WIDTHS: Options = {
     name: BATCHING[name]
     for name in ("tokens_per_batch", "max_length", "overflow", "pad_to_multiple_of")
 }
 STRATEGIES: Options = {"strategy": d.Strategies}
 TABLE: Options = {"preset": d.Presets, "every": d.Every, "seeds": d.Seeds}
+SAMPLERS: Options = {"samplers": d.Samplers, "epochs": d.Epochs}
 MODEL: Options = {"model": d.Model}
 BUCKETS: Options = {"buckets": d.Buckets, "least": d.Least, "cost": d.Cost}
 STRATEGY: Options = {"strategy": d.Strategy}
@@ -101,6 +104,7 @@ LIMITS: Options = {
     "max_truncated": d.limit("Tokens that max_length cuts, of the corpus.", "1%"),
     "max_dropped": d.limit("Tokens that no batch holds, of the corpus.", "0.1%"),
     "max_duplicated": d.limit("Tokens that are computed again, of all real ones.", "0.1%"),
+    "min_coverage": d.limit("Samples of the corpus that an epoch computes.", "99%"),
     "max_rank_idle": d.limit("Time in which ranks wait for the slowest.", "5%"),
     "equal_steps": d.EqualSteps,
     "max_over_budget": d.limit("Batches above tokens_per_batch.", "N"),

@@ -21,6 +21,7 @@ NAMED: dict[str, tuple[str, Bound]] = {
     "max-truncated": ("strategy.truncated_ratio", "max"),
     "max-dropped": ("strategy.dropped_ratio", "max"),
     "max-duplicated": ("strategy.duplicated_ratio", "max"),
+    "min-coverage": ("strategy.coverage", "min"),
     "max-rank-idle": ("strategy.rank_idle", "max"),
     "equal-steps": ("strategy.ranks.step_gap", "max"),
     "max-over-budget": ("strategy.over_budget_batches", "max"),
@@ -178,5 +179,5 @@ def _limit(
         kind=kind,
         level=level,
         origin=origin,
-        written=str(value),
+        written="true" if name in SWITCHES else str(value),
     )

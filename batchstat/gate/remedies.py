@@ -3,17 +3,19 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 
 import numpy as np
 
 from batchstat.batching import Strategy
-from batchstat.batching.spec import parse_strategy, with_parameter
+from batchstat.batching.spec import parse_strategy
 from batchstat.errors import BatchstatError
 from batchstat.gate.limits import Limit
 from batchstat.gate.quantities import Number
 from batchstat.profiling import LengthStats, Profile
 from batchstat.settings import Basis, Settings
 from batchstat.simulation import read_aheads
+from batchstat.specs import with_parameter
 
 _Change = tuple[str, str, Settings]
 """In words, with the strategy and the settings that it leads to."""
@@ -82,29 +84,73 @@ def _changes(path: str, profile: Profile, spec: str, settings: Settings) -> Iter
         return
     basis = settings.decide(profile.stats.max, profile.stated_max)
     strategy = parse_strategy(spec, asdict(basis))
-    if number.startswith(("truncated", "dropped")):
+    if number.startswith(_SEEN):
+        yield from _seeing_more(spec, settings)
+    if number.startswith((*_SEEN, "truncated", "dropped")):
         yield from _losing_less(profile, spec, strategy, settings, basis)
+        yield from _dealt_otherwise(spec, settings)
         return
-    if number in ("over_budget_batches", "max_batch_tokens"):
+    if number.startswith(("duplicated", "rank")):
+        yield from _dealt_otherwise(spec, settings)
+    elif number in ("over_budget_batches", "max_batch_tokens"):
         budget: int = getattr(strategy, "tokens_per_batch", basis.tokens_per_batch)
         longest = budget // strategy.pad_to_multiple_of * strategy.pad_to_multiple_of
         if basis.max_length > longest > 0:
             yield f"max_length {longest}", spec, replace(settings, max_length=longest)
     else:
-        if settings.max_samples is not None and "max_samples=" not in spec:
-            yield "no max_samples", spec, replace(settings, max_samples=None)
-        if (seen := strategy.looks_ahead) is not None:
-            for size in read_aheads(len(profile)):
-                if size > seen:
-                    yield _changed(spec, "read_ahead", size, settings)
+        yield from _looking_further(profile, spec, strategy, settings)
     if not spec.startswith("token-budget"):
         yield "strategy token-budget", "token-budget", settings
+
+
+_SEEN = ("coverage", "unique", "accuracy")
+
+
+def _looking_further(
+    profile: Profile, spec: str, strategy: Strategy, settings: Settings
+) -> Iterator[_Change]:
+    if settings.max_samples is not None and "max_samples=" not in spec:
+        yield "no max_samples", spec, replace(settings, max_samples=None)
+    if (seen := strategy.looks_ahead) is not None:
+        for size in read_aheads(len(profile)):
+            if size > seen:
+                yield _changed(spec, "read_ahead", size, settings)
 
 
 def _changed(spec: str, key: str, value: int | str, settings: Settings) -> _Change:
     """A parameter set: in the strategy's own words where these have it, as they come first."""
     changed = with_parameter(spec, key, value)
     return (f"strategy {changed}" if f"{key}=" in spec else f"{key} {value}"), changed, settings
+
+
+def _dealt_otherwise(spec: str, settings: Settings) -> Iterator[_Change]:
+    """Other ways to the ranks, the ones that change least first."""
+    if settings.world_size == 1:
+        return
+    deals = dict.fromkeys((settings.deal, "batches", "balanced", "samples"))
+    tails = dict.fromkeys((settings.tail, "repeat", "drop", "uneven"))
+    for deal, tail in sorted(product(deals, tails), key=lambda both: _changed_of(settings, *both)):
+        words = [f"deal {deal}"] if deal != settings.deal else []
+        words += [f"tail {tail}"] if tail != settings.tail else []
+        if words:
+            yield " ".join(words), spec, replace(settings, deal=deal, tail=tail)
+
+
+def _changed_of(settings: Settings, deal: str, tail: str) -> int:
+    return (deal != settings.deal) + (tail != settings.tail)
+
+
+def _seeing_more(spec: str, settings: Settings) -> Iterator[_Change]:
+    """Samplers that leave less of the corpus out."""
+    name, _, _ = settings.balance.partition(":")
+    if name == "upsampling":
+        even = with_parameter(settings.balance, "even", "true")
+        yield f"balance {even}", spec, replace(settings, balance=even)
+    if name != "none":
+        yield "balance upsampling", spec, replace(settings, balance="upsampling")
+        yield "balance none", spec, replace(settings, balance="none")
+    if settings.keep_labels:
+        yield "all labels", spec, replace(settings, keep_labels=())
 
 
 def _losing_less(

@@ -4,8 +4,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from batchstat.costs import CostModel
+from batchstat.reach import Mixing
 from batchstat.render.layout import Rows, basis_line, heading
-from batchstat.render.words import batches, counted, percent
+from batchstat.render.words import batches, counted, decimal, percent
 from batchstat.report import Comparison, SeedSpread, StrategyResult, SweepPoint
 
 _WORTH_A_FACTOR = 1.1
@@ -16,6 +17,8 @@ def comparison_screen(comparison: Comparison) -> RenderableType:
     parts: list[RenderableType] = [heading("basis", basis_line(comparison.basis))]
     if comparison.model is not None:
         parts.append(heading("model", _model(comparison.model)))
+    if comparison.basis.balance != "none" or comparison.basis.keep_labels:
+        parts.append(heading("visits", _visits(comparison)))
     parts += [Text(), _strategies(comparison)]
     parts += [heading("bounds", _bounds(comparison)), *_presets(comparison)]
     if comparison.left_out:
@@ -36,6 +39,17 @@ def _model(model: CostModel) -> str:
     words = [f"hidden {model.hidden:,}", counted(model.layers, "layer")]
     per_token = f"{model.linear:.3g} operations a token and {model.quadratic:.3g} a pair of tokens"
     return f"{', '.join(words)}: {per_token} of a row, an estimate"
+
+
+def _visits(comparison: Comparison) -> str:
+    reach = comparison.reference.counts.reach
+    words = [
+        counted(comparison.reference.counts.samples, "sample"),
+        f"{percent(reach.coverage)} of the {comparison.samples:,} of the corpus",
+    ]
+    if reach.max_repeats > 1:
+        words.append(f"one of them {reach.max_repeats:,} times")
+    return f"{', '.join(words)}, by {comparison.reference.label}: see batchstat balance"
 
 
 def _strategies(comparison: Comparison) -> Rows:
@@ -87,9 +101,12 @@ def _presets(comparison: Comparison) -> list[RenderableType]:
 
 def _price(comparison: Comparison) -> Rows:
     model = ["model"] if comparison.model is not None else []
+    labelled = comparison.reference.counts.reach.mixing is not None
+    classes = ("classes/batch", "single class", "class separation") if labelled else ()
     rows = Rows(
         *("strategy", "attention", *model, "row use"),
         *("neighbours", "separation", "samples ±", "tokens ±"),
+        *classes,
     )
     for row in comparison.strategies:
         costs, grouping = comparison.costs(row), row.counts.grouping
@@ -99,18 +116,26 @@ def _price(comparison: Comparison) -> Rows:
             f"{costs['quadratic']:.2f}",
             *([f"{costs['model']:.2f}"] if model else []),
             "-" if efficiency is None else percent(efficiency),
-            _or_dash(grouping.neighbour_correlation),
-            _or_dash(grouping.length_separation),
+            decimal(grouping.neighbour_correlation),
+            decimal(grouping.length_separation),
             percent(grouping.samples_per_batch_spread, 0),
             percent(grouping.tokens_per_step_spread, 0),
+            *_mixing(row.counts.reach.mixing),
         )
     return rows
+
+
+def _mixing(mixing: Mixing | None) -> list[str]:
+    if mixing is None:
+        return []
+    separation = decimal(mixing.separation)
+    return [f"{mixing.mean_classes:,.2f}", percent(mixing.single_class_ratio), separation]
 
 
 def _ranks(comparison: Comparison) -> Rows:
     rows = Rows(
         *("strategy", "steps a rank", "idle", "idle attention"),
-        *("repeated", "dropped", "step", "slowest", "mean"),
+        *("repeated", "dropped", "shared", "accuracy ±", "step", "slowest", "mean"),
     )
     for row in comparison.strategies:
         counts = row.counts
@@ -123,15 +148,13 @@ def _ranks(comparison: Comparison) -> Rows:
             percent(counts.rank_idle_quadratic),
             f"{counts.duplicated_samples:,}",
             f"{counts.dropped_samples:,}",
+            f"{counts.reach.shared_samples:,}",
+            percent(counts.reach.accuracy_bound, 2),
             f"{worst.step:,}",
             f"{worst.tokens:,}",
             f"{worst.mean_tokens:,.0f}",
         )
     return rows
-
-
-def _or_dash(number: float | None) -> str:
-    return "-" if number is None else f"{number:.2f}".replace("-0.00", "0.00")
 
 
 def _verdict(comparison: Comparison) -> str:

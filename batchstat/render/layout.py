@@ -4,7 +4,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from batchstat.render.words import corpus_name, counted, tokenizer_name
+from batchstat.render.words import class_name, corpus_name, counted, one_line, tokenizer_name
 from batchstat.settings import Basis
 
 _GAP, _LEAST_NAME = 2, 14
@@ -106,4 +106,8 @@ def basis_line(basis: Basis) -> str:
         words.append(f"at most {basis.max_samples:,} samples a batch")
     if basis.drop_last:
         words.append("drop_last")
+    if basis.balance != "none":
+        words.append(f"balance {one_line(basis.balance)}")
+    if basis.keep_labels:
+        words.append(f"only {', '.join(class_name(label) for label in basis.keep_labels[:8])}")
     return " · ".join(words)

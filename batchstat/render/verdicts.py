@@ -17,6 +17,7 @@ _LABELS = {
     "strategy.truncated_ratio": "the share of truncated tokens",
     "strategy.dropped_ratio": "the share of dropped tokens",
     "strategy.duplicated_ratio": "the share of duplicated tokens",
+    "strategy.coverage": "the share of the corpus that is computed",
     "strategy.rank_idle": "the share of time in which ranks wait",
     "strategy.ranks.step_gap": "the difference between the ranks' numbers of steps",
     "strategy.over_budget_batches": "the number of batches over budget",

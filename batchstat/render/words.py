@@ -20,6 +20,11 @@ def percent(ratio: float, digits: int = 1) -> str:
     return "0%" if ratio == 0 else f"{text}%"
 
 
+def decimal(number: float | None) -> str:
+    """A number with two digits, or a dash where there is none."""
+    return "-" if number is None else f"{number:.2f}".replace("-0.00", "0.00")
+
+
 def counted(number: int, word: str, plural: str = "") -> str:
     """So many of a thing, whose plural takes an s where none is given."""
     return f"{number:,} {word if number == 1 else plural or word + 's'}"

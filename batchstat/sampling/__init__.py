@@ -1,8 +1,10 @@
 """Which samples an epoch visits, in which sequence, and how much of each: before any batching."""
 
+from batchstat.sampling.classes import Classes
 from batchstat.sampling.dealing import DEALS, TAILS, deal_balanced, deal_in_turn, deal_parts
 from batchstat.sampling.epoch import OVERFLOWS, Epoch, make_epoch, some_of
 from batchstat.sampling.order import BLOCK_SIZE, ORDERS, make_order
+from batchstat.sampling.samples import Samples
 from batchstat.sampling.torch_random import torch_multinomial, torch_permutation
 
 __all__ = [
@@ -11,7 +13,9 @@ __all__ = [
     "ORDERS",
     "OVERFLOWS",
     "TAILS",
+    "Classes",
     "Epoch",
+    "Samples",
     "deal_balanced",
     "deal_in_turn",
     "deal_parts",

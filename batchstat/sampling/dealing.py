@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.integer]
 
-DEALS = ("batches", "samples", "chunks", "balanced")
+DEALS = ("batches", "samples", "unsynced", "chunks", "balanced")
 TAILS = ("repeat", "drop", "uneven")
 
 _BALANCED_TURNS = 64

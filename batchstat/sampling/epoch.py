@@ -1,5 +1,6 @@
 """An epoch's samples after `max_length`: what is visited, how much of each, and what that cost."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +40,20 @@ class Epoch:
         """The visits at these positions, in that sequence; nothing is cut or left out for them."""
         starts = None if self.starts is None else self.starts[positions]
         return Epoch(self.samples[positions], self.lengths[positions], starts)
+
+
+def together(parts: Sequence[Epoch]) -> Epoch:
+    """The visits of all parts, one after the other; nothing is cut or left out for them."""
+    starts = None
+    if any(part.starts is not None for part in parts):
+        starts = np.concatenate(
+            [np.zeros_like(p.samples) if p.starts is None else p.starts for p in parts]
+        )
+    return Epoch(
+        np.concatenate([part.samples for part in parts]),
+        np.concatenate([part.lengths for part in parts]),
+        starts,
+    )
 
 
 def some_of(visits: Epoch, max_length: int) -> Epoch:

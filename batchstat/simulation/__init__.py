@@ -1,5 +1,11 @@
 """Lengths to a `Comparison`: every strategy planned and measured on the same epoch."""
 
+from batchstat.simulation.balancing import (
+    DEFAULT_EPOCHS,
+    DEFAULT_SAMPLERS,
+    balance,
+    check_epochs,
+)
 from batchstat.simulation.comparing import (
     DEFAULT_STRATEGIES,
     best_row,
@@ -11,8 +17,12 @@ from batchstat.simulation.comparing import (
 from batchstat.simulation.sweeping import read_aheads
 
 __all__ = [
+    "DEFAULT_EPOCHS",
+    "DEFAULT_SAMPLERS",
     "DEFAULT_STRATEGIES",
+    "balance",
     "best_row",
+    "check_epochs",
     "check_seeds",
     "compare",
     "parse_strategies",

@@ -78,6 +78,14 @@ def cautions(
             f"waiting for ever in a collective: {'; '.join(uneven)}: --deal batches makes them "
             "equal with --tail repeat or drop",
         )
+    if basis.deal == "unsynced" and basis.world_size > 1:
+        reach = rows[0].counts.reach
+        yield ReportWarning(
+            "unsynced",
+            f"each rank draws by random numbers of its own: {reach.shared_samples:,} samples are "
+            f"computed by several ranks, and {reach.unseen_samples:,} of the corpus by none "
+            f"({rows[0].label}): --deal samples shares the seed, and no sample is dealt twice",
+        )
     sorted_rows = [
         f"{row.label} ({correlation:.2f})"
         for row in rows

@@ -1,11 +1,10 @@
 """Rows of a table: strategies planned and measured on the same epoch."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-import numpy as np
 import numpy.typing as npt
 
 from batchstat.batching import STRATEGIES, Strategy
@@ -16,7 +15,7 @@ from batchstat.costs import CostModel
 from batchstat.errors import InputError, NoBatchError, OptionError
 from batchstat.options import MOST, whole_number
 from batchstat.profiling.record import Profile
-from batchstat.profiling.stats import LengthStats, checked_lengths, log_edges
+from batchstat.profiling.stats import log_edges
 from batchstat.report import (
     ENOUGH,
     Comparison,
@@ -25,19 +24,21 @@ from batchstat.report import (
     Simulation,
     StrategyResult,
 )
+from batchstat.sampling import Samples
+from batchstat.sampling.epoch import together
 from batchstat.settings import Basis, Settings
 from batchstat.simulation.cautions import cautions
+from batchstat.simulation.given import as_given
 from batchstat.simulation.sweeping import sweep
 from batchstat.simulation.work import Work, make_work, measured
 
 DEFAULT_STRATEGIES = ("fixed", "static", "bucketed", "token-budget", "packed")
 
-Ints = npt.NDArray[np.integer]
-
 
 def compare(
     lengths: Profile | npt.ArrayLike,
     *,
+    labels: Iterable[object] | None = None,
     strategies: Sequence[str] = DEFAULT_STRATEGIES,
     presets: Sequence[str] = (),
     model: CostModel | None = None,
@@ -48,6 +49,7 @@ def compare(
 
     Args:
         lengths: a `Profile`, or (n,) tokens a sample.
+        labels: (n,) the class of each sample, of any type, None for none; a profile has its own.
         strategies: the rows, each `name` or `name:key=value,key=value`; a parameter that a row
             leaves out is taken from the settings.
         presets: names of what people run, such as `fairseq`: more rows.
@@ -59,26 +61,22 @@ def compare(
         OptionError: a setting, strategy, preset or parameter that is wrong by itself.
         InputError: no sample, or none that is left by these settings.
     """
-    given = Settings(**settings)
-    check_seeds(given, seeds)
-    if isinstance(lengths, Profile):
-        profile, whole, stats = lengths, lengths.lengths, lengths.stats
-    else:
-        profile, whole = None, checked_lengths(lengths)
-        stats = LengthStats.of(whole)
-    basis = given.decide(stats.max, profile.stated_max if profile else None)
+    wanted = Settings(**settings)
+    check_seeds(wanted, seeds)
+    given = as_given(lengths, labels, wanted.keep_labels)
+    profile = given.profile
+    basis = wanted.decide(given.stats.max, given.stated_max)
     parsed = parse_strategies(strategies, basis, presets)
-    records = profile.records if profile else np.arange(len(whole))
-    work = make_work(whole, records, basis)
+    work = make_work(given.samples, basis)
     parsed, rows, empty = _rows(parsed, work, basis)
     if seeds > 1:
-        rows = _over_seeds(rows, parsed, whole, records, basis, seeds)
+        rows = _over_seeds(rows, parsed, given.samples, basis, seeds)
     best = best_row(rows, basis.tokens_per_batch)
     chosen = parsed[rows.index(best)][1]
     shown = {row.name for row in rows}
     return Comparison(
         created=datetime.now(UTC).isoformat(),
-        samples=len(whole),
+        samples=len(given.samples),
         corpus=profile.corpus if profile else None,
         tokenizer=profile.tokenizer if profile else None,
         basis=basis,
@@ -89,8 +87,7 @@ def compare(
         best=best,
         bounds=_bounds(work, basis),
         sweep=sweep(best, chosen, work, basis),
-        warnings=(*empty, *cautions(rows, work.visits, basis, stats)),
-        rank_steps=measured(chosen, work, basis).steps if basis.world_size > 1 else None,
+        warnings=(*empty, *cautions(rows, work.visits, basis, given.stats)),
     )
 
 
@@ -103,8 +100,8 @@ def simulate(profile: Profile, spec: str, settings: Settings) -> Simulation:
     """
     basis = settings.decide(profile.stats.max, profile.stated_max)
     strategy = parse_strategy(spec, asdict(basis))
-    work = make_work(profile.lengths, profile.records, basis)
-    row = _row(Written(spec, None), strategy, work, basis)
+    work = make_work(as_given(profile, keep=basis.keep_labels).samples, basis)
+    row = make_row(Written(spec, None), strategy, work, basis)
     return Simulation(basis, row, tuple(cautions([row], work.visits, basis, profile.stats)))
 
 
@@ -161,7 +158,7 @@ def _rows(
     kept, rows, empty = [], [], []
     for written, strategy in parsed:
         try:
-            rows.append(_row(written, strategy, work, basis))
+            rows.append(make_row(written, strategy, work, basis))
             kept.append((written, strategy))
         except NoBatchError as error:
             if len(parsed) == 1:
@@ -173,8 +170,9 @@ def _rows(
     return kept, rows, empty
 
 
-def _row(written: Written, strategy: Strategy, work: Work, basis: Basis) -> StrategyResult:
-    counts, widths, _ = measured(strategy, work, basis)
+def make_row(written: Written, strategy: Strategy, work: Work, basis: Basis) -> StrategyResult:
+    """One row. Raises InputError: no batch is left, or no token."""
+    counts, widths, steps = measured(strategy, work, basis)
     return StrategyResult(
         name=written.spec.partition(":")[0],
         spec=written.spec,
@@ -182,33 +180,34 @@ def _row(written: Written, strategy: Strategy, work: Work, basis: Basis) -> Stra
         params=asdict(strategy),
         counts=counts,
         widths=widths.histogram(log_edges(widths.min, widths.max, per_octave=4)),
+        steps=steps if basis.world_size > 1 else None,
     )
 
 
 def _over_seeds(
     rows: Sequence[StrategyResult],
     parsed: Sequence[tuple[Written, Strategy]],
-    lengths: Ints,
-    records: Ints,
+    samples: Samples,
     basis: Basis,
     seeds: int,
 ) -> list[StrategyResult]:
     found = [[row.counts] for row in rows]
     for seed in range(basis.seed + 1, basis.seed + seeds):
         other = replace(basis, seed=seed)
-        work = make_work(lengths, records, other)
+        work = make_work(samples, other)
         for of_row, (_, strategy) in zip(found, parsed, strict=True):
-            of_row.append(measured(strategy, work, other)[0])
+            of_row.append(measured(strategy, work, other, by_sample=False).counts)
     return [
         replace(row, seeds=SeedSpread.of(counts)) for row, counts in zip(rows, found, strict=True)
     ]
 
 
 def _bounds(work: Work, basis: Basis) -> Bounds:
-    visits = work.visits
+    visits = work.visits if work.is_dealt else together(work.shares)
     whole = {"read_ahead": len(visits.lengths), "max_samples": None, "drop_last": False}
     strategy = parse_strategy("token-budget", asdict(basis) | whole)
-    counts, _, _ = measured(strategy, Work(visits, (visits,)), replace(basis, world_size=1))
+    whole_epoch = replace(work, shares=(visits,))
+    counts, _, _ = measured(strategy, whole_epoch, replace(basis, world_size=1), by_sample=False)
     return Bounds(
         batches=max(1, -(-counts.real_tokens // basis.tokens_per_batch)),
         packed_rows=least_rows(visits.lengths, basis.max_length),

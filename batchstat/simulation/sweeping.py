@@ -23,7 +23,7 @@ def sweep(row: StrategyResult, best: Strategy, work: Work, basis: Basis) -> Swee
     points = []
     for size in read_aheads(len(work.visits.lengths), also=best.looks_ahead):
         strategy = replace(best, read_ahead=size)  # type: ignore[call-arg]
-        counts, _, _ = measured(strategy, work, basis)
+        counts, _, _ = measured(strategy, work, basis, by_sample=False)
         points.append(
             SweepPoint(
                 read_ahead=size,

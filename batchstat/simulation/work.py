@@ -1,7 +1,7 @@
 """What an epoch visits, shared out to the ranks, planned by a strategy and measured."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -9,11 +9,14 @@ import numpy as np
 from batchstat.batches import Batches
 from batchstat.batching import BatchPlan, Ints, Strategy
 from batchstat.batching.planning import plan_windows
-from batchstat.metrics import PlanCounts, Unique, measure
+from batchstat.errors import InputError
+from batchstat.metrics import PlanCounts, measure
 from batchstat.profiling.stats import LengthStats
 from batchstat.ranks import steps_of
+from batchstat.reach import Entries, follow
 from batchstat.sampling import (
     Epoch,
+    Samples,
     deal_balanced,
     deal_in_turn,
     deal_parts,
@@ -22,6 +25,7 @@ from batchstat.sampling import (
     some_of,
     torch_permutation,
 )
+from batchstat.sampling.balancing.natural import Natural
 from batchstat.settings import Basis
 
 
@@ -30,10 +34,13 @@ class Work:
     """An epoch, and what of it is planned together.
 
     Attributes:
-        visits: all of it.
-        shares: what each rank plans by itself; all of it, once, where batches are dealt.
+        samples: the corpus.
+        visits: all of it that is visited, in sequence; where ranks draw for themselves, what any
+            of them draws.
+        shares: what each rank plans by itself; `visits`, once, where batches are dealt.
     """
 
+    samples: Samples
     visits: Epoch
     shares: tuple[Epoch, ...]
 
@@ -43,16 +50,17 @@ class Work:
         return self.shares[0] is self.visits
 
 
-def make_work(lengths: Ints, records: Ints, basis: Basis) -> Work:
-    """The epoch of samples of `lengths` (n,) tokens.
+def make_work(samples: Samples, basis: Basis) -> Work:
+    """The epoch of the samples of a corpus.
 
     Raises:
-        InputError: `overflow=drop` leaves none.
+        InputError: classes that cannot be drawn as asked, or `overflow=drop` leaves no sample.
     """
+    if basis.deal == "unsynced":
+        return _unsynced(samples, basis)
     order = "file" if basis.deal in ("samples", "chunks") else basis.order
-    sequence = make_order(len(lengths), order, seed=basis.seed, epoch=basis.epoch)
-    visits = make_epoch(records[sequence], lengths[sequence], basis.max_length, basis.overflow)
-    n = len(some_of(visits, basis.max_length).lengths)
+    visits = _visits(samples, _sequence(drawn(samples, basis), order, basis), basis)
+    n = len(visits.lengths)
     if basis.deal == "samples":
         shares = _dealt_samples(n, basis)
     elif basis.deal == "chunks":
@@ -61,8 +69,37 @@ def make_work(lengths: Ints, records: Ints, basis: Basis) -> Work:
             for part in deal_parts(n, basis.world_size, basis.tail)
         ]
     else:
-        return Work(visits, (visits,))
-    return Work(visits, tuple(visits.take(share) for share in shares))
+        return Work(samples, visits, (visits,))
+    return Work(samples, visits, tuple(visits.take(share) for share in shares))
+
+
+def drawn(samples: Samples, basis: Basis) -> Ints:
+    """(n_drawn,) which samples an epoch visits, as the sampler draws them.
+
+    Raises:
+        InputError: no labels for a sampler that goes by them, or classes it cannot draw.
+    """
+    sampler = basis.sampler
+    if isinstance(sampler, Natural) and not basis.keep_labels:
+        return np.arange(len(samples))
+    if samples.classes is None:
+        what = "keep_labels" if basis.keep_labels else f"balance={basis.balance}"
+        raise InputError(f"{what} goes by labels, and none were read: pass --label-column")
+    return sampler.draw(samples.classes, seed=basis.seed, epoch=basis.epoch)
+
+
+def _sequence(chosen: Ints, order: str, basis: Basis) -> Ints:
+    """What is drawn, in the sequence of an order."""
+    if basis.sampler.has_sequence:
+        if basis.order == "shuffled":
+            return chosen
+        chosen = np.sort(chosen)
+    return chosen[make_order(len(chosen), order, seed=basis.seed, epoch=basis.epoch)]
+
+
+def _visits(samples: Samples, sequence: Ints, basis: Basis) -> Epoch:
+    records, lengths = samples.records[sequence], samples.lengths[sequence]
+    return some_of(make_epoch(records, lengths, basis.max_length, basis.overflow), basis.max_length)
 
 
 def _dealt_samples(n: int, basis: Basis) -> list[Ints]:
@@ -73,6 +110,21 @@ def _dealt_samples(n: int, basis: Basis) -> list[Ints]:
         sequence = make_order(n, basis.order, seed=basis.seed, epoch=basis.epoch)
     turns = deal_in_turn(n, basis.world_size, basis.tail)
     return [sequence[column[column >= 0]] for column in turns.T]
+
+
+def _unsynced(samples: Samples, basis: Basis) -> Work:
+    """Each rank draws and shuffles by a seed of its own, and takes its turns of that."""
+    shares = []
+    most = np.zeros(len(samples), dtype=np.int64)
+    for rank in range(basis.world_size):
+        own = replace(basis, seed=basis.seed + rank)
+        chosen = drawn(samples, own)
+        np.maximum(most, np.bincount(chosen, minlength=len(samples)), out=most)
+        visits = _visits(samples, _sequence(chosen, basis.order, own), basis)
+        column = deal_in_turn(len(visits.lengths), basis.world_size, basis.tail)[:, rank]
+        shares.append(visits.take(column[column >= 0]))
+    by_any = np.repeat(np.arange(len(samples)), most)
+    return Work(samples, _visits(samples, by_any, basis), tuple(shares))
 
 
 class Measured(NamedTuple):
@@ -89,18 +141,26 @@ class Measured(NamedTuple):
     steps: Ints
 
 
-def measured(strategy: Strategy, work: Work, basis: Basis) -> Measured:
+def measured(strategy: Strategy, work: Work, basis: Basis, *, by_sample: bool = True) -> Measured:
     """An epoch planned, dealt and measured.
+
+    Args:
+        strategy: one strategy.
+        work: the epoch.
+        basis: the settings.
+        by_sample: whether each sample is followed to its ranks where the deal alone does not say
+            where it goes; else what is repeated, left out and mixed is not told.
 
     Raises:
         InputError: no batch is left, or no token.
     """
-    by_record = not work.is_dealt or work.visits.starts is not None
-    seen: list[tuple[Ints, Ints | None, Ints]] = []
+    split, drawn = work.visits.starts is not None, basis.balance != "none" or basis.keep_labels
+    unknown = not work.is_dealt or split or drawn or work.samples.classes is not None
+    noted: list[BatchPlan] | None = [] if by_sample and unknown else None
     planned = []
     for share in work.shares:
         plans = plan_windows(strategy, share, seed=basis.seed, epoch=basis.epoch)
-        planned.append(Batches.of(_noted(plans, seen) if by_record else plans))
+        planned.append(Batches.of(plans if noted is None else _noted(plans, noted)))
     batches = Batches.concatenate(planned) if len(planned) > 1 else planned[0]
     rows_of = None if strategy.attends_within_samples else basis.max_length
     turns = _turns(batches, basis) if work.is_dealt else _side_by_side(planned)
@@ -112,18 +172,27 @@ def measured(strategy: Strategy, work: Work, basis: Basis) -> Measured:
         max_length=getattr(strategy, "max_length", rows_of),
         attends_within_samples=strategy.attends_within_samples,
         accumulate=basis.accumulate,
-        unique=_unique(work.visits, seen, batches, turns) if by_record else None,
+        followed=follow(_entries(noted, work), batches, turns, work.visits, work.samples)
+        if noted and (turns >= 0).any()
+        else None,
     )
     costs = batches.of_units(batches.total_tokens)
     return Measured(counts, LengthStats.of(dealt.widths), steps_of(turns, costs, basis.accumulate))
 
 
-def _noted(
-    plans: Iterator[BatchPlan], seen: list[tuple[Ints, Ints | None, Ints]]
-) -> Iterator[BatchPlan]:
+def _noted(plans: Iterator[BatchPlan], noted: list[BatchPlan]) -> Iterator[BatchPlan]:
     for plan in plans:
-        seen.append((plan.samples, plan.starts, plan.lengths))
+        noted.append(plan)
         yield plan
+
+
+def _entries(plans: list[BatchPlan], work: Work) -> Entries:
+    begins = [np.ones(len(p.samples), bool) if p.starts is None else p.starts == 0 for p in plans]
+    return Entries(
+        places=work.samples.places(np.concatenate([plan.samples for plan in plans])),
+        begins=np.concatenate(begins),
+        lengths=np.concatenate([plan.lengths for plan in plans]),
+    )
 
 
 def _turns(batches: Batches, basis: Basis) -> Ints:
@@ -143,28 +212,3 @@ def _side_by_side(planned: list[Batches]) -> Ints:
         turns[: each.units, rank] = np.arange(first, first + each.units)
         first += each.units
     return turns
-
-
-def _unique(
-    visits: Epoch, seen: list[tuple[Ints, Ints | None, Ints]], batches: Batches, turns: Ints
-) -> Unique:
-    """What of the visits is in batches that are dealt."""
-    if not seen:
-        return Unique(0, 0, 0)
-    dealt = np.zeros(batches.units, dtype=bool)
-    dealt[turns[turns >= 0]] = True
-    kept = np.repeat(np.repeat(dealt, np.diff(batches.unit_offsets)), batches.entries)
-    samples = np.concatenate([samples for samples, _, _ in seen])[kept]
-    begins = [np.ones(len(s), bool) if p is None else p == 0 for s, p, _ in seen]
-    lengths = np.concatenate([lengths for _, _, lengths in seen])[kept]
-    known, visit = np.unique(visits.samples, return_inverse=True)
-    visited = np.bincount(visit, weights=visits.lengths)
-    place = np.searchsorted(known, samples)
-    computed = np.bincount(place, weights=lengths, minlength=len(known))
-    begun = np.bincount(place, weights=np.concatenate(begins)[kept], minlength=len(known))
-    there = np.bincount(place, minlength=len(known)) > 0
-    return Unique(
-        samples=int(np.count_nonzero(there)),
-        tokens=int(np.minimum(visited, computed).sum()),
-        headless=int(np.count_nonzero(there & (begun == 0))),
-    )

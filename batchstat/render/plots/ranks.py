@@ -17,14 +17,13 @@ Ints = npt.NDArray[np.integer]
 
 def rank_plots(comparison: Comparison) -> dict[str, bytes]:
     """`ranks.png`, where there are several."""
-    if comparison.rank_steps is None:
+    steps = comparison.best.steps
+    if steps is None:
         return {}
-    return {"ranks.png": style.png(lambda figure: _ranks(figure, comparison), 6.4)}
+    return {"ranks.png": style.png(lambda figure: _ranks(figure, comparison, steps), 6.4)}
 
 
-def _ranks(figure: Figure, comparison: Comparison) -> None:
-    assert comparison.rank_steps is not None
-    steps = comparison.rank_steps
+def _ranks(figure: Figure, comparison: Comparison, steps: Ints) -> None:
     row, basis = comparison.best, comparison.basis
     paths = [source.path for source in comparison.corpus.sources] if comparison.corpus else []
     idle = percent(row.counts.rank_idle)

@@ -1,0 +1,173 @@
+"""`BalanceReport`: what `balance` finds out about samplers, as counts with ratios as properties."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from batchstat.profiling.record import CorpusFacts, TokenizerFacts
+from batchstat.profiling.stats import LengthStats
+from batchstat.report import ReportWarning, StrategyResult
+from batchstat.settings import Basis
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassDraw:
+    """One class before and after a sampler.
+
+    Attributes:
+        label: the class.
+        before: its samples in the corpus.
+        after: its samples that an epoch draws, repeats counted.
+        unique: different ones among them.
+        max_repeats: how often the one is drawn that is most often.
+        tokens_before: of all its samples in the corpus.
+        tokens_after: of those drawn.
+        seen: different ones drawn up to each epoch.
+    """
+
+    label: str
+    before: int
+    after: int
+    unique: int
+    max_repeats: int
+    tokens_before: int
+    tokens_after: int
+    seen: tuple[int, ...]
+
+    @property
+    def coverage(self) -> float:
+        """Different samples drawn in an epoch / samples of the class."""
+        return self.unique / self.before
+
+    @property
+    def coverage_after(self) -> float:
+        """The same over all epochs."""
+        return self.seen[-1] / self.before
+
+    @property
+    def mean_length(self) -> float:
+        """Tokens a sample of the class, in the corpus."""
+        return self.tokens_before / self.before
+
+    @property
+    def mean_length_after(self) -> float | None:
+        """The same of those drawn; None where none is."""
+        return self.tokens_after / self.after if self.after else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplerResult:
+    """One row of the table: a sampler, and the batches of what it draws.
+
+    Attributes:
+        name: the bare name.
+        spec: as the user wrote it.
+        params: all its parameters.
+        corpus_samples: of the corpus, those without a class too.
+        samples: drawn for an epoch, repeats counted.
+        unique: different ones among them.
+        max_repeats: how often the one is drawn that is most often.
+        lengths: of those drawn, whole.
+        classes: each class, in the order of its first sample.
+        seen: different samples drawn up to each epoch.
+        ratios: of each epoch, samples drawn of the largest class / of the smallest drawn at all.
+        row: one strategy on what is drawn.
+    """
+
+    name: str
+    spec: str
+    params: dict[str, Any]
+    corpus_samples: int
+    samples: int
+    unique: int
+    max_repeats: int
+    lengths: LengthStats
+    classes: tuple[ClassDraw, ...]
+    seen: tuple[int, ...]
+    ratios: tuple[float, ...]
+    row: StrategyResult
+
+    @property
+    def unseen(self) -> int:
+        """Samples of the corpus that the epoch does not draw."""
+        return self.corpus_samples - self.unique
+
+    @property
+    def coverage(self) -> float:
+        """Different samples drawn in an epoch / samples of the corpus."""
+        return self.unique / self.corpus_samples
+
+    @property
+    def coverage_after(self) -> float:
+        """The same over all epochs."""
+        return self.seen[-1] / self.corpus_samples
+
+    @property
+    def class_ratio(self) -> float:
+        """Samples drawn of the largest class / of the smallest that is drawn at all."""
+        return self.ratios[0]
+
+    def least_class_coverage(self, epoch: int) -> float:
+        """The share of the class of which least has been drawn up to an epoch, counted from 0."""
+        return min(each.seen[epoch] / each.before for each in self.classes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BalanceReport:
+    """Samplers side by side on the same corpus.
+
+    Attributes:
+        created: ISO 8601 in UTC.
+        corpus: None where lengths were given.
+        tokenizer: None where lengths were given.
+        basis: the settings that all rows share.
+        epochs: over how many coverage is followed.
+        unlabelled: samples of no class.
+        multilabel: samples of several labels: each counts as the rarest.
+        samplers: the rows, as asked for.
+        warnings: what else to know.
+    """
+
+    created: str
+    corpus: CorpusFacts | None
+    tokenizer: TokenizerFacts | None
+    basis: Basis
+    epochs: int
+    unlabelled: int
+    multilabel: int
+    samplers: tuple[SamplerResult, ...]
+    warnings: tuple[ReportWarning, ...]
+
+    @property
+    def samples(self) -> int:
+        """Of the corpus."""
+        return self.samplers[0].corpus_samples
+
+    @property
+    def class_ratio(self) -> float:
+        """Samples of the largest class / samples of the smallest, in the corpus."""
+        before = [each.before for each in self.samplers[0].classes]
+        return max(before) / min(before)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """A row a sampler and class: `sampler`, `label`, counts before and after, coverage."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                "sampler": row.spec,
+                "label": each.label,
+                "before": each.before,
+                "after": each.after,
+                "unique_samples": each.unique,
+                "max_repeats": each.max_repeats,
+                "coverage": each.coverage,
+                "coverage_after": each.coverage_after,
+                "mean_length": each.mean_length,
+                "mean_length_after": each.mean_length_after,
+            }
+            for row in self.samplers
+            for each in row.classes
+        )

@@ -1,0 +1,191 @@
+"""Samplers as a screen of text: what each draws, of which classes, and how that batches."""
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from batchstat.balances import BalanceReport, SamplerResult
+from batchstat.render.layout import Rows, basis_line, heading
+from batchstat.render.words import batches, class_name, counted, decimal, percent
+
+_MOST_CLASSES = 12
+_BALANCED = 1.05
+_EVEN_ENOUGH = 1.5
+_APART = 0.1
+
+
+def balance_screen(report: BalanceReport) -> RenderableType:
+    """What `balance` prints: the basis, the tables, the sentence and the recommendation."""
+    strategy = report.samplers[0].row.label
+    by = Text("batches", style="bold").append(f"  by {strategy}; classes in them", "not bold")
+    parts: list[RenderableType] = [
+        heading("basis", basis_line(report.basis)),
+        heading("classes", _classes_line(report)),
+        *(Text(), _drawn(report), Text(), by, _batches(report)),
+        *(Text(), _heading_of_classes(report), _classes(report), Text()),
+    ]
+    if report.basis.world_size > 1:
+        words = "     of each rank: samples, largest class / smallest, steps; then of all"
+        parts += [Text("ranks", style="bold").append(words, "not bold"), _ranks(report), Text()]
+    parts += [heading("result", _verdict(report)), heading("use", _recommendation(report))]
+    return Group(*parts)
+
+
+def _classes_line(report: BalanceReport) -> str:
+    words = [
+        counted(len(report.samplers[0].classes), "class", "classes"),
+        f"the largest has {report.class_ratio:,.1f} times the samples of the smallest",
+    ]
+    if report.unlabelled:
+        left = "out" if report.basis.keep_labels else "to none"
+        words.append(f"{counted(report.unlabelled, 'sample')} of no class left {left}")
+    if report.multilabel:
+        words.append(
+            f"{counted(report.multilabel, 'sample')} of several labels: each is of the rarest"
+        )
+    return " · ".join(words)
+
+
+def _drawn(report: BalanceReport) -> Rows:
+    rows = Rows(
+        *("sampler", "samples", "tokens", "mean length", "class ratio"),
+        *("coverage", f"after {report.epochs}", "unseen", "repeats"),
+    )
+    for row in report.samplers:
+        last = row.ratios[-1]
+        rows.add(
+            Text(row.spec),
+            f"{row.samples:,}",
+            f"{row.lengths.sum:,}",
+            f"{row.lengths.mean:,.1f}",
+            f"{row.class_ratio:,.2f}" + (f" to {last:,.2f}" if _differ(row) else ""),
+            percent(row.coverage),
+            percent(row.coverage_after),
+            f"{row.unseen:,}",
+            f"{row.max_repeats:,}",
+        )
+    return rows
+
+
+def _differ(row: SamplerResult) -> bool:
+    """Whether the classes change over epochs, beyond chance."""
+    return row.name == "dynamic" and row.ratios[0] != row.ratios[-1]
+
+
+def _batches(report: BalanceReport) -> Rows:
+    rows = Rows(
+        *("sampler", "padding", "batches", "fill"),
+        *("classes/batch", "single class", "class separation"),
+    )
+    for row in report.samplers:
+        counts, mixing = row.row.counts, row.row.counts.reach.mixing
+        assert mixing is not None
+        rows.add(
+            Text(row.spec),
+            percent(counts.padding_ratio, 2),
+            f"{counts.batches:,}",
+            percent(counts.fill),
+            f"{mixing.mean_classes:,.2f}",
+            percent(mixing.single_class_ratio),
+            decimal(mixing.separation),
+        )
+    return rows
+
+
+def _heading_of_classes(report: BalanceReport) -> Text:
+    shown = min(len(report.samplers[0].classes), _MOST_CLASSES)
+    more = len(report.samplers[0].classes) - shown
+    words = "   samples of each" + (f"; {more:,} smaller ones are in balance.json" if more else "")
+    return Text("classes", style="bold").append(words, "not bold")
+
+
+def _classes(report: BalanceReport) -> Rows:
+    first = report.samplers[0].classes
+    order = sorted(range(len(first)), key=lambda i: -first[i].before)[:_MOST_CLASSES]
+    rows = Rows("sampler", *(class_name(first[i].label, 24) for i in order))
+    total = sum(each.before for each in first)
+    rows.add(Text("the corpus"), *(_share(first[i].before, total) for i in order))
+    for row in report.samplers:
+        total = sum(each.after for each in row.classes)
+        rows.add(Text(row.spec), *(_share(row.classes[i].after, total) for i in order))
+    return rows
+
+
+def _share(count: int, total: int) -> str:
+    return f"{count:,} ({percent(count / total)})"
+
+
+def _ranks(report: BalanceReport) -> Rows:
+    rows = Rows(
+        *("sampler", "samples", "class ratio", "steps", "idle"),
+        *("shared", "unseen", "repeated", "dropped"),
+    )
+    for row in report.samplers:
+        counts, reach = row.row.counts, row.row.counts.reach
+        held = [each.samples for each in reach.ranks]
+        ratios = [max(each.classes) / max(1, min(each.classes)) for each in reach.ranks]
+        rows.add(
+            Text(row.spec),
+            _range(min(held), max(held)),
+            f"{min(ratios):,.2f}" + (f"-{max(ratios):,.2f}" if min(ratios) < max(ratios) else ""),
+            _range(counts.ranks.min_steps, counts.ranks.max_steps),
+            percent(counts.rank_idle),
+            f"{reach.shared_samples:,}",
+            f"{reach.unseen_samples:,}",
+            f"{counts.duplicated_samples:,}",
+            f"{counts.dropped_samples:,}",
+        )
+    return rows
+
+
+def _range(low: int, high: int) -> str:
+    return f"{low:,}" if low == high else f"{low:,}-{high:,}"
+
+
+def _verdict(report: BalanceReport) -> str:
+    words = [_of_sampler(row, report) for row in _balanced(report)]
+    apart = [
+        f"{row.spec} {mixing.separation:.2f}"
+        for row in report.samplers
+        if (mixing := row.row.counts.reach.mixing) is not None and (mixing.separation or 0) > _APART
+    ]
+    if apart:
+        strategy = report.samplers[0].row.label
+        words.append(
+            f"{strategy} sorts the classes apart (0 is random, 1 one class a batch): "
+            + ", ".join(apart)
+        )
+    return ". ".join(words or ["no sampler here evens the classes out"]) + "."
+
+
+def _balanced(report: BalanceReport) -> list[SamplerResult]:
+    """The samplers that even the classes out, in the end."""
+    return [row for row in report.samplers if row.name != "none" and row.ratios[-1] <= _BALANCED]
+
+
+def _of_sampler(row: SamplerResult, report: BalanceReport) -> str:
+    text = f"{row.spec} draws {percent(row.coverage)} of the corpus an epoch"
+    if row.coverage < 1:
+        text += f", {percent(row.coverage_after)} in {counted(report.epochs, 'epoch')}"
+    if row.max_repeats > 1:
+        text += f", and one sample {row.max_repeats:,} times"
+    return text
+
+
+def _recommendation(report: BalanceReport) -> str:
+    if len(report.samplers[0].classes) == 1:
+        return "none: there is one class."
+    if report.class_ratio <= _EVEN_ENOUGH:
+        return f"none: the classes are within {report.class_ratio:,.1f} times of each other."
+    rows = _balanced(report)
+    if not rows:
+        return "--balance downsampling or upsampling, to see what evens the classes out."
+    widest = max(rows, key=lambda row: (row.coverage_after, -row.lengths.sum))
+    cheapest = min(rows, key=lambda row: row.lengths.sum)
+    text = f"--balance {widest.spec}, which sees most of the corpus"
+    if cheapest is not widest:
+        share = cheapest.lengths.sum / widest.lengths.sum
+        text += (
+            f"; or {cheapest.spec}, {percent(share)} of its tokens an epoch, in "
+            f"{batches(cheapest.row.counts.batches)} instead of {widest.row.counts.batches:,}"
+        )
+    return text + ". Weights in the loss balance classes too, and draw nothing twice."

@@ -1,0 +1,48 @@
+"""What several of the JSON files hold."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from batchstat import __version__
+from batchstat.profiling.record import CorpusFacts, TokenizerFacts
+
+
+def to_text(record: dict[str, Any]) -> str:
+    """The JSON text of a file, and of `--json`."""
+    return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def head(schema: str, created: str) -> dict[str, Any]:
+    """What every file begins with."""
+    return {
+        "schema": schema,
+        "tool": {"name": "batchstat", "version": __version__},
+        "created": created,
+    }
+
+
+def corpus_json(corpus: CorpusFacts | None, samples: int) -> dict[str, Any]:
+    """Which corpus; None where lengths were given."""
+    if corpus is None:
+        return {
+            "sources": [],
+            "samples": samples,
+            "skipped": {},
+            "unreadable": 0,
+            "faults": [],
+            "options": None,
+        }
+    return {
+        "sources": [asdict(source) for source in corpus.sources],
+        "samples": samples,
+        "skipped": dict(corpus.skipped),
+        "unreadable": corpus.unreadable,
+        "faults": list(corpus.faults),
+        "options": asdict(corpus.options),
+    }
+
+
+def tokenizer_json(tokenizer: TokenizerFacts | None) -> dict[str, Any] | None:
+    """Which tokenizer."""
+    return None if tokenizer is None else asdict(tokenizer)

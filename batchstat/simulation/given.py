@@ -1,0 +1,71 @@
+"""What a simulation is given: a profile, or lengths, with labels or without."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from batchstat.errors import InputError, OptionError
+from batchstat.profiling.record import Profile
+from batchstat.profiling.stats import LengthStats, checked_lengths
+from batchstat.sampling import Classes, Samples
+
+
+class Given(NamedTuple):
+    """A corpus to simulate on.
+
+    Attributes:
+        samples: it.
+        stats: of its lengths.
+        profile: where they come from, if from one.
+    """
+
+    samples: Samples
+    stats: LengthStats
+    profile: Profile | None
+
+    @property
+    def stated_max(self) -> int | None:
+        """The longest sample that the tokenizer's maker states, if any."""
+        return self.profile.stated_max if self.profile else None
+
+
+def as_given(
+    lengths: Profile | npt.ArrayLike,
+    labels: Iterable[object] | None = None,
+    keep: Sequence[str] = (),
+) -> Given:
+    """The samples of a profile, or of lengths and labels.
+
+    Args:
+        lengths: a `Profile`, or (n,) tokens a sample.
+        labels: (n,) one a sample, None where it has none; a profile brings its own.
+        keep: the labels that count; all, where none is named.
+
+    Raises:
+        OptionError: labels beside a profile, or as many as there are no samples.
+        InputError: lengths that are none, or a label to keep that does not occur.
+    """
+    if isinstance(lengths, Profile):
+        if labels is not None:
+            raise OptionError("labels are given beside a profile, which brings its own: leave out")
+        classes = _classes_of(lengths, keep)
+        return Given(Samples(lengths.lengths, lengths.records, classes), lengths.stats, lengths)
+    whole = checked_lengths(lengths)
+    classes = None
+    if labels is not None:
+        known = list(labels)
+        if len(known) != len(whole):
+            raise OptionError(f"{len(known):,} labels for {len(whole):,} lengths: give one each")
+        classes = Classes.encode(known, keep)
+    return Given(Samples(whole, np.arange(len(whole)), classes), LengthStats.of(whole), None)
+
+
+def _classes_of(profile: Profile, keep: Sequence[str]) -> Classes | None:
+    labels = profile.labels
+    if labels is None or (not keep and not labels.names):
+        return None
+    if not labels.names:
+        raise InputError(f"no sample has the label {keep[0]!r}: none has any")
+    return Classes.of(labels.codes, labels.names, labels.offsets, keep)
