@@ -60,7 +60,7 @@ def test_ranks_can_be_drawn(n, world_size):
     lengths = np.random.default_rng(0).integers(1, 9, n)
     made = batchstat.compare(lengths, tokens_per_batch=32, world_size=world_size)
     assert set(rank_plots(made)) == {"ranks.png"}
-    assert made.rank_steps.shape == (made.best.counts.steps, world_size)
+    assert made.best.steps.shape == (made.best.counts.steps, world_size)
     assert rank_plots(batchstat.compare(lengths)) == {}
 
 

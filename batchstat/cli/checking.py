@@ -246,7 +246,7 @@ def as_baseline(found: Measured) -> Baseline:
         {}
         if tokenizer is None
         else {key: tokenizer[key] for key in ("name", "digest", "max_length")},
-        {"strategy": strategy_of(given), **asdict(given.settings), **_reading(found.profile)},
+        _as_read({"strategy": strategy_of(given), **asdict(given.settings), **asdict(found.profile.corpus.options)}),
         kept,
     )
 
@@ -255,6 +255,6 @@ def _is_kept(path: str) -> bool:
     return "[" not in path and path.startswith(_IN_BASELINE)
 
 
-def _reading(profile: Profile) -> dict[str, Any]:
-    options = asdict(profile.corpus.options)
-    return {key: list(each) if isinstance(each, tuple) else each for key, each in options.items()}
+def _as_read(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings as they come back from JSON."""
+    return {key: list(each) if isinstance(each, tuple) else each for key, each in settings.items()}
