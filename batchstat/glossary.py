@@ -34,6 +34,7 @@ WORDS: Mapping[str, str] = {
     "no strict bound, as batches cut in other places, or smaller ones, can pad a little less.",
     "share": "How many of all samples.",
     "budget": "tokens_per_batch: the most total tokens in a batch, on one rank.",
+    "sampler": "What decides which samples an epoch visits, and how often: --balance.",
     "limit": "What batchstat check holds a number against.",
     "baseline": "The numbers of an earlier run, to hold a check's against.",
     "cut": "Tokens that are never computed, of those visited: truncated and dropped together.",
@@ -67,6 +68,7 @@ COLUMNS: Mapping[str, str] = {
     "idle attention": "rank_idle_quadratic",
     "steps a rank": "max_steps",
     "slowest": "worst",
+    "mean": "mean_tokens",
     "left out": "left_out",
 }
 """Words of the screens, and the keys that they show."""
@@ -110,7 +112,12 @@ def entries() -> Iterator[Entry]:
     for name, strategy in STRATEGIES.items():
         yield Entry(name, "strategy", _prose(strategy), tuple(_parameters(strategy)))
     for name, preset in PRESETS.items():
-        facts = [("tail", preset.tail), ("long", preset.long), ("budget", preset.budget)]
+        facts = [
+            ("ranks", preset.ranks),
+            ("tail", preset.tail),
+            ("long", preset.long),
+            ("budget", preset.budget),
+        ]
         spec = preset.spec(512)
         yield Entry(name, "preset", f"{preset.what}.", (("strategy", spec), *facts))
     for name, sampler in SAMPLERS.items():

@@ -131,6 +131,7 @@ def measure(
     max_length: int | None = None,
     attends_within_samples: bool = False,
     accumulate: int = 1,
+    even: bool = False,
     followed: tuple[Unique, Reach] | None = None,
 ) -> tuple[PlanCounts, Batches]:
     """The batches of an epoch measured, as they are dealt to the ranks.
@@ -144,6 +145,7 @@ def measure(
         max_length: of a row; None where rows have no such length.
         attends_within_samples: whether attention knows where samples begin.
         accumulate: turns a step.
+        even: whether a rank without a unit takes an empty step.
         followed: which samples are computed; None where each visit is in one unit, so that what is
             dealt says it.
 
@@ -176,7 +178,11 @@ def measure(
     samples += unique.headless
     attention = _attention(batches, within=attends_within_samples)
     ranks = RankCounts.of(
-        turns, batches.of_units(batches.total_tokens), batches.of_units(attention), accumulate
+        turns,
+        batches.of_units(batches.total_tokens),
+        batches.of_units(attention),
+        accumulate,
+        even=even,
     )
     tokens, entries = batches.of_units(batches.tokens), batches.of_units(batches.entries)
     grouping = Grouping.of(

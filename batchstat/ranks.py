@@ -65,7 +65,9 @@ class RankCounts:
         return max(0.0, 1 - self.squares / (self.world_size * self.slowest_squares))
 
     @classmethod
-    def of(cls, turns: Ints, tokens: Ints, squares: Ints, accumulate: int) -> "RankCounts":
+    def of(
+        cls, turns: Ints, tokens: Ints, squares: Ints, accumulate: int, *, even: bool = False
+    ) -> "RankCounts":
         """The costs of units that are dealt.
 
         Args:
@@ -73,6 +75,7 @@ class RankCounts:
             tokens: (n_units,) total tokens.
             squares: (n_units,) cost of attention.
             accumulate: turns a step.
+            even: whether a rank without a unit takes an empty step.
         """
         linear = steps_of(turns, tokens, accumulate)
         quadratic = steps_of(turns, squares, accumulate).astype(np.float64)
@@ -82,7 +85,7 @@ class RankCounts:
         held = (turns >= 0).sum(axis=0)
         return cls(
             world_size=turns.shape[1],
-            min_steps=-(-int(held.min()) // accumulate),
+            min_steps=-(-int(held.max() if even else held.min()) // accumulate),
             max_steps=-(-int(held.max()) // accumulate),
             tokens=int(linear.sum()),
             slowest_tokens=int(slowest.sum()),

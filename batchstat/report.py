@@ -62,6 +62,8 @@ class StrategyResult:
         spec: the strategy as the user wrote it, or as its preset has it.
         preset: the preset it comes from, if any.
         params: all its parameters.
+        deal: how its work reaches the ranks.
+        tail: what becomes of what does not go round.
         counts: what its plan computes, pads, cuts and leaves out.
         widths: batches by their width.
         seeds: what other seeds give; None where one was tried.
@@ -72,6 +74,8 @@ class StrategyResult:
     spec: str
     preset: str | None
     params: dict[str, Any]
+    deal: str
+    tail: str
     counts: PlanCounts
     widths: Histogram
     seeds: SeedSpread | None = None

@@ -29,9 +29,12 @@ class Settings:
         epoch: see `seed`.
         world_size: how many ranks there are.
         deal: how work reaches them: `batches` of one plan in turn, `samples` as torch's
-            DistributedSampler, consecutive `chunks` of the corpus, or `balanced`, batches of like
-            cost to the same step.
-        tail: what becomes of work that does not go round: `repeat`, `drop` or `uneven`.
+            DistributedSampler, the same `unsynced` where each rank has random numbers of its own,
+            consecutive `chunks` of the corpus, or `balanced`, batches of like cost to the same
+            step.
+        tail: what becomes of work that does not go round: `repeat` from the start, `drop`,
+            `uneven`, so that some ranks take a step more, `empty`, so that the others take an
+            empty one then, or `spread`, the rows of the last batches over all ranks.
         accumulate: batches a step on each rank.
         pad_to_multiple_of: a batch's width is rounded up to a multiple of this many tokens.
         drop_last: an incomplete last batch is left out.
@@ -69,6 +72,8 @@ class Settings:
         one_of("tail", self.tail, TAILS)
         object.__setattr__(self, "balance", inlined(self.balance))
         object.__setattr__(self, "keep_labels", _labels(self.keep_labels))
+        if self.tail == "spread" and self.deal not in ("batches", "balanced"):
+            raise OptionError(f"tail=spread is for batches that are dealt, and deal is {self.deal}")
         made_for = self.sampler.batch_size
         if made_for is not None and self.order != "shuffled":
             raise OptionError(

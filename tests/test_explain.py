@@ -11,9 +11,11 @@ from batchstat.batching import STRATEGIES
 from batchstat.batching.edge_rules import RULES
 from batchstat.batching.presets import PRESETS
 from batchstat.glossary import entries, explain
+from batchstat.render.balance import balance_screen
 from batchstat.render.comparison import comparison_screen
 from batchstat.render.layout import Rows
 from batchstat.render.schemas import schema
+from batchstat.sampling.balancing import SAMPLERS
 from batchstat.settings import Settings
 
 
@@ -47,7 +49,26 @@ def test_every_column_of_a_comparison_is_explained():
         assert explain(heading), heading
 
 
-@pytest.mark.parametrize("name", [*STRATEGIES, *PRESETS, *RULES])
+def test_every_column_of_ranks_and_samplers_is_explained():
+    lengths = np.random.default_rng(0).integers(1, 300, 500)
+    labels = ["spam", "ham"] * 250
+    made = batchstat.compare(lengths, labels=labels, world_size=2)
+    report = batchstat.balance(lengths, labels=labels, world_size=2)
+    screens = (comparison_screen(made), balance_screen(report))
+    tables = [part for screen in screens for part in screen.renderables if isinstance(part, Rows)]
+    headings = {heading for table in tables for heading in table.columns} - {"spam", "ham"}
+    assert len(headings) > 30
+    for heading in headings:
+        assert explain(heading), heading
+
+
+def test_every_key_of_a_balance_report_is_explained():
+    plain = {"p50", "p90", "mean", "max", "label", "unique_samples"}
+    for key in {*keys(schema("balance")["properties"]["samplers"])} - plain:
+        assert key in {*keys(schema("compare"))} or explain(key), key
+
+
+@pytest.mark.parametrize("name", [*STRATEGIES, *PRESETS, *RULES, *SAMPLERS])
 def test_strategies_presets_and_rules_are_explained(name):
     entry = explain(name)[0]
     assert entry.name == name
@@ -56,7 +77,7 @@ def test_strategies_presets_and_rules_are_explained(name):
     if name in STRATEGIES:
         assert {key for key, _ in entry.facts} == {f.name for f in fields(STRATEGIES[name])}
     if name in PRESETS:
-        assert {key for key, _ in entry.facts} == {"strategy", "tail", "long", "budget"}
+        assert {key for key, _ in entry.facts} == {"strategy", "ranks", "tail", "long", "budget"}
 
 
 def test_every_setting_is_explained():

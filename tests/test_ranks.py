@@ -1,5 +1,7 @@
 """Ranks: what is dealt to them, held against plain loops and torch itself."""
 
+from itertools import pairwise
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -8,7 +10,11 @@ from hypothesis import given
 import batchstat
 from batchstat import OptionError
 from batchstat.batching import STRATEGIES
+from batchstat.batching.planning import plan_epoch
+from batchstat.batching.spec import parse_strategy
+from batchstat.batching.spreading import spread_tail
 from batchstat.sampling import (
+    Epoch,
     Samples,
     deal_balanced,
     deal_in_turn,
@@ -20,7 +26,7 @@ from batchstat.settings import Settings
 from batchstat.simulation.work import make_work
 
 SEEDS = [0, 1, 7, 2**31, 2**32 - 1, 2**32 + 5, 2**40 + 3]
-TAILS = ["repeat", "drop", "uneven"]
+TAILS = ["repeat", "drop", "uneven", "empty"]
 SIZES = st.integers(1, 60)
 SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 512)
 
@@ -105,7 +111,7 @@ def test_parts_are_consecutive(n, world_size, tail):
     parts = [part.tolist() for part in deal_parts(n, world_size, tail)]
     assert len(parts) == world_size
     sizes = [len(part) for part in parts]
-    if tail == "uneven":
+    if tail in ("uneven", "empty"):
         assert [i for part in parts for i in part] == list(range(n))
         assert sizes == sorted(sizes, reverse=True)
         assert max(sizes) - min(sizes) <= 1
@@ -146,7 +152,7 @@ def test_nothing_is_lost_or_gained_unseen(name, deal, tail):
         rounds = batches // 4 if tail == "drop" else -(-batches // 4)
         assert row.steps == -(-rounds // 2)
         assert row.ranks.step_gap == 0 or tail == "uneven"
-    if tail == "uneven":
+    if tail in ("uneven", "empty"):
         assert row.duplicated_samples == row.dropped_samples == 0
     if tail == "repeat" and deal != "chunks":
         assert row.dropped_samples == 0
@@ -272,3 +278,81 @@ def test_the_command_shows_the_ranks_and_check_holds_them(run, tmp_path):
     uneven = run("check", *budget, "--deal", "samples")
     assert uneven.returncode == 1
     assert "the difference between the ranks' numbers of steps" in uneven.stdout
+
+
+@pytest.mark.parametrize("name", [name for name in STRATEGIES if name != "grouped"])
+@given(
+    lengths=st.lists(st.integers(1, 40), min_size=1, max_size=60),
+    world_size=st.integers(1, 9),
+    multiple=st.sampled_from([1, 8]),
+)
+def test_the_last_batches_are_spread_over_all_ranks(name, lengths, world_size, multiple):
+    """The rows of the last batches in a plain loop, as lhotse splits the cuts of its last ones."""
+    settings = Settings(tokens_per_batch=96, pad_to_multiple_of=multiple)
+    basis = settings.decide(max(lengths), None)
+    strategy = parse_strategy(name, vars(basis))
+    visits = Epoch(np.arange(len(lengths)), np.array(lengths))
+    plan = plan_epoch(strategy, visits, seed=0, epoch=0)
+    if len(plan) == 0:
+        return
+    batches = listed(plan)
+    rest = len(batches) % world_size
+    expected = batches[: len(batches) - rest]
+    if rest:
+        rows = [row for batch, _ in batches[len(batches) - rest :] for row in batch]
+        while len(rows) < world_size:
+            rows += rows[: world_size - len(rows)]
+        for rank in range(world_size):
+            size = len(rows) // world_size + (rank < len(rows) % world_size)
+            first = sum(len(rows) // world_size + (r < len(rows) % world_size) for r in range(rank))
+            batch = rows[first : first + size]
+            width = max(sum(length for _, length in row) for row in batch)
+            expected.append((batch, -(-width // multiple) * multiple))
+    assert listed(spread_tail(plan, world_size, multiple)) == expected
+
+
+def listed(plan) -> list[tuple[list[list[tuple[int, int]]], int]]:
+    """Batches of rows of (sample, length), with their widths."""
+    entries = list(zip(plan.samples.tolist(), plan.lengths.tolist(), strict=True))
+    rows = [entries[a:b] for a, b in pairwise(plan.row_offsets.tolist())]
+    edges = pairwise(plan.batch_offsets.tolist())
+    return [(rows[a:b], width) for (a, b), width in zip(edges, plan.widths.tolist(), strict=True)]
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("deal", ["batches", "balanced"])
+def test_spread_batches_lose_nothing(name, deal):
+    row = batchstat.compare(
+        SKEWED[:997], strategies=[name], world_size=4, deal=deal, tail="spread", accumulate=2
+    )
+    counts = row.strategies[0].counts
+    assert counts.samples - counts.duplicated_samples + counts.dropped_samples == 997
+    assert counts.dropped_samples == 0
+    assert counts.ranks.step_gap == 0
+
+
+def test_each_preset_has_its_own_way_to_the_ranks():
+    """101 batches of one sample on 4 ranks."""
+    made = batchstat.compare(
+        np.full(101, 5),
+        strategies=["static"],
+        presets=["hf-trainer", "fairseq", "lhotse", "axolotl", "infinibatch"],
+        tokens_per_batch=5,
+        world_size=4,
+        deal="samples",
+    )
+    rows = {row.label: row for row in made.strategies}
+    found = {
+        label: (row.deal, row.tail, row.counts.duplicated_samples, row.counts.dropped_samples)
+        for label, row in rows.items()
+    }
+    assert found == {
+        "static": ("samples", "repeat", 3, 0),
+        "hf-trainer": ("batches", "repeat", 3, 0),
+        "fairseq": ("batches", "empty", 0, 1),  # its last batch, which is no multiple of 8
+        "lhotse": ("batches", "spread", 3, 0),
+        "axolotl": ("batches", "drop", 0, 1),
+        "infinibatch": ("chunks", "uneven", 0, 0),
+    }
+    assert rows["fairseq"].counts.ranks.step_gap == 0
+    assert rows["infinibatch"].counts.ranks.step_gap == 1

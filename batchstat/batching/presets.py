@@ -13,6 +13,9 @@ class Preset:
     Attributes:
         spec: the strategy as it is written, for a `max_length`.
         what: what it is, where it stands.
+        deal: how it deals to ranks; None for none of its own, so as the settings say.
+        rank_tail: what becomes there of what does not go round: a `tail` of the settings.
+        ranks: both, in words.
         tail: what becomes of samples that fill no batch.
         long: what becomes of samples above the maximum or the budget, there; here overflow comes
             before all strategies.
@@ -21,9 +24,19 @@ class Preset:
 
     spec: Callable[[int], str]
     what: str
+    deal: str | None
+    rank_tail: str | None
+    ranks: str
     tail: str
     long: str
     budget: str
+
+
+def find_preset(name: str) -> Preset:
+    """The preset of a name. Raises OptionError: none has it; the message says the nearest."""
+    if name not in PRESETS:
+        raise unknown("preset", name, PRESETS)
+    return PRESETS[name]
 
 
 def preset_spec(name: str, max_length: int) -> str:
@@ -32,9 +45,7 @@ def preset_spec(name: str, max_length: int) -> str:
     Raises:
         OptionError: no preset has this name; the message says the nearest.
     """
-    if name not in PRESETS:
-        raise unknown("preset", name, PRESETS)
-    return PRESETS[name].spec(max_length)
+    return find_preset(name).spec(max_length)
 
 
 def _tensor2tensor(max_length: int) -> str:
@@ -53,6 +64,9 @@ PRESETS: Mapping[str, Preset] = {
         what="Hugging Face Trainer with train_sampling_strategy='group_by_length': mega-batches of "
         "50 steps, or fewer so that there are four of them, sorted longest first; the longest "
         "sample of all begins",
+        deal="batches",
+        rank_tail="repeat",
+        ranks="accelerate: batches in turn, filled up with the first ones (even_batches)",
         tail="kept: the last batch is short, unless dataloader_drop_last",
         long="truncated by the tokenizer",
         budget="none: batch_size samples, whatever their length",
@@ -61,6 +75,9 @@ PRESETS: Mapping[str, Preset] = {
         spec=lambda _: "max-tokens:required_batch_size_multiple=8",
         what="fairseq with --max-tokens: all samples sorted, batches of a multiple of 8 samples or "
         "of fewer than 8",
+        deal="batches",
+        rank_tail="empty",
+        ranks="batches in turn; ranks that have none left take an empty step",
         tail="the last batch is dropped where its size is no multiple of 8 "
         "(--required-batch-size-multiple)",
         long="an error, or left out with --skip-invalid-size-inputs-valid-test",
@@ -70,6 +87,10 @@ PRESETS: Mapping[str, Preset] = {
         spec=lambda _: "dynamic-buckets",
         what="lhotse's DynamicBucketingSampler with shuffle=True: 10 buckets with as many tokens "
         "each, a buffer of 20,000 samples, a random bucket for every batch",
+        deal="batches",
+        rank_tail="spread",
+        ranks="batches in turn; the samples of the last ones are spread over all ranks, and "
+        "repeated where they are fewer than ranks",
         tail="kept as short batches; drop_last drops what all buckets have left",
         long="a batch of one, with a warning",
         budget="asked for after a sample has joined: a longer last one takes the batch over it",
@@ -78,6 +99,9 @@ PRESETS: Mapping[str, Preset] = {
         spec=lambda _: "packed:method=bfd,read_ahead=1000,within_samples=true",
         what="TRL's SFTTrainer with packing=True: best fit decreasing, 1,000 samples at a time; "
         "padding_free comes with it, so that attention keeps samples apart",
+        deal="batches",
+        rank_tail="repeat",
+        ranks="as hf-trainer",
         tail="each 1,000 samples leave rows that are not full",
         long="truncated to max_length (bfd), or cut into parts: --overflow split (bfd_split)",
         budget="rows of max_length",
@@ -88,7 +112,10 @@ PRESETS: Mapping[str, Preset] = {
         ),
         what="axolotl with sample_packing: first fit in the sampler's sequence, 100,000 samples at "
         "a time, at most 200 in a row; its attention keeps samples apart",
-        tail="kept; over ranks the shortest one decides",
+        deal="batches",
+        rank_tail="drop",
+        ranks="batches in turn; the shortest rank decides",
+        tail="kept",
         long="dropped before packing; what slips through has a row alone, over its length",
         budget="rows of sequence_len",
     ),
@@ -96,6 +123,9 @@ PRESETS: Mapping[str, Preset] = {
         spec=_tensor2tensor,
         what="tf.data's bucket_by_sequence_length with tensor2tensor's edges, from 8, each a tenth "
         "above the last",
+        deal="samples",
+        rank_tail="uneven",
+        ranks="shard(): samples in turn, each rank batches its own",
         tail="kept: what each bucket has left comes last; drop_remainder is leftovers=drop",
         long="the last bucket takes them",
         budget="budget // upper edge samples; tensor2tensor rounds that down to divisors of a "
@@ -105,6 +135,9 @@ PRESETS: Mapping[str, Preset] = {
         spec=lambda _: "token-budget:read_ahead=10000",
         what="infinibatch's BucketedReadaheadBatchIterator with read_ahead=10000 and a batch_size "
         "that divides the budget by the longest",
+        deal="chunks",
+        rank_tail="uneven",
+        ranks="chunked_dataset_iterator: parts of the corpus, each rank batches its own",
         tail="kept: each window ends with a short batch",
         long="a batch of one, over the budget, silently",
         budget="rows x longest is at most the budget",
@@ -113,6 +146,9 @@ PRESETS: Mapping[str, Preset] = {
         spec=lambda _: "grouped:rule=equal-cost",
         what="asym's batch grouping: each step split by length into four batches of about equal "
         "cost, their gradients summed",
+        deal=None,
+        rank_tail=None,
+        ranks="none of its own: as --deal and --tail say",
         tail="kept: the last step is short",
         long="the last group takes them",
         budget="none: batch_size samples a step",

@@ -246,7 +246,13 @@ def as_baseline(found: Measured) -> Baseline:
         {}
         if tokenizer is None
         else {key: tokenizer[key] for key in ("name", "digest", "max_length")},
-        _as_read({"strategy": strategy_of(given), **asdict(given.settings), **asdict(found.profile.corpus.options)}),
+        _as_read(
+            {
+                "strategy": strategy_of(given),
+                **asdict(given.settings),
+                **asdict(found.profile.corpus.options),
+            }
+        ),
         kept,
     )
 

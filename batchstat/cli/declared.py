@@ -208,7 +208,8 @@ Deal = Annotated[
     _option(
         _RANKS,
         "What is dealt to them: batches of one plan in turn, samples as torch's "
-        "DistributedSampler, chunks of the corpus, or balanced: batches of like cost at a time.",
+        "DistributedSampler, unsynced where each rank has random numbers of its own, chunks of "
+        "the corpus, or balanced: batches of like cost at a time.",
         "batches",
         "RULE",
     ),
@@ -216,7 +217,10 @@ Deal = Annotated[
 Tail = Annotated[
     str | None,
     _option(
-        _RANKS, "What does not go round: repeat to fill up, drop, or uneven.", "repeat", "RULE"
+        _RANKS,
+        "What does not go round: repeat, drop, uneven, empty (steps) or spread over all.",
+        "repeat",
+        "RULE",
     ),
 ]
 Accumulate = Annotated[int | None, _option(_RANKS, "Batches a step, on each rank.", "1", "N")]

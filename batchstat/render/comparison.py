@@ -93,10 +93,16 @@ def _bounds(comparison: Comparison) -> str:
 
 def _presets(comparison: Comparison) -> list[RenderableType]:
     return [
-        heading("preset", f"{row.preset} is {row.spec}")
+        heading("preset", f"{row.preset} is {row.spec}{_dealt(row, comparison)}")
         for row in comparison.strategies
         if row.preset is not None
     ]
+
+
+def _dealt(row: StrategyResult, comparison: Comparison) -> str:
+    if comparison.basis.world_size == 1:
+        return ""
+    return f"; its ranks: {row.deal} dealt, tail {row.tail}"
 
 
 def _price(comparison: Comparison) -> Rows:

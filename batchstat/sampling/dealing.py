@@ -6,7 +6,7 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.integer]
 
 DEALS = ("batches", "samples", "unsynced", "chunks", "balanced")
-TAILS = ("repeat", "drop", "uneven")
+TAILS = ("repeat", "drop", "uneven", "empty", "spread")
 
 _BALANCED_TURNS = 64
 """So many turns are looked at together for like costs."""
@@ -17,7 +17,7 @@ def deal_in_turn(n: int, world_size: int, tail: str) -> Ints:
 
     A last turn that is not full is filled from the start again, several times round where n is
     below `world_size` (`repeat`: torch's DistributedSampler, accelerate's even_batches), left out
-    (`drop`), or stays as it is (`uneven`).
+    (`drop`), or stays as it is (`uneven`; `empty`; `spread`, where there is no such turn).
     """
     rest = n % world_size
     if rest == 0 or tail == "drop":
@@ -34,10 +34,10 @@ def deal_parts(n: int, world_size: int, tail: str) -> list[Ints]:
     part is filled from its own start (`repeat`), or the larger ones are cut (`drop`).
     """
     parts: list[Ints] = np.array_split(np.arange(n), world_size)
-    if tail == "uneven" or n % world_size == 0:
-        return parts
     if tail == "drop":
         return [part[: n // world_size] for part in parts]
+    if tail != "repeat" or n % world_size == 0:
+        return parts
     size = len(parts[0])
     return [np.resize(part, size) if len(part) else np.arange(size) % n for part in parts]
 

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from batchstat.balances import BalanceReport, ClassDraw, SamplerResult
-from batchstat.batching.spec import parse_strategy
 from batchstat.errors import InputError, OptionError
 from batchstat.options import MOST, whole_number
 from batchstat.profiling.record import Profile
@@ -18,7 +17,7 @@ from batchstat.report import ReportWarning
 from batchstat.sampling import Classes, Samples
 from batchstat.settings import Basis, Settings
 from batchstat.simulation.cautions import cautions
-from batchstat.simulation.comparing import Written, make_row
+from batchstat.simulation.comparing import make_row, parse_strategies
 from batchstat.simulation.given import Given, as_given
 from batchstat.simulation.work import drawn, make_work
 
@@ -85,9 +84,9 @@ def _row(
     given: Given, settings: Settings, spec: str, epochs: int
 ) -> tuple[SamplerResult, list[ReportWarning]]:
     samples, basis = given.samples, settings.decide(given.stats.max, given.stated_max)
-    strategy = parse_strategy(spec, asdict(basis))
+    (asked,) = parse_strategies([spec], basis)
     work = make_work(samples, basis)
-    row = make_row(Written(spec, None), strategy, work, basis)
+    row = make_row(asked, work)
     assert samples.classes is not None
     often = np.bincount(drawn(samples, basis), minlength=len(samples))
     epochs_of = list(_epochs(samples, samples.classes, basis, epochs))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy.typing as npt
 
 from batchstat.batching import STRATEGIES, Strategy
-from batchstat.batching.presets import preset_spec
+from batchstat.batching.presets import find_preset
 from batchstat.batching.spec import parse_strategy
 from batchstat.bounds import Bounds, least_rows
 from batchstat.costs import CostModel
@@ -66,13 +66,12 @@ def compare(
     given = as_given(lengths, labels, wanted.keep_labels)
     profile = given.profile
     basis = wanted.decide(given.stats.max, given.stated_max)
-    parsed = parse_strategies(strategies, basis, presets)
-    work = make_work(given.samples, basis)
-    parsed, rows, empty = _rows(parsed, work, basis)
+    works = _Works(given.samples)
+    asked, rows, empty = _rows(parse_strategies(strategies, basis, presets), works)
     if seeds > 1:
-        rows = _over_seeds(rows, parsed, given.samples, basis, seeds)
+        rows = _over_seeds(rows, asked, given.samples, basis, seeds)
     best = best_row(rows, basis.tokens_per_batch)
-    chosen = parsed[rows.index(best)][1]
+    chosen, work = asked[rows.index(best)], works.of(basis)
     shown = {row.name for row in rows}
     return Comparison(
         created=datetime.now(UTC).isoformat(),
@@ -86,7 +85,7 @@ def compare(
         left_out=tuple(name for name in STRATEGIES if name not in shown),
         best=best,
         bounds=_bounds(work, basis),
-        sweep=sweep(best, chosen, work, basis),
+        sweep=sweep(best, chosen.strategy, works.of(chosen.basis), chosen.basis),
         warnings=(*empty, *cautions(rows, work.visits, basis, given.stats)),
     )
 
@@ -99,9 +98,9 @@ def simulate(profile: Profile, spec: str, settings: Settings) -> Simulation:
         InputError: no sample is left by these settings.
     """
     basis = settings.decide(profile.stats.max, profile.stated_max)
-    strategy = parse_strategy(spec, asdict(basis))
+    (asked,) = parse_strategies([spec], basis)
     work = make_work(as_given(profile, keep=basis.keep_labels).samples, basis)
-    row = make_row(Written(spec, None), strategy, work, basis)
+    row = make_row(asked, work)
     return Simulation(basis, row, tuple(cautions([row], work.visits, basis, profile.stats)))
 
 
@@ -112,22 +111,45 @@ def check_seeds(settings: Settings, seeds: int) -> int:
     return seeds
 
 
-class Written(NamedTuple):
-    """How a row is asked for: a strategy, and the preset that it comes from."""
+class Asked(NamedTuple):
+    """A row that is asked for.
+
+    Attributes:
+        spec: the strategy, as it is written or as its preset has it.
+        preset: where it comes from, if from one.
+        strategy: what that is.
+        basis: its settings: those of the table, but for a preset's own way to the ranks.
+    """
 
     spec: str
     preset: str | None
+    strategy: Strategy
+    basis: Basis
+
+    @property
+    def label(self) -> str:
+        """What the row is called."""
+        return self.preset or self.spec
 
 
 def parse_strategies(
     specs: Sequence[str], basis: Basis, presets: Sequence[str] = ()
-) -> list[tuple[Written, Strategy]]:
-    """The strategies of a table, each once. Raises OptionError: none, or one that is wrong."""
-    written = [Written(spec, None) for spec in specs]
-    written += [Written(preset_spec(name, basis.max_length), name) for name in presets]
-    if not written:
+) -> list[Asked]:
+    """The rows of a table, each once. Raises OptionError: none, or one that is wrong."""
+    rows = [
+        Asked(spec, None, parse_strategy(spec, asdict(basis)), basis)
+        for spec in dict.fromkeys(specs)
+    ]
+    for name in dict.fromkeys(presets):
+        preset = find_preset(name)
+        spec = preset.spec(basis.max_length)
+        own = basis
+        if preset.deal is not None and preset.rank_tail is not None:
+            own = replace(basis, deal=preset.deal, tail=preset.rank_tail)
+        rows.append(Asked(spec, name, parse_strategy(spec, asdict(basis)), own))
+    if not rows:
         raise OptionError("no strategy: name at least one")
-    return [(each, parse_strategy(each.spec, asdict(basis))) for each in dict.fromkeys(written)]
+    return rows
 
 
 def best_row(rows: Sequence[StrategyResult], tokens_per_batch: int) -> StrategyResult:
@@ -148,55 +170,71 @@ def best_row(rows: Sequence[StrategyResult], tokens_per_batch: int) -> StrategyR
 
 
 def _rows(
-    parsed: list[tuple[Written, Strategy]], work: Work, basis: Basis
-) -> tuple[list[tuple[Written, Strategy]], list[StrategyResult], list[ReportWarning]]:
+    asked: list[Asked], works: "_Works"
+) -> tuple[list[Asked], list[StrategyResult], list[ReportWarning]]:
     """Those rows that have a batch, with what they come from; and which have none.
 
     Raises:
         InputError: none of them has.
     """
     kept, rows, empty = [], [], []
-    for written, strategy in parsed:
+    for each in asked:
         try:
-            rows.append(make_row(written, strategy, work, basis))
-            kept.append((written, strategy))
+            rows.append(make_row(each, works.of(each.basis)))
+            kept.append(each)
         except NoBatchError as error:
-            if len(parsed) == 1:
+            if len(asked) == 1:
                 raise
-            label = written.preset or written.spec
-            empty.append(ReportWarning("no_batch", f"{label} has no row: {error}"))
+            empty.append(ReportWarning("no_batch", f"{each.label} has no row: {error}"))
     if not rows:
         raise InputError("; ".join(warning.message for warning in empty))
     return kept, rows, empty
 
 
-def make_row(written: Written, strategy: Strategy, work: Work, basis: Basis) -> StrategyResult:
+class _Works:
+    """The epochs of a corpus, each way of dealing made once."""
+
+    def __init__(self, samples: Samples) -> None:
+        self.samples = samples
+        self._made: dict[tuple[str, str], Work] = {}
+
+    def of(self, basis: Basis) -> Work:
+        key = (basis.deal, basis.tail)
+        if key not in self._made:
+            self._made[key] = make_work(self.samples, basis)
+        return self._made[key]
+
+
+def make_row(asked: Asked, work: Work) -> StrategyResult:
     """One row. Raises InputError: no batch is left, or no token."""
-    counts, widths, steps = measured(strategy, work, basis)
+    counts, widths, steps = measured(asked.strategy, work, asked.basis)
     return StrategyResult(
-        name=written.spec.partition(":")[0],
-        spec=written.spec,
-        preset=written.preset,
-        params=asdict(strategy),
+        name=asked.spec.partition(":")[0],
+        spec=asked.spec,
+        preset=asked.preset,
+        params=asdict(asked.strategy),
+        deal=asked.basis.deal,
+        tail=asked.basis.tail,
         counts=counts,
         widths=widths.histogram(log_edges(widths.min, widths.max, per_octave=4)),
-        steps=steps if basis.world_size > 1 else None,
+        steps=steps if asked.basis.world_size > 1 else None,
     )
 
 
 def _over_seeds(
     rows: Sequence[StrategyResult],
-    parsed: Sequence[tuple[Written, Strategy]],
+    asked: Sequence[Asked],
     samples: Samples,
     basis: Basis,
     seeds: int,
 ) -> list[StrategyResult]:
     found = [[row.counts] for row in rows]
     for seed in range(basis.seed + 1, basis.seed + seeds):
-        other = replace(basis, seed=seed)
-        work = make_work(samples, other)
-        for of_row, (_, strategy) in zip(found, parsed, strict=True):
-            of_row.append(measured(strategy, work, other, by_sample=False).counts)
+        works = _Works(samples)
+        for of_row, each in zip(found, asked, strict=True):
+            other = replace(each.basis, seed=seed)
+            counts = measured(each.strategy, works.of(other), other, by_sample=False).counts
+            of_row.append(counts)
     return [
         replace(row, seeds=SeedSpread.of(counts)) for row, counts in zip(rows, found, strict=True)
     ]

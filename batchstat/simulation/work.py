@@ -9,6 +9,7 @@ import numpy as np
 from batchstat.batches import Batches
 from batchstat.batching import BatchPlan, Ints, Strategy
 from batchstat.batching.planning import plan_windows
+from batchstat.batching.spreading import spread_tail
 from batchstat.errors import InputError
 from batchstat.metrics import PlanCounts, measure
 from batchstat.profiling.stats import LengthStats
@@ -156,10 +157,14 @@ def measured(strategy: Strategy, work: Work, basis: Basis, *, by_sample: bool = 
     """
     split, drawn = work.visits.starts is not None, basis.balance != "none" or basis.keep_labels
     unknown = not work.is_dealt or split or drawn or work.samples.classes is not None
+    spread = basis.tail == "spread" and basis.world_size > 1
+    unknown = unknown or spread
     noted: list[BatchPlan] | None = [] if by_sample and unknown else None
     planned = []
     for share in work.shares:
         plans = plan_windows(strategy, share, seed=basis.seed, epoch=basis.epoch)
+        if spread:
+            plans = _spread(plans, basis.world_size, strategy.pad_to_multiple_of)
         planned.append(Batches.of(plans if noted is None else _noted(plans, noted)))
     batches = Batches.concatenate(planned) if len(planned) > 1 else planned[0]
     rows_of = None if strategy.attends_within_samples else basis.max_length
@@ -172,12 +177,19 @@ def measured(strategy: Strategy, work: Work, basis: Basis, *, by_sample: bool = 
         max_length=getattr(strategy, "max_length", rows_of),
         attends_within_samples=strategy.attends_within_samples,
         accumulate=basis.accumulate,
+        even=basis.tail == "empty",
         followed=follow(_entries(noted, work), batches, turns, work.visits, work.samples)
         if noted and (turns >= 0).any()
         else None,
     )
     costs = batches.of_units(batches.total_tokens)
     return Measured(counts, LengthStats.of(dealt.widths), steps_of(turns, costs, basis.accumulate))
+
+
+def _spread(plans: Iterator[BatchPlan], world_size: int, multiple: int) -> Iterator[BatchPlan]:
+    windows = list(plans)
+    if windows:
+        yield spread_tail(BatchPlan.concatenate(windows), world_size, multiple)
 
 
 def _noted(plans: Iterator[BatchPlan], noted: list[BatchPlan]) -> Iterator[BatchPlan]:

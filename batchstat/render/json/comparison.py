@@ -98,6 +98,8 @@ def strategy_json(row: StrategyResult, model: CostModel | None = None) -> dict[s
         "rank_idle": counts.rank_idle,
         "rank_idle_quadratic": counts.rank_idle_quadratic,
         "ranks": {
+            "deal": row.deal,
+            "tail": row.tail,
             "min_steps": counts.ranks.min_steps,
             "max_steps": counts.ranks.max_steps,
             "step_gap": counts.ranks.step_gap,
