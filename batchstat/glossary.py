@@ -69,6 +69,7 @@ COLUMNS: Mapping[str, str] = {
     "steps a rank": "max_steps",
     "slowest": "worst",
     "mean": "mean_tokens",
+    "because": "worst",
     "left out": "left_out",
 }
 """Words of the screens, and the keys that they show."""

@@ -177,13 +177,7 @@ def measure(
     unique, reach = followed
     samples += unique.headless
     attention = _attention(batches, within=attends_within_samples)
-    ranks = RankCounts.of(
-        turns,
-        batches.of_units(batches.total_tokens),
-        batches.of_units(attention),
-        accumulate,
-        even=even,
-    )
+    ranks = RankCounts.of(turns, batches, attention, accumulate, even=even)
     tokens, entries = batches.of_units(batches.tokens), batches.of_units(batches.entries)
     grouping = Grouping.of(
         dealt.entries,

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from batchstat.batches import Batches
+
 Ints = npt.NDArray[np.integer]
 
 
@@ -17,12 +19,18 @@ class WorstStep:
         rank: the slowest.
         tokens: total tokens of that rank.
         mean_tokens: of all ranks.
+        rows: of the largest batch that this rank has in it.
+        width: tokens to which they are padded.
+        ranks_without: how many ranks have no batch in it.
     """
 
     step: int
     rank: int
     tokens: int
     mean_tokens: float
+    rows: int
+    width: int
+    ranks_without: int
 
 
 @dataclass(frozen=True)
@@ -66,22 +74,26 @@ class RankCounts:
 
     @classmethod
     def of(
-        cls, turns: Ints, tokens: Ints, squares: Ints, accumulate: int, *, even: bool = False
+        cls, turns: Ints, batches: Batches, attention: Ints, accumulate: int, *, even: bool = False
     ) -> "RankCounts":
         """The costs of units that are dealt.
 
         Args:
             turns: (n_turns, world_size) units; −1 where a rank has none.
-            tokens: (n_units,) total tokens.
-            squares: (n_units,) cost of attention.
+            batches: in units.
+            attention: (n_batches,) its cost.
             accumulate: turns a step.
             even: whether a rank without a unit takes an empty step.
         """
-        linear = steps_of(turns, tokens, accumulate)
-        quadratic = steps_of(turns, squares, accumulate).astype(np.float64)
+        linear = steps_of(turns, batches.of_units(batches.total_tokens), accumulate)
+        quadratic = steps_of(turns, batches.of_units(attention), accumulate).astype(np.float64)
         slowest = linear.max(axis=1)
         means = linear.mean(axis=1)
         worst = int(np.argmax(slowest - means))
+        rank = int(linear[worst].argmax())
+        shared = turns[worst * accumulate : (worst + 1) * accumulate]
+        its = batches.take(shared[:, rank][shared[:, rank] >= 0])
+        largest = int(its.total_tokens.argmax())
         held = (turns >= 0).sum(axis=0)
         return cls(
             world_size=turns.shape[1],
@@ -93,9 +105,12 @@ class RankCounts:
             slowest_squares=float(quadratic.max(axis=1).sum()),
             worst=WorstStep(
                 step=worst,
-                rank=int(linear[worst].argmax()),
+                rank=rank,
                 tokens=int(slowest[worst]),
                 mean_tokens=float(means[worst]),
+                rows=int(its.rows[largest]),
+                width=int(its.widths[largest]),
+                ranks_without=int(np.count_nonzero((shared < 0).all(axis=0))),
             ),
         )
 

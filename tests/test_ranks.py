@@ -182,7 +182,13 @@ def test_rank_idle_is_the_plain_loop():
             worst = max(worst, (max(ranks) - sum(ranks) / 3, -step // 6))
         assert idle == pytest.approx(1 - total / (3 * slowest))
         if cost is costs:
-            assert row.ranks.worst.step == -worst[1]
+            found, first = row.ranks.worst, -worst[1] * 6
+            assert found.step == -worst[1]
+            its = [i for i in range(first, first + 6) if (i - first) % 3 == found.rank]
+            largest = max((i for i in its if i < len(costs)), key=lambda i: (costs[i], -i))
+            assert (found.rows, found.width) == (len(batches[largest]), max(batches[largest]))
+            absent = sum(first + rank >= len(costs) for rank in range(3))
+            assert found.ranks_without == absent
 
 
 def test_neighbours_are_what_ranks_have_at_the_same_time():
@@ -356,3 +362,24 @@ def test_each_preset_has_its_own_way_to_the_ranks():
     }
     assert rows["fairseq"].counts.ranks.step_gap == 0
     assert rows["infinibatch"].counts.ranks.step_gap == 1
+
+
+def test_remedies_for_what_ranks_wait_for_and_repeat(run, tmp_path):
+    (tmp_path / "a.csv").write_text("n\n" + "\n".join(map(str, SKEWED)) + "\n")
+    check = ["check", "a.csv", "--length-column", "n", "--tokens-per-batch", 2048]
+    check += ["--world-size", 4, "--strategy", "bucketed"]
+    waiting = run(*check, "--max-rank-idle", "8%")
+    assert waiting.returncode == 1
+    assert "deal balanced gives" in waiting.stdout
+    hanging = run(*check, "--deal", "samples", "--strategy", "token-budget", "--equal-steps")
+    assert hanging.returncode == 1
+    assert "deal batches gives 0" in hanging.stdout
+    repeated = run(*check, "--max-duplicated", "0%")
+    assert repeated.returncode == 1
+    assert "tail drop gives 0.00%" in repeated.stdout
+
+
+@pytest.mark.parametrize("deal", ["samples", "unsynced", "chunks"])
+def test_only_dealt_batches_can_be_spread(deal):
+    with pytest.raises(OptionError, match=f"tail=spread is for batches.*deal is {deal}"):
+        Settings(deal=deal, tail="spread")

@@ -245,7 +245,8 @@ Samplers = Annotated[
     list[str] | None,
     _option(
         _CLASSES,
-        "A row: a sampler as --balance of compare takes it. Repeatable.",
+        "A row: none, downsampling, upsampling, count=N, weights=A:1,B:3, dynamic, "
+        "per-batch:classes=P,samples=K or weighted-random. Repeatable.",
         "none, downsampling, upsampling, weighted-random, dynamic",
         "SPEC",
         "--balance",
@@ -266,9 +267,7 @@ Epochs = Annotated[
 
 Strategy = Annotated[
     str | None,
-    _option(
-        _BATCHING, "The one to check: name or name:key=value,key=value.", "token-budget", "SPEC"
-    ),
+    _option(_BATCHING, "One strategy: name or name:key=value,key=value.", "token-budget", "SPEC"),
 ]
 
 CheckNames = Annotated[

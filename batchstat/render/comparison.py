@@ -4,6 +4,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from batchstat.costs import CostModel
+from batchstat.ranks import WorstStep
 from batchstat.reach import Mixing
 from batchstat.render.layout import Rows, basis_line, heading
 from batchstat.render.words import batches, counted, decimal, percent
@@ -141,7 +142,7 @@ def _mixing(mixing: Mixing | None) -> list[str]:
 def _ranks(comparison: Comparison) -> Rows:
     rows = Rows(
         *("strategy", "steps a rank", "idle", "idle attention"),
-        *("repeated", "dropped", "shared", "accuracy ±", "step", "slowest", "mean"),
+        *("repeated", "dropped", "shared", "accuracy ±", "step", "slowest", "mean", "because"),
     )
     for row in comparison.strategies:
         counts = row.counts
@@ -159,8 +160,15 @@ def _ranks(comparison: Comparison) -> Rows:
             f"{worst.step:,}",
             f"{worst.tokens:,}",
             f"{worst.mean_tokens:,.0f}",
+            _because(worst),
         )
     return rows
+
+
+def _because(worst: WorstStep) -> str:
+    if worst.ranks_without:
+        return f"{counted(worst.ranks_without, 'rank')} without a batch"
+    return f"{worst.rows:,} x {worst.width:,} on rank {worst.rank}"
 
 
 def _verdict(comparison: Comparison) -> str:
