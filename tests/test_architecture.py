@@ -21,7 +21,7 @@ LAYERS = [
     ["tokens"],
     ["settings", "batching"],
     ["batches"],
-    ["ranks", "reach"],
+    ["epochs", "ranks", "reach"],
     ["metrics", "profiling"],
     ["bounds"],
     ["report"],
@@ -35,7 +35,7 @@ LAYERS = [
     ["__main__"],
 ]
 PURE = ["errors", "options", "threads", "costs", "specs", "sampling", "batching"]
-PURE += ["grouping", "batches", "ranks", "reach", "metrics", "bounds", "settings"]
+PURE += ["grouping", "batches", "epochs", "ranks", "reach", "metrics", "bounds", "settings"]
 HEAVY = {"numpy", "pandas", "pyarrow", "transformers", "tokenizers", "matplotlib", "rich", "torch"}
 
 

@@ -15,6 +15,7 @@ import batchstat
 from batchstat import InputError, OptionError
 from batchstat.batching.planning import plan_windows
 from batchstat.batching.spec import parse_strategy
+from batchstat.epochs import make_work
 from batchstat.reach import Mixing, Reach
 from batchstat.render.json import balance_json, to_text
 from batchstat.render.schemas import schema
@@ -23,7 +24,6 @@ from batchstat.sampling.balancing import SAMPLERS
 from batchstat.sampling.balancing.drawing import draw_distinct, round_shares
 from batchstat.sampling.balancing.spec import parse_sampler
 from batchstat.settings import Settings
-from batchstat.simulation.work import make_work
 from conftest import SAMPLE_DATA
 
 LABELS = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=60)

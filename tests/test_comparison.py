@@ -14,12 +14,12 @@ from batchstat.batching import STRATEGIES
 from batchstat.batching.planning import plan_epoch
 from batchstat.batching.spec import parse_strategy
 from batchstat.costs import CostModel
+from batchstat.epochs import make_work
 from batchstat.render.json import comparison_json, to_text
 from batchstat.render.schemas import schema
 from batchstat.sampling import Samples
 from batchstat.settings import Settings
 from batchstat.simulation import DEFAULT_STRATEGIES
-from batchstat.simulation.work import make_work
 
 SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 900)
 

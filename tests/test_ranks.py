@@ -13,6 +13,7 @@ from batchstat.batching import STRATEGIES
 from batchstat.batching.planning import plan_epoch
 from batchstat.batching.spec import parse_strategy
 from batchstat.batching.spreading import spread_tail
+from batchstat.epochs import make_work
 from batchstat.sampling import (
     Epoch,
     Samples,
@@ -23,7 +24,6 @@ from batchstat.sampling import (
     torch_permutation,
 )
 from batchstat.settings import Settings
-from batchstat.simulation.work import make_work
 
 SEEDS = [0, 1, 7, 2**31, 2**32 - 1, 2**32 + 5, 2**40 + 3]
 TAILS = ["repeat", "drop", "uneven", "empty"]

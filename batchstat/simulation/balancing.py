@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from batchstat.balances import BalanceReport, ClassDraw, SamplerResult
+from batchstat.epochs import drawn, make_work
 from batchstat.errors import InputError, OptionError
 from batchstat.options import MOST, whole_number
 from batchstat.profiling.record import Profile
@@ -19,7 +20,6 @@ from batchstat.settings import Basis, Settings
 from batchstat.simulation.cautions import cautions
 from batchstat.simulation.comparing import make_row, parse_strategies
 from batchstat.simulation.given import Given, as_given
-from batchstat.simulation.work import drawn, make_work
 
 DEFAULT_SAMPLERS = ("none", "downsampling", "upsampling", "weighted-random", "dynamic")
 DEFAULT_EPOCHS = 10

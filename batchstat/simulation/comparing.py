@@ -12,6 +12,7 @@ from batchstat.batching.presets import find_preset
 from batchstat.batching.spec import parse_strategy
 from batchstat.bounds import Bounds, least_rows
 from batchstat.costs import CostModel
+from batchstat.epochs import Work, make_work
 from batchstat.errors import InputError, NoBatchError, OptionError
 from batchstat.options import MOST, whole_number
 from batchstat.profiling.record import Profile
@@ -29,8 +30,8 @@ from batchstat.sampling.epoch import together
 from batchstat.settings import Basis, Settings
 from batchstat.simulation.cautions import cautions
 from batchstat.simulation.given import as_given
+from batchstat.simulation.measuring import measured
 from batchstat.simulation.sweeping import sweep
-from batchstat.simulation.work import Work, make_work, measured
 
 DEFAULT_STRATEGIES = ("fixed", "static", "bucketed", "token-budget", "packed")
 

@@ -4,9 +4,10 @@ from dataclasses import asdict, replace
 
 from batchstat.batching import Strategy
 from batchstat.batching.spec import parse_strategy
+from batchstat.epochs import Work
 from batchstat.report import StrategyResult, Sweep, SweepPoint
 from batchstat.settings import Basis
-from batchstat.simulation.work import Work, measured
+from batchstat.simulation.measuring import measured
 
 _MOST_WINDOWS = 100_000
 """The sweep leaves out a `read_ahead` that would make more windows than this."""
