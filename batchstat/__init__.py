@@ -23,19 +23,31 @@ if TYPE_CHECKING:
     from batchstat.settings import Settings
     from batchstat.simulation import balance, compare
     from batchstat.tokens import token_lengths
+    from batchstat.training import (
+        BatchSampler,
+        ClassBalancedSampler,
+        RankSampler,
+        StreamBatcher,
+        WeightedClassSampler,
+    )
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BatchPlan",
+    "BatchSampler",
     "BatchstatError",
+    "ClassBalancedSampler",
     "Comparison",
     "CorpusOptions",
     "CostModel",
     "InputError",
     "OptionError",
     "Profile",
+    "RankSampler",
     "Settings",
+    "StreamBatcher",
+    "WeightedClassSampler",
     "__version__",
     "balance",
     "compare",
@@ -47,6 +59,11 @@ __all__ = [
 
 _HOMES = {
     "BatchPlan": "batchstat.batching.plan",
+    "BatchSampler": "batchstat.training",
+    "ClassBalancedSampler": "batchstat.training",
+    "RankSampler": "batchstat.training",
+    "StreamBatcher": "batchstat.training",
+    "WeightedClassSampler": "batchstat.training",
     "BatchstatError": "batchstat.errors",
     "Comparison": "batchstat.report",
     "CorpusOptions": "batchstat.corpus.options",

@@ -147,7 +147,8 @@ def test_samples_above_the_tokenizers_maximum_are_one_line(run):
 def test_options_of_compare_reach_the_basis(run):
     record = json.loads(
         run(
-            *("compare", SAMPLE_DATA / "corpus.txt", "--json", "--no-plots"),
+            *("compare", *REVIEWS, "--json", "--no-plots"),
+            *("--balance", "upsampling", "--keep-labels", "positive,negative"),
             *("--tokens-per-batch", 4096, "--max-length", 256, "--overflow", "split"),
             *("--batch-size", 8, "--read-ahead", 500, "--max-samples", 64, "--order", "blocks"),
             *("--world-size", 2, "--deal", "balanced", "--tail", "drop"),
@@ -171,6 +172,8 @@ def test_options_of_compare_reach_the_basis(run):
         "accumulate": 4,
         "pad_to_multiple_of": 8,
         "drop_last": True,
+        "balance": "upsampling",
+        "keep_labels": ["positive", "negative"],
     }
     rows = record["strategies"]
     assert [row["name"] for row in rows] == ["token-budget", "static"]

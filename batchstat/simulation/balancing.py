@@ -11,6 +11,7 @@ import numpy.typing as npt
 from batchstat.balances import BalanceReport, ClassDraw, SamplerResult
 from batchstat.epochs import drawn, make_work
 from batchstat.errors import InputError, OptionError
+from batchstat.given import Given, as_given
 from batchstat.options import MOST, whole_number
 from batchstat.profiling.record import Profile
 from batchstat.profiling.stats import LengthStats
@@ -19,7 +20,6 @@ from batchstat.sampling import Classes, Samples
 from batchstat.settings import Basis, Settings
 from batchstat.simulation.cautions import cautions
 from batchstat.simulation.comparing import make_row, parse_strategies
-from batchstat.simulation.given import Given, as_given
 
 DEFAULT_SAMPLERS = ("none", "downsampling", "upsampling", "weighted-random", "dynamic")
 DEFAULT_EPOCHS = 10

@@ -14,6 +14,7 @@ from batchstat.bounds import Bounds, least_rows
 from batchstat.costs import CostModel
 from batchstat.epochs import Work, make_work
 from batchstat.errors import InputError, NoBatchError, OptionError
+from batchstat.given import as_given
 from batchstat.options import MOST, whole_number
 from batchstat.profiling.record import Profile
 from batchstat.profiling.stats import log_edges
@@ -29,7 +30,6 @@ from batchstat.sampling import Samples
 from batchstat.sampling.epoch import together
 from batchstat.settings import Basis, Settings
 from batchstat.simulation.cautions import cautions
-from batchstat.simulation.given import as_given
 from batchstat.simulation.measuring import measured
 from batchstat.simulation.sweeping import sweep
 

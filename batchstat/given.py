@@ -1,6 +1,7 @@
-"""What a simulation is given: a profile, or lengths, with labels or without."""
+"""What a simulation or a sampler is given: a profile or lengths, with labels or without."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -32,21 +33,26 @@ class Given(NamedTuple):
 
 
 def as_given(
-    lengths: Profile | npt.ArrayLike,
+    lengths: "Profile | str | Path | npt.ArrayLike",
     labels: Iterable[object] | None = None,
     keep: Sequence[str] = (),
 ) -> Given:
     """The samples of a profile, or of lengths and labels.
 
     Args:
-        lengths: a `Profile`, or (n,) tokens a sample.
+        lengths: a `Profile`, the `lengths.parquet` that holds one, or (n,) tokens a sample.
         labels: (n,) one a sample, None where it has none; a profile brings its own.
         keep: the labels that count; all, where none is named.
 
     Raises:
         OptionError: labels beside a profile, or as many as there are no samples.
-        InputError: lengths that are none, or a label to keep that does not occur.
+        InputError: lengths that are none, a file that is no profile, or a label to keep that does
+            not occur.
     """
+    if isinstance(lengths, str | Path):
+        from batchstat.profiling.store import read_profile
+
+        lengths = read_profile(Path(lengths), Path(lengths))
     if isinstance(lengths, Profile):
         if labels is not None:
             raise OptionError("labels are given beside a profile, which brings its own: leave out")

@@ -1,0 +1,211 @@
+"""Samplers of single samples, for `DataLoader(sampler=…)`."""
+
+import random
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from batchstat.errors import OptionError
+from batchstat.options import one_of, whole_number
+from batchstat.sampling import Classes, deal_in_turn, make_order
+from batchstat.sampling.balancing.count import Count
+from batchstat.sampling.balancing.downsampling import Downsampling
+from batchstat.sampling.balancing.sampler import Sampler
+from batchstat.sampling.balancing.upsampling import Upsampling
+from batchstat.sampling.balancing.weights import Weights
+
+_TAILS = ("repeat", "drop", "uneven")
+
+
+class _ClassSampler:
+    """Positions of samples, drawn by their classes and shuffled: another draw in every epoch."""
+
+    def __init__(self, labels: Iterable[object], sampler: Sampler, seed: int) -> None:
+        self._classes = Classes.encode(labels)
+        self._sampler = sampler
+        self._seed = whole_number("seed", seed, least=0)
+        self._epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch."""
+        self._epoch = whole_number("epoch", epoch, least=0)
+
+    def _drawn(self) -> Any:
+        return self._sampler.draw(self._classes, seed=self._seed, epoch=self._epoch)
+
+    def __len__(self) -> int:
+        """How many samples the epoch visits, repeats counted."""
+        return len(self._drawn())
+
+    def __iter__(self) -> Iterator[int]:
+        """Positions in the labels that were given."""
+        drawn = self._drawn()
+        order = make_order(len(drawn), "shuffled", seed=self._seed, epoch=self._epoch)
+        yield from drawn[order].tolist()
+
+
+class ClassBalancedSampler(_ClassSampler):
+    """As many samples of every class: what `balance=downsampling`, `upsampling` or `count=N` visit.
+
+    Seeded by (seed, epoch) alone, so the same on every rank: deal it with `RankSampler`.
+    """
+
+    def __init__(
+        self,
+        labels: Iterable[object],
+        mode: str | int = "downsampling",
+        *,
+        even: bool = False,
+        seed: int = 0,
+    ) -> None:
+        """Checks what is given.
+
+        Args:
+            labels: (n,) the class of each sample, of any type; None for none, which is left out.
+            mode: `downsampling` to the smallest class, `upsampling` to the largest, or how many.
+            even: where a class has fewer samples, take each as often as any other.
+            seed: of the draws.
+
+        Raises:
+            OptionError: a mode that is none.
+            InputError: no sample has a label.
+        """
+        sampler: Sampler
+        if isinstance(mode, str):
+            name = one_of("mode", mode, ("downsampling", "upsampling"))
+            sampler = Downsampling() if name == "downsampling" else Upsampling(even=even)
+        else:
+            sampler = Count(count=mode, even=even)
+        super().__init__(labels, sampler, seed)
+
+
+class WeightedClassSampler(_ClassSampler):
+    """Classes in proportion to weights, `length` samples exactly: what `balance=weights=…` visits.
+
+    Seeded by (seed, epoch) alone, so the same on every rank: deal it with `RankSampler`.
+    """
+
+    def __init__(
+        self,
+        labels: Iterable[object],
+        weights: Mapping[Any, float],
+        length: int | None = None,
+        *,
+        even: bool = False,
+        seed: int = 0,
+    ) -> None:
+        """Checks what is given.
+
+        Args:
+            labels: (n,) the class of each sample, of any type; None for none, which is left out.
+            weights: of each class; one that is missing is not visited.
+            length: how many samples in all; as many as have a label unless it is given.
+            even: where a class has fewer samples, take each as often as any other.
+            seed: of the draws.
+
+        Raises:
+            OptionError: a weight that is negative, not finite, or all 0; a length below 1.
+            InputError: a weight for a class that does not occur.
+        """
+        named = {str(label): weight for label, weight in weights.items()}
+        sampler = Weights(weights=named, length=length, even=even)
+        super().__init__(labels, sampler, seed)
+        sampler.counts(self._classes, 0)
+
+
+class RankSampler:
+    """Any sampler dealt over ranks, so that they are in step and no draw is on two of them.
+
+    Each rank draws all of the epoch from the wrapped sampler with the same random numbers, and
+    takes its turns of that: whatever it draws from Python's, NumPy's and torch's global generators
+    or from a `generator` of its own is seeded with (seed, epoch) for the draw, and the global ones
+    are put back after it.
+    """
+
+    def __init__(
+        self,
+        sampler: Sequence[Any] | Iterable[Any],
+        rank: int,
+        world_size: int,
+        *,
+        tail: str = "repeat",
+        seed: int = 0,
+    ) -> None:
+        """Checks what is given.
+
+        Args:
+            sampler: what yields the samples of an epoch anew whenever it is iterated: one of ours
+                or of torch's, or a list.
+            rank: which one this is.
+            world_size: how many there are.
+            tail: what does not go round: `repeat` from the start, `drop`, or `uneven`.
+            seed: of the wrapped sampler's draws.
+
+        Raises:
+            OptionError: a rank that is none, an unknown tail, or an iterator, which ends for good.
+        """
+        if iter(sampler) is sampler:
+            raise OptionError(
+                f"{type(sampler).__name__} can be iterated once only, and every epoch does: give "
+                "a list or a sampler"
+            )
+        whole_number("world_size", world_size)
+        if not 0 <= whole_number("rank", rank, least=0) < world_size:
+            raise OptionError(f"rank={rank}: must be below world_size={world_size}")
+        self._sampler = sampler
+        self._rank, self._world_size = rank, world_size
+        self._tail = one_of("tail", tail, _TAILS)
+        self._seed = whole_number("seed", seed, least=0)
+        self._epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch, of the wrapped sampler too where it has epochs."""
+        self._epoch = whole_number("epoch", epoch, least=0)
+        if hasattr(self._sampler, "set_epoch"):
+            self._sampler.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        """How many samples this rank has in the epoch."""
+        n = len(self._sampler) if isinstance(self._sampler, Sized) else len(self._drawn())
+        return int(np.count_nonzero(self._turns(n) >= 0))
+
+    def __iter__(self) -> Iterator[Any]:
+        """This rank's samples."""
+        drawn = self._drawn()
+        for turn in self._turns(len(drawn)).tolist():
+            if turn >= 0:
+                yield drawn[turn]
+
+    def _turns(self, n: int) -> Any:
+        return deal_in_turn(n, self._world_size, self._tail)[:, self._rank]
+
+    def _drawn(self) -> list[Any]:
+        with _seeded(self._sampler, self._seed, self._epoch):
+            return list(self._sampler)
+
+
+@contextmanager
+def _seeded(sampler: object, seed: int, epoch: int) -> Iterator[None]:
+    """Random numbers that depend on (seed, epoch) alone, for as long as it lasts."""
+    number = int(np.random.SeedSequence((seed, epoch), spawn_key=(3,)).generate_state(1)[0])
+    own: Any = getattr(sampler, "generator", None)
+    torch = sys.modules.get("torch")
+    # Not torch.manual_seed, which would seed the accelerators too.
+    drawing = None if torch is None else torch.default_generator
+    kept = random.getstate(), np.random.get_state(), drawing and drawing.get_state()
+    random.seed(number)
+    np.random.seed(number)
+    if drawing is not None:
+        drawing.manual_seed(number)
+    if hasattr(own, "manual_seed"):
+        own.manual_seed(number)
+    try:
+        yield
+    finally:
+        random.setstate(kept[0])
+        np.random.set_state(kept[1])
+        if drawing is not None:
+            drawing.set_state(kept[2])

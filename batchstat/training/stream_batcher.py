@@ -1,0 +1,233 @@
+"""`StreamBatcher`: batches of samples that come one after the other, window by window."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
+from itertools import islice, pairwise
+from typing import Any
+
+import numpy as np
+
+from batchstat.batching import Strategy, Window
+from batchstat.batching.spec import parse_strategy
+from batchstat.errors import InputError, OptionError
+from batchstat.options import MOST, whole_number
+from batchstat.settings import Settings
+from batchstat.training.state import SCHEMA, digest, refuse_other
+
+_NEEDS_EPOCH = ("length-grouped",)
+_NOT_STREAMED = ("world_size", "deal", "tail", "order", "balance", "keep_labels", "accumulate")
+
+
+class StreamBatcher:
+    """Lists of samples: a strategy applied to every window of an iterable, however long.
+
+    A window is the strategy's `read_ahead` consecutive samples, so that over a whole corpus the
+    batches are those of `batchstat compare --order file`; a strategy without one takes the
+    `read_ahead` of the settings, rounded down to whole batches where it has a `batch_size`.
+    Shuffling, sharding and prefetching are the source's to do.
+
+    Where it stands can be kept at every batch. A source with `state_dict` and `load_state_dict`,
+    such as an IterableDataset of `datasets` or a StatefulDataLoader, is put back to the window's
+    start; any other is read again up to there.
+    """
+
+    def __init__(
+        self,
+        samples: Iterable[Any],
+        *,
+        length: str | Callable[[Any], int],
+        strategy: str = "token-budget",
+        **settings: Any,
+    ) -> None:
+        """Checks what is given; nothing is read yet.
+
+        Args:
+            samples: iterated anew for every epoch.
+            length: tokens of a sample: the key of its token ids, or of a number, or a function.
+            strategy: as `batchstat compare --strategy` takes it.
+            settings: fields of `batchstat.Settings` that strategies take, and `seed` and `epoch`;
+                `max_length` where a strategy or `overflow` goes by it.
+
+        Raises:
+            OptionError: a setting or strategy that cannot be meant, or that a stream cannot have.
+        """
+        for key in _NOT_STREAMED:
+            if key in settings:
+                raise OptionError(
+                    f"{key} is for whole epochs: leave it to the source of the stream"
+                )
+        given = Settings(**settings)
+        self._source = samples
+        self._length = length
+        self._max_length = given.max_length or MOST
+        self._basis = replace(given, max_length=self._max_length).decide(self._max_length, None)
+        name = strategy.partition(":")[0]
+        if given.overflow == "split" or name in _NEEDS_EPOCH:
+            what = "overflow=split" if given.overflow == "split" else name
+            raise OptionError(f"{what} is for whole epochs: no batches of a stream are made so")
+        self._strategy = parse_strategy(strategy, asdict(self._basis))
+        _require_lengths(self._strategy, strategy, given)
+        self._window = _window_size(self._strategy, given.read_ahead)
+        self._fingerprint: dict[str, Any] = {
+            "strategy": {"name": name, **asdict(self._strategy)},
+            "window": self._window,
+            **{key: getattr(self._basis, key) for key in ("max_length", "overflow", "seed")},
+        }
+        self._resume: Mapping[str, Any] | None = None
+        self._state = self._state_of(0, 0, 0, None, None)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch, of the source too where it has epochs. Another begins anew."""
+        if epoch != self._basis.epoch:
+            self._basis = replace(self._basis, epoch=whole_number("epoch", epoch, least=0))
+            self._resume = None
+        if hasattr(self._source, "set_epoch"):
+            self._source.set_epoch(epoch)
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        """Lists of samples.
+
+        Raises:
+            InputError: a length that is none, or a source that is not the one of the state.
+        """
+        resume, self._resume = self._resume, None
+        number = 0 if resume is None else resume["window"]
+        skip = 0 if resume is None else resume["batches"]
+        before = 0 if resume is None else resume["samples"]
+        kept_source = None if resume is None else resume["source"]
+        if kept_source is not None:
+            self._source.load_state_dict(kept_source)  # type: ignore[attr-defined]
+        stream = iter(self._source)
+        if kept_source is None:
+            self._skip(stream, before)
+        state = kept_source if kept_source is not None else _state_of_source(self._source)
+        window = list(islice(stream, self._window))
+        while window:
+            state_after = _state_of_source(self._source)
+            following = list(islice(stream, self._window)) if len(window) == self._window else []
+            lengths = self._lengths(window, before)
+            known = digest(lengths)
+            if skip and resume is not None and known != resume["digest"]:
+                raise InputError(
+                    "the source is not the one of the state: the samples of its window have other "
+                    "lengths: begin the epoch again"
+                )
+            for place, batch in enumerate(self._planned(window, lengths, number, not following)):
+                if place >= skip:
+                    self._state = self._state_of(number, place + 1, before, state, known)
+                    yield batch
+            before += len(window)
+            number, skip, window, state = number + 1, 0, following, state_after
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the stream stands: after the batch that was yielded last."""
+        return dict(self._state)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on where another batcher of an equal source stood.
+
+        Raises:
+            OptionError: no state, one of another version, or of other settings; the message says
+                which.
+        """
+        refuse_other(state, self._fingerprint)
+        if state["source"] is not None and not hasattr(self._source, "load_state_dict"):
+            raise OptionError(
+                f"the state holds that of its source, and {type(self._source).__name__} cannot "
+                "be put back: give a source with load_state_dict"
+            )
+        self._basis = replace(self._basis, epoch=state["epoch"])
+        self._resume = state
+        self._state = dict(state)
+
+    def _planned(
+        self, window: list[Any], lengths: Any, number: int, last: bool
+    ) -> Iterator[list[Any]]:
+        kept = np.arange(len(window))
+        if self._basis.overflow == "drop":
+            kept = np.flatnonzero(lengths <= self._max_length)
+        known = np.minimum(lengths[kept], self._max_length)
+        rng = np.random.default_rng((self._basis.seed, self._basis.epoch, number))
+        plan = self._strategy.plan(Window(known, rng, last))
+        if plan.starts is not None:
+            raise InputError(
+                f"{self._fingerprint['strategy']['name']} cuts samples into parts here: no batches "
+                "of a stream are made so"
+            )
+        for first, end in pairwise(plan.row_offsets[plan.batch_offsets].tolist()):
+            yield [window[place] for place in kept[plan.samples[first:end]].tolist()]
+
+    def _lengths(self, window: list[Any], before: int) -> Any:
+        found = []
+        for place, sample in enumerate(window):
+            length = self._length_of(sample)
+            if (
+                isinstance(length, bool)
+                or not hasattr(length, "__index__")
+                or not 0 < length < MOST
+            ):
+                raise InputError(
+                    f"sample {before + place} of the stream has length {length!r}: must be a whole "
+                    f"number between 1 and {MOST:,}"
+                )
+            found.append(int(length))
+        return np.array(found, dtype=np.int64)
+
+    def _length_of(self, sample: Any) -> Any:
+        if callable(self._length):
+            return self._length(sample)
+        try:
+            value = sample[self._length]
+        except (KeyError, TypeError, IndexError):
+            raise InputError(
+                f"a sample of the stream has no {self._length!r}: {type(sample)}"
+            ) from None
+        return len(value) if hasattr(value, "__len__") else value
+
+    def _skip(self, stream: Iterator[Any], samples: int) -> None:
+        read = sum(1 for _ in islice(stream, samples))
+        if read < samples:
+            raise InputError(
+                f"the source has {read:,} samples, and the state is of a place after {samples:,}: "
+                "begin the epoch again"
+            )
+
+    def _state_of(
+        self, window: int, batches: int, samples: int, source: Any, known: str | None
+    ) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "epoch": self._basis.epoch,
+            "window": window,
+            "batches": batches,
+            "samples": samples,
+            "source": source,
+            "digest": known,
+            "fingerprint": self._fingerprint,
+        }
+
+
+def _require_lengths(strategy: Strategy, spec: str, given: Settings) -> None:
+    """Raises OptionError: a strategy that goes by a longest sample which a stream does not know."""
+    name = spec.partition(":")[0]
+    if given.max_length is not None:
+        return
+    if hasattr(strategy, "max_length"):
+        raise OptionError(f"strategy {name} needs max_length: the longest sample is not known")
+    sized = given.batch_size is not None or "batch_size=" in spec
+    if hasattr(strategy, "batch_size") and not sized:
+        raise OptionError(
+            f"strategy {name} needs batch_size, or a max_length from which it follows"
+        )
+
+
+def _window_size(strategy: Strategy, read_ahead: int) -> int:
+    if strategy.window_size is not None:
+        return strategy.window_size
+    batch_size: int = getattr(strategy, "batch_size", 1)
+    return max(batch_size, read_ahead // batch_size * batch_size)
+
+
+def _state_of_source(source: Any) -> Any:
+    has_both = hasattr(source, "state_dict") and hasattr(source, "load_state_dict")
+    return source.state_dict() if has_both else None

@@ -1,0 +1,469 @@
+"""What is trained on is what was simulated; what is resumed is what was not interrupted."""
+
+import json
+import random
+from collections import Counter
+from itertools import islice
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+import batchstat
+from batchstat import (
+    BatchSampler,
+    ClassBalancedSampler,
+    InputError,
+    OptionError,
+    RankSampler,
+    StreamBatcher,
+    WeightedClassSampler,
+)
+from batchstat.batching import STRATEGIES
+from conftest import SAMPLE_DATA
+
+LENGTHS = np.random.default_rng(0).lognormal(4, 0.9, 211).astype(int).clip(1, 400)
+LABELS = np.random.default_rng(1).choice(["a", "b", "c"], 211, p=[0.8, 0.15, 0.05]).tolist()
+SETTINGS = {"tokens_per_batch": 1024, "max_length": 256, "read_ahead": 64}
+
+
+def samplers(strategy: str, world_size: int, **settings) -> list[BatchSampler]:
+    """One a rank."""
+    labels = LABELS if settings.get("balance", "none") != "none" else None
+    return [
+        BatchSampler(LENGTHS, strategy, labels=labels, rank=rank, world_size=world_size, **settings)
+        for rank in range(world_size)
+    ]
+
+
+@pytest.mark.parametrize("name", [*STRATEGIES, "packed:method=wrapped", "packed:method=next-fit"])
+@pytest.mark.parametrize("deal", ["batches", "samples", "unsynced", "chunks", "balanced"])
+@pytest.mark.parametrize("balance", ["none", "upsampling"])
+@pytest.mark.parametrize(("world_size", "tail"), [(1, "repeat"), (3, "repeat"), (3, "spread")])
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_what_is_trained_on_is_what_was_simulated(
+    name, deal, balance, world_size, tail, accumulate
+):
+    """Batches, padding, repeats and steps counted while iterating equal the report."""
+    if tail == "spread" and deal not in ("batches", "balanced"):
+        return
+    settings = SETTINGS | {"deal": deal, "balance": balance, "tail": tail, "epoch": 2}
+    settings |= {"accumulate": accumulate}
+    row = batchstat.compare(
+        LENGTHS, labels=LABELS, strategies=[name], world_size=world_size, **settings
+    ).strategies[0]
+    counts = row.counts
+    ranks = [list(each.batches()) for each in samplers(name, world_size, **settings)]
+    every = [batch for rank in ranks for batch in rank]
+    assert len(every) == counts.batches
+    assert sum(len(batch.rows) * batch.width for batch in every) == counts.total_tokens
+    real = sum(sum(batch.stops) - sum(batch.starts) for batch in every)
+    assert real == counts.real_tokens
+    assert max(rank[-1].step for rank in ranks) + 1 == counts.steps
+    assert counts.ranks.max_steps == max(sum(b.ends_step for b in rank) for rank in ranks)
+    assert counts.ranks.min_steps == min(sum(b.ends_step for b in rank) for rank in ranks)
+    times = Counter(
+        record
+        for batch in every
+        for record, start in zip(batch.records, batch.starts, strict=True)
+        if start == 0
+    )
+    assert sum(times.values()) == counts.samples
+    assert dict(counts.reach.times) == Counter(times.values())
+    repeated = sum(
+        again
+        for batch in every
+        for start, again in zip(batch.starts, batch.repeated, strict=True)
+        if start == 0
+    )
+    assert repeated == counts.duplicated_samples
+    tokens = np.zeros((counts.steps, world_size), dtype=int)
+    for rank, batches in enumerate(ranks):
+        for batch in batches:
+            tokens[batch.step, rank] += len(batch.rows) * batch.width
+            assert sum(batch.rows) == len(batch.records)
+    if world_size > 1:
+        assert np.array_equal(tokens, row.steps)
+
+
+@pytest.mark.parametrize("tail", ["repeat", "drop", "uneven", "empty"])
+@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize("name", ["token-budget", "grouped", "static"])
+def test_weights_make_the_mean_of_the_step(name, tail, accumulate):
+    """Means of batches, weighted, summed on each rank and averaged over ranks, in a plain loop."""
+    value = np.random.default_rng(5).random(len(LENGTHS))
+    ranks = [
+        list(each.batches())
+        for each in samplers(name, 3, tail=tail, accumulate=accumulate, **SETTINGS)
+    ]
+    for step in range(max(batches[-1].step for batches in ranks) + 1):
+        mine = [[b for b in batches if b.step == step] for batches in ranks]
+        every = [record for batches in mine for batch in batches for record in batch.records]
+        found = sum(
+            batch.weight * value[batch.records].mean()
+            for batches in mine
+            for batch in batches
+            if batch.records
+        )
+        assert found / 3 == pytest.approx(value[every].mean())
+        tokens = np.minimum(LENGTHS, 256)
+        by_tokens = sum(
+            batch.token_weight * np.average(value[batch.records], weights=tokens[batch.records])
+            for batches in mine
+            for batch in batches
+            if batch.records
+        )
+        assert by_tokens / 3 == pytest.approx(np.average(value[every], weights=tokens[every]))
+        assert all(sum(b.ends_step for b in batches) == 1 for batches in mine if batches)
+        assert all(batches[-1].ends_step for batches in mine if batches)
+
+
+@given(
+    name=st.sampled_from(["token-budget", "static", "bucketed", "packed", "grouped"]),
+    rank=st.integers(0, 2),
+    epoch=st.integers(0, 3),
+    data=st.data(),
+)
+def test_resumed_is_uninterrupted(name, rank, epoch, data):
+    """Stopped after any batch, in any epoch, on any rank; the state in a file meanwhile."""
+    tail = data.draw(st.sampled_from(["repeat", "uneven", "empty"]))
+    made, other = (
+        BatchSampler(LENGTHS, name, rank=rank, world_size=3, tail=tail, **SETTINGS)
+        for _ in range(2)
+    )
+    made.set_epoch(epoch)
+    whole = list(made)
+    assert len(whole) == len(made)
+    stop = data.draw(st.integers(0, len(whole)))
+    assert list(islice(iter(made), stop)) == whole[:stop]
+    state = json.loads(json.dumps(made.state_dict(consumed=stop)))
+    if stop:
+        assert made.state_dict()["batches"] == stop
+    other.load_state_dict(state)
+    assert other.epoch == epoch
+    other.set_epoch(epoch)
+    assert list(other) == whole[stop:]
+    assert list(other) == whole
+    other.load_state_dict(state)
+    assert [batch.records for batch in other.batches()] == whole[stop:]
+    other.load_state_dict(state)
+    other.set_epoch(epoch + 1)
+    made.set_epoch(epoch + 1)
+    assert list(other) == list(made)
+    assert len(other) == len(made)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"tokens_per_batch": 999}, "tokens_per_batch 1024 then, 999 now"),
+        ({"seed": 7}, "seed 0 then, 7 now"),
+        ({"world_size": 2}, "world_size 1 then, 2 now"),
+        ({"strategy": "static"}, "'name': 'token-budget'"),
+        ({"strategy": "token-budget:read_ahead=5"}, "'read_ahead': 64"),
+        ({"lengths": LENGTHS + 1}, "lengths differ"),
+        ({"lengths": LENGTHS[:-1]}, "lengths differ"),
+        ({"labels": LABELS}, "labels differ"),
+    ],
+)
+def test_a_state_of_something_else_says_what(changed, message):
+    state = BatchSampler(LENGTHS, **SETTINGS).state_dict()
+    given_ = {"lengths": LENGTHS, **SETTINGS} | changed
+    other = BatchSampler(given_.pop("lengths"), **given_)
+    with pytest.raises(OptionError, match="the state is of another sampler") as raised:
+        other.load_state_dict(state)
+    assert message in str(raised.value)
+
+
+def test_no_state():
+    sampler = BatchSampler(LENGTHS, **SETTINGS)
+    with pytest.raises(OptionError, match="int is no state of a sampler"):
+        sampler.load_state_dict(3)
+    with pytest.raises(OptionError, match=r"batchstat\.sampler/9.*goes on from batchstat\.samp"):
+        sampler.load_state_dict(sampler.state_dict() | {"schema": "batchstat.sampler/9"})
+    state = sampler.state_dict()
+    del state["epoch"]
+    with pytest.raises(OptionError, match="has no epoch"):
+        sampler.load_state_dict(state)
+    with pytest.raises(OptionError, match="consumed=99999"):
+        sampler.state_dict(consumed=99999)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"lengths": [3, 0, 4]}, "record 1 has length 0"),
+        ({"lengths": [3, -1]}, r"lengths\[1\] is -1"),
+        ({"lengths": [3.5]}, "lengths must be whole numbers"),
+        ({"labels": ["a"]}, "1 labels for 211 lengths"),
+        ({"rank": 2, "world_size": 2}, "rank=2: must be below world_size=2"),
+        ({"rank": -1}, "rank=-1"),
+        ({"world_size": 0}, "world_size=0"),
+        ({"strategy": "statc"}, "did you mean 'static'"),
+        ({"seeds": 3}, "unexpected keyword"),
+    ],
+)
+def test_bad_use(changed, message):
+    given_ = {"lengths": LENGTHS} | changed
+    with pytest.raises((OptionError, TypeError), match=message):
+        BatchSampler(given_.pop("lengths"), **given_)
+
+
+def test_nothing_for_any_rank():
+    with pytest.raises(InputError, match="no batch is left for any rank"):
+        len(BatchSampler([5, 6], "static", world_size=9, tail="drop"))
+
+
+def test_samples_in_parts_need_their_starts():
+    sampler = BatchSampler([300, 20], "static", max_length=128, overflow="split")
+    with pytest.raises(InputError, match=r"iterate batches\(\)"):
+        list(sampler)
+    parts = [
+        part
+        for batch in sampler.batches()
+        for part in zip(batch.records, batch.starts, batch.stops, strict=True)
+    ]
+    assert sorted(parts) == [(0, 0, 128), (0, 128, 256), (0, 256, 300), (1, 0, 20)]
+
+
+def test_a_dataset_that_has_changed():
+    sampler = BatchSampler(LENGTHS, **SETTINGS)
+    sampler.check(range(211))
+    with pytest.raises(InputError, match="the dataset has 210 samples, and lengths are of 211"):
+        sampler.check(range(210))
+
+
+def test_a_profile_plans_what_compare_measured(run, tmp_path):
+    """lengths.parquet brings the maximum, the labels, and the records of what was not skipped."""
+    corpus = tmp_path / "a.csv"
+    rows = [f"{'word ' * (n % 700)},{'ab'[n % 3 == 0]}" for n in range(300)]
+    corpus.write_text("text,label\n" + "\n".join(rows) + "\n")
+    assert run("compare", "a.csv", "--label-column", "label", "--no-plots").returncode == 0
+    results = tmp_path / "batchstat-results"
+    record = json.loads((results / "compare.json").read_text())
+    row = next(each for each in record["strategies"] if each["name"] == "token-budget")
+    sampler = BatchSampler(results / "lengths.parquet")
+    batches = list(sampler.batches())
+    assert len(batches) == row["batches"]
+    assert sum(len(batch.rows) * batch.width for batch in batches) == row["total_tokens"]
+    records = sorted(record for batch in batches for record in batch.records)
+    assert records == [n for n in range(300) if n % 700]
+    with pytest.raises(InputError, match="is not a profile"):
+        BatchSampler(SAMPLE_DATA / "pretokenized.parquet")
+    with pytest.raises(InputError, match="nothing"):
+        BatchSampler("nothing.parquet")
+
+
+# --- single samples -----------------------------------------------------------------------------
+
+
+def test_class_samplers_visit_what_compare_measures():
+    down = ClassBalancedSampler(LABELS, seed=3)
+    down.set_epoch(2)
+    found = list(down)
+    counts = Counter(LABELS[place] for place in found)
+    assert set(counts.values()) == {min(Counter(LABELS).values())}
+    assert len(found) == len(down) == len(set(found))
+    sampler = BatchSampler(
+        LENGTHS, "static", labels=LABELS, balance="downsampling", seed=3, epoch=2, batch_size=1
+    )
+    assert [batch[0] for batch in sampler] == found
+    down.set_epoch(3)
+    assert list(down) != found
+    up = ClassBalancedSampler(LABELS, "upsampling", even=True)
+    assert set(Counter(LABELS[place] for place in up).values()) == {max(Counter(LABELS).values())}
+    assert set(up) == set(range(211))
+    assert len(ClassBalancedSampler(LABELS, 7)) == 21
+    weighted = WeightedClassSampler([1, 0, 0, 1, 0, None], {0: 3, 1: 1}, 40)
+    assert Counter([1, 0, 0, 1, 0, None][place] for place in weighted) == {0: 30, 1: 10}
+    with pytest.raises(OptionError, match="unknown mode 'up'"):
+        ClassBalancedSampler(LABELS, "up")
+    with pytest.raises(InputError, match="no sample is of class 'z'"):
+        WeightedClassSampler(LABELS, {"z": 1})
+
+
+class Unseeded:
+    """As people write them: random numbers from wherever."""
+
+    def __iter__(self):
+        places = list(range(50))
+        random.shuffle(places)
+        yield from np.random.permutation(places).tolist()
+
+    def __len__(self):
+        return 50
+
+
+@pytest.mark.parametrize("tail", ["repeat", "drop", "uneven"])
+@pytest.mark.parametrize("world_size", [1, 3, 64])
+def test_ranks_never_overlap(tail, world_size):
+    for inner in (Unseeded, lambda: list(range(50)), lambda: ClassBalancedSampler(LABELS, 17)):
+        ranks = []
+        for rank in range(world_size):
+            random.seed(rank)
+            np.random.seed(rank)
+            sampler = RankSampler(inner(), rank, world_size, tail=tail, seed=1)
+            sampler.set_epoch(4)
+            before = random.getstate()
+            ranks.append(list(sampler))
+            assert random.getstate() == before
+            assert len(sampler) == len(ranks[-1])
+        sizes = {len(rank) for rank in ranks}
+        assert len(sizes) == 1 or tail == "uneven"
+        times = Counter(place for rank in ranks for place in rank)
+        whole = RankSampler(inner(), 0, 1, seed=1)
+        whole.set_epoch(4)
+        drawn = Counter(whole)
+        if tail == "uneven":
+            assert times == drawn
+        elif tail == "drop":
+            assert times <= drawn
+        else:
+            assert times >= drawn
+            assert times.total() == -(-drawn.total() // world_size) * world_size
+
+
+def test_epochs_of_a_wrapped_sampler_differ():
+    sampler = RankSampler(Unseeded(), 0, 2)
+    first = list(sampler)
+    assert list(sampler) == first
+    sampler.set_epoch(1)
+    assert list(sampler) != first
+    with pytest.raises(OptionError, match="can be iterated once only"):
+        RankSampler(iter([1, 2]), 0, 2)
+    with pytest.raises(OptionError, match="rank=2"):
+        RankSampler([1, 2], 2, 2)
+
+
+# --- streams ------------------------------------------------------------------------------------
+
+STREAMED = ["token-budget", "bucketed", "static", "fixed", "max-tokens", "padding-free", "grouped"]
+
+
+@pytest.mark.parametrize("name", STREAMED)
+@pytest.mark.parametrize("n", [211, 192, 1])
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_a_stream_is_batched_as_the_corpus_in_file_order(name, n, drop_last):
+    samples = [{"input_ids": [0] * length, "number": i} for i, length in enumerate(LENGTHS[:n])]
+    settings = SETTINGS | {"drop_last": drop_last}
+    if name in ("max-tokens", "padding-free", "grouped"):  # which look at the whole epoch
+        settings |= {"read_ahead": 500}
+    made = StreamBatcher(Iterated(samples), length="input_ids", strategy=name, **settings)
+    found = [[sample["number"] for sample in batch] for batch in made]
+    try:
+        expected = list(BatchSampler(LENGTHS[:n], name, order="file", **settings))
+    except InputError:
+        expected = []
+    assert found == expected
+
+
+class Iterated:
+    """A source that can be iterated anew, and no more."""
+
+    def __init__(self, samples):
+        self.samples = samples
+
+    def __iter__(self):
+        return iter(self.samples)
+
+
+class Restored:
+    """A source that says where it stands, and counts what it hands out."""
+
+    def __init__(self, samples):
+        self.samples, self.at, self.handed = samples, 0, 0
+
+    def __iter__(self):
+        at, self.at = self.at, 0
+        for place in range(at, len(self.samples)):
+            self.at = place + 1
+            self.handed += 1
+            yield self.samples[place]
+        self.at = 0
+
+    def state_dict(self):
+        return {"at": self.at}
+
+    def load_state_dict(self, state):
+        self.at = state["at"]
+
+
+@given(stop=st.integers(0, 60), source=st.sampled_from([Iterated, Restored]))
+def test_a_stream_that_is_resumed_is_uninterrupted(stop, source):
+    samples = list(enumerate(LENGTHS.tolist()))
+    settings = {"length": lambda sample: sample[1], "strategy": "token-budget:read_ahead=40"}
+    settings |= {"tokens_per_batch": 1024}
+    whole = list(StreamBatcher(source(samples), **settings))
+    stop = min(stop, len(whole))
+    made = StreamBatcher(source(samples), **settings)
+    assert list(islice(iter(made), stop)) == whole[:stop]
+    state = json.loads(json.dumps(made.state_dict()))
+    fresh = source(samples)
+    other = StreamBatcher(fresh, **settings)
+    other.load_state_dict(state)
+    assert list(other) == whole[stop:]
+    if source is Restored:
+        assert fresh.handed == len(samples) - state["samples"]
+    assert list(other) == whole
+
+
+def test_an_endless_stream():
+    def endless():
+        rng = np.random.default_rng(0)
+        while True:
+            yield rng.integers(1, 50, rng.integers(1, 90))
+
+    made = StreamBatcher(
+        iter(endless()), length=len, strategy="token-budget:read_ahead=100", tokens_per_batch=512
+    )
+    for batch in islice(made, 300):
+        assert len(batch) * max(map(len, batch)) <= 512
+
+
+def test_another_source_and_other_settings():
+    samples = list(enumerate(LENGTHS.tolist()))
+    settings = {"length": lambda sample: sample[1], "tokens_per_batch": 1024}
+    spec = "token-budget:read_ahead=40"
+    made = StreamBatcher(Iterated(samples), strategy=spec, **settings)
+    list(islice(iter(made), 5))
+    state = made.state_dict()
+    for changed, message in (
+        ([(i, length + 1) for i, length in samples], "have other lengths"),
+        (samples[:3], "begin the epoch again"),
+    ):
+        other = StreamBatcher(Iterated(changed), strategy=spec, **settings)
+        other.load_state_dict(state | {"samples": min(40, state["samples"])})
+        with pytest.raises(InputError, match=message):
+            list(other)
+    other = StreamBatcher(Iterated(samples), strategy="token-budget:read_ahead=41", **settings)
+    with pytest.raises(OptionError, match="'read_ahead': 40"):
+        other.load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"strategy": "packed"}, "packed needs max_length"),
+        ({"strategy": "static"}, "static needs batch_size"),
+        ({"strategy": "length-grouped", "batch_size": 4}, "is for whole epochs"),
+        ({"overflow": "split", "max_length": 5}, "overflow=split is for whole epochs"),
+        ({"world_size": 2}, "world_size is for whole epochs"),
+        ({"balance": "upsampling"}, "balance is for whole epochs"),
+    ],
+)
+def test_what_a_stream_cannot_have(settings, message):
+    with pytest.raises(OptionError, match=message):
+        StreamBatcher([], length=len, **settings)
+
+
+@pytest.mark.parametrize("sample", ["", [], 3, None])
+def test_samples_without_a_length(sample):
+    def length(sample):
+        return len(sample) if isinstance(sample, list | str) else sample
+
+    made = StreamBatcher(["a", sample] if sample != 3 else ["a", 3.5], length=length)
+    with pytest.raises(InputError, match="sample 1 of the stream has length"):
+        list(made)
+    with pytest.raises(InputError, match="has no 'input_ids'"):
+        list(StreamBatcher(["a"], length="input_ids"))
