@@ -7,6 +7,7 @@ from itertools import islice
 
 import hypothesis.strategies as st
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 
@@ -253,6 +254,33 @@ def test_a_profile_plans_what_compare_measured(run, tmp_path):
         BatchSampler(SAMPLE_DATA / "pretokenized.parquet")
     with pytest.raises(InputError, match="nothing"):
         BatchSampler("nothing.parquet")
+
+
+@pytest.mark.parametrize("name", ["token-budget", "packed", "packed:method=wrapped", "grouped"])
+@pytest.mark.parametrize("tail", ["repeat", "empty", "uneven"])
+def test_an_exported_plan_is_the_sampler(run, tmp_path, name, tail):
+    """Batches of every rank from the file equal those of the sampler that plans them."""
+    np.save(tmp_path / "lengths.npy", LENGTHS)
+    flags = ["--tokens-per-batch", 1024, "--max-length", 256, "--tail", tail, "--epoch", 3]
+    flags += ["--world-size", 3, "--accumulate", 2, "--strategy", name, "--no-plots"]
+    ended = run("compare", "lengths.npy", *flags, "--export", "plan.parquet")
+    assert ended.returncode == 0, ended.stderr
+    assert f"of {name}, epoch 3, to plan.parquet" in ended.stderr
+    given_ = {"tokens_per_batch": 1024, "max_length": 256, "tail": tail, "epoch": 3}
+    for rank, made in enumerate(samplers(name, 3, accumulate=2, **given_)):
+        read = BatchSampler.from_plan(tmp_path / "plan.parquet", rank=rank)
+        assert list(read.batches()) == list(made.batches())
+        assert len(read) == len(made)
+        read.load_state_dict(made.state_dict(consumed=2))
+        assert list(read.batches()) == list(made.batches())[2:]
+    with pytest.raises(OptionError, match="is of epoch 3, not of 4"):
+        read.set_epoch(4)
+    with pytest.raises(OptionError, match="rank=3"):
+        BatchSampler.from_plan(tmp_path / "plan.parquet", rank=3)
+    with pytest.raises(InputError, match="is no plan"):
+        BatchSampler.from_plan(tmp_path / "lengths.npy")
+    table = pq.read_table(tmp_path / "plan.parquet").to_pandas()
+    assert list(table)[:7] == ["record", "start", "stop", "row", "batch", "step", "rank"]
 
 
 # --- single samples -----------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """batchstat compare"""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -8,13 +9,15 @@ from batchstat.cli import options as o
 
 if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
+    from batchstat.profiling import Profile
+    from batchstat.report import Comparison
 
 PLOTS = ("padding.png", "batch_lengths.png", "read_ahead.png", "ranks.png")
 
 
 @o.takes(
     *(o.OPTIONAL_CORPUS, o.STRATEGIES, o.TABLE, o.BATCHING, o.BALANCE),
-    *(o.MODEL, o.READING, o.FILES, o.CONFIGURATION),
+    *(o.EXPORT, o.MODEL, o.READING, o.FILES, o.CONFIGURATION),
 )
 def command(context: typer.Context, **options: Any) -> None:
     """Simulate batching strategies on the same lengths, side by side at equal peak memory.
@@ -28,6 +31,8 @@ def command(context: typer.Context, **options: Any) -> None:
     batchstat compare --strategy static --strategy token-budget:read_ahead=1000
 
     batchstat compare --preset fairseq --preset trl
+
+    batchstat compare --strategy token-budget --world-size 8 --export plan.parquet
     """
     from dataclasses import asdict, replace
 
@@ -72,6 +77,29 @@ def command(context: typer.Context, **options: Any) -> None:
     for warning in comparison.warnings:
         say(f"warning: {warning.message}")
     say(written(files, output))
+    if options["export"] is not None:
+        _export(profile, comparison, options["export"])
+
+
+def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
+    """Writes the batches of the best row, and says whose they are."""
+    from dataclasses import replace
+    from io import BytesIO
+
+    from batchstat.cli.results import write_file
+    from batchstat.cli.streams import say
+    from batchstat.render.words import batches
+    from batchstat.training.plan_file import export_plan
+
+    best = comparison.best
+    basis = replace(comparison.basis, deal=best.deal, tail=best.tail)
+    file = BytesIO()
+    export_plan(profile, best.spec, basis, file)
+    write_file(path, file.getvalue(), remedy="name another with --export")
+    say(
+        f"wrote {batches(best.counts.batches)} of {best.label}, epoch {basis.epoch}, to "
+        f"{path.as_posix()}"
+    )
 
 
 def _strategies(given: "Inputs", *, every: bool) -> tuple[str, ...]:

@@ -141,6 +141,15 @@ Every = Annotated[bool, _option(_BATCHING, "A row for every strategy.", False, N
 Seeds = Annotated[
     int | None, _option(_BATCHING, "Try so many seeds, and say how padding varies.", "1", "N")
 ]
+Export = Annotated[
+    Path | None,
+    _option(
+        _OUTPUT,
+        "Write the batches of the row in bold, of all ranks, for BatchSampler.from_plan.",
+        False,
+        "FILE",
+    ),
+]
 Model = Annotated[
     str | None,
     _option(

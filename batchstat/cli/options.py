@@ -94,6 +94,7 @@ WIDTHS: Options = {
 STRATEGIES: Options = {"strategy": d.Strategies}
 TABLE: Options = {"preset": d.Presets, "every": d.Every, "seeds": d.Seeds}
 SAMPLERS: Options = {"samplers": d.Samplers, "epochs": d.Epochs}
+EXPORT: Options = {"export": d.Export}
 MODEL: Options = {"model": d.Model}
 BUCKETS: Options = {"buckets": d.Buckets, "least": d.Least, "cost": d.Cost}
 STRATEGY: Options = {"strategy": d.Strategy}

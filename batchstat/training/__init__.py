@@ -1,6 +1,7 @@
 """Batch samplers that yield the plan which was simulated."""
 
-from batchstat.training.batch_sampler import Batch, BatchSampler
+from batchstat.training.batch_sampler import BatchSampler
+from batchstat.training.rank_batches import Batch
 from batchstat.training.samplers import ClassBalancedSampler, RankSampler, WeightedClassSampler
 from batchstat.training.stream_batcher import StreamBatcher
 

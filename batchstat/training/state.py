@@ -2,12 +2,16 @@
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from batchstat.batching.spec import parse_strategy
 from batchstat.errors import OptionError
+from batchstat.given import Given
+from batchstat.settings import Basis
 
 SCHEMA = "batchstat.sampler/1"
 
@@ -18,6 +22,19 @@ def digest(*arrays: npt.NDArray[np.integer]) -> str:
     for array in arrays:
         found.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
     return f"sha256:{found.hexdigest()}"
+
+
+def fingerprint(given: Given, spec: str, basis: Basis) -> dict[str, Any]:
+    """All that batches depend on but the epoch and the rank."""
+    strategy = parse_strategy(spec, asdict(basis))
+    settings = {key: value for key, value in asdict(basis).items() if key != "epoch"}
+    classes = given.samples.classes
+    return {
+        "lengths": digest(given.samples.records, given.samples.lengths),
+        "labels": None if classes is None else digest(classes.codes),
+        "strategy": {"name": spec.partition(":")[0], **asdict(strategy)},
+        **settings,
+    }
 
 
 def refuse_other(state: Mapping[str, Any], fingerprint: Mapping[str, Any]) -> None:

@@ -1,0 +1,212 @@
+"""`RankBatches`: the batches of one rank in one epoch, as arrays."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from batchstat.batches import Batches
+from batchstat.batching import BatchPlan, Ints, Strategy
+from batchstat.batching.plan import spans, take_groups
+from batchstat.epochs import Work, deal, make_work, plan_shares
+from batchstat.errors import NoBatchError
+from batchstat.sampling import Samples
+from batchstat.settings import Basis
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch of one rank; empty where the rank takes an empty step.
+
+    Attributes:
+        records: of its samples, in the sequence of its rows; a sample that is cut stands here once
+            a part.
+        starts: first token of each.
+        stops: the one after its last.
+        rows: how many of them each row holds, in turn: 1 each unless rows are packed.
+        width: tokens to which the rows are padded.
+        step: which step of the epoch it belongs to.
+        ends_step: whether the optimizer steps after it.
+        weight: of its mean loss over samples in that of the step. Gradients of the weighted losses,
+            summed over the batches of a step and averaged over the ranks, are those of the mean
+            over all samples of the step.
+        token_weight: the same for a mean loss over tokens.
+        repeated: whether each is a repeat that only makes the ranks even.
+    """
+
+    records: list[int]
+    starts: list[int]
+    stops: list[int]
+    rows: list[int]
+    width: int
+    step: int
+    ends_step: bool
+    weight: float
+    token_weight: float
+    repeated: list[bool]
+
+
+@dataclass(frozen=True, eq=False)
+class RankBatches:
+    """Batches of rows of entries, those of one rank in their sequence, or those of all ranks.
+
+    Attributes:
+        records: (n_entries,) record of each.
+        starts: (n_entries,) first token of each; None where every sample is whole, or cut only at
+            its end.
+        lengths: (n_entries,) tokens of each.
+        repeated: (n_entries,) whether each only makes the ranks even: of several ranks that
+            compute a sample, the first one in the sequence of turns is the one that counts.
+        row_offsets: (n_rows + 1,) entries of each row.
+        batch_offsets: (n_batches + 1,) rows of each batch; none where a rank takes an empty step.
+        widths: (n_batches,) tokens to which its rows are padded.
+        steps: (n_batches,) which step each belongs to, rising on each rank.
+        ranks: (n_batches,) whose each is.
+        step_samples: (n_steps,) entries of each step, of all ranks.
+        step_tokens: (n_steps,) tokens of each step, of all ranks.
+        world_size: how many ranks.
+    """
+
+    records: Ints
+    starts: Ints | None
+    lengths: Ints
+    repeated: npt.NDArray[np.bool_]
+    row_offsets: Ints
+    batch_offsets: Ints
+    widths: Ints
+    steps: Ints
+    ranks: Ints
+    step_samples: Ints
+    step_tokens: Ints
+    world_size: int
+
+    def __len__(self) -> int:
+        """How many batches."""
+        return len(self.widths)
+
+    @property
+    def entry_offsets(self) -> Ints:
+        """(n_batches + 1,) entries of each batch."""
+        return self.row_offsets[self.batch_offsets]
+
+    def of_rank(self, rank: int) -> "RankBatches":
+        """Those of one rank."""
+        own = np.flatnonzero(self.ranks == rank)
+        batch_offsets, rows = take_groups(self.batch_offsets, own)
+        row_offsets, entries = take_groups(self.row_offsets, rows)
+        return RankBatches(
+            records=self.records[entries],
+            starts=None if self.starts is None else self.starts[entries],
+            lengths=self.lengths[entries],
+            repeated=self.repeated[entries],
+            row_offsets=row_offsets,
+            batch_offsets=batch_offsets,
+            widths=self.widths[own],
+            steps=self.steps[own],
+            ranks=self.ranks[own],
+            step_samples=self.step_samples,
+            step_tokens=self.step_tokens,
+            world_size=self.world_size,
+        )
+
+    def batch(self, place: int) -> Batch:
+        """One batch with all that is known of it; of one rank's."""
+        rows = self.row_offsets[self.batch_offsets[place] : self.batch_offsets[place + 1] + 1]
+        entries = slice(rows[0], rows[-1])
+        lengths, step = self.lengths[entries], self.steps[place]
+        starts = np.zeros_like(lengths) if self.starts is None else self.starts[entries]
+        return Batch(
+            records=self.records[entries].tolist(),
+            starts=starts.tolist(),
+            stops=(starts + lengths).tolist(),
+            rows=np.diff(rows).tolist(),
+            width=int(self.widths[place]),
+            step=int(step),
+            ends_step=place + 1 == len(self) or bool(self.steps[place + 1] != step),
+            weight=float(len(lengths) * self.world_size / self.step_samples[step]),
+            token_weight=float(lengths.sum() * self.world_size / self.step_tokens[step]),
+            repeated=self.repeated[entries].tolist(),
+        )
+
+
+def plan_ranks(samples: Samples, strategy: Strategy, basis: Basis) -> RankBatches:
+    """The batches of all ranks in the epoch of `basis`, in the sequence in which they are dealt.
+
+    Raises:
+        InputError: classes that cannot be drawn as asked, or no batch that is left.
+    """
+    work = make_work(samples, basis)
+    shares = [list(plans) for plans in plan_shares(strategy, work, basis)]
+    turns = deal([Batches.of(plans) for plans in shares], work, basis)
+    if not (turns >= 0).any():
+        raise NoBatchError(
+            "no batch is left for any rank: lower world_size or batch_size, or leave drop_last and "
+            "tail=drop out"
+        )
+    plan = BatchPlan.concatenate([plan for plans in shares for plan in plans])
+    dealt = _dealt(plan, turns, keep_empty=basis.tail == "empty")
+    # A turn without a batch has a group of none.
+    first = np.where(dealt.batches < 0, 0, plan.batch_offsets[dealt.batches])
+    sizes = np.where(dealt.batches < 0, 0, np.diff(plan.batch_offsets)[dealt.batches])
+    batch_offsets, rows = spans(first, sizes)
+    row_offsets, entries = take_groups(plan.row_offsets, rows)
+    lengths = plan.lengths[entries]
+    starts = None if plan.starts is None else plan.starts[entries]
+    steps = dealt.turns // basis.accumulate
+    of_entry = np.repeat(steps, np.diff(row_offsets[batch_offsets]))
+    n_steps = int(steps.max()) + 1
+    return RankBatches(
+        records=plan.samples[entries],
+        starts=starts,
+        lengths=lengths,
+        repeated=_repeated(plan.samples[entries], starts, work),
+        row_offsets=row_offsets,
+        batch_offsets=batch_offsets,
+        widths=np.where(dealt.batches < 0, 0, plan.widths[dealt.batches]),
+        steps=steps,
+        ranks=dealt.ranks,
+        step_samples=np.bincount(of_entry, minlength=n_steps),
+        step_tokens=np.bincount(of_entry, weights=lengths, minlength=n_steps).astype(np.int64),
+        world_size=basis.world_size,
+    )
+
+
+class _Dealt(NamedTuple):
+    """(n,) batches of all ranks in sequence, −1 for an empty one; the turn and rank of each."""
+
+    batches: Ints
+    turns: Ints
+    ranks: Ints
+
+
+def _dealt(plan: BatchPlan, turns: Ints, *, keep_empty: bool) -> _Dealt:
+    units = turns.ravel()
+    held = units >= 0
+    sizes = np.where(held, np.diff(plan.step_offsets)[units], 1)
+    offsets, batches = spans(np.where(held, plan.step_offsets[units], 0), sizes)
+    batches[offsets[:-1][~held]] = -1
+    place = np.repeat(np.arange(len(units)), sizes)
+    kept = (batches >= 0) | keep_empty
+    turn, rank = np.divmod(place[kept], turns.shape[1])
+    return _Dealt(batches[kept], turn, rank)
+
+
+def _repeated(records: Ints, starts: Ints | None, work: Work) -> npt.NDArray[np.bool_]:
+    """(n_entries,) whether what is drawn is there already without it."""
+    samples = work.samples.places(records)
+    visits = work.visits
+    visited = work.samples.places(visits.samples)
+    first = visited if visits.starts is None else visited[visits.starts == 0]
+    drawn = np.bincount(first, minlength=len(work.samples))
+    if starts is None:
+        order = np.argsort(samples, kind="stable")
+        changes = np.diff(samples[order]) != 0
+    else:
+        order = np.lexsort((starts, samples))
+        changes = (np.diff(samples[order]) != 0) | (np.diff(starts[order]) != 0)
+    begins = np.concatenate([[0], np.flatnonzero(changes) + 1])
+    nth = np.arange(len(order)) - np.repeat(begins, np.diff([*begins, len(order)]))
+    repeated = np.empty(len(order), dtype=bool)
+    repeated[order] = nth >= drawn[samples[order]]
+    return repeated
