@@ -100,7 +100,8 @@ class StreamBatcher:
         stream = iter(self._source)
         if kept_source is None:
             self._skip(stream, before)
-        state = kept_source if kept_source is not None else _state_of_source(self._source)
+        # Before it is read from, a source may still say where it stood at the end of an epoch.
+        state = kept_source
         window = list(islice(stream, self._window))
         while window:
             state_after = _state_of_source(self._source)

@@ -1,0 +1,438 @@
+"""The samplers in the hands of torch, torchdata, accelerate, transformers and datasets.
+
+Each test is skipped where its library is not installed.
+"""
+
+import subprocess
+import sys
+from collections import Counter
+from itertools import islice, pairwise
+
+import numpy as np
+import pytest
+
+import batchstat
+from batchstat import BatchSampler, ClassBalancedSampler, RankSampler, StreamBatcher
+from conftest import ROOT, environment
+
+LENGTHS = np.random.default_rng(0).integers(2, 60, 203)
+SETTINGS = {"tokens_per_batch": 256, "read_ahead": 50}
+TEXTS = [{"input_ids": [i % 90 + 5] * int(n), "labels": i % 2} for i, n in enumerate(LENGTHS)]
+
+
+def padded(samples):
+    """What a collator of the user's does."""
+    import torch
+
+    longest = max(len(sample["input_ids"]) for sample in samples)
+    rows = [s["input_ids"] + [0] * (longest - len(s["input_ids"])) for s in samples]
+    return torch.tensor(rows), torch.tensor([s["labels"] for s in samples])
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("epoch", [0, 1])
+@pytest.mark.parametrize("strategy", ["token-budget", "static", "bucketed"])
+def test_a_loader_pads_as_simulated(workers, epoch, strategy):
+    torch = pytest.importorskip("torch")
+    sampler = BatchSampler(LENGTHS, strategy, **SETTINGS)
+    sampler.set_epoch(epoch)
+    loader = torch.utils.data.DataLoader(
+        TEXTS, batch_sampler=sampler, collate_fn=padded, num_workers=workers
+    )
+    counts = batchstat.compare(LENGTHS, strategies=[strategy], epoch=epoch, **SETTINGS)
+    row = counts.strategies[0].counts
+    found = [ids for ids, _ in loader]
+    assert len(found) == len(loader) == row.batches
+    assert sum(ids.numel() for ids in found) == row.total_tokens
+    assert sum(int((ids == 0).sum()) for ids in found) == row.padding_tokens
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("stop", [0, 1, 7])
+def test_a_stateful_loader_goes_on_where_training_was(workers, stop):
+    stateful = pytest.importorskip("torchdata.stateful_dataloader")
+
+    def loader():
+        return stateful.StatefulDataLoader(
+            TEXTS,
+            batch_sampler=BatchSampler(LENGTHS, **SETTINGS),
+            collate_fn=padded,
+            num_workers=workers,
+        )
+
+    whole = [ids.tolist() for ids, _ in loader()]
+    interrupted = loader()
+    running = iter(interrupted)
+    for _ in range(stop):
+        next(running)
+    state = interrupted.state_dict()
+    del running
+    resumed = loader()
+    resumed.load_state_dict(state)
+    assert [ids.tolist() for ids, _ in resumed] == whole[stop:]
+
+
+@pytest.mark.parametrize("stop", [0, 1, 7])
+def test_the_caller_keeps_what_was_consumed(stop):
+    """A loader with workers runs ahead: the caller counts, and the state is of that."""
+    torch = pytest.importorskip("torch")
+
+    def loader(sampler):
+        return torch.utils.data.DataLoader(
+            TEXTS, batch_sampler=sampler, collate_fn=padded, num_workers=2
+        )
+
+    whole = [ids.tolist() for ids, _ in loader(BatchSampler(LENGTHS, **SETTINGS))]
+    sampler = BatchSampler(LENGTHS, **SETTINGS)
+    running = iter(loader(sampler))
+    for _ in range(stop):
+        next(running)
+    assert sampler.state_dict()["batches"] > stop
+    state = sampler.state_dict(consumed=stop)
+    del running
+    other = BatchSampler(LENGTHS, **SETTINGS)
+    other.load_state_dict(state)
+    assert [ids.tolist() for ids, _ in loader(other)] == whole[stop:]
+
+
+def test_weighted_gradients_are_those_of_the_step():
+    """Batches of a step with their weights against all its samples at once, in double precision."""
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    model = torch.nn.Linear(1, 1).double()
+
+    def loss_of(records):
+        lengths = torch.tensor(LENGTHS[records], dtype=torch.float64)[:, None]
+        return ((model(lengths) - 3) ** 2).mean()
+
+    for strategy in ("grouped", "token-budget"):
+        sampler = BatchSampler(LENGTHS, strategy, accumulate=2, **SETTINGS)
+        records = []
+        for batch in sampler.batches():
+            (batch.weight * loss_of(batch.records)).backward()
+            records += batch.records
+            if batch.ends_step:
+                found = model.weight.grad.clone()
+                model.zero_grad()
+                loss_of(records).backward()
+                assert torch.allclose(found, model.weight.grad, rtol=1e-12)
+                model.zero_grad()
+                records = []
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_torch_samplers_over_ranks_do_not_overlap(replacement):
+    torch = pytest.importorskip("torch")
+    for generator in (None, torch.Generator()):
+        ranks = []
+        for rank in range(4):
+            torch.manual_seed(rank)
+            inner = torch.utils.data.RandomSampler(
+                range(203), replacement=replacement, generator=generator
+            )
+            before = torch.get_rng_state()
+            sampler = RankSampler(inner, rank, 4)
+            sampler.set_epoch(2)
+            ranks.append(list(sampler))
+            assert torch.equal(torch.get_rng_state(), before)
+        whole = RankSampler(inner, 0, 1)
+        whole.set_epoch(2)
+        drawn = Counter(whole)
+        times = Counter(place for rank in ranks for place in rank)
+        assert {len(rank) for rank in ranks} == {51}
+        assert times >= drawn
+        assert times.total() == 204
+        if not replacement:
+            assert len(drawn) == 203
+
+
+def test_accelerate_keeps_the_batches():
+    accelerate = pytest.importorskip("accelerate")
+    torch = pytest.importorskip("torch")
+    sampler = BatchSampler(LENGTHS, **SETTINGS)
+    loader = torch.utils.data.DataLoader(TEXTS, batch_sampler=sampler, collate_fn=padded)
+    expected = [ids.tolist() for ids, _ in loader]
+    prepared = accelerate.Accelerator(cpu=True).prepare(loader)
+    assert [ids.tolist() for ids, _ in prepared] == expected
+
+
+def test_a_packed_plan_through_the_flattening_collator():
+    """Position ids begin anew with every sample of the row, and labels are not shared over them."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    sampler = BatchSampler(LENGTHS, "packed", tokens_per_batch=64, max_length=64)
+    collate = transformers.DataCollatorWithFlattening(return_tensors="pt")
+    texts = [{"input_ids": each["input_ids"]} for each in TEXTS]
+    loader = torch.utils.data.DataLoader(texts, batch_sampler=sampler, collate_fn=collate)
+    for batch, made in zip(loader, sampler.batches(), strict=True):
+        assert len(made.rows) == 1
+        expected = [place for record in made.records for place in range(LENGTHS[record])]
+        assert batch["position_ids"].tolist() == [expected]
+        assert batch["input_ids"].shape[1] == sum(made.stops) <= 64
+        ids = [token for record in made.records for token in texts[record]["input_ids"]]
+        assert batch["input_ids"][0].tolist() == ids
+
+
+TRAINER = """
+import sys
+import torch
+from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+sys.path.insert(0, sys.argv[1])
+from test_recipes import LENGTHS, SETTINGS, TEXTS
+from batchstat import BatchSampler
+
+seen = []
+
+def collate(samples):
+    longest = max(len(sample["input_ids"]) for sample in samples)
+    ids = [s["input_ids"] + [0] * (longest - len(s["input_ids"])) for s in samples]
+    ids = torch.tensor(ids)
+    return {"input_ids": ids, "attention_mask": (ids != 0).long(),
+            "labels": torch.tensor([s["labels"] for s in samples])}
+
+class Batched(Trainer):
+    def get_train_dataloader(self):
+        sampler = BatchSampler(LENGTHS, **SETTINGS)
+        loader = torch.utils.data.DataLoader(
+            self.train_dataset, batch_sampler=sampler, collate_fn=collate)
+        return self.accelerator.prepare(loader)
+
+    def training_step(self, model, inputs, *rest):
+        seen.append(list(inputs["input_ids"].shape))
+        return super().training_step(model, inputs, *rest)
+
+config = BertConfig(vocab_size=100, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+                    intermediate_size=16, max_position_embeddings=64)
+arguments = TrainingArguments(output_dir=sys.argv[2], num_train_epochs=2, report_to=[],
+                              save_strategy="no", use_cpu=True, disable_tqdm=True)
+Batched(BertForSequenceClassification(config), arguments, train_dataset=TEXTS).train()
+expected = []
+sampler = BatchSampler(LENGTHS, **SETTINGS)
+for epoch in range(2):
+    sampler.set_epoch(epoch)
+    expected += [[len(batch.rows), batch.width] for batch in sampler.batches()]
+assert seen == expected, (len(seen), len(expected), seen[:3], expected[:3])
+print("trained on", len(seen), "batches")
+"""
+
+
+def test_a_trainer_trains_on_the_plan(tmp_path):
+    """Two epochs, each with its own batches, as the sampler alone gives them."""
+    pytest.importorskip("torch")
+    pytest.importorskip("accelerate")
+    result = subprocess.run(
+        [sys.executable, "-c", TRAINER, str(ROOT / "tests"), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env=environment(PYTHONPATH=str(ROOT)),
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "trained on" in result.stdout
+
+
+RANK = """
+import os, sys
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+sys.path.insert(0, sys.argv[1])
+from test_recipes import LENGTHS, SETTINGS, TEXTS, padded
+from batchstat import BatchSampler
+
+rank = int(sys.argv[2])
+dist.init_process_group("gloo", init_method="file://" + sys.argv[3], rank=rank, world_size=2)
+torch.manual_seed(0)
+model = DistributedDataParallel(torch.nn.Linear(1, 2).double())
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-5)
+labels = [sample["labels"] if i % 7 else 2 for i, sample in enumerate(TEXTS)]
+sampler = BatchSampler(LENGTHS, "token-budget", labels=labels, balance="downsampling",
+                       rank=rank, world_size=2, **SETTINGS)
+shapes = []
+for epoch in range(2):
+    sampler.set_epoch(epoch)
+    loader = torch.utils.data.DataLoader(TEXTS, batch_sampler=sampler, collate_fn=padded,
+                                         num_workers=1)
+    for ids, wanted in loader:
+        shapes.append(list(ids.shape))
+        loss = torch.nn.functional.cross_entropy(model(ids.double().mean(1, keepdim=True)), wanted)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+gathered = [None, None]
+dist.all_gather_object(gathered, shapes)
+weights = [torch.empty_like(model.module.weight) for _ in range(2)]
+dist.all_gather(weights, model.module.weight.detach())
+assert torch.equal(*weights)
+if rank == 0:
+    print(gathered)
+dist.destroy_process_group()
+"""
+
+
+def test_two_processes_end_together_on_the_batches_that_were_simulated(tmp_path):
+    """DistributedDataParallel over gloo, class-balanced: no hang, and every rank's batches."""
+    pytest.importorskip("torch")
+    processes = [
+        subprocess.Popen(
+            [
+                *(sys.executable, "-c", RANK, str(ROOT / "tests"), str(rank)),
+                str(tmp_path / "rendezvous"),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1"),
+        )
+        for rank in range(2)
+    ]
+    try:
+        ended = [process.communicate(timeout=240) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0, 0], ended
+    found = eval(ended[0][0])  # noqa: S307, a list that this test printed
+    labels = [sample["labels"] if i % 7 else 2 for i, sample in enumerate(TEXTS)]
+    for rank, shapes in enumerate(found):
+        expected = []
+        for epoch in range(2):
+            sampler = BatchSampler(
+                *(LENGTHS, "token-budget"),
+                labels=labels,
+                balance="downsampling",
+                rank=rank,
+                world_size=2,
+                **SETTINGS,
+                epoch=epoch,
+            )
+            expected += [[len(batch.rows), batch.width] for batch in sampler.batches()]
+        assert shapes == expected
+    assert len(found[0]) == len(found[1])
+
+
+EVALUATE = """
+import sys
+import torch, torch.distributed as dist
+sys.path.insert(0, sys.argv[1])
+from batchstat import BatchSampler
+
+rank = int(sys.argv[2])
+dist.init_process_group("gloo", init_method="file://" + sys.argv[3], rank=rank, world_size=2)
+right = torch.arange(49) % 3 == 0
+found = []
+# Repeats marked by a mask: every rank takes as many steps, and each sample counts once.
+sampler = BatchSampler([9] * 49, "static", batch_size=4, deal="samples", rank=rank, world_size=2)
+sums = torch.zeros(2)
+for batch in sampler.batches():
+    counts = ~torch.tensor(batch.repeated)
+    sums += torch.stack([(right[batch.records] & counts).sum(), counts.sum()])
+dist.all_reduce(sums)
+found.append(sums.tolist())
+# Uneven ranks, which wait for nobody until the end.
+sampler = BatchSampler([9] * 49, "static", batch_size=4, deal="samples", tail="uneven", rank=rank,
+                       world_size=2)
+sums = torch.zeros(2)
+for records in sampler:
+    sums += torch.stack([right[records].sum(), torch.tensor(len(records))])
+dist.all_reduce(sums)
+found.append(sums.tolist())
+if rank == 0:
+    print(found)
+dist.destroy_process_group()
+"""
+
+
+def test_an_exact_accuracy_over_ranks(tmp_path):
+    """49 samples on 2 ranks, each of them counted once: by a mask, and by uneven ranks."""
+    pytest.importorskip("torch")
+    processes = [
+        subprocess.Popen(
+            [
+                *(sys.executable, "-c", EVALUATE, str(ROOT / "tests"), str(rank)),
+                str(tmp_path / "rendezvous"),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1"),
+        )
+        for rank in range(2)
+    ]
+    try:
+        ended = [process.communicate(timeout=240) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0, 0], ended
+    assert eval(ended[0][0]) == [[17.0, 49.0], [17.0, 49.0]]  # noqa: S307
+
+
+def test_class_samplers_in_a_loader():
+    torch = pytest.importorskip("torch")
+    labels = [sample["labels"] if i % 7 else 2 for i, sample in enumerate(TEXTS)]
+    sampler = RankSampler(ClassBalancedSampler(labels), rank=0, world_size=2)
+    loader = torch.utils.data.DataLoader(range(203), sampler=sampler, batch_size=8)
+    seen = torch.cat(list(loader)).tolist()
+    assert seen == list(sampler)
+
+
+@pytest.mark.parametrize("stop", [0, 3, 9])
+def test_a_stream_of_datasets_restores_itself(stop):
+    datasets = pytest.importorskip("datasets")
+
+    def stream():
+        source = datasets.Dataset.from_list(TEXTS).to_iterable_dataset(num_shards=3)
+        return StreamBatcher(
+            source.shuffle(seed=5, buffer_size=40),
+            length="input_ids",
+            strategy="token-budget:read_ahead=32",
+            tokens_per_batch=256,
+        )
+
+    plain = [sample["input_ids"] for batch in stream() for sample in batch]
+    assert sorted(plain) == sorted(sample["input_ids"] for sample in TEXTS)
+    source = datasets.Dataset.from_list(TEXTS).to_iterable_dataset(num_shards=3)
+    settings = {"length": "input_ids", "strategy": "token-budget:read_ahead=32"}
+    settings |= {"tokens_per_batch": 256}
+    whole = list(StreamBatcher(source, **settings))
+    made = StreamBatcher(source, **settings)
+    assert list(islice(iter(made), stop)) == whole[:stop]
+    state = made.state_dict()
+    again = datasets.Dataset.from_list(TEXTS).to_iterable_dataset(num_shards=3)
+    other = StreamBatcher(again, **settings)
+    other.load_state_dict(state)
+    assert list(other) == whole[stop:]
+
+
+@pytest.mark.parametrize("stop", [0, 3, 9])
+def test_a_stream_from_a_stateful_loader_restores_itself(stop):
+    stateful = pytest.importorskip("torchdata.stateful_dataloader")
+
+    def made():
+        source = stateful.StatefulDataLoader(TEXTS, batch_size=None, num_workers=1)
+        return StreamBatcher(
+            source, length="input_ids", strategy="token-budget:read_ahead=32", tokens_per_batch=256
+        )
+
+    whole = list(made())
+    running = made()
+    assert list(islice(iter(running), stop)) == whole[:stop]
+    other = made()
+    other.load_state_dict(running.state_dict())
+    assert list(other) == whole[stop:]
+
+
+def test_lengths_of_a_datasets_column():
+    datasets = pytest.importorskip("datasets")
+    table = datasets.Dataset.from_dict({"length": LENGTHS})
+    assert list(BatchSampler(table["length"], **SETTINGS)) == list(
+        BatchSampler(LENGTHS, **SETTINGS)
+    )
+
+
+def test_batches_of_a_stream_fit_the_budget():
+    source = [{"input_ids": [0] * int(n)} for n in LENGTHS]
+    batches = list(StreamBatcher(source, length="input_ids", tokens_per_batch=256))
+    sizes = [len(batch) * max(len(sample["input_ids"]) for sample in batch) for batch in batches]
+    assert max(sizes) <= 256
+    assert all(a and b for a, b in pairwise(batches))
