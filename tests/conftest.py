@@ -3,7 +3,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tokenizers
@@ -51,6 +53,13 @@ def run(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One folder for all examples of a property."""
     return tmp_path_factory.mktemp("folder")
+
+
+def needs(name: str) -> Any:
+    """A library that a test is skipped without, or fails where BATCHSTAT_TEST_ALL is set."""
+    if os.environ.get("BATCHSTAT_TEST_ALL"):
+        return import_module(name)
+    return pytest.importorskip(name)
 
 
 def blocks_of(reader: "CorpusReader") -> "Iterator[Block]":

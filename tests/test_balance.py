@@ -24,7 +24,7 @@ from batchstat.sampling.balancing import SAMPLERS
 from batchstat.sampling.balancing.drawing import draw_distinct, round_shares
 from batchstat.sampling.balancing.spec import parse_sampler
 from batchstat.settings import Settings
-from conftest import SAMPLE_DATA
+from conftest import SAMPLE_DATA, needs
 
 LABELS = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=60)
 SPECS = [
@@ -176,7 +176,7 @@ def test_per_batch_is_so_many_classes_of_so_many_samples(p, k):
 @pytest.mark.parametrize("epoch", [0, 3])
 @pytest.mark.parametrize("replacement", [True, False])
 def test_weighted_random_is_torchs(n, seed, epoch, replacement):
-    torch = pytest.importorskip("torch")
+    torch = needs("torch")
     labels = np.random.default_rng(n).choice(["a", "b", "c"], n, p=[0.8, 0.15, 0.05]).tolist()
     sizes = Counter(labels)
     expected = torch.utils.data.WeightedRandomSampler(
@@ -197,7 +197,7 @@ def test_weighted_random_is_torchs(n, seed, epoch, replacement):
 @pytest.mark.parametrize("drop_last", [True, False])
 def test_distributed_sampler_around_a_balancing_sampler(spec, world_size, epoch, drop_last):
     """What Catalyst's DistributedSamplerWrapper gives where the ranks share random state."""
-    torch = pytest.importorskip("torch")
+    torch = needs("torch")
     labels = ["a"] * 61 + ["b"] * 17
     classes = Classes.encode(labels)
     drawn = parse_sampler(spec).draw(classes, seed=5, epoch=epoch).tolist()

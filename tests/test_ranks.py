@@ -24,6 +24,7 @@ from batchstat.sampling import (
     torch_permutation,
 )
 from batchstat.settings import Settings
+from conftest import needs
 
 SEEDS = [0, 1, 7, 2**31, 2**32 - 1, 2**32 + 5, 2**40 + 3]
 TAILS = ["repeat", "drop", "uneven", "empty"]
@@ -34,7 +35,7 @@ SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 512)
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 100, 5000])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_permutation_is_torchs(n, seed):
-    torch = pytest.importorskip("torch")
+    torch = needs("torch")
     generator = torch.Generator().manual_seed(seed)
     expected = torch.randperm(n, generator=generator).tolist()
     assert torch_permutation(n, seed).tolist() == expected
@@ -50,7 +51,7 @@ def test_permutations_of_torch_that_were_noted():
 @pytest.mark.parametrize("seed", SEEDS[:4])
 @pytest.mark.parametrize("replacement", [True, False])
 def test_weighted_draws_are_torchs(n, seed, replacement):
-    torch = pytest.importorskip("torch")
+    torch = needs("torch")
     weights = np.random.default_rng(seed).random(n)
     sampler = torch.utils.data.WeightedRandomSampler(
         weights.tolist(),
@@ -69,7 +70,7 @@ def test_weighted_draws_are_torchs(n, seed, replacement):
 @pytest.mark.parametrize("drop_last", [False, True])
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_samples_are_dealt_as_by_distributed_sampler(n, world_size, epoch, drop_last, shuffle):
-    torch = pytest.importorskip("torch")
+    torch = needs("torch")
     if drop_last and n < world_size:
         return  # torch refuses to say how long that is
     settings = Settings(

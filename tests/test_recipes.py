@@ -13,7 +13,7 @@ import pytest
 
 import batchstat
 from batchstat import BatchSampler, ClassBalancedSampler, RankSampler, StreamBatcher
-from conftest import ROOT, environment
+from conftest import ROOT, environment, needs
 
 LENGTHS = np.random.default_rng(0).integers(2, 60, 203)
 SETTINGS = {"tokens_per_batch": 256, "read_ahead": 50}
@@ -33,7 +33,7 @@ def padded(samples):
 @pytest.mark.parametrize("epoch", [0, 1])
 @pytest.mark.parametrize("strategy", ["token-budget", "static", "bucketed"])
 def test_a_loader_pads_as_simulated(workers, epoch, strategy):
-    torch = pytest.importorskip("torch")
+    torch = needs("torch")
     sampler = BatchSampler(LENGTHS, strategy, **SETTINGS)
     sampler.set_epoch(epoch)
     loader = torch.utils.data.DataLoader(
@@ -50,7 +50,7 @@ def test_a_loader_pads_as_simulated(workers, epoch, strategy):
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("stop", [0, 1, 7])
 def test_a_stateful_loader_goes_on_where_training_was(workers, stop):
-    stateful = pytest.importorskip("torchdata.stateful_dataloader")
+    stateful = needs("torchdata.stateful_dataloader")
 
     def loader():
         return stateful.StatefulDataLoader(
@@ -75,7 +75,7 @@ def test_a_stateful_loader_goes_on_where_training_was(workers, stop):
 @pytest.mark.parametrize("stop", [0, 1, 7])
 def test_the_caller_keeps_what_was_consumed(stop):
     """A loader with workers runs ahead: the caller counts, and the state is of that."""
-    torch = pytest.importorskip("torch")
+    torch = needs("torch")
 
     def loader(sampler):
         return torch.utils.data.DataLoader(
@@ -97,7 +97,7 @@ def test_the_caller_keeps_what_was_consumed(stop):
 
 def test_weighted_gradients_are_those_of_the_step():
     """Batches of a step with their weights against all its samples at once, in double precision."""
-    torch = pytest.importorskip("torch")
+    torch = needs("torch")
     torch.manual_seed(0)
     model = torch.nn.Linear(1, 1).double()
 
@@ -122,7 +122,7 @@ def test_weighted_gradients_are_those_of_the_step():
 
 @pytest.mark.parametrize("replacement", [True, False])
 def test_torch_samplers_over_ranks_do_not_overlap(replacement):
-    torch = pytest.importorskip("torch")
+    torch = needs("torch")
     for generator in (None, torch.Generator()):
         ranks = []
         for rank in range(4):
@@ -147,8 +147,8 @@ def test_torch_samplers_over_ranks_do_not_overlap(replacement):
 
 
 def test_accelerate_keeps_the_batches():
-    accelerate = pytest.importorskip("accelerate")
-    torch = pytest.importorskip("torch")
+    accelerate = needs("accelerate")
+    torch = needs("torch")
     sampler = BatchSampler(LENGTHS, **SETTINGS)
     loader = torch.utils.data.DataLoader(TEXTS, batch_sampler=sampler, collate_fn=padded)
     expected = [ids.tolist() for ids, _ in loader]
@@ -158,8 +158,8 @@ def test_accelerate_keeps_the_batches():
 
 def test_a_packed_plan_through_the_flattening_collator():
     """Position ids begin anew with every sample of the row, and labels are not shared over them."""
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
+    torch = needs("torch")
+    transformers = needs("transformers")
     sampler = BatchSampler(LENGTHS, "packed", tokens_per_batch=64, max_length=64)
     collate = transformers.DataCollatorWithFlattening(return_tensors="pt")
     texts = [{"input_ids": each["input_ids"]} for each in TEXTS]
@@ -218,8 +218,8 @@ print("trained on", len(seen), "batches")
 
 def test_a_trainer_trains_on_the_plan(tmp_path):
     """Two epochs, each with its own batches, as the sampler alone gives them."""
-    pytest.importorskip("torch")
-    pytest.importorskip("accelerate")
+    needs("torch")
+    needs("accelerate")
     result = subprocess.run(
         [sys.executable, "-c", TRAINER, str(ROOT / "tests"), str(tmp_path)],
         capture_output=True,
@@ -271,7 +271,7 @@ dist.destroy_process_group()
 
 def test_two_processes_end_together_on_the_batches_that_were_simulated(tmp_path):
     """DistributedDataParallel over gloo, class-balanced: no hang, and every rank's batches."""
-    pytest.importorskip("torch")
+    needs("torch")
     processes = [
         subprocess.Popen(
             [
@@ -344,7 +344,7 @@ dist.destroy_process_group()
 
 def test_an_exact_accuracy_over_ranks(tmp_path):
     """49 samples on 2 ranks, each of them counted once: by a mask, and by uneven ranks."""
-    pytest.importorskip("torch")
+    needs("torch")
     processes = [
         subprocess.Popen(
             [
@@ -368,7 +368,7 @@ def test_an_exact_accuracy_over_ranks(tmp_path):
 
 
 def test_class_samplers_in_a_loader():
-    torch = pytest.importorskip("torch")
+    torch = needs("torch")
     labels = [sample["labels"] if i % 7 else 2 for i, sample in enumerate(TEXTS)]
     sampler = RankSampler(ClassBalancedSampler(labels), rank=0, world_size=2)
     loader = torch.utils.data.DataLoader(range(203), sampler=sampler, batch_size=8)
@@ -378,7 +378,7 @@ def test_class_samplers_in_a_loader():
 
 @pytest.mark.parametrize("stop", [0, 3, 9])
 def test_a_stream_of_datasets_restores_itself(stop):
-    datasets = pytest.importorskip("datasets")
+    datasets = needs("datasets")
 
     def stream():
         source = datasets.Dataset.from_list(TEXTS).to_iterable_dataset(num_shards=3)
@@ -406,7 +406,7 @@ def test_a_stream_of_datasets_restores_itself(stop):
 
 @pytest.mark.parametrize("stop", [0, 3, 9])
 def test_a_stream_from_a_stateful_loader_restores_itself(stop):
-    stateful = pytest.importorskip("torchdata.stateful_dataloader")
+    stateful = needs("torchdata.stateful_dataloader")
 
     def made():
         source = stateful.StatefulDataLoader(TEXTS, batch_size=None, num_workers=1)
@@ -423,7 +423,7 @@ def test_a_stream_from_a_stateful_loader_restores_itself(stop):
 
 
 def test_lengths_of_a_datasets_column():
-    datasets = pytest.importorskip("datasets")
+    datasets = needs("datasets")
     table = datasets.Dataset.from_dict({"length": LENGTHS})
     assert list(BatchSampler(table["length"], **SETTINGS)) == list(
         BatchSampler(LENGTHS, **SETTINGS)
