@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         RankSampler,
         StreamBatcher,
         WeightedClassSampler,
+        read_samples,
     )
 
 __version__ = "0.1.0"
@@ -54,6 +55,7 @@ __all__ = [
     "find_buckets",
     "load_model",
     "profile",
+    "read_samples",
     "token_lengths",
 ]
 
@@ -77,6 +79,7 @@ _HOMES = {
     "find_buckets": "batchstat.buckets",
     "load_model": "batchstat.costs",
     "profile": "batchstat.profiling",
+    "read_samples": "batchstat.training",
     "token_lengths": "batchstat.tokens",
 }
 

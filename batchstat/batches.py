@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from batchstat.batching.plan import BatchPlan, Ints, take_groups
+from batchstat.batching.plan import BatchPlan, Ints, offsets_of, take_groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,9 @@ class Batches:
         columns = [np.concatenate(part) for part in zip(*parts, strict=True)]
         if not columns:
             columns = [np.zeros(0, dtype=np.int64)] * 7
-        return cls(**dict(zip(_NUMBERS, columns, strict=False)), unit_offsets=_offsets(columns[-1]))
+        return cls(
+            **dict(zip(_NUMBERS, columns, strict=False)), unit_offsets=offsets_of(columns[-1])
+        )
 
     @classmethod
     def concatenate(cls, every: Sequence["Batches"]) -> "Batches":
@@ -75,7 +77,7 @@ class Batches:
         columns = {
             name: np.concatenate([getattr(each, name) for each in every]) for name in _NUMBERS
         }
-        return cls(**columns, unit_offsets=_offsets(sizes))
+        return cls(**columns, unit_offsets=offsets_of(sizes))
 
     def take(self, units: Ints) -> "Batches":
         """The batches of these units, in that sequence."""
@@ -104,9 +106,3 @@ def _sums(numbers: Ints, offsets: Ints) -> Ints:
         return numbers[:0]
     sums: Ints = np.add.reduceat(numbers, offsets[:-1])
     return sums
-
-
-def _offsets(sizes: Ints) -> Ints:
-    offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
-    np.cumsum(sizes, out=offsets[1:])
-    return offsets

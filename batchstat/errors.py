@@ -40,6 +40,14 @@ class InputError(BatchstatError):
 class NoBatchError(InputError):
     """Nothing is left of a corpus to be batched."""
 
+    def __init__(self) -> None:
+        """It says what may have left all of it out."""
+        super().__init__(
+            "no batch is left: what fills none, or does not go round over all ranks, is left out, "
+            "by drop_last, by tail=drop or by the strategy's own rule: lower world_size, "
+            "batch_size or the multiple, or leave these out"
+        )
+
 
 def unknown(kind: str, value: str, known: Iterable[str]) -> OptionError:
     """An `OptionError` for a name that is not one of `known`, with the nearest that is."""

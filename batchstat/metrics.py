@@ -157,10 +157,7 @@ def measure(
     """
     units = turns[turns >= 0]
     if len(units) == 0:
-        raise NoBatchError(
-            "no batch is left: what fills none is left out, by drop_last or by the strategy's own "
-            "rule: lower batch_size or the multiple, or leave drop_last out"
-        )
+        raise NoBatchError()
     dealt = batches.take(units)
     real_tokens, samples = int(dealt.tokens.sum()), int(dealt.samples.sum())
     if real_tokens == 0:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from batchstat.batches import Batches
-from batchstat.batching.plan import take_groups
+from batchstat.batching.plan import offsets_of, take_groups
 from batchstat.sampling.classes import Classes
 from batchstat.sampling.epoch import Epoch
 from batchstat.sampling.samples import Samples
@@ -112,10 +112,12 @@ class RankSamples:
 
     Attributes:
         samples: how many, repeats counted.
+        batches: how many.
         classes: (n_classes,) of each class; empty where there are no labels.
     """
 
     samples: int
+    batches: int
     classes: tuple[int, ...] = ()
 
 
@@ -183,7 +185,10 @@ class Reach:
             corpus_samples=corpus_samples,
             times=tuple((int(n), int(size[often == n].sum())) for n in times),
             shared_samples=int(size[ranks > 1].sum()),
-            ranks=tuple(RankSamples(int(n)) for n in held),
+            ranks=tuple(
+                RankSamples(int(n), int(k))
+                for n, k in zip(held, _batches(batches, rank, unit, turns.shape[1]), strict=True)
+            ),
         )
 
 
@@ -217,7 +222,7 @@ def follow(
     n, world_size = len(samples), turns.shape[1]
     rank, unit = _dealt(turns)
     batch_offsets, batch = take_groups(batches.unit_offsets, unit)
-    entry_offsets, entry = take_groups(_offsets(batches.entries), batch)
+    entry_offsets, entry = take_groups(offsets_of(batches.entries), batch)
     ranks = np.repeat(np.repeat(rank, np.diff(batch_offsets)), np.diff(entry_offsets))
     place, begins = entries.places[entry], entries.begins[entry]
     begun = np.bincount(place[begins], minlength=n)
@@ -248,23 +253,36 @@ def follow(
         corpus_samples=n,
         times=tuple(zip(often.tolist(), count.tolist(), strict=True)),
         shared_samples=shared,
-        ranks=_of_ranks(ranks[begins], place[begins], world_size, samples.classes),
+        ranks=_of_ranks(
+            ranks[begins],
+            place[begins],
+            _batches(batches, rank, unit, world_size),
+            samples.classes,
+        ),
         mixing=mixing,
     )
 
 
 def _of_ranks(
-    ranks: Ints, places: Ints, world_size: int, classes: Classes | None
+    ranks: Ints, places: Ints, batches: Ints, classes: Classes | None
 ) -> tuple[RankSamples, ...]:
-    held = np.bincount(ranks, minlength=world_size).tolist()
+    world_size = len(batches)
+    held = zip(np.bincount(ranks, minlength=world_size).tolist(), batches.tolist(), strict=True)
     if classes is None:
-        return tuple(RankSamples(n) for n in held)
+        return tuple(RankSamples(n, k) for n, k in held)
     columns = len(classes.names) + 1
     cells = ranks * columns + classes.codes[places] + 1
     table = np.bincount(cells, minlength=world_size * columns).reshape(world_size, columns)
     return tuple(
-        RankSamples(n, tuple(row)) for n, row in zip(held, table[:, 1:].tolist(), strict=True)
+        RankSamples(n, k, tuple(row))
+        for (n, k), row in zip(held, table[:, 1:].tolist(), strict=True)
     )
+
+
+def _batches(batches: Batches, rank: Ints, unit: Ints, world_size: int) -> Ints:
+    """(world_size,) how many batches each rank has."""
+    sizes = np.diff(batches.unit_offsets)[unit]
+    return np.bincount(rank, weights=sizes, minlength=world_size).astype(np.int64)
 
 
 def _dealt(turns: Ints) -> tuple[Ints, Ints]:
@@ -272,9 +290,3 @@ def _dealt(turns: Ints) -> tuple[Ints, Ints]:
     rank = np.broadcast_to(np.arange(turns.shape[1]), turns.shape)
     held = turns >= 0
     return rank[held], turns[held]
-
-
-def _offsets(sizes: Ints) -> Ints:
-    offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
-    np.cumsum(sizes, out=offsets[1:])
-    return offsets

@@ -28,13 +28,13 @@ class Settings:
         seed: of the order and of the batches' sequence, together with `epoch`.
         epoch: see `seed`.
         world_size: how many ranks there are.
-        deal: how work reaches them: `batches` of one plan in turn, `samples` as torch's
+        deal: how work reaches the ranks: `batches` of one plan in turn, `samples` as torch's
             DistributedSampler, the same `unsynced` where each rank has random numbers of its own,
             consecutive `chunks` of the corpus, or `balanced`, batches of like cost to the same
             step.
-        tail: what becomes of work that does not go round: `repeat` from the start, `drop`,
-            `uneven`, so that some ranks take a step more, `empty`, so that the others take an
-            empty one then, or `spread`, the rows of the last batches over all ranks.
+        tail: what becomes of work that does not go round over all ranks: `repeat` from the start,
+            `drop`, `uneven`, so that some ranks take a step more, `empty`, so that the others take
+            an empty one then, or `spread`, the rows of the last batches over all ranks.
         accumulate: batches a step on each rank.
         pad_to_multiple_of: a batch's width is rounded up to a multiple of this many tokens.
         drop_last: an incomplete last batch is left out.
@@ -70,6 +70,8 @@ class Settings:
         one_of("order", self.order, ORDERS)
         one_of("deal", self.deal, DEALS)
         one_of("tail", self.tail, TAILS)
+        if not isinstance(self.balance, str):
+            raise OptionError(f"balance={self.balance!r}: must be text, such as 'downsampling'")
         object.__setattr__(self, "balance", inlined(self.balance))
         object.__setattr__(self, "keep_labels", _labels(self.keep_labels))
         if self.tail == "spread" and self.deal not in ("batches", "balanced"):

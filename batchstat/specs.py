@@ -30,6 +30,8 @@ def read_parameters(
         key, equals, value = part.partition("=")
         if not equals:
             raise OptionError(f"{kind} parameter {part!r} of {name} has no value: write key=value")
+        if not known:
+            raise OptionError(f"{name} has no parameters, and {part!r} is given: leave it out")
         if key not in known:
             raise unknown(f"parameter of {name}", key, known)
         if key in pairs:

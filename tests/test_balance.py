@@ -8,6 +8,7 @@ from itertools import product
 import hypothesis.strategies as st
 import jsonschema
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import assume, given
 
@@ -523,7 +524,9 @@ def test_the_order_of_what_is_drawn(order):
         ("dynamic:cap=0.5", "cap=0.5: must be at least 1"),
         ("per-batch:classes=2", "needs samples"),
         ("per-batch:classes=0,samples=2", "classes=0"),
-        ("downsampling:even=true", "unknown parameter of downsampling"),
+        ("downsampling:even=true", "downsampling has no parameters"),
+        ('weights={"a": 1, "a": 2}', "'a' is given twice"),
+        ('weights={"a": 1}length=3', "write a comma after the object"),
     ],
 )
 def test_samplers_that_cannot_be_meant(spec, message):
@@ -669,3 +672,98 @@ def test_the_configuration_balances(run, tmp_path):
     shown = run("config", "--config", "sub/batchstat.toml").stdout
     assert "positive, negative" in shown
     assert any(line.split()[:2] == ["equal-steps", "true"] for line in shown.splitlines())
+
+
+@pytest.mark.parametrize("label", ["[/a]", "[red]x", "$\\frac$", "a,b", "x:y", "", "é" * 300])
+def test_labels_are_shown_as_they_are(run, tmp_path, label):
+    """No markup and no formula, on screens and in plots."""
+    frame = pd.DataFrame({"text": ["some words", "others", "more"], "label": [label, label, "b"]})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    flags = ["--text-column", "text", "--label-column", "label"]
+    shown = run("balance", "a.csv", *flags, COLUMNS="400")
+    assert shown.returncode == (0 if label else shown.returncode), shown.stderr
+    assert "Traceback" not in shown.stderr
+    if 0 < len(label) < 20:
+        assert label in shown.stdout
+
+
+def test_what_evens_nothing_out_is_not_recommended(run):
+    reviews = [SAMPLE_DATA / "reviews.csv", "--text-column", "review", "--label-column", "label"]
+    only = ["--balance", "none", "--balance", "weights=negative:1", "--balance", "downsampling"]
+    shown = run("balance", *reviews, *only, "--no-plots").stdout
+    assert "use      --balance downsampling" in shown
+    chance = ["--balance", "weighted-random", "--seed", 3]
+    assert "use      --balance weighted-random" in run("balance", *reviews, *chance).stdout
+
+
+def test_missing_and_several_labels_of_any_kind():
+    classes = Classes.encode(pd.array(["a", pd.NA, "b"]))
+    assert classes.codes.tolist() == [0, -1, 1]
+    assert Classes.encode(pd.Series([1, None, 2], dtype="Int64")).codes.tolist() == [0, -1, 1]
+    several = Classes.encode([["a", "b"], ["a"], [], ("a", "a"), {"b"}, None, "a", np.array(["a"])])
+    assert several.names == ("a", "b")
+    assert several.codes.tolist() == [1, 0, -1, 0, 1, -1, 0, 0]
+    assert several.several == 1
+    with pytest.raises(OptionError, match="balance=3: must be text"):
+        batchstat.balance([1, 2], labels=["a", "b"], samplers=[3])
+
+
+@pytest.mark.parametrize("spec", ["weighted-random:length=1", "weighted-random:length=2"])
+@pytest.mark.parametrize("seed", range(20))
+def test_single_draws_are_torchs(spec, seed):
+    torch = needs("torch")
+    drawn = np.random.default_rng(seed).choice(["a", "b"], 9, p=[0.7, 0.3]).tolist()
+    labels = ["a", "b", *drawn]
+    sizes = Counter(labels)
+    expected = torch.utils.data.WeightedRandomSampler(
+        [1 / sizes[label] for label in labels],
+        int(spec[-1]),
+        generator=torch.Generator().manual_seed(seed),
+    )
+    drawn = parse_sampler(spec).draw(Classes.encode(labels), seed=seed, epoch=0)
+    assert drawn.tolist() == list(expected)
+
+
+@pytest.mark.parametrize(
+    ("changed", "kept"),
+    [
+        ({}, True),
+        ({"deal": "samples", "world_size": 2}, False),
+        ({"deal": "chunks", "world_size": 2}, False),
+        ({"deal": "balanced", "world_size": 2}, True),
+        ({"overflow": "drop", "max_length": 30}, False),
+        ({"strategy": "static:batch_size=5"}, False),
+        ({"strategy": "static:batch_size=8", "batch_size": 5}, True),
+        ({"strategy": "token-budget"}, False),
+    ],
+)
+def test_batches_of_other_classes_are_warned_of(changed, kept):
+    labels = np.random.default_rng(0).choice(list("abcdefgh"), 800)
+    settings = {"strategy": "static", "tokens_per_batch": 2000} | changed
+    report = batchstat.balance(
+        np.random.default_rng(0).integers(1, 60, 800),
+        labels=labels,
+        samplers=["per-batch:classes=2,samples=4"],
+        **settings,
+    )
+    assert ("other_batches" not in {warning.code for warning in report.warnings}) == kept
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("count=2000000000", "balance draws 4,000,000,000 samples an epoch"),
+        ("weighted-random:length=2000000000", "balance draws 2,000,000,000 samples"),
+        ("per-batch:classes=2,samples=1000000000", "balance draws 2,000,000,000 samples"),
+    ],
+)
+def test_more_samples_than_an_epoch_can_visit(spec, message):
+    with pytest.raises(InputError, match=message):
+        batchstat.balance([5, 6], labels=["a", "b"], samplers=[spec])
+
+
+def test_many_samples_of_few():
+    drawn = draw_distinct(np.array([5, 300, 90]), 100, np.random.default_rng(0))
+    assert len(set(drawn[1])) == 100
+    assert set(drawn[0]) <= set(range(5))
+    assert len(drawn[2]) == 100

@@ -377,10 +377,42 @@ def test_remedies_for_what_ranks_wait_for_and_repeat(run, tmp_path):
     assert "deal batches gives 0" in hanging.stdout
     repeated = run(*check, "--max-duplicated", "0%")
     assert repeated.returncode == 1
-    assert "tail drop gives 0.00%" in repeated.stdout
+    assert "tail empty gives 0.00%" in repeated.stdout
 
 
 @pytest.mark.parametrize("deal", ["samples", "unsynced", "chunks"])
 def test_only_dealt_batches_can_be_spread(deal):
     with pytest.raises(OptionError, match=f"tail=spread is for batches.*deal is {deal}"):
         Settings(deal=deal, tail="spread")
+
+
+@pytest.mark.parametrize("tail", ["uneven", "empty"])
+def test_balanced_ranks_are_short_only_at_the_end(tail):
+    """A rank has no turn without work before its last one: it would not wait, but go on."""
+    for n in range(1, 200, 7):
+        turns = deal_balanced(np.arange(n), 3, tail, np.random.default_rng(n))
+        assert (turns[:-1] >= 0).all()
+
+
+def test_steps_of_unlike_numbers_of_batches_are_warned_of():
+    settings = {"strategies": ["static"], "batch_size": 1, "world_size": 2, "accumulate": 2}
+    made = batchstat.compare([5] * 11, tail="uneven", **settings)
+    assert made.strategies[0].counts.ranks.step_gap == 0
+    assert "static 5 to 6" in next(
+        warning.message for warning in made.warnings if warning.code == "unequal_batches"
+    )
+    assert "unequal_batches" not in {
+        warning.code for warning in batchstat.compare([5] * 12, tail="uneven", **settings).warnings
+    }
+
+
+def test_a_preset_is_shown_with_its_own_way_to_the_ranks():
+    made = batchstat.compare(
+        SKEWED, strategies=[], presets=["fairseq"], world_size=4, deal="unsynced"
+    )
+    assert "unsynced" not in {warning.code for warning in made.warnings}
+
+
+def test_more_ranks_than_batches_and_a_dropped_tail():
+    with pytest.raises(batchstat.InputError, match="by tail=drop.*lower world_size"):
+        batchstat.compare([5] * 9, strategies=["static"], world_size=20, tail="drop")

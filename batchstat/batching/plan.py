@@ -92,10 +92,16 @@ def take_groups(offsets: Ints, order: Ints) -> tuple[Ints, Ints]:
     return spans(first, offsets[order + 1] - first)
 
 
+def offsets_of(sizes: Ints) -> Ints:
+    """(n + 1,) where each of n groups begins, and where the last one ends."""
+    offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return offsets
+
+
 def spans(first: Ints, sizes: Ints) -> tuple[Ints, Ints]:
     """Offsets (n + 1,) of n ranges of consecutive numbers laid end to end, and the numbers."""
-    offsets = np.zeros(len(first) + 1, dtype=np.int64)
-    np.cumsum(sizes, out=offsets[1:])
+    offsets = offsets_of(sizes)
     numbers = np.arange(offsets[-1])
     numbers += np.repeat(first - offsets[:-1], sizes)
     return offsets, numbers

@@ -6,7 +6,18 @@ from typing import Annotated
 import typer
 
 from batchstat import __version__
-from batchstat.cli import balance, baseline, buckets, check, compare, config, explain, init, profile
+from batchstat.cli import (
+    balance,
+    baseline,
+    buckets,
+    check,
+    compare,
+    config,
+    explain,
+    init,
+    profile,
+    recipe,
+)
 from batchstat.cli.streams import open_closed_streams, say
 from batchstat.errors import BatchstatError, InputError
 
@@ -21,6 +32,7 @@ app.command("profile")(profile.command)
 app.command("compare")(compare.command)
 app.command("balance")(balance.command)
 app.command("buckets")(buckets.command)
+app.command("recipe")(recipe.command)
 app.command("check")(check.command)
 app.add_typer(baseline.app, name="baseline")
 app.command("init")(init.command)

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from batchstat.errors import InputError
+from batchstat.options import MOST
 from batchstat.sampling import (
     Epoch,
     Samples,
@@ -110,7 +111,7 @@ def _unsynced(samples: Samples, basis: Basis) -> Work:
     shares = []
     most = np.zeros(len(samples), dtype=np.int64)
     for rank in range(basis.world_size):
-        own = replace(basis, seed=basis.seed + rank)
+        own = replace(basis, seed=(basis.seed + rank) % (MOST + 1))
         chosen = drawn(samples, own)
         np.maximum(most, np.bincount(chosen, minlength=len(samples)), out=most)
         visits = _visits(samples, _sequence(chosen, basis.order, own), basis)

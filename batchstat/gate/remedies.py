@@ -124,20 +124,21 @@ def _changed(spec: str, key: str, value: int | str, settings: Settings) -> _Chan
 
 
 def _dealt_otherwise(spec: str, settings: Settings) -> Iterator[_Change]:
-    """Other ways to the ranks, the ones that change least first."""
+    """Other ways to the ranks: what changes least first, and of that what loses nothing."""
     if settings.world_size == 1:
         return
-    deals = dict.fromkeys((settings.deal, "batches", "balanced", "samples"))
-    tails = dict.fromkeys((settings.tail, "repeat", "drop", "uneven"))
-    for deal, tail in sorted(product(deals, tails), key=lambda both: _changed_of(settings, *both)):
+    deals = list(dict.fromkeys((settings.deal, "batches", "balanced", "samples")))
+    tails = list(dict.fromkeys((settings.tail, "repeat", "empty", "drop", "uneven")))
+
+    def how_far(both: tuple[str, str]) -> tuple[int, int]:
+        changed = (both[0] != settings.deal) + (both[1] != settings.tail)
+        return changed, tails.index(both[1])
+
+    for deal, tail in sorted(product(deals, tails), key=how_far):
         words = [f"deal {deal}"] if deal != settings.deal else []
         words += [f"tail {tail}"] if tail != settings.tail else []
         if words:
             yield " ".join(words), spec, replace(settings, deal=deal, tail=tail)
-
-
-def _changed_of(settings: Settings, deal: str, tail: str) -> int:
-    return (deal != settings.deal) + (tail != settings.tail)
 
 
 def _seeing_more(spec: str, settings: Settings) -> Iterator[_Change]:

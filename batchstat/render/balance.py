@@ -5,7 +5,7 @@ from rich.text import Text
 
 from batchstat.balances import BalanceReport, SamplerResult
 from batchstat.render.layout import Rows, basis_line, heading
-from batchstat.render.words import batches, class_name, counted, decimal, percent
+from batchstat.render.words import batches, class_name, counted, decimal, one_line, percent
 
 _MOST_CLASSES = 12
 _BALANCED = 1.05
@@ -16,11 +16,13 @@ _APART = 0.1
 def balance_screen(report: BalanceReport) -> RenderableType:
     """What `balance` prints: the basis, the tables, the sentence and the recommendation."""
     strategy = report.samplers[0].row.label
-    by = Text("batches", style="bold").append(f"  by {strategy}; classes in them", "not bold")
+    drawn = Text("drawn", style="bold").append(_what_is_drawn(report), "not bold")
+    by = Text("batches", style="bold")
+    by.append(f"  by {one_line(strategy)}; what they compute, and of which classes", "not bold")
     parts: list[RenderableType] = [
         heading("basis", basis_line(report.basis)),
         heading("classes", _classes_line(report)),
-        *(Text(), _drawn(report), Text(), by, _batches(report)),
+        *(Text(), drawn, _drawn(report), Text(), by, _batches(report)),
         *(Text(), _heading_of_classes(report), _classes(report), Text()),
     ]
     if report.basis.world_size > 1:
@@ -30,14 +32,24 @@ def balance_screen(report: BalanceReport) -> RenderableType:
     return Group(*parts)
 
 
+def _what_is_drawn(report: BalanceReport) -> str:
+    basis = report.basis
+    if basis.deal == "unsynced" and basis.world_size > 1:
+        return "    by ranks that share their random numbers, which they do not here: see ranks"
+    return "    by the sampler, before anything is cut, batched or dealt"
+
+
 def _classes_line(report: BalanceReport) -> str:
-    words = [
-        counted(len(report.samplers[0].classes), "class", "classes"),
-        f"the largest has {report.class_ratio:,.1f} times the samples of the smallest",
-    ]
-    if report.unlabelled:
-        left = "out" if report.basis.keep_labels else "to none"
-        words.append(f"{counted(report.unlabelled, 'sample')} of no class left {left}")
+    number = len(report.samplers[0].classes)
+    words = [counted(number, "class", "classes")]
+    if number > 1:
+        words.append(f"the largest has {report.class_ratio:,.1f} times the samples of the smallest")
+    if report.unlabelled and report.basis.keep_labels:
+        words.append(f"{counted(report.unlabelled, 'sample')} of other labels or none are left out")
+    elif report.unlabelled:
+        words.append(
+            f"{counted(report.unlabelled, 'sample')} without a label, which only none visits"
+        )
     if report.multilabel:
         words.append(
             f"{counted(report.multilabel, 'sample')} of several labels: each is of the rarest"
@@ -53,7 +65,7 @@ def _drawn(report: BalanceReport) -> Rows:
     for row in report.samplers:
         last = row.ratios[-1]
         rows.add(
-            Text(row.spec),
+            _name(row),
             f"{row.samples:,}",
             f"{row.lengths.sum:,}",
             f"{row.lengths.mean:,.1f}",
@@ -66,6 +78,10 @@ def _drawn(report: BalanceReport) -> Rows:
     return rows
 
 
+def _name(row: SamplerResult) -> Text:
+    return Text(one_line(row.spec, 40))
+
+
 def _differ(row: SamplerResult) -> bool:
     """Whether the classes change over epochs, beyond chance."""
     return row.name == "dynamic" and row.ratios[0] != row.ratios[-1]
@@ -73,17 +89,18 @@ def _differ(row: SamplerResult) -> bool:
 
 def _batches(report: BalanceReport) -> Rows:
     rows = Rows(
-        *("sampler", "padding", "batches", "fill"),
+        *("sampler", "padding", "batches", "fill", "coverage"),
         *("classes/batch", "single class", "class separation"),
     )
     for row in report.samplers:
         counts, mixing = row.row.counts, row.row.counts.reach.mixing
         assert mixing is not None
         rows.add(
-            Text(row.spec),
+            _name(row),
             percent(counts.padding_ratio, 2),
             f"{counts.batches:,}",
             percent(counts.fill),
+            percent(counts.reach.coverage),
             f"{mixing.mean_classes:,.2f}",
             percent(mixing.single_class_ratio),
             decimal(mixing.separation),
@@ -106,7 +123,7 @@ def _classes(report: BalanceReport) -> Rows:
     rows.add(Text("the corpus"), *(_share(first[i].before, total) for i in order))
     for row in report.samplers:
         total = sum(each.after for each in row.classes)
-        rows.add(Text(row.spec), *(_share(row.classes[i].after, total) for i in order))
+        rows.add(_name(row), *(_share(row.classes[i].after, total) for i in order))
     return rows
 
 
@@ -122,11 +139,10 @@ def _ranks(report: BalanceReport) -> Rows:
     for row in report.samplers:
         counts, reach = row.row.counts, row.row.counts.reach
         held = [each.samples for each in reach.ranks]
-        ratios = [max(each.classes) / max(1, min(each.classes)) for each in reach.ranks]
         rows.add(
-            Text(row.spec),
+            _name(row),
             _range(min(held), max(held)),
-            f"{min(ratios):,.2f}" + (f"-{max(ratios):,.2f}" if min(ratios) < max(ratios) else ""),
+            _ratios([each.classes for each in reach.ranks]),
             _range(counts.ranks.min_steps, counts.ranks.max_steps),
             percent(counts.rank_idle),
             f"{reach.shared_samples:,}",
@@ -137,6 +153,15 @@ def _ranks(report: BalanceReport) -> Rows:
     return rows
 
 
+def _ratios(ranks: list[tuple[int, ...]]) -> str:
+    """Largest class / smallest, from the rank where it is least to that where it is most."""
+    ratios = [max(held) / min(held) for held in ranks if min(held)]
+    if len(ratios) < len(ranks):
+        return "class missing"
+    low, high = f"{min(ratios):,.2f}", f"{max(ratios):,.2f}"
+    return low if low == high else f"{low}-{high}"
+
+
 def _range(low: int, high: int) -> str:
     return f"{low:,}" if low == high else f"{low:,}-{high:,}"
 
@@ -144,7 +169,7 @@ def _range(low: int, high: int) -> str:
 def _verdict(report: BalanceReport) -> str:
     words = [_of_sampler(row, report) for row in _balanced(report)]
     apart = [
-        f"{row.spec} {mixing.separation:.2f}"
+        f"{one_line(row.spec)} {mixing.separation:.2f}"
         for row in report.samplers
         if (mixing := row.row.counts.reach.mixing) is not None and (mixing.separation or 0) > _APART
     ]
@@ -158,12 +183,24 @@ def _verdict(report: BalanceReport) -> str:
 
 
 def _balanced(report: BalanceReport) -> list[SamplerResult]:
-    """The samplers that even the classes out, in the end."""
-    return [row for row in report.samplers if row.name != "none" and row.ratios[-1] <= _BALANCED]
+    """The samplers that even all classes out, in the end."""
+    return [row for row in report.samplers if row.name != "none" and _is_balanced(row)]
+
+
+def _is_balanced(row: SamplerResult) -> bool:
+    drawn = [each.after for each in row.classes]
+    if min(drawn) == 0:
+        return False
+    # Where each draw is of a random class, counts differ by chance.
+    chance = _BY_CHANCE * max(drawn) ** 0.5 if row.name in ("weighted-random", "per-batch") else 0
+    return row.ratios[-1] <= _BALANCED or max(drawn) - min(drawn) <= chance
+
+
+_BY_CHANCE = 4
 
 
 def _of_sampler(row: SamplerResult, report: BalanceReport) -> str:
-    text = f"{row.spec} draws {percent(row.coverage)} of the corpus an epoch"
+    text = f"{one_line(row.spec)} draws {percent(row.coverage)} of the corpus an epoch"
     if row.coverage < 1:
         text += f", {percent(row.coverage_after)} in {counted(report.epochs, 'epoch')}"
     if row.max_repeats > 1:

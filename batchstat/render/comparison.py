@@ -43,14 +43,13 @@ def _model(model: CostModel) -> str:
 
 
 def _visits(comparison: Comparison) -> str:
-    reach = comparison.reference.counts.reach
-    words = [
-        counted(comparison.reference.counts.samples, "sample"),
-        f"{percent(reach.coverage)} of the {comparison.samples:,} of the corpus",
-    ]
-    if reach.max_repeats > 1:
-        words.append(f"one of them {reach.max_repeats:,} times")
-    return f"{', '.join(words)}, by {comparison.reference.label}: see batchstat balance"
+    counts = comparison.reference.counts
+    samples = counts.samples - counts.duplicated_samples + counts.dropped_samples
+    return (
+        f"{counted(samples, 'sample')}; {comparison.reference.label} computes "
+        f"{percent(counts.reach.coverage)} of the {comparison.samples:,} of the corpus: see "
+        "batchstat balance"
+    )
 
 
 def _strategies(comparison: Comparison) -> Rows:

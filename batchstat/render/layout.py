@@ -62,9 +62,10 @@ class Rows:
 def table(*columns: str) -> Table:
     """A table whose first column may fold, and whose numbers never do."""
     made = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    made.add_column(columns[0], overflow="fold", min_width=12)
+    # As Text, since a heading may be a name from the user's data, with markup in it.
+    made.add_column(Text(columns[0]), overflow="fold", min_width=12)
     for column in columns[1:]:
-        made.add_column(column, justify="right", no_wrap=True)
+        made.add_column(Text(column), justify="right", no_wrap=True)
     return made
 
 

@@ -53,11 +53,6 @@ class Classes:
         """How many samples are of no class."""
         return len(self.codes) - len(self.all_members)
 
-    @property
-    def ratio(self) -> float:
-        """Samples of the largest class / samples of the smallest."""
-        return float(self.sizes.max() / self.sizes.min())
-
     @classmethod
     def of(
         cls,
@@ -80,7 +75,7 @@ class Classes:
         """
         for label in keep:
             if label not in names:
-                raise InputError(f"no sample has the label {label!r}{_has(label, names)}")
+                raise InputError(f"no sample has the label {label!r}{not_there(label, names)}")
         kept = np.array([not keep or name in keep for name in names] + [False])
         used = np.where(kept[codes], codes, -1)
         counts = np.bincount(used + 1, minlength=len(names) + 1)[1:]
@@ -103,20 +98,38 @@ class Classes:
 
     @classmethod
     def encode(cls, labels: Iterable[object], keep: Sequence[str] = ()) -> "Classes":
-        """Classes from one label a sample, of any type, by its text; None and NaN are no label.
+        """Classes from the labels of each sample, of any type, by their text.
+
+        A list, tuple, set or array is several labels. None, NaN and pandas' NA are none.
 
         Raises:
             InputError: see `of`.
         """
         known: dict[str, int] = {}
-        codes = [
-            -1 if label is None or label != label else known.setdefault(str(label), len(known))
-            for label in labels
-        ]
-        return cls.of(np.array(codes, dtype=np.int64), tuple(known), keep=keep)
+        codes: list[int] = []
+        offsets = [0]
+        several = False
+        for label in labels:
+            if isinstance(label, list | tuple | set | frozenset | np.ndarray):
+                several = True
+                each = [known.setdefault(str(one), len(known)) for one in label if _is(one)]
+                codes += list(dict.fromkeys(each)) or [-1]
+            else:
+                codes.append(known.setdefault(str(label), len(known)) if _is(label) else -1)
+            offsets.append(len(codes))
+        ends = np.array(offsets) if several else None
+        return cls.of(np.array(codes, dtype=np.int64), tuple(known), ends, keep)
 
 
-def _has(label: str, names: Sequence[str]) -> str:
+def _is(label: object) -> bool:
+    """Whether it is a label: pandas' NA is neither equal to itself nor different."""
+    if label is None or type(label).__name__ == "NAType":
+        return False
+    return bool(label == label)
+
+
+def not_there(label: str, names: Sequence[str]) -> str:
+    """What follows on that no sample has a label: the nearest, or those that there are."""
     near = did_you_mean(label, names)
     some = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
     return f": {near}" if near else f" (has: {some})"

@@ -46,7 +46,7 @@ def deal_balanced(costs: Ints, world_size: int, tail: str, rng: np.random.Genera
     """As `deal_in_turn`, but what is dealt in one turn costs about the same.
 
     Within every 64 turns work is sorted by its cost and dealt from there; then these turns are
-    shuffled, so that their sequence stays random.
+    shuffled, so that their sequence stays random; one in which a rank has none stays the last.
 
     Args:
         costs: (n,) of each piece of work.
@@ -60,5 +60,7 @@ def deal_balanced(costs: Ints, world_size: int, tail: str, rng: np.random.Genera
         work = window.ravel()
         known = np.where(work < 0, -1, costs[work])
         ordered = work[np.argsort(-known, kind="stable")].reshape(window.shape)
-        turns[first : first + _BALANCED_TURNS] = ordered[rng.permutation(len(window))]
+        full = len(window) - int((window < 0).any())
+        ordered[:full] = ordered[rng.permutation(full)]
+        turns[first : first + _BALANCED_TURNS] = ordered
     return turns

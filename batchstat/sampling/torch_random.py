@@ -35,8 +35,10 @@ def torch_multinomial(weights: Floats, count: int, seed: int, *, replacement: bo
         seed: of the generator.
         replacement: whether one can be drawn again.
     """
-    drawn = _uniform(count if replacement else len(weights), seed)
-    if not replacement:
+    # torch draws a single one as it does without replacement.
+    alone = not replacement or count == 1
+    drawn = _uniform(len(weights) if alone else count, seed)
+    if alone:
         waits = -np.log1p(-drawn)
         found: Ints = np.argsort(-(weights / waits), kind="stable")[:count]
         return found

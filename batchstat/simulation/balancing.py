@@ -17,6 +17,7 @@ from batchstat.profiling.record import Profile
 from batchstat.profiling.stats import LengthStats
 from batchstat.report import ReportWarning
 from batchstat.sampling import Classes, Samples
+from batchstat.sampling.balancing.spec import sampler_name
 from batchstat.settings import Basis, Settings
 from batchstat.simulation.cautions import cautions
 from batchstat.simulation.comparing import make_row, parse_strategies
@@ -91,7 +92,7 @@ def _row(
     often = np.bincount(drawn(samples, basis), minlength=len(samples))
     epochs_of = list(_epochs(samples, samples.classes, basis, epochs))
     found = SamplerResult(
-        name=_name(basis.balance),
+        name=sampler_name(basis.balance),
         spec=basis.balance,
         params=asdict(basis.sampler),
         corpus_samples=len(samples),
@@ -106,20 +107,7 @@ def _row(
     )
     warned = cautions([row], work.visits, basis, given.stats)
     named = [ReportWarning(w.code, f"{basis.balance}: {w.message}") for w in warned]
-    made_for = basis.sampler.batch_size
-    if made_for is not None and (row.name != "static" or basis.batch_size != made_for):
-        named.append(
-            ReportWarning(
-                "other_batches",
-                f"{basis.balance} is made for batches of {made_for} in its own sequence, and "
-                f"{spec} makes others: --strategy static keeps them",
-            )
-        )
     return found, named
-
-
-def _name(spec: str) -> str:
-    return spec.replace("=", ":", 1).partition(":")[0]
 
 
 class _Epoch(NamedTuple):

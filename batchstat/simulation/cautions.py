@@ -9,6 +9,7 @@ from batchstat.batching.cutting import round_up
 from batchstat.profiling.stats import LengthStats
 from batchstat.report import ReportWarning, StrategyResult
 from batchstat.sampling import Epoch
+from batchstat.sampling.balancing.per_batch import PerBatch
 from batchstat.settings import Basis
 
 _ALIKE = 0.5
@@ -66,6 +67,24 @@ def cautions(
                 else "raise --tokens-per-batch"
             ),
         )
+    yield from _of_ranks(rows, basis)
+    yield from _of_classes(rows, basis)
+    sorted_rows = [
+        f"{row.label} ({correlation:.2f})"
+        for row in rows
+        if (correlation := row.counts.grouping.neighbour_correlation or 0) > _ALIKE
+        and correlation * sqrt(row.counts.steps) > _CERTAIN
+    ]
+    if sorted_rows:
+        yield ReportWarning(
+            "alike_neighbours",
+            "batches that follow one another are of like length, which the loss will show: "
+            f"{', '.join(sorted_rows)}, 1 is sorted: shuffle the samples or the batches",
+        )
+
+
+def _of_ranks(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[ReportWarning]:
+    """Ranks that wait for ever, and ranks that overlap."""
     uneven = [
         f"{row.label} {row.counts.ranks.min_steps:,} to {row.counts.ranks.max_steps:,}"
         for row in rows
@@ -78,23 +97,47 @@ def cautions(
             f"waiting for ever in a collective: {'; '.join(uneven)}: --deal batches makes them "
             "equal with --tail repeat or drop",
         )
-    if basis.deal == "unsynced" and basis.world_size > 1:
-        reach = rows[0].counts.reach
+    unlike = [
+        f"{row.label} {min(batches):,} to {max(batches):,}"
+        for row in rows
+        if not row.counts.ranks.step_gap
+        and row.tail != "empty"
+        and basis.accumulate > 1
+        and len(batches := {rank.batches for rank in row.counts.reach.ranks}) > 1
+    ]
+    if unlike:
+        yield ReportWarning(
+            "unequal_batches",
+            "ranks have as many steps, and not as many batches, which leaves some waiting for ever "
+            f"where gradients are exchanged after every batch: {'; '.join(unlike)}: exchange them "
+            "once a step",
+        )
+    unsynced = [row for row in rows if row.deal == "unsynced"]
+    if unsynced and basis.world_size > 1:
+        reach = unsynced[0].counts.reach
         yield ReportWarning(
             "unsynced",
             f"each rank draws by random numbers of its own: {reach.shared_samples:,} samples are "
             f"computed by several ranks, and {reach.unseen_samples:,} of the corpus by none "
-            f"({rows[0].label}): --deal samples shares the seed, and no sample is dealt twice",
+            f"({unsynced[0].label}): --deal samples shares the seed, and no sample is dealt twice",
         )
-    sorted_rows = [
-        f"{row.label} ({correlation:.2f})"
+
+
+def _of_classes(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[ReportWarning]:
+    """Batches that are not those which their sampler is made for."""
+    sampler = basis.sampler
+    if not isinstance(sampler, PerBatch):
+        return
+    others = [
+        f"{row.label} {mixing.min_classes} to {mixing.max_classes}"
         for row in rows
-        if (correlation := row.counts.grouping.neighbour_correlation or 0) > _ALIKE
-        and correlation * sqrt(row.counts.steps) > _CERTAIN
+        if (mixing := row.counts.reach.mixing) is not None
+        and {mixing.min_classes, mixing.max_classes} != {sampler.classes}
     ]
-    if sorted_rows:
+    if others:
         yield ReportWarning(
-            "alike_neighbours",
-            "batches that follow one another are of like length, which the loss will show: "
-            f"{', '.join(sorted_rows)}, 1 is sorted: shuffle the samples or the batches",
+            "other_batches",
+            f"{basis.balance}: batches hold other numbers of classes: {'; '.join(others)}: it is "
+            f"kept by static with batch_size={sampler.batch_size}, --deal batches and --overflow "
+            "truncate",
         )

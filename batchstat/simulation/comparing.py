@@ -86,7 +86,7 @@ def compare(
         left_out=tuple(name for name in STRATEGIES if name not in shown),
         best=best,
         bounds=_bounds(work, basis),
-        sweep=sweep(best, chosen.strategy, works.of(chosen.basis), chosen.basis),
+        sweep=sweep(best, chosen.strategy, work, basis),
         warnings=(*empty, *cautions(rows, work.visits, basis, given.stats)),
     )
 

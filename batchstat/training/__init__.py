@@ -2,6 +2,7 @@
 
 from batchstat.training.batch_sampler import BatchSampler
 from batchstat.training.rank_batches import Batch
+from batchstat.training.reading import read_samples
 from batchstat.training.samplers import ClassBalancedSampler, RankSampler, WeightedClassSampler
 from batchstat.training.stream_batcher import StreamBatcher
 
@@ -12,4 +13,5 @@ __all__ = [
     "RankSampler",
     "StreamBatcher",
     "WeightedClassSampler",
+    "read_samples",
 ]

@@ -162,11 +162,12 @@ class BatchSampler:
             )
 
     def _places(self, n: int) -> Iterator[int]:
-        start, self._start = self._start, 0
-        self._consumed = start
+        start = self._consumed = self._start
         for place in range(start, n):
             self._consumed = place + 1
             yield place
+        # Only now, so that a loader and batches() can go on from one place side by side.
+        self._start = 0
 
     def _batches(self) -> RankBatches:
         if self._planned is None or self._planned[0] != self._epoch:

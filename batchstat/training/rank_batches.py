@@ -140,10 +140,7 @@ def plan_ranks(samples: Samples, strategy: Strategy, basis: Basis) -> RankBatche
     shares = [list(plans) for plans in plan_shares(strategy, work, basis)]
     turns = deal([Batches.of(plans) for plans in shares], work, basis)
     if not (turns >= 0).any():
-        raise NoBatchError(
-            "no batch is left for any rank: lower world_size or batch_size, or leave drop_last and "
-            "tail=drop out"
-        )
+        raise NoBatchError()
     plan = BatchPlan.concatenate([plan for plans in shares for plan in plans])
     dealt = _dealt(plan, turns, keep_empty=basis.tail == "empty")
     # A turn without a batch has a group of none.

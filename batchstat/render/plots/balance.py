@@ -1,5 +1,7 @@
 """The plots of samplers: classes before and after, and how much of the corpus epochs see."""
 
+from collections.abc import Iterator
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
@@ -41,9 +43,14 @@ def _balance(figure: Figure, report: BalanceReport) -> None:
         _panel(axes, row, order)
     for axes in panels[len(report.samplers) :]:
         axes.set_visible(False)
-    panels[0].set_yticks(range(len(order)), [class_name(first[i].label, 24) for i in order])
+    # Escaped, since panels that share the axis would read a formula between dollar signs.
+    names = [class_name(first[i].label, 24).replace("$", r"\$") for i in order]
+    panels[0].set_yticks(range(len(order)), names)
     panels[0].set_ylim(len(order) - 0.4, -0.6)
-    panels[0].set_xlim(0, 1.2)
+    widest = max(_shares(report, order))
+    panels[0].set_xlim(0, 1.25 * widest)
+    for axes in panels:
+        axes.tick_params(labelbottom=True)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
 
@@ -71,10 +78,19 @@ def _panel(axes: Axes, row: SamplerResult, order: list[int]) -> None:
     ratio = f"class ratio {first}"
     if first != last:
         ratio += f", {last} in epoch {len(row.ratios)}"
-    axes.set_title(f"{one_line(row.spec, 40)}\n{ratio}", fontsize=9, parse_math=False)
+    axes.set_title(f"{one_line(row.spec, 30)}\n{ratio}", fontsize=9, parse_math=False)
     axes.xaxis.set_major_formatter(PercentFormatter(1))
-    axes.set_xticks((0, 0.5, 1))
+    axes.xaxis.set_major_locator(MaxNLocator(3))
     style.open_frame(axes)
+
+
+def _shares(report: BalanceReport, order: list[int]) -> Iterator[float]:
+    for row in report.samplers:
+        before = sum(each.before for each in row.classes)
+        after = sum(each.after for each in row.classes)
+        for i in order:
+            yield row.classes[i].before / before
+            yield row.classes[i].after / after
 
 
 def _coverage(figure: Figure, report: BalanceReport) -> None:

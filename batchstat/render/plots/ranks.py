@@ -30,7 +30,7 @@ def _ranks(figure: Figure, comparison: Comparison, steps: Ints) -> None:
     style.title(
         figure,
         f"{one_line(row.label, 60)} on {counted(basis.world_size, 'rank')}: {idle} idle",
-        f"{corpus_name(paths)} · {basis.deal} dealt · {counted(len(steps), 'step')}",
+        f"{corpus_name(paths)} · {row.deal} dealt · {counted(len(steps), 'step')}",
     )
     lines, heat = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1))
     edges = np.linspace(0, len(steps), min(len(steps), _MOST_COLUMNS) + 1).astype(np.int64)

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from batchstat.errors import InputError
-from batchstat.sampling.balancing.drawing import draw_distinct
+from batchstat.sampling.balancing.drawing import check_total, draw_distinct
 from batchstat.sampling.balancing.sampler import Ints, Sampler, randomness
 from batchstat.sampling.classes import Classes
 
@@ -43,6 +43,7 @@ class PerBatch(Sampler):
                 f"{there:,}: ask for {there:,} at most"
             )
         rng = randomness(seed, epoch)
+        check_total((self.batches or 1) * self.batch_size)
         batches = self.batches or max(1, len(classes.all_members) // self.batch_size)
         chosen = draw_distinct(np.full(batches, there), self.classes, rng).ravel()
         within = draw_distinct(classes.sizes[chosen], self.samples, rng)

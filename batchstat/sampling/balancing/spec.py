@@ -32,8 +32,9 @@ def parse_sampler(spec: str) -> Sampler:
     found |= read_parameters("balance", name, rest, known)
     missing = [k for k, f in known.items() if k not in found and f.default is MISSING]
     if missing:
-        example = ",".join(f"{key}=…" for key in missing)
-        raise OptionError(f"balance {spec!r} needs {missing[0]}: write '{name}:{example}'")
+        example = ",".join(f"{key}=N" for key in missing)
+        written = example if missing == [name] else f"{name}:{example}"
+        raise OptionError(f"balance {spec!r} needs {missing[0]}: write {written!r}")
     return SAMPLERS[name](**found)
 
 
@@ -55,6 +56,11 @@ def weights_file(spec: str) -> str | None:
     return text if text.endswith(".json") and not text.startswith("{") else None
 
 
+def sampler_name(spec: str) -> str:
+    """The bare name of a sampler."""
+    return _named(spec)[0]
+
+
 def _named(spec: str) -> tuple[str, str]:
     """The name and its parameters."""
     colon, equals = spec.find(":"), spec.find("=")
@@ -74,10 +80,12 @@ def _weights(rest: str) -> tuple[dict[str, Any], str]:
         raise OptionError("balance weights needs weights: write 'weights=positive:1,negative:3'")
     if after.startswith("{"):
         try:
-            table, end = json.JSONDecoder().raw_decode(after)
+            table, end = json.JSONDecoder(object_pairs_hook=_unlike).raw_decode(after)
         except json.JSONDecodeError as error:
             raise OptionError(f"weights={after!r}: no JSON: {error}") from None
-        others = after[end:].lstrip(",")
+        others = after[end:]
+        if others and not others.startswith(","):
+            raise OptionError(f"weights={after!r}: write a comma after the object")
     else:
         text, others = _until_parameter(after)
         table = _from_file(text) if text.endswith(".json") else _pairs(text)
@@ -110,9 +118,22 @@ def _pairs(text: str) -> dict[str, float]:
     return table
 
 
+def _unlike(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys are all different. Raises OptionError."""
+    table: dict[str, Any] = {}
+    for label, weight in pairs:
+        if label in table:
+            raise OptionError(f"weights: {label!r} is given twice: give it once")
+        table[label] = weight
+    return table
+
+
 def _from_file(name: str) -> Mapping[str, float]:
     try:
-        table = json.loads(Path(name).read_text(encoding="utf-8"))
+        text = Path(name).read_text(encoding="utf-8")
+        table = json.loads(text, object_pairs_hook=_unlike)
+    except OptionError as error:
+        raise InputError(f"{name}: {error}") from None
     except OSError as error:
         raise InputError(f"weights: {name} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

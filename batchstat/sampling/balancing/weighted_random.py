@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from batchstat.errors import InputError
+from batchstat.sampling.balancing.drawing import check_total
 from batchstat.sampling.balancing.sampler import Ints, Sampler
 from batchstat.sampling.classes import Classes
 from batchstat.sampling.torch_random import torch_multinomial
@@ -33,6 +34,7 @@ class WeightedRandom(Sampler):
         """
         there = len(classes.all_members)
         length = self.length or there
+        check_total(length)
         if not self.replacement and length > there:
             raise InputError(
                 f"weighted-random: length={length:,} without replacement, and the corpus has "

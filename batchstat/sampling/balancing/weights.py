@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from batchstat.errors import InputError, OptionError, did_you_mean
+from batchstat.errors import InputError, OptionError
 from batchstat.sampling.balancing.counted import Counted
 from batchstat.sampling.balancing.drawing import round_shares
-from batchstat.sampling.classes import Classes
+from batchstat.sampling.classes import Classes, not_there
 
 _MOST = 10**18
 
@@ -43,8 +43,7 @@ class Weights(Counted):
         """
         for label in self.weights:
             if label not in classes.names:
-                near = did_you_mean(label, classes.names)
-                known = near or f"has: {', '.join(classes.names[:20])}"
-                raise InputError(f"weights: no sample is of class {label!r}: {known}")
+                known = not_there(label, classes.names)
+                raise InputError(f"weights: no sample is of class {label!r}{known}")
         shares = [self.weights.get(name, 0) for name in classes.names]
         return round_shares(shares, self.length or int(classes.sizes.sum()))

@@ -1,0 +1,69 @@
+"""The samples of a profile's corpus, for a script that trains on them as they are."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from batchstat.errors import InputError
+
+if TYPE_CHECKING:
+    from batchstat.corpus import Block
+    from batchstat.profiling.record import Profile
+
+Record = dict[str, Any]
+
+
+def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
+    """The corpus read again as it was counted: item i is record i, so that a sampler indexes it.
+
+    Args:
+        profile: a `Profile`, or the `lengths.parquet` that holds one.
+
+    Returns:
+        A dictionary for each record, with `text` (a string, or two of a pair) or `messages`, and
+        `label` where there are labels; None for a record that was skipped.
+
+    Raises:
+        InputError: the corpus has changed, cannot be read again, or holds no text.
+    """
+    from batchstat.corpus import STANDARD_INPUT, CorpusReader
+    from batchstat.profiling import changes
+    from batchstat.profiling.store import read_profile
+
+    if isinstance(profile, str | Path):
+        profile = read_profile(Path(profile), Path(profile))
+    facts = profile.corpus
+    if not facts.sources or any(source.path == STANDARD_INPUT for source in facts.sources):
+        raise InputError("the corpus was no file, and cannot be read again: load it as you did")
+    for change in changes(profile):
+        raise InputError(f"{change}: run batchstat profile again")
+    reader = CorpusReader(facts.sources, facts.options)
+    samples: list[Record | None] = []
+    before, current = 0, None
+    for block in reader.blocks():
+        block.reading.faults.settle(block.faults)
+        if block.reading is not current:
+            before = sum(each.records for each in reader.readings if each is not block.reading)
+            current = block.reading
+        for record, sample in zip((before + block.records).tolist(), _records(block), strict=True):
+            samples += [None] * (record - len(samples))
+            samples.append(sample)
+    return samples
+
+
+def _records(block: "Block") -> Iterator[Record]:
+    from batchstat.corpus import Chats, Counted
+
+    content = block.content
+    labels = None if block.labels is None else block.labels.to_pylist()
+    if isinstance(content, Counted):
+        raise InputError("the corpus holds token ids or lengths and no text: load it as you did")
+    if isinstance(content, Chats):
+        found: list[Record] = [{"messages": messages} for messages in content.messages]
+    elif content.second is None:
+        found = [{"text": text} for text in content.first.to_pylist()]
+    else:
+        pairs = zip(content.first.to_pylist(), content.second.to_pylist(), strict=True)
+        found = [{"text": pair} for pair in pairs]
+    for i, sample in enumerate(found):
+        yield sample if labels is None else {**sample, "label": labels[i]}
