@@ -377,7 +377,7 @@ def test_remedies_for_what_ranks_wait_for_and_repeat(run, tmp_path):
     assert "deal batches gives 0" in hanging.stdout
     repeated = run(*check, "--max-duplicated", "0%")
     assert repeated.returncode == 1
-    assert "tail empty gives 0.00%" in repeated.stdout
+    assert "deal samples gives 0.00%" in repeated.stdout
 
 
 @pytest.mark.parametrize("deal", ["samples", "unsynced", "chunks"])
