@@ -3,17 +3,20 @@
 Each test is skipped where its library is not installed.
 """
 
+import json
+import os
 import subprocess
 import sys
 from collections import Counter
-from itertools import islice, pairwise
+from itertools import islice, pairwise, product
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import batchstat
 from batchstat import BatchSampler, ClassBalancedSampler, RankSampler, StreamBatcher
-from conftest import ROOT, environment, needs
+from conftest import ROOT, SAMPLE_DATA, environment, needs
 
 LENGTHS = np.random.default_rng(0).integers(2, 60, 203)
 SETTINGS = {"tokens_per_batch": 256, "read_ahead": 50}
@@ -436,3 +439,138 @@ def test_batches_of_a_stream_fit_the_budget():
     sizes = [len(batch) * max(len(sample["input_ids"]) for sample in batch) for batch in batches]
     assert max(sizes) <= 256
     assert all(a and b for a, b in pairwise(batches))
+
+
+def chat(path):
+    """The built-in tokenizer in a folder, as transformers saves it, with a chat template."""
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+    from batchstat.tokens.builtin import CHAT_TEMPLATE, definition
+
+    made = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(definition()))
+    made.chat_template = CHAT_TEMPLATE
+    made.model_max_length = 512
+    made.save_pretrained(path)
+    return path
+
+
+CORPORA = {
+    "classes": ["reviews.csv", "--text-column", "review", "--label-column", "label"],
+    "text": ["corpus.txt"],
+    "chat": ["chat.jsonl", "--messages-column", "messages"],
+}
+
+
+TRIED = [
+    *product(["torch", "accelerate", "trainer"], ["classes"], ["token-budget", "fixed"]),
+    *product(["torch", "trainer"], ["text"], ["packed"]),
+    ("torch", "text", "token-budget"),
+    ("accelerate", "chat", "token-budget"),
+]
+
+
+@pytest.mark.parametrize(("framework", "corpus", "strategy"), TRIED)
+def test_what_recipe_prints_runs(run, tmp_path, framework, corpus, strategy):
+    """The printed script trains on as many batches as compare says."""
+    needs("torch")
+    needs("accelerate")
+    file, *columns = CORPORA[corpus]
+    lines = (SAMPLE_DATA / file).read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / file).write_text("".join(lines[:40]), encoding="utf-8")
+    flags = ["--tokenizer", chat(tmp_path / "tokenizer")] if corpus == "chat" else []
+    flags = [*columns, *flags, "--no-plots"]
+    settings = ["--tokens-per-batch", 8192, "--strategy", strategy]
+    if corpus == "classes":
+        settings += ["--balance", "downsampling", "--pad-to-multiple-of", 8]
+    compared = run("compare", file, *flags, *settings, "--json")
+    assert compared.returncode == 0, compared.stderr
+    batches = json.loads(compared.stdout)["strategies"][0]["batches"]
+    printed = run("recipe", framework, *settings)
+    assert printed.returncode == 0, printed.stderr
+    script = tmp_path / "train.py"
+    script.write_text(printed.stdout, encoding="utf-8")
+    trained = subprocess.run(
+        [sys.executable, script],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        env=environment(PYTHONPATH=str(ROOT), CUDA_VISIBLE_DEVICES=""),
+        timeout=300,
+    )
+    assert trained.returncode == 0, trained.stderr
+    assert f"{batches} batches" in trained.stdout
+    linted = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--isolated", "--line-length=100", script],
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert "No module named ruff" in linted.stderr or linted.returncode == 0, linted.stdout
+
+
+def test_a_recipe_on_two_processes(run, tmp_path):
+    """As its first lines say how to start it; each process has as many batches."""
+    needs("torch")
+    reviews = [SAMPLE_DATA / "reviews.csv", "--text-column", "review", "--label-column", "label"]
+    run("profile", *reviews, "--no-plots")
+    settings = ["--tokens-per-batch", 8192, "--world-size", 2, "--accumulate", 2]
+    printed = run("recipe", *settings).stdout
+    assert "torchrun --nproc-per-node 2 train.py" in printed
+    (tmp_path / "train.py").write_text(printed, encoding="utf-8")
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
+    trained = subprocess.run(
+        [sys.executable, *command],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        env=environment(PYTHONPATH=str(ROOT), CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1"),
+        timeout=300,
+    )
+    assert trained.returncode == 0, trained.stderr
+    compared = json.loads(
+        run("compare", *settings, "--strategy", "token-budget", "--no-plots", "--json").stdout
+    )
+    each = compared["strategies"][0]["batches"] // 2
+    for rank in range(2):
+        assert f"rank {rank}, epoch 0: {each} batches" in trained.stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--overflow", "split"], "cuts samples into parts"),
+        (["--strategy", "packed:method=wrapped"], "cuts samples into parts"),
+        (["--strategy", "boundaries:boundaries=64,512,pad=edge"], "pads to edges"),
+        (["--tail", "empty"], "has empty batches"),
+    ],
+)
+def test_what_no_recipe_can_say(run, flags, message):
+    run("profile", SAMPLE_DATA / "corpus.txt", "--no-plots")
+    ended = run("recipe", *flags)
+    assert ended.returncode == 2
+    assert message in ended.stderr
+    assert "BatchSampler.batches()" in ended.stderr
+
+
+def test_samples_are_read_as_they_were_counted(run, tmp_path):
+    """Item i is record i, over several files, with what was skipped as None."""
+    (tmp_path / "a.csv").write_text('text,label\n"one, two",x\n\n   ,y\nthree,\n')
+    (tmp_path / "b.csv").write_text("text,label\nfour,x\n")
+    assert run("profile", "a.csv", "b.csv", "--label-column", "label").returncode == 0
+    results = tmp_path / "batchstat-results" / "lengths.parquet"
+    here = Path.cwd()
+    os.chdir(tmp_path)
+    try:
+        samples = batchstat.read_samples(results)
+        sampler = BatchSampler(results, "static", batch_size=1, order="file")
+        assert samples[0] == {"text": "one, two", "label": "x"}
+        assert [samples[record]["text"] for (record,) in sampler] == ["one, two", "three", "four"]
+        assert samples.count(None) == len(samples) - 3
+        (tmp_path / "b.csv").write_text("text,label\nfive,x\n")
+        with pytest.raises(batchstat.InputError, match=r"b\.csv has changed"):
+            batchstat.read_samples(results)
+    finally:
+        os.chdir(here)
+    np.save(tmp_path / "lengths.npy", LENGTHS)
+    run("profile", "lengths.npy")
+    assert "lengths or token ids" in run("recipe").stderr

@@ -39,7 +39,8 @@ def command(
     parse_strategies([spec], settings.decide(longest=1, stated_max=None))
     folder = options["output"]
     profile = load_profile(folder)
-    if profile.corpus.options.content in ("tokens", "length"):
+    counted = any(source.format == "npy" for source in profile.corpus.sources)
+    if counted or profile.corpus.options.content in ("tokens", "length"):
         raise InputError("the profile is of lengths or token ids, and a recipe reads text")
     basis = settings.decide(profile.stats.max, profile.stated_max)
     (asked,) = parse_strategies([spec], basis)

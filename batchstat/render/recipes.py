@@ -1,5 +1,6 @@
 """Training scripts for a setting, as text: they run as they are, and are there to be changed."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
@@ -19,15 +20,11 @@ Start it with: {start}
 
 import os
 
-import torch
-from torch.utils.data import DataLoader
-from transformers import {imports}
-{more_imports}
-from batchstat import BatchSampler, read_samples
+{imports}
 
 EPOCHS, WORKERS = 1, 0
-LENGTHS = {lengths!r}
-rank, world_size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+LENGTHS = {lengths}
+rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 tokenizer = {tokenizer}
 if tokenizer.pad_token is None:
@@ -49,13 +46,15 @@ config = GPT2Config(
     n_embd=32,
     n_layer=1,
     n_head=2,
-    pad_token_id=tokenizer.pad_token_id,{labels}
+    pad_token_id=tokenizer.pad_token_id,
+    bos_token_id=tokenizer.pad_token_id,
+    eos_token_id=tokenizer.pad_token_id,{labels}
 )
 model = {model}.from_config(config)
 
 sampler = BatchSampler(
     LENGTHS,
-    {spec!r},
+    {quoted},
     rank=rank,
     world_size=world_size,{settings}
 )
@@ -185,11 +184,9 @@ def recipe(
     flat = spec.partition(":")[0] in ("packed", "padding-free")
     labelled = profile.labels is not None and profile.labels.offsets is None and not flat
     model = "AutoModelForSequenceClassification" if labelled else "AutoModelForCausalLM"
-    names, tokenizer, more = _tokenizer(profile)
-    names += [model, "GPT2Config", *(["DataCollatorWithFlattening"] if flat else [])]
-    names += ["Trainer", "TrainingArguments"] if framework == "trainer" else []
-    if framework == "accelerate":
-        more = f"from accelerate import Accelerator\n{more}"
+    names, tokenizer = _tokenizer(profile)
+    names |= {model, "GPT2Config"} | ({"DataCollatorWithFlattening"} if flat else set())
+    names |= {"Trainer", "TrainingArguments"} if framework == "trainer" else set()
     loop = _LOOPS[framework].format(
         weight="weight" if labelled else "token_weight", accumulate=basis.accumulate
     )
@@ -198,16 +195,23 @@ def recipe(
     return _SCRIPT.format(
         spec=spec,
         start=starts.format(n=basis.world_size),
-        imports=", ".join(sorted(names)),
-        more_imports=more,
-        lengths=lengths,
+        imports=_imports(
+            names,
+            framework,
+            builtin="definition()" in tokenizer,
+            torch=framework != "trainer" or labelled,
+        ),
+        lengths=_literal(lengths),
+        quoted=_literal(spec),
         tokenizer=tokenizer,
         encode=_encode(profile, basis),
         collate=_collate(strategy, flat=flat, classes=kept),
         positions=basis.max_length if not flat else max(basis.max_length, basis.tokens_per_batch),
         labels=f"\n    num_labels={len(kept)}," if labelled else "",
         model=model,
-        settings="".join(f"\n    {key}={value!r}," for key, value in _changed(settings).items()),
+        settings="".join(
+            f"\n    {key}={_literal(value)}," for key, value in _changed(settings).items()
+        ),
         loop=loop,
     )
 
@@ -231,17 +235,35 @@ def _changed(settings: Settings) -> Mapping[str, Any]:
     return {key: value for key, value in ours.items() if key not in ("world_size", "epoch")}
 
 
-def _tokenizer(profile: Profile) -> tuple[list[str], str, str]:
-    """What is imported of transformers, the expression, and what else is imported."""
+def _imports(names: set[str], framework: str, *, builtin: bool, torch: bool) -> str:
+    """Theirs, then ours."""
+    theirs = ["import torch"] if torch else []
+    theirs += ["from accelerate import Accelerator"] if framework == "accelerate" else []
+    theirs += ["from tokenizers import Tokenizer"] if builtin else []
+    theirs += ["from torch.utils.data import DataLoader"]
+    joined = ", ".join(sorted(names))
+    if len(joined) > _MOST_IN_A_LINE:
+        joined = "(\n" + "".join(f"    {name},\n" for name in sorted(names)) + ")"
+    theirs += [f"from transformers import {joined}"]
+    ours = ["from batchstat import BatchSampler, read_samples"]
+    ours += ["from batchstat.tokens.builtin import definition"] if builtin else []
+    return "\n".join([*theirs, "", *ours])
+
+
+_MOST_IN_A_LINE = 70
+
+
+def _tokenizer(profile: Profile) -> tuple[set[str], str]:
+    """What is imported of transformers, and the expression."""
     name = BUILTIN if profile.tokenizer is None else profile.tokenizer.name
     if name == BUILTIN:
-        expression = "PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(definition()))"
-        more = "from batchstat.tokens.builtin import definition\nfrom tokenizers import Tokenizer\n"
-        return ["PreTrainedTokenizerFast"], expression, more
+        given = "tokenizer_object=Tokenizer.from_str(definition())"
+        return {"PreTrainedTokenizerFast"}, f"PreTrainedTokenizerFast({given})"
     if name.endswith(".json"):
-        expression = f"PreTrainedTokenizerFast(tokenizer_file={name!r})"
-        return ["PreTrainedTokenizerFast"], expression, ""
-    return ["AutoTokenizer"], f"AutoTokenizer.from_pretrained({name!r})", ""
+        return {
+            "PreTrainedTokenizerFast"
+        }, f"PreTrainedTokenizerFast(tokenizer_file={_literal(name)})"
+    return {"AutoTokenizer"}, f"AutoTokenizer.from_pretrained({_literal(name)})"
 
 
 def _encode(profile: Profile, basis: Basis) -> str:
@@ -266,10 +288,19 @@ def _collate(strategy: Strategy, *, flat: bool, classes: tuple[str, ...]) -> str
     labels = 'inputs["input_ids"].masked_fill(inputs["attention_mask"] == 0, -100)'
     head = ""
     if classes:
-        head = f"CLASSES = {list(classes)!r}\n\n\n"
+        head = f"CLASSES = {_literal(classes)}\n\n\n"
         labels = 'torch.tensor([CLASSES.index(sample["label"]) for sample in batch])'
     return f"""{head}def collate(batch):
     encoded = [{{"input_ids": encode(sample)}} for sample in batch]
     inputs = tokenizer.pad(encoded, {width}, return_tensors="pt")
     inputs["labels"] = {labels}
     return inputs"""
+
+
+def _literal(value: object) -> str:
+    """A value as Python has it, text in double quotes."""
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_literal, value))}]"
+    return repr(value)
