@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +49,7 @@ def as_given(
         InputError: lengths that are none, a file that is no profile, or a label to keep that does
             not occur.
     """
-    if isinstance(lengths, str | Path):
+    if isinstance(lengths, str | Path) and Path(lengths).suffix == ".parquet":
         from batchstat.profiling.store import read_profile
 
         lengths = read_profile(Path(lengths), Path(lengths))
@@ -58,7 +58,7 @@ def as_given(
             raise OptionError("labels are given beside a profile, which brings its own: leave out")
         classes = _classes_of(lengths, keep)
         return Given(Samples(lengths.lengths, lengths.records, classes), lengths.stats, lengths)
-    whole = checked_lengths(lengths)
+    whole = checked_lengths(cast("npt.ArrayLike", lengths))
     classes = None
     if labels is not None:
         known = list(labels)
