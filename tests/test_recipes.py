@@ -275,26 +275,8 @@ dist.destroy_process_group()
 def test_two_processes_end_together_on_the_batches_that_were_simulated(tmp_path):
     """DistributedDataParallel over gloo, class-balanced: no hang, and every rank's batches."""
     needs("torch")
-    processes = [
-        subprocess.Popen(
-            [
-                *(sys.executable, "-c", RANK, str(ROOT / "tests"), str(rank)),
-                str(tmp_path / "rendezvous"),
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment(PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1"),
-        )
-        for rank in range(2)
-    ]
-    try:
-        ended = [process.communicate(timeout=240) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    assert [process.returncode for process in processes] == [0, 0], ended
-    found = eval(ended[0][0])  # noqa: S307, a list that this test printed
+    ended = on_two_ranks(RANK, tmp_path)
+    found = eval(ended[0])  # noqa: S307, a list that this test printed
     labels = [sample["labels"] if i % 7 else 2 for i, sample in enumerate(TEXTS)]
     for rank, shapes in enumerate(found):
         expected = []
@@ -348,26 +330,8 @@ dist.destroy_process_group()
 def test_an_exact_accuracy_over_ranks(tmp_path):
     """49 samples on 2 ranks, each of them counted once: by a mask, and by uneven ranks."""
     needs("torch")
-    processes = [
-        subprocess.Popen(
-            [
-                *(sys.executable, "-c", EVALUATE, str(ROOT / "tests"), str(rank)),
-                str(tmp_path / "rendezvous"),
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment(PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1"),
-        )
-        for rank in range(2)
-    ]
-    try:
-        ended = [process.communicate(timeout=240) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    assert [process.returncode for process in processes] == [0, 0], ended
-    assert eval(ended[0][0]) == [[17.0, 49.0], [17.0, 49.0]]  # noqa: S307
+    ended = on_two_ranks(EVALUATE, tmp_path)
+    assert eval(ended[0]) == [[17.0, 49.0], [17.0, 49.0]]  # noqa: S307
 
 
 def test_class_samplers_in_a_loader():
