@@ -234,6 +234,27 @@ def test_a_trainer_trains_on_the_plan(tmp_path):
     assert "trained on" in result.stdout
 
 
+def on_two_ranks(code, folder) -> list[str]:
+    """What each of two processes prints that meet in a folder; both are ended, whatever happens."""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(ROOT / "tests"), str(rank), str(folder / "meeting")],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1"),
+        )
+        for rank in range(2)
+    ]
+    try:
+        ended = [process.communicate(timeout=240) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0, 0], ended
+    return [printed for printed, _ in ended]
+
+
 RANK = """
 import os, sys
 import torch, torch.distributed as dist
