@@ -520,6 +520,176 @@ def test_a_recipe_on_two_processes(run, tmp_path):
         assert f"rank {rank}, epoch 0: {each} batches" in trained.stdout
 
 
+@pytest.mark.parametrize("framework", ["torch", "accelerate"])
+def test_steps_of_unlike_numbers_of_batches_on_two_processes(run, tmp_path, framework):
+    """`grouped` gives ranks unlike numbers of batches in a step; gradients meet once a step."""
+    needs("torch")
+    needs("accelerate")
+    lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "some.txt").write_text("".join(lines[:60]), encoding="utf-8")
+    run("profile", "some.txt", "--no-plots")
+    flags = ["--strategy", "grouped", "--batch-size", 7, "--world-size", 2]
+    printed = run("recipe", framework, *flags).stdout
+    (tmp_path / "train.py").write_text(printed, encoding="utf-8")
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
+    trained = subprocess.run(
+        [sys.executable, *command],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        env=environment(PYTHONPATH=str(ROOT), CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1"),
+        timeout=300,
+    )
+    assert trained.returncode == 0, trained.stderr
+    results = tmp_path / "batchstat-results" / "lengths.parquet"
+    for rank in range(2):
+        sampler = BatchSampler(results, "grouped", batch_size=7, rank=rank, world_size=2)
+        assert f"rank {rank}, epoch 0: {len(sampler)} batches" in trained.stdout
+
+
+@pytest.mark.parametrize("given", ["builtin", "a template"])
+def test_chats_are_encoded_as_they_were_counted(run, tmp_path, given):
+    """With the built-in template, and with one of the user's."""
+    needs("torch")
+    flags = []
+    if given != "builtin":
+        template = "{% for m in messages %}<{{ m['role'] }}> {{ m['content'] }} {% endfor %}"
+        (tmp_path / "chat.jinja").write_text(template, encoding="utf-8")
+        flags = ["--chat-template", "chat.jinja"]
+    chats = [SAMPLE_DATA / "chat.jsonl", "--messages-column", "messages", "--no-plots"]
+    assert run("profile", *chats, *flags).returncode == 0
+    printed = run("recipe", *flags).stdout
+    check = (
+        printed[: printed.index("# A tiny model")]
+        + """
+from batchstat.profiling.store import read_profile
+from pathlib import Path
+
+lengths = read_profile(Path(LENGTHS), Path(LENGTHS)).lengths
+assert [len(encode(sample)) for sample in samples] == [min(n, 512) for n in lengths]
+"""
+    )
+    encoded = subprocess.run(
+        [sys.executable, "-c", check],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        env=environment(PYTHONPATH=str(ROOT)),
+        timeout=300,
+    )
+    assert encoded.returncode == 0, encoded.stderr
+
+
+@pytest.mark.parametrize("stop", [5, 20])
+def test_a_shuffled_stream_of_datasets_is_resumed_by_replay(stop):
+    """Its state leaves the shuffle buffer out: the source is read again, in the same sequence."""
+    datasets = needs("datasets")
+
+    def made():
+        source = datasets.Dataset.from_list(TEXTS).to_iterable_dataset(num_shards=3)
+        return StreamBatcher(
+            source.shuffle(seed=5, buffer_size=40),
+            length="input_ids",
+            strategy="token-budget:read_ahead=32",
+            tokens_per_batch=256,
+            replay=True,
+        )
+
+    whole = list(made())
+    running = made()
+    assert list(islice(iter(running), stop)) == whole[:stop]
+    other = made()
+    other.load_state_dict(running.state_dict())
+    assert list(other) == whole[stop:]
+    assert list(other) == whole
+
+
+def test_epochs_after_a_resumed_one_of_datasets_are_whole():
+    datasets = needs("datasets")
+
+    def made():
+        source = datasets.Dataset.from_list(TEXTS).to_iterable_dataset(num_shards=3)
+        return StreamBatcher(
+            source, length="input_ids", strategy="token-budget:read_ahead=32", tokens_per_batch=256
+        )
+
+    whole = list(made())
+    running = made()
+    list(islice(iter(running), 15))
+    other = made()
+    other.load_state_dict(running.state_dict())
+    assert list(other) == whole[15:]
+    assert list(other) == whole
+
+
+@pytest.mark.parametrize("balance", ["none", "upsampling"])
+@pytest.mark.parametrize("strategy", ["token-budget", "length-grouped", "max-tokens"])
+@pytest.mark.parametrize("order", ["shuffled", "blocks"])
+def test_loaders_of_all_ranks_are_the_report(balance, strategy, order):
+    """Padding, batches, repeats and sequence counted in real loaders, over two epochs."""
+    torch = needs("torch")
+    labels = [sample["labels"] if i % 7 else 2 for i, sample in enumerate(TEXTS)]
+    settings = SETTINGS | {"balance": balance, "order": order, "accumulate": 2}
+    for epoch in range(2):
+        row = batchstat.compare(
+            LENGTHS, labels=labels, strategies=[strategy], world_size=3, epoch=epoch, **settings
+        ).strategies[0]
+        numel = padding = batches = 0
+        times: Counter[int] = Counter()
+        for rank in range(3):
+            sampler = BatchSampler(
+                LENGTHS, strategy, labels=labels, rank=rank, world_size=3, **settings
+            )
+            sampler.set_epoch(epoch)
+            loader = torch.utils.data.DataLoader(
+                TEXTS, batch_sampler=sampler, collate_fn=padded, num_workers=rank % 2
+            )
+            for (ids, _), batch in zip(loader, sampler.batches(), strict=True):
+                assert [int(n) for n in (ids != 0).sum(1)] == batch.stops
+                numel, padding = numel + ids.numel(), padding + int((ids == 0).sum())
+                batches += 1
+                times.update(batch.records)
+        assert (batches, numel, padding) == (
+            *(row.counts.batches, row.counts.total_tokens),
+            row.counts.padding_tokens,
+        )
+        assert dict(row.counts.reach.times) == Counter(times.values())
+
+
+JOIN = """
+import sys
+import torch, torch.distributed as dist
+from torch.distributed.algorithms.join import Join
+from torch.nn.parallel import DistributedDataParallel
+sys.path.insert(0, sys.argv[1])
+from test_recipes import LENGTHS, SETTINGS, TEXTS, padded
+from batchstat import BatchSampler
+
+rank = int(sys.argv[2])
+dist.init_process_group("gloo", init_method="file://" + sys.argv[3], rank=rank, world_size=2)
+model = DistributedDataParallel(torch.nn.Linear(1, 2))
+sampler = BatchSampler(LENGTHS, tail="uneven", rank=rank, world_size=2, **SETTINGS)
+loader = torch.utils.data.DataLoader(TEXTS, batch_sampler=sampler, collate_fn=padded)
+seen = 0
+with Join([model]):  # the rank that is done first shadows the collectives of the other
+    for ids, wanted in loader:
+        model(ids.float().mean(1, keepdim=True)).sum().backward()
+        seen += len(wanted)
+counts = [None, None]
+dist.all_gather_object(counts, (len(sampler), seen))
+if rank == 0:
+    print(counts)
+dist.destroy_process_group()
+"""
+
+
+def test_uneven_ranks_join(tmp_path):
+    """torch's Join: every sample once, a rank with a batch less waits for nobody."""
+    needs("torch")
+    (batches_0, seen_0), (batches_1, seen_1) = eval(on_two_ranks(JOIN, tmp_path)[0])  # noqa: S307
+    assert (batches_0, seen_0 + seen_1) == (batches_1 + 1, 203)
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
@@ -527,6 +697,9 @@ def test_a_recipe_on_two_processes(run, tmp_path):
         (["--strategy", "packed:method=wrapped"], "cuts samples into parts"),
         (["--strategy", "boundaries:boundaries=64,512,pad=edge"], "pads to edges"),
         (["--tail", "empty"], "has empty batches"),
+        (["--tail", "uneven", "--world-size", 2], "unequal numbers of steps"),
+        (["--deal", "samples", "--world-size", 2], "unequal numbers of steps"),
+        (["trainer", "--strategy", "grouped"], "which Trainer cannot"),
     ],
 )
 def test_what_no_recipe_can_say(run, flags, message):

@@ -7,6 +7,8 @@ from itertools import islice
 
 import hypothesis.strategies as st
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -155,6 +157,63 @@ def test_resumed_is_uninterrupted(name, rank, epoch, data):
     assert len(other) == len(made)
 
 
+def read_ahead(sampler, batches: int):
+    """What a loader's workers do: so many batches are taken before the first is handed out."""
+    source = iter(sampler)
+    taken = list(islice(source, batches))
+    while taken:
+        yield taken.pop(0)
+        taken += list(islice(source, 1))
+
+
+@pytest.mark.parametrize("left", [1, 3, 9])
+def test_batches_run_beside_a_loader_that_reads_ahead(left):
+    """After a resume too, and a state that is counted by `number` resumes again."""
+    sampler = BatchSampler(LENGTHS, **SETTINGS)
+    whole = list(sampler)
+    n = len(whole)
+    sampler.load_state_dict(sampler.state_dict(consumed=n - left))
+    pairs = list(zip(read_ahead(sampler, 4), sampler.batches(), strict=True))
+    assert [records for records, _ in pairs] == whole[n - left :]
+    assert [batch.records for _, batch in pairs] == whole[n - left :]
+    assert [batch.number for _, batch in pairs] == list(range(n - left, n))
+    assert [batch.records for batch in sampler.batches()] == whole
+    again = BatchSampler(LENGTHS, **SETTINGS)
+    again.load_state_dict(sampler.state_dict(consumed=pairs[0][1].number + 1))
+    assert list(again) == whole[n - left + 1 :]
+    assert list(again) == whole
+    again.load_state_dict(again.state_dict(consumed=n))
+    assert list(again) == []
+
+
+def test_states_are_json_whatever_numbers_are_given():
+    sampler = BatchSampler(LENGTHS, **SETTINGS)
+    sampler.set_epoch(np.int64(2))
+    assert json.loads(json.dumps(sampler.state_dict(consumed=np.int64(3))))["epoch"] == 2
+
+
+def test_other_labels_of_the_same_codes_are_another_state():
+    names = {"a": "b", "b": "a", "c": "c"}
+    settings = SETTINGS | {"balance": "weights=a:9,b:1,c:1"}
+    one = BatchSampler(LENGTHS, labels=LABELS, **settings)
+    other = BatchSampler(LENGTHS, labels=[names[label] for label in LABELS], **settings)
+    with pytest.raises(OptionError, match="labels differ"):
+        other.load_state_dict(one.state_dict())
+
+
+@pytest.mark.parametrize("library", ["pandas", "arrow", "numpy"])
+def test_labels_of_any_library(library):
+    values = ["a", None, "b", "b", "a", "b"]
+    labels = {
+        "pandas": lambda: pd.array(values, dtype="string"),
+        "arrow": lambda: pa.array(values),
+        "numpy": lambda: np.array(values, dtype=object),
+    }[library]()
+    assert sorted(ClassBalancedSampler(labels, "downsampling", seed=1))[:1] == [0]
+    assert 1 not in set(ClassBalancedSampler(labels, "upsampling"))
+    assert len(WeightedClassSampler(pa.array([0, 1, 1]), {0: 1, 1: 1}, 4)) == 4
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
@@ -202,6 +261,7 @@ def test_no_state():
         ({"rank": -1}, "rank=-1"),
         ({"world_size": 0}, "world_size=0"),
         ({"strategy": "statc"}, "did you mean 'static'"),
+        ({"strategy": None}, "strategy=None: must be text"),
         ({"seeds": 3}, "unexpected keyword"),
     ],
 )
@@ -279,7 +339,15 @@ def test_an_exported_plan_is_the_sampler(run, tmp_path, name, tail):
         BatchSampler.from_plan(tmp_path / "plan.parquet", rank=3)
     with pytest.raises(InputError, match="is no plan"):
         BatchSampler.from_plan(tmp_path / "lengths.npy")
-    table = pq.read_table(tmp_path / "plan.parquet").to_pandas()
+    table = pq.read_table(tmp_path / "plan.parquet")
+    for other in (table.sort_by("record"), table.slice(0, 100)):
+        pq.write_table(other, tmp_path / "other.parquet")
+        with pytest.raises(InputError, match="rows are missing, or in another sequence"):
+            BatchSampler.from_plan(tmp_path / "other.parquet")
+    refused = run("compare", "lengths.npy", "--no-plots", "--export", "lengths.npy")
+    assert refused.returncode == 2
+    assert "must end in .parquet" in refused.stderr
+    table = table.to_pandas()
     assert list(table)[:7] == ["record", "start", "stop", "row", "batch", "step", "rank"]
 
 
@@ -362,6 +430,10 @@ def test_epochs_of_a_wrapped_sampler_differ():
         RankSampler(iter([1, 2]), 0, 2)
     with pytest.raises(OptionError, match="rank=2"):
         RankSampler([1, 2], 2, 2)
+    with pytest.raises(OptionError, match="RankSampler deals to ranks already"):
+        RankSampler(RankSampler([1, 2], 0, 2), 0, 2)
+    with pytest.raises(OptionError, match="must be a weight for each class"):
+        WeightedClassSampler(LABELS, [1, 2])
 
 
 # --- streams ------------------------------------------------------------------------------------
@@ -434,6 +506,92 @@ def test_a_stream_that_is_resumed_is_uninterrupted(stop, source):
     if source is Restored:
         assert fresh.handed == len(samples) - state["samples"]
     assert list(other) == whole
+
+
+class Stays(Restored):
+    """One that goes on where it was put, in every later epoch too, as `datasets` does it."""
+
+    def __iter__(self):
+        start = self.at
+        for place in range(start, len(self.samples)):
+            self.now = place + 1
+            yield self.samples[place]
+
+    def state_dict(self):
+        return {"at": getattr(self, "now", self.at)}
+
+
+def test_epochs_after_a_resumed_one_are_whole():
+    samples = list(enumerate(LENGTHS.tolist()))
+    settings = {"length": lambda sample: sample[1], "strategy": "token-budget:read_ahead=40"}
+    settings |= {"tokens_per_batch": 1024}
+    whole = list(StreamBatcher(Stays(samples), **settings))
+    made = StreamBatcher(Stays(samples), **settings)
+    list(islice(iter(made), 9))
+    other = StreamBatcher(Stays(samples), **settings)
+    other.load_state_dict(made.state_dict())
+    assert list(other) == whole[9:]
+    assert list(other) == whole
+    other.set_epoch(1)
+    assert other.state_dict()["epoch"] == 1
+    assert other.state_dict()["batches"] == 0
+    assert sorted(sample for batch in other for sample in batch) == samples
+
+
+def test_a_source_that_cannot_be_put_back_is_read_again():
+    samples = list(enumerate(LENGTHS.tolist()))
+    settings = {"length": lambda sample: sample[1], "strategy": "token-budget:read_ahead=40"}
+    settings |= {"tokens_per_batch": 1024, "replay": True}
+    whole = list(StreamBatcher(Restored(samples), **settings))
+    made = StreamBatcher(Restored(samples), **settings)
+    list(islice(iter(made), 9))
+    state = made.state_dict()
+    assert state["source"] is None
+    other = StreamBatcher(Restored(samples), **settings)
+    other.load_state_dict(state)
+    assert list(other) == whole[9:]
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_source_that_has_shrunk(left):
+    samples = list(enumerate(LENGTHS.tolist()))
+    settings = {"length": lambda sample: sample[1], "strategy": "token-budget:read_ahead=40"}
+    made = StreamBatcher(Iterated(samples), **settings)
+    list(made)
+    state = made.state_dict()
+    other = StreamBatcher(Iterated(samples[: state["samples"] + left]), **settings)
+    other.load_state_dict(state)
+    with pytest.raises(InputError, match="begin the epoch again"):
+        list(other)
+
+
+@pytest.mark.parametrize("strategy", ["grouped:groups=2", "token-budget", "static"])
+def test_a_window_of_which_nothing_is_left(strategy):
+    lengths = [500] * 40 + [5, 9] * 20 + [500] * 40
+    made = StreamBatcher(
+        lengths,
+        length=lambda sample: sample,
+        strategy=strategy,
+        max_length=100,
+        overflow="drop",
+        batch_size=10,
+        read_ahead=40,
+    )
+    assert sum(len(batch) for batch in made) == 40
+
+
+def test_a_state_of_another_kind():
+    stream = StreamBatcher([5, 6], length=lambda sample: sample)
+    sampler = BatchSampler([5, 6])
+    with pytest.raises(OptionError, match=r"sampler/1, and this goes on from batchstat\.stream"):
+        stream.load_state_dict(sampler.state_dict())
+    for broken in ({"window": "x"}, {"fingerprint": None}, {"batches": -1}):
+        with pytest.raises(OptionError):
+            stream.load_state_dict(stream.state_dict() | broken)
+    state = stream.state_dict()
+    del state["digest"]
+    with pytest.raises(OptionError, match="has no digest"):
+        stream.load_state_dict(state)
 
 
 def test_an_endless_stream():

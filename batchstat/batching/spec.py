@@ -19,6 +19,8 @@ def parse_strategy(spec: str, settings: Mapping[str, Any]) -> Strategy:
         OptionError: an unknown name or parameter (with the nearest known one), a value of the
             wrong kind or out of range, a parameter given twice or given nowhere.
     """
+    if not isinstance(spec, str):
+        raise OptionError(f"strategy={spec!r}: must be text, such as 'token-budget'")
     name, _, rest = spec.partition(":")
     if name not in STRATEGIES:
         raise unknown("strategy", name, STRATEGIES)

@@ -41,12 +41,15 @@ def command(context: typer.Context, **options: Any) -> None:
     from batchstat.cli.results import check_writable
     from batchstat.cli.streams import say, written
     from batchstat.costs import load_model
+    from batchstat.errors import OptionError
     from batchstat.render.comparison import comparison_screen
     from batchstat.render.json import comparison_json, to_text
     from batchstat.report import ReportWarning
     from batchstat.simulation import check_seeds, compare, parse_strategies
 
-    output = options["output"]
+    output, export = options["output"], options["export"]
+    if export is not None and export.suffix != ".parquet":
+        raise OptionError(f"export={export.as_posix()}: must end in .parquet")
     given = inputs(context, configuration(context).shared)
     settings, presets = given.settings, options["preset"] or ()
     strategies = _strategies(given, every=options["every"])
@@ -77,8 +80,8 @@ def command(context: typer.Context, **options: Any) -> None:
     for warning in comparison.warnings:
         say(f"warning: {warning.message}")
     say(written(files, output))
-    if options["export"] is not None:
-        _export(profile, comparison, options["export"])
+    if export is not None:
+        _export(profile, comparison, export)
 
 
 def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:

@@ -68,6 +68,7 @@ READING: Options = {
     "workers": d.Workers,
     "no_cache": d.NoCache,
 }
+TEMPLATE: Options = {"chat_template": d.ChatTemplate}
 BATCHING: Options = {
     "tokens_per_batch": d.TokensPerBatch,
     "max_length": d.MaxLength,

@@ -8,7 +8,7 @@ import typer
 from batchstat.cli import options as o
 
 
-@o.takes(*(o.STRATEGY, o.BATCHING, o.BALANCE, o.FOLDER, o.CONFIGURATION))
+@o.takes(*(o.STRATEGY, o.BATCHING, o.BALANCE, o.TEMPLATE, o.FOLDER, o.CONFIGURATION))
 def command(
     context: typer.Context,
     framework: Annotated[
@@ -45,5 +45,7 @@ def command(
     basis = settings.decide(profile.stats.max, profile.stated_max)
     (asked,) = parse_strategies([spec], basis)
     lengths = (folder / LENGTHS_FILE).as_posix()
-    text = recipe(framework, profile, lengths, spec, asked.strategy, settings, basis)
+    template = given.get("chat_template")
+    file = None if template is None else template.as_posix()
+    text = recipe(framework, profile, lengths, spec, asked.strategy, settings, basis, file)
     emit(text, sys.stdout.encoding)

@@ -78,7 +78,9 @@ def drawn(samples: Samples, basis: Basis) -> Ints:
         return np.arange(len(samples))
     if samples.classes is None:
         what = "keep_labels" if basis.keep_labels else f"balance={basis.balance}"
-        raise InputError(f"{what} goes by labels, and none were read: pass --label-column")
+        raise InputError(
+            f"{what} goes by labels, and none were read: pass --label-column, or labels"
+        )
     return sampler.draw(samples.classes, seed=basis.seed, epoch=basis.epoch)
 
 

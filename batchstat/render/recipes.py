@@ -1,6 +1,7 @@
 """Training scripts for a setting, as text: they run as they are, and are there to be changed."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
@@ -13,21 +14,21 @@ from batchstat.tokens.builtin import NAME as BUILTIN
 
 FRAMEWORKS = ("torch", "accelerate", "trainer")
 
-_SCRIPT = '''"""Trains on the batches that batchstat simulated: {spec}.
+_HEAD = '''"""Trains on the batches that batchstat simulated: {spec}.
 
 Start it with: {start}
 """
 
-import os
-
 {imports}
 
-EPOCHS, WORKERS = 1, 0
+{script}'''
+
+_SCRIPT = """EPOCHS, WORKERS = 1, 0
 LENGTHS = {lengths}
-rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+{ranks}
 
 tokenizer = {tokenizer}
-if tokenizer.pad_token is None:
+{template}if tokenizer.pad_token is None:
     tokenizer.add_special_tokens({{"pad_token": "<pad>"}})
 
 samples = read_samples(LENGTHS)  # or your own dataset, record by record
@@ -59,7 +60,7 @@ sampler = BatchSampler(
     world_size=world_size,{settings}
 )
 sampler.check(samples)
-{loop}'''
+{loop}"""
 
 _LOADER = """loader = DataLoader(
     samples, batch_sampler=sampler, collate_fn=collate, num_workers=WORKERS
@@ -71,42 +72,51 @@ if world_size > 1:
     torch.distributed.init_process_group()
     model = torch.nn.parallel.DistributedDataParallel(model)
 optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
-for epoch in range(EPOCHS):
+for epoch in range(sampler.epoch, EPOCHS):
     sampler.set_epoch(epoch)
-    for consumed, (inputs, batch) in enumerate(zip(loader, sampler.batches()), start=1):
-        loss = model(**inputs).loss
-        # Weighted, so that the gradient is that of the mean over the whole step.
-        (loss * batch.{weight}).backward()
+    for inputs, batch in zip(loader, sampler.batches()):
+        # Gradients are exchanged once a step: ranks may have unlike numbers of batches in it.
+        waits = world_size > 1 and not batch.ends_step
+        with model.no_sync() if waits else nullcontext():
+            loss = model(**inputs).loss
+            # Weighted, so that the gradient is that of the mean over the whole step{about}.
+            (loss * batch.{weight}).backward()
         if batch.ends_step:
             optimizer.step()
             optimizer.zero_grad()
-    print(f"rank {{rank}}, epoch {{epoch}}: {{consumed}} batches, last loss {{loss.item():.3f}}")
-    # Or after any batch; load_state_dict() goes on from there.
-    state = sampler.state_dict(consumed=consumed)
+        # A checkpoint keeps sampler.state_dict(consumed=batch.number + 1), after any batch.
+    print(f"rank {{rank}}, epoch {{epoch}}: {{len(sampler)}} batches")
 if world_size > 1:
     torch.distributed.destroy_process_group()
 """
 
 _ACCELERATE = """
 # The loader stays as it is: the sampler deals to the ranks already.
-accelerator = Accelerator()
 optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
 model, optimizer = accelerator.prepare(model, optimizer)
-for epoch in range(EPOCHS):
+for epoch in range(sampler.epoch, EPOCHS):
     sampler.set_epoch(epoch)
-    for consumed, (inputs, batch) in enumerate(zip(loader, sampler.batches()), start=1):
+    for inputs, batch in zip(loader, sampler.batches()):
         inputs = {{key: value.to(accelerator.device) for key, value in inputs.items()}}
-        loss = model(**inputs).loss
-        # Weighted, so that the gradient is that of the mean over the whole step.
-        accelerator.backward(loss * batch.{weight})
+        # Gradients are exchanged once a step: ranks may have unlike numbers of batches in it.
+        with nullcontext() if batch.ends_step else accelerator.no_sync(model):
+            loss = model(**inputs).loss
+            # Weighted, so that the gradient is that of the mean over the whole step{about}.
+            accelerator.backward(loss * batch.{weight})
         if batch.ends_step:
             optimizer.step()
             optimizer.zero_grad()
-    print(f"rank {{rank}}, epoch {{epoch}}: {{consumed}} batches, last loss {{loss.item():.3f}}")
-    # Or after any batch; load_state_dict() goes on from there.
-    state = sampler.state_dict(consumed=consumed)
+        # A checkpoint keeps sampler.state_dict(consumed=batch.number + 1), after any batch.
+    print(f"rank {{rank}}, epoch {{epoch}}: {{len(sampler)}} batches")
 accelerator.end_training()
 """
+
+_RANKS = {
+    "torch": 'rank = int(os.environ.get("RANK", "0"))\n'
+    'world_size = int(os.environ.get("WORLD_SIZE", "1"))',
+    "accelerate": "accelerator = Accelerator(cpu=not torch.cuda.is_available())\n"
+    "rank, world_size = accelerator.process_index, accelerator.num_processes",
+}
 
 _TRAINER = '''
 
@@ -165,6 +175,7 @@ def recipe(
     strategy: Strategy,
     settings: Settings,
     basis: Basis,
+    template: str | None = None,
 ) -> str:
     """A script that trains on the batches that `compare` measures.
 
@@ -176,37 +187,33 @@ def recipe(
         strategy: what that is.
         settings: as they are given.
         basis: as they are decided.
+        template: the file of a chat template, where the tokenizer's own is not used.
 
     Raises:
         OptionError: batches that record numbers alone do not say.
     """
-    _refuse(spec, strategy, basis)
+    _refuse(framework, spec, strategy, basis)
     flat = spec.partition(":")[0] in ("packed", "padding-free")
     labelled = profile.labels is not None and profile.labels.offsets is None and not flat
     model = "AutoModelForSequenceClassification" if labelled else "AutoModelForCausalLM"
-    names, tokenizer = _tokenizer(profile)
-    names |= {model, "GPT2Config"} | ({"DataCollatorWithFlattening"} if flat else set())
-    names |= {"Trainer", "TrainingArguments"} if framework == "trainer" else set()
     loop = _LOOPS[framework].format(
-        weight="weight" if labelled else "token_weight", accumulate=basis.accumulate
+        weight="weight" if labelled else "token_weight",
+        # A causal model's loss is a mean over one token fewer of each sample.
+        about="" if labelled else ", or nearly",
+        accumulate=basis.accumulate,
     )
     starts = "python train.py" if basis.world_size == 1 else _START[framework]
     kept = profile.labels.names if labelled and profile.labels is not None else ()
-    return _SCRIPT.format(
-        spec=spec,
-        start=starts.format(n=basis.world_size),
-        imports=_imports(
-            names,
-            framework,
-            builtin="definition()" in tokenizer,
-            torch=framework != "trainer" or labelled,
-        ),
+    script = _SCRIPT.format(
         lengths=_literal(lengths),
         quoted=_literal(spec),
-        tokenizer=tokenizer,
+        ranks=_RANKS.get(framework, _RANKS["torch"]),
+        tokenizer=_tokenizer(profile),
+        template=_template(profile, template),
         encode=_encode(profile, basis),
         collate=_collate(strategy, flat=flat, classes=kept),
-        positions=basis.max_length if not flat else max(basis.max_length, basis.tokens_per_batch),
+        positions=max(basis.max_length, basis.tokens_per_batch if flat else 0)
+        + basis.pad_to_multiple_of,
         labels=f"\n    num_labels={len(kept)}," if labelled else "",
         model=model,
         settings="".join(
@@ -214,16 +221,24 @@ def recipe(
         ),
         loop=loop,
     )
+    return _HEAD.format(
+        spec=spec, start=starts.format(n=basis.world_size), imports=_imports(script), script=script
+    )
 
 
-def _refuse(spec: str, strategy: Strategy, basis: Basis) -> None:
+def _refuse(framework: str, spec: str, strategy: Strategy, basis: Basis) -> None:
     why = ""
+    unlike = basis.tail == "uneven" or basis.deal not in ("batches", "balanced")
     if basis.overflow == "split" or getattr(strategy, "method", "") == "wrapped":
         why = "cuts samples into parts, which have starts and stops"
     elif getattr(strategy, "pad", "") == "edge":
         why = "pads to edges, which are the batch's width"
     elif basis.tail == "empty":
         why = "with tail=empty has empty batches, which need a dummy step"
+    elif basis.world_size > 1 and unlike:
+        why = f"with deal={basis.deal}, tail={basis.tail} may give ranks unequal numbers of steps"
+    elif framework == "trainer" and spec.partition(":")[0] == "grouped":
+        why = "has steps of unlike numbers of batches, which Trainer cannot"
     if why:
         raise OptionError(f"{spec} {why}: write the script around BatchSampler.batches()")
 
@@ -235,35 +250,77 @@ def _changed(settings: Settings) -> Mapping[str, Any]:
     return {key: value for key, value in ours.items() if key not in ("world_size", "epoch")}
 
 
-def _imports(names: set[str], framework: str, *, builtin: bool, torch: bool) -> str:
-    """Theirs, then ours."""
-    theirs = ["import torch"] if torch else []
-    theirs += ["from accelerate import Accelerator"] if framework == "accelerate" else []
-    theirs += ["from tokenizers import Tokenizer"] if builtin else []
-    theirs += ["from torch.utils.data import DataLoader"]
-    joined = ", ".join(sorted(names))
-    if len(joined) > _MOST_IN_A_LINE:
-        joined = "(\n" + "".join(f"    {name},\n" for name in sorted(names)) + ")"
-    theirs += [f"from transformers import {joined}"]
-    ours = ["from batchstat import BatchSampler, read_samples"]
-    ours += ["from batchstat.tokens.builtin import definition"] if builtin else []
-    return "\n".join([*theirs, "", *ours])
+_IMPORTED = (
+    ("", "os"),
+    ("contextlib", "nullcontext"),
+    ("pathlib", "Path"),
+    None,
+    ("", "torch"),
+    ("accelerate", "Accelerator"),
+    ("tokenizers", "Tokenizer"),
+    ("torch.utils.data", "DataLoader"),
+    ("transformers", "AutoModelForCausalLM"),
+    ("transformers", "AutoModelForSequenceClassification"),
+    ("transformers", "AutoTokenizer"),
+    ("transformers", "DataCollatorWithFlattening"),
+    ("transformers", "GPT2Config"),
+    ("transformers", "PreTrainedTokenizerFast"),
+    ("transformers", "Trainer"),
+    ("transformers", "TrainingArguments"),
+    None,
+    ("batchstat", "BatchSampler"),
+    ("batchstat", "read_samples"),
+    ("batchstat.tokens.builtin", "CHAT_TEMPLATE"),
+    ("batchstat.tokens.builtin", "definition"),
+)
+"""Names of a script by the module that they come from, in the sequence in which they are imported:
+the standard library's, others', ours.
+"""
 
 
-_MOST_IN_A_LINE = 70
+def _imports(script: str) -> str:
+    """What is imported of these, for a script that uses some of them."""
+    groups: list[dict[str, list[str]]] = [{}]
+    for each in _IMPORTED:
+        if each is None:
+            groups.append({})
+        elif re.search(rf"(?<![\w.]){each[1]}\b", script):
+            groups[-1].setdefault(each[0], []).append(each[1])
+    written = []
+    for group in filter(None, groups):
+        lines = []
+        for module, names in group.items():
+            line = f"from {module} import {', '.join(names)}" if module else f"import {names[0]}"
+            if len(line) > _MOST_IN_A_LINE:
+                line = f"from {module} import (\n" + "".join(f"    {n},\n" for n in names) + ")"
+            lines.append(line)
+        written.append("\n".join(lines))
+    return "\n\n".join(written)
 
 
-def _tokenizer(profile: Profile) -> tuple[set[str], str]:
-    """What is imported of transformers, and the expression."""
+_MOST_IN_A_LINE = 100
+
+
+def _tokenizer(profile: Profile) -> str:
     name = BUILTIN if profile.tokenizer is None else profile.tokenizer.name
     if name == BUILTIN:
         given = "tokenizer_object=Tokenizer.from_str(definition())"
-        return {"PreTrainedTokenizerFast"}, f"PreTrainedTokenizerFast({given})"
+        return f"PreTrainedTokenizerFast({given})"
     if name.endswith(".json"):
-        return {
-            "PreTrainedTokenizerFast"
-        }, f"PreTrainedTokenizerFast(tokenizer_file={_literal(name)})"
-    return {"AutoTokenizer"}, f"AutoTokenizer.from_pretrained({_literal(name)})"
+        return f"PreTrainedTokenizerFast(tokenizer_file={_literal(name)})"
+    return f"AutoTokenizer.from_pretrained({_literal(name)})"
+
+
+def _template(profile: Profile, file: str | None) -> str:
+    """The chat template, where the tokenizer does not bring it."""
+    if profile.corpus.options.content != "messages":
+        return ""
+    if file is not None:
+        read = f'Path({_literal(file)}).read_text(encoding="utf-8")'
+        return f"tokenizer.chat_template = {read}\n"
+    if profile.tokenizer is not None and profile.tokenizer.name == BUILTIN:
+        return "tokenizer.chat_template = CHAT_TEMPLATE\n"
+    return ""
 
 
 def _encode(profile: Profile, basis: Basis) -> str:
@@ -288,8 +345,9 @@ def _collate(strategy: Strategy, *, flat: bool, classes: tuple[str, ...]) -> str
     labels = 'inputs["input_ids"].masked_fill(inputs["attention_mask"] == 0, -100)'
     head = ""
     if classes:
-        head = f"CLASSES = {_literal(classes)}\n\n\n"
-        labels = 'torch.tensor([CLASSES.index(sample["label"]) for sample in batch])'
+        numbered = ", ".join(f"{_literal(name)}: {i}" for i, name in enumerate(classes))
+        head = f"CLASSES = {{{numbered}}}  # -100, which the loss leaves out, for none\n\n\n"
+        labels = 'torch.tensor([CLASSES.get(sample["label"], -100) for sample in batch])'
     return f"""{head}def collate(batch):
     encoded = [{{"input_ids": encode(sample)}} for sample in batch]
     inputs = tokenizer.pad(encoded, {width}, return_tensors="pt")

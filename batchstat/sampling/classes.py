@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -109,16 +110,25 @@ class Classes:
         codes: list[int] = []
         offsets = [0]
         several = False
-        for label in labels:
+        for label in map(_plain, labels):
             if isinstance(label, list | tuple | set | frozenset | np.ndarray):
                 several = True
-                each = [known.setdefault(str(one), len(known)) for one in label if _is(one)]
+                each = [
+                    known.setdefault(str(one), len(known)) for one in map(_plain, label) if _is(one)
+                ]
                 codes += list(dict.fromkeys(each)) or [-1]
             else:
                 codes.append(known.setdefault(str(label), len(known)) if _is(label) else -1)
             offsets.append(len(codes))
         ends = np.array(offsets) if several else None
         return cls.of(np.array(codes, dtype=np.int64), tuple(known), ends, keep)
+
+
+def _plain(label: Any) -> Any:
+    """An Arrow scalar, or a number of NumPy or torch, as Python has it."""
+    if hasattr(label, "as_py"):
+        return label.as_py()
+    return label.item() if hasattr(label, "item") and getattr(label, "ndim", 1) == 0 else label
 
 
 def _is(label: object) -> bool:

@@ -16,7 +16,7 @@ from batchstat.options import whole_number
 from batchstat.settings import Basis, Settings
 from batchstat.training.plan_file import load_plan
 from batchstat.training.rank_batches import Batch, RankBatches, plan_ranks
-from batchstat.training.state import SCHEMA, fingerprint, refuse_other
+from batchstat.training.state import SCHEMA, check_rank, fingerprint, refuse_other
 
 if TYPE_CHECKING:
     from batchstat.profiling.record import Profile
@@ -61,7 +61,7 @@ class BatchSampler:
                 f"record {given.samples.records[empty[0]]} has length 0: a sample without a token "
                 "cannot be trained on: leave such samples out"
             )
-        _check_rank(rank, world_size)
+        check_rank(rank, world_size)
         basis = wanted.decide(given.stats.max, given.stated_max)
         self._begin(_Planned(given, strategy, basis, rank), basis.epoch)
 
@@ -93,7 +93,8 @@ class BatchSampler:
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch. Another than before begins at its first batch."""
         if epoch != self._epoch:
-            self._source.check_epoch(whole_number("epoch", epoch, least=0))
+            epoch = whole_number("epoch", epoch, least=0)
+            self._source.check_epoch(epoch)
             self._epoch = epoch
             self._start = self._consumed = 0
 
@@ -114,27 +115,39 @@ class BatchSampler:
                 "batches(), which has starts and stops"
             )
         records, edges = batches.records, batches.entry_offsets.tolist()
-        for place in self._places(len(batches)):
+        start, self._start = self._start, 0
+        for place in self._places(start, len(batches)):
             yield records[edges[place] : edges[place + 1]].tolist()
 
     def batches(self) -> Iterator[Batch]:
-        """The same batches with all that is known of each: see `Batch`."""
+        """The same batches with all that is known of each: see `Batch`.
+
+        It goes on from where the sampler stands when this is called, so that it runs beside a
+        loader: `zip(loader, sampler.batches())`, also where the loader reads ahead.
+        """
+        return self._known(self._start)
+
+    def _known(self, start: int) -> Iterator[Batch]:
         batches = self._batches()
-        for place in self._places(len(batches)):
+        for place in self._places(start, len(batches)):
             yield batches.batch(place)
+        self._start = 0
 
     def state_dict(self, consumed: int | None = None) -> dict[str, Any]:
         """Where the epoch stands: to be given to `load_state_dict` of an equal sampler.
 
+        At the end of an epoch nothing of it is left: `set_epoch` goes on to the next one.
+
         Args:
-            consumed: batches of this epoch that training has consumed; those that were yielded
-                unless it is given, which with a loader's workers are more.
+            consumed: batches of this epoch that training has consumed, counted from its first one:
+                `batch.number + 1`; those that were yielded unless it is given, which with a
+                loader's workers are more.
 
         Raises:
             OptionError: more than there are.
         """
         batches = self._consumed if consumed is None else consumed
-        whole_number("consumed", batches, least=0, most=len(self))
+        batches = whole_number("consumed", batches, least=0, most=len(self))
         return {
             "schema": SCHEMA,
             "epoch": self._epoch,
@@ -161,13 +174,11 @@ class BatchSampler:
                 f"{self._source.samples:,}: count it again"
             )
 
-    def _places(self, n: int) -> Iterator[int]:
-        start = self._consumed = self._start
+    def _places(self, start: int, n: int) -> Iterator[int]:
+        self._consumed = start
         for place in range(start, n):
             self._consumed = place + 1
             yield place
-        # Only now, so that a loader and batches() can go on from one place side by side.
-        self._start = 0
 
     def _batches(self) -> RankBatches:
         if self._planned is None or self._planned[0] != self._epoch:
@@ -215,7 +226,7 @@ class _Exported(_Source):
     def __init__(self, path: Path, rank: int) -> None:
         self._path = path
         every, about = load_plan(path)
-        _check_rank(rank, every.world_size)
+        check_rank(rank, every.world_size)
         self._own = every.of_rank(rank)
         self.epoch = int(about["epoch"])
         self.samples = int(every.records.max()) + 1
@@ -229,8 +240,3 @@ class _Exported(_Source):
             f"{self._path.as_posix()} is of epoch {self.epoch}, not of {epoch}: export a plan for "
             "each epoch, or make a BatchSampler from the lengths"
         )
-
-
-def _check_rank(rank: int, world_size: int) -> None:
-    if not 0 <= whole_number("rank", rank, least=0) < world_size:
-        raise OptionError(f"rank={rank}: must be below world_size={world_size}")

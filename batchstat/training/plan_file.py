@@ -66,6 +66,7 @@ def save_plan(batches: RankBatches, about: dict[str, Any], file: BinaryIO) -> No
     meta = {
         "schema": SCHEMA,
         "world_size": batches.world_size,
+        "entries": len(batches.records),
         "in_parts": batches.starts is not None,
         "empty": [[int(i), int(batches.steps[i]), int(batches.ranks[i])] for i in empty],
         **about,
@@ -90,6 +91,9 @@ def load_plan(path: Path) -> tuple[RankBatches, dict[str, Any]]:
         meta = json.loads(table.schema.metadata[_METADATA_KEY])
         if meta["schema"] == SCHEMA:
             columns = {name: table[name].to_numpy() for name in _COLUMNS}
+            rises = all((np.diff(columns[name]) >= 0).all() for name in ("row", "batch"))
+            if len(table) != meta["entries"] or not rises:
+                raise ValueError("rows are missing, or in another sequence")
             return _batches(columns, meta), meta
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0]

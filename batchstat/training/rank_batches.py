@@ -20,6 +20,7 @@ class Batch:
     """One batch of one rank; empty where the rank takes an empty step.
 
     Attributes:
+        number: which of the rank's batches of the epoch it is, from 0.
         records: of its samples, in the sequence of its rows; a sample that is cut stands here once
             a part.
         starts: first token of each.
@@ -35,6 +36,7 @@ class Batch:
         repeated: whether each is a repeat that only makes the ranks even.
     """
 
+    number: int
     records: list[int]
     starts: list[int]
     stops: list[int]
@@ -117,6 +119,7 @@ class RankBatches:
         lengths, step = self.lengths[entries], self.steps[place]
         starts = np.zeros_like(lengths) if self.starts is None else self.starts[entries]
         return Batch(
+            number=place,
             records=self.records[entries].tolist(),
             starts=starts.tolist(),
             stops=(starts + lengths).tolist(),

@@ -12,18 +12,20 @@ from batchstat.errors import OptionError
 from batchstat.options import one_of, whole_number
 from batchstat.sampling import Classes, deal_in_turn, make_order
 from batchstat.sampling.balancing.count import Count
+from batchstat.sampling.balancing.counted import Counted
 from batchstat.sampling.balancing.downsampling import Downsampling
-from batchstat.sampling.balancing.sampler import Sampler
 from batchstat.sampling.balancing.upsampling import Upsampling
 from batchstat.sampling.balancing.weights import Weights
+from batchstat.training.state import check_rank
 
+_DEALT_ALREADY = ("num_replicas", "world_size")
 _TAILS = ("repeat", "drop", "uneven")
 
 
 class _ClassSampler:
     """Positions of samples, drawn by their classes and shuffled: another draw in every epoch."""
 
-    def __init__(self, labels: Iterable[object], sampler: Sampler, seed: int) -> None:
+    def __init__(self, labels: Iterable[object], sampler: Counted, seed: int) -> None:
         self._classes = Classes.encode(labels)
         self._sampler = sampler
         self._seed = whole_number("seed", seed, least=0)
@@ -38,7 +40,7 @@ class _ClassSampler:
 
     def __len__(self) -> int:
         """How many samples the epoch visits, repeats counted."""
-        return len(self._drawn())
+        return sum(self._sampler.counts(self._classes, self._epoch))
 
     def __iter__(self) -> Iterator[int]:
         """Positions in the labels that were given."""
@@ -73,7 +75,7 @@ class ClassBalancedSampler(_ClassSampler):
             OptionError: a mode that is none.
             InputError: no sample has a label.
         """
-        sampler: Sampler
+        sampler: Counted
         if isinstance(mode, str):
             name = one_of("mode", mode, ("downsampling", "upsampling"))
             sampler = Downsampling() if name == "downsampling" else Upsampling(even=even)
@@ -110,6 +112,8 @@ class WeightedClassSampler(_ClassSampler):
             OptionError: a weight that is negative, not finite, or all 0; a length below 1.
             InputError: a weight for a class that does not occur.
         """
+        if not isinstance(weights, Mapping):
+            raise OptionError(f"weights={weights!r}: must be a weight for each class by its label")
         named = {str(label): weight for label, weight in weights.items()}
         sampler = Weights(weights=named, length=length, even=even)
         super().__init__(labels, sampler, seed)
@@ -121,8 +125,10 @@ class RankSampler:
 
     Each rank draws all of the epoch from the wrapped sampler with the same random numbers, and
     takes its turns of that: whatever it draws from Python's, NumPy's and torch's global generators
-    or from a `generator` of its own is seeded with (seed, epoch) for the draw, and the global ones
-    are put back after it.
+    or from the `generator` of it or of a sampler inside it is seeded with (seed, epoch) for the
+    draw, and the global ones are put back after it. Whatever else it draws from, such as a NumPy
+    Generator of its own, must be seeded alike on every rank. With `tail=repeat` the first draws of
+    the epoch fill the last turn.
     """
 
     def __init__(
@@ -152,11 +158,13 @@ class RankSampler:
                 f"{type(sampler).__name__} can be iterated once only, and every epoch does: give "
                 "a list or a sampler"
             )
-        whole_number("world_size", world_size)
-        if not 0 <= whole_number("rank", rank, least=0) < world_size:
-            raise OptionError(f"rank={rank}: must be below world_size={world_size}")
+        check_rank(rank, world_size)
+        if world_size > 1 and any(getattr(sampler, key, 1) != 1 for key in _DEALT_ALREADY):
+            raise OptionError(
+                f"{type(sampler).__name__} deals to ranks already: give the sampler that it wraps"
+            )
         self._sampler = sampler
-        self._rank, self._world_size = rank, world_size
+        self._rank, self.world_size = rank, world_size
         self._tail = one_of("tail", tail, _TAILS)
         self._seed = whole_number("seed", seed, least=0)
         self._epoch = 0
@@ -180,7 +188,7 @@ class RankSampler:
                 yield drawn[turn]
 
     def _turns(self, n: int) -> Any:
-        return deal_in_turn(n, self._world_size, self._tail)[:, self._rank]
+        return deal_in_turn(n, self.world_size, self._tail)[:, self._rank]
 
     def _drawn(self) -> list[Any]:
         with _seeded(self._sampler, self._seed, self._epoch):
@@ -191,7 +199,6 @@ class RankSampler:
 def _seeded(sampler: object, seed: int, epoch: int) -> Iterator[None]:
     """Random numbers that depend on (seed, epoch) alone, for as long as it lasts."""
     number = int(np.random.SeedSequence((seed, epoch), spawn_key=(3,)).generate_state(1)[0])
-    own: Any = getattr(sampler, "generator", None)
     torch = sys.modules.get("torch")
     # Not torch.manual_seed, which would seed the accelerators too.
     drawing = None if torch is None else torch.default_generator
@@ -200,8 +207,12 @@ def _seeded(sampler: object, seed: int, epoch: int) -> Iterator[None]:
     np.random.seed(number)
     if drawing is not None:
         drawing.manual_seed(number)
-    if hasattr(own, "manual_seed"):
-        own.manual_seed(number)
+    inner: Any = sampler
+    while inner is not None:
+        own: Any = getattr(inner, "generator", None)
+        if hasattr(own, "manual_seed"):
+            own.manual_seed(number)
+        inner = getattr(inner, "sampler", None)
     try:
         yield
     finally:

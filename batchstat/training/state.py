@@ -1,7 +1,7 @@
 """Where training stands, and whether what goes on from there is the same."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from batchstat.batching.spec import parse_strategy
 from batchstat.errors import OptionError
 from batchstat.given import Given
+from batchstat.options import whole_number
 from batchstat.settings import Basis
 
 SCHEMA = "batchstat.sampler/1"
@@ -24,6 +25,17 @@ def digest(*arrays: npt.NDArray[np.integer]) -> str:
     return f"sha256:{found.hexdigest()}"
 
 
+_NAMES = 1000
+"""So many names of classes are kept in a fingerprint; the codes count them in any case."""
+
+
+def check_rank(rank: int, world_size: int) -> None:
+    """Raises OptionError: no rank of so many."""
+    whole_number("world_size", world_size)
+    if not 0 <= whole_number("rank", rank, least=0) < world_size:
+        raise OptionError(f"rank={rank}: must be below world_size={world_size}")
+
+
 def fingerprint(given: Given, spec: str, basis: Basis) -> dict[str, Any]:
     """All that batches depend on but the epoch and the rank."""
     strategy = parse_strategy(spec, asdict(basis))
@@ -31,24 +43,41 @@ def fingerprint(given: Given, spec: str, basis: Basis) -> dict[str, Any]:
     classes = given.samples.classes
     return {
         "lengths": digest(given.samples.records, given.samples.lengths),
-        "labels": None if classes is None else digest(classes.codes),
+        "labels": None if classes is None else [digest(classes.codes), *classes.names[:_NAMES]],
         "strategy": {"name": spec.partition(":")[0], **asdict(strategy)},
         **settings,
     }
 
 
-def refuse_other(state: Mapping[str, Any], fingerprint: Mapping[str, Any]) -> None:
-    """Raises OptionError: no state, one of another version, or of something else, and of what."""
+def refuse_other(
+    state: Mapping[str, Any],
+    fingerprint: Mapping[str, Any],
+    schema: str = SCHEMA,
+    numbers: Sequence[str] = ("epoch", "batches"),
+) -> None:
+    """Raises OptionError: no state, one of another version, or of something else, and of what.
+
+    Args:
+        state: as it is given.
+        fingerprint: what it must be of.
+        schema: what it must be a state of.
+        numbers: its keys that hold whole numbers.
+    """
     if not isinstance(state, Mapping) or "schema" not in state:
         raise OptionError(f"{type(state).__name__} is no state of a sampler: give state_dict()'s")
-    if state["schema"] != SCHEMA:
+    if state["schema"] != schema:
         raise OptionError(
-            f"a state of {state['schema']}, and this batchstat goes on from {SCHEMA} only: begin "
-            "the epoch again"
+            f"a state of {state['schema']}, and this goes on from {schema} only: begin the epoch "
+            "again"
         )
-    if missing := {"epoch", "batches", "fingerprint"} - set(state):
-        raise OptionError(f"the state has no {sorted(missing)[0]}: give state_dict()'s, whole")
+    for key in (*numbers, "fingerprint"):
+        if key not in state:
+            raise OptionError(f"the state has no {key}: give state_dict()'s, whole")
+    for key in numbers:
+        whole_number(key, state[key], least=0)
     before = state["fingerprint"]
+    if not isinstance(before, Mapping):
+        raise OptionError("the state's fingerprint is none: give state_dict()'s, whole")
     differences = [
         _difference(key, before.get(key), fingerprint.get(key))
         for key in (*fingerprint, *(key for key in before if key not in fingerprint))

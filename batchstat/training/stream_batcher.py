@@ -1,6 +1,7 @@
 """`StreamBatcher`: batches of samples that come one after the other, window by window."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import asdict, replace
 from itertools import islice, pairwise
 from typing import Any
@@ -12,7 +13,9 @@ from batchstat.batching.spec import parse_strategy
 from batchstat.errors import InputError, OptionError
 from batchstat.options import MOST, whole_number
 from batchstat.settings import Settings
-from batchstat.training.state import SCHEMA, digest, refuse_other
+from batchstat.training.state import digest, refuse_other
+
+SCHEMA = "batchstat.stream/1"
 
 _NEEDS_EPOCH = ("length-grouped",)
 _NOT_STREAMED = ("world_size", "deal", "tail", "order", "balance", "keep_labels", "accumulate")
@@ -28,7 +31,9 @@ class StreamBatcher:
 
     Where it stands can be kept at every batch. A source with `state_dict` and `load_state_dict`,
     such as an IterableDataset of `datasets` or a StatefulDataLoader, is put back to the window's
-    start; any other is read again up to there.
+    start; any other is read again up to there, and so are all with `replay`: as a shuffled
+    IterableDataset, whose state leaves its shuffle buffer out. One window is read ahead, to know
+    which is the last.
     """
 
     def __init__(
@@ -37,6 +42,7 @@ class StreamBatcher:
         *,
         length: str | Callable[[Any], int],
         strategy: str = "token-budget",
+        replay: bool = False,
         **settings: Any,
     ) -> None:
         """Checks what is given; nothing is read yet.
@@ -45,6 +51,7 @@ class StreamBatcher:
             samples: iterated anew for every epoch.
             length: tokens of a sample: the key of its token ids, or of a number, or a function.
             strategy: as `batchstat compare --strategy` takes it.
+            replay: read the source again on resuming, even where it can restore itself.
             settings: fields of `batchstat.Settings` that strategies take, and `seed` and `epoch`;
                 `max_length` where a strategy or `overflow` goes by it.
 
@@ -57,7 +64,11 @@ class StreamBatcher:
                     f"{key} is for whole epochs: leave it to the source of the stream"
                 )
         given = Settings(**settings)
+        if not hasattr(samples, "__iter__"):
+            raise OptionError(f"samples are {type(samples).__name__}, which cannot be iterated")
         self._source = samples
+        self._replay = replay
+        self._beginning: Any = None
         self._length = length
         self._max_length = given.max_length or MOST
         self._basis = replace(given, max_length=self._max_length).decide(self._max_length, None)
@@ -81,6 +92,7 @@ class StreamBatcher:
         if epoch != self._basis.epoch:
             self._basis = replace(self._basis, epoch=whole_number("epoch", epoch, least=0))
             self._resume = None
+            self._state = self._state_of(0, 0, 0, None, None)
         if hasattr(self._source, "set_epoch"):
             self._source.set_epoch(epoch)
 
@@ -95,24 +107,22 @@ class StreamBatcher:
         skip = 0 if resume is None else resume["batches"]
         before = 0 if resume is None else resume["samples"]
         kept_source = None if resume is None else resume["source"]
-        if kept_source is not None:
-            self._source.load_state_dict(kept_source)  # type: ignore[attr-defined]
+        self._place(kept_source)
         stream = iter(self._source)
         if kept_source is None:
             self._skip(stream, before)
         # Before it is read from, a source may still say where it stood at the end of an epoch.
         state = kept_source
         window = list(islice(stream, self._window))
+        if skip and not window:
+            raise InputError(_OTHER_SOURCE)
         while window:
-            state_after = _state_of_source(self._source)
+            state_after = self._state_of_source()
             following = list(islice(stream, self._window)) if len(window) == self._window else []
             lengths = self._lengths(window, before)
             known = digest(lengths)
             if skip and resume is not None and known != resume["digest"]:
-                raise InputError(
-                    "the source is not the one of the state: the samples of its window have other "
-                    "lengths: begin the epoch again"
-                )
+                raise InputError(_OTHER_SOURCE)
             for place, batch in enumerate(self._planned(window, lengths, number, not following)):
                 if place >= skip:
                     self._state = self._state_of(number, place + 1, before, state, known)
@@ -122,7 +132,7 @@ class StreamBatcher:
 
     def state_dict(self) -> dict[str, Any]:
         """Where the stream stands: after the batch that was yielded last."""
-        return dict(self._state)
+        return deepcopy(self._state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on where another batcher of an equal source stood.
@@ -131,13 +141,17 @@ class StreamBatcher:
             OptionError: no state, one of another version, or of other settings; the message says
                 which.
         """
-        refuse_other(state, self._fingerprint)
+        numbers = ("epoch", "window", "batches", "samples")
+        refuse_other(state, self._fingerprint, SCHEMA, numbers)
+        for key in ("source", "digest"):
+            if key not in state:
+                raise OptionError(f"the state has no {key}: give state_dict()'s, whole")
         if state["source"] is not None and not hasattr(self._source, "load_state_dict"):
             raise OptionError(
                 f"the state holds that of its source, and {type(self._source).__name__} cannot "
                 "be put back: give a source with load_state_dict"
             )
-        self._basis = replace(self._basis, epoch=state["epoch"])
+        self.set_epoch(state["epoch"])
         self._resume = state
         self._state = dict(state)
 
@@ -147,6 +161,8 @@ class StreamBatcher:
         kept = np.arange(len(window))
         if self._basis.overflow == "drop":
             kept = np.flatnonzero(lengths <= self._max_length)
+        if len(kept) == 0:
+            return
         known = np.minimum(lengths[kept], self._max_length)
         rng = np.random.default_rng((self._basis.seed, self._basis.epoch, number))
         plan = self._strategy.plan(Window(known, rng, last))
@@ -184,6 +200,22 @@ class StreamBatcher:
                 f"a sample of the stream has no {self._length!r}: {type(sample)}"
             ) from None
         return len(value) if hasattr(value, "__len__") else value
+
+    def _place(self, state: Any) -> None:
+        """Puts the source where a state says, or back to its beginning where it was put before."""
+        source: Any = self._source
+        if state is not None:
+            if self._beginning is None:
+                self._beginning = self._state_of_source()
+            source.load_state_dict(state)
+        elif self._beginning is not None:
+            source.load_state_dict(self._beginning)
+
+    def _state_of_source(self) -> Any:
+        source: Any = self._source
+        has_both = hasattr(source, "state_dict") and hasattr(source, "load_state_dict")
+        # A copy, since a source may go on to change what it gives.
+        return deepcopy(source.state_dict()) if has_both and not self._replay else None
 
     def _skip(self, stream: Iterator[Any], samples: int) -> None:
         read = sum(1 for _ in islice(stream, samples))
@@ -229,6 +261,7 @@ def _window_size(strategy: Strategy, read_ahead: int) -> int:
     return max(batch_size, read_ahead // batch_size * batch_size)
 
 
-def _state_of_source(source: Any) -> Any:
-    has_both = hasattr(source, "state_dict") and hasattr(source, "load_state_dict")
-    return source.state_dict() if has_both else None
+_OTHER_SOURCE = (
+    "the source is not the one of the state: the samples of its window have other lengths: begin "
+    "the epoch again, or pass replay=True where the source shuffles in a buffer"
+)
