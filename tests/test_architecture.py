@@ -135,6 +135,11 @@ def test_a_batch_plan_needs_only_numpy():
     assert not loaded_by("from batchstat import BatchPlan, Settings") & (HEAVY - {"numpy"})
 
 
+def test_the_samplers_need_no_torch_and_no_pandas():
+    code = "import batchstat as b; list(b.BatchSampler([5, 6])); list(b.RankSampler([5], 0, 1))"
+    assert not loaded_by(code) & {"torch", "pandas", "transformers", "matplotlib", "rich"}
+
+
 def test_the_command_line_loads_only_typer():
     assert not loaded_by("import batchstat.cli.main") & (HEAVY - {"rich"})
     assert not loaded_by("import batchstat.cli.main") - loaded_by("import typer") & HEAVY

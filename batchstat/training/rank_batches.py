@@ -153,6 +153,11 @@ def plan_ranks(samples: Samples, strategy: Strategy, basis: Basis) -> RankBatche
     row_offsets, entries = take_groups(plan.row_offsets, rows)
     lengths = plan.lengths[entries]
     starts = None if plan.starts is None else plan.starts[entries]
+    if work.is_dealt and basis.tail != "spread":
+        # Every visit is in one unit, so that what is repeated are units.
+        repeated = np.repeat(dealt.repeated, np.diff(row_offsets[batch_offsets]))
+    else:
+        repeated = _repeated(plan.samples[entries], starts, work)
     steps = dealt.turns // basis.accumulate
     of_entry = np.repeat(steps, np.diff(row_offsets[batch_offsets]))
     n_steps = int(steps.max()) + 1
@@ -160,7 +165,7 @@ def plan_ranks(samples: Samples, strategy: Strategy, basis: Basis) -> RankBatche
         records=plan.samples[entries],
         starts=starts,
         lengths=lengths,
-        repeated=_repeated(plan.samples[entries], starts, work),
+        repeated=repeated,
         row_offsets=row_offsets,
         batch_offsets=batch_offsets,
         widths=np.where(dealt.batches < 0, 0, plan.widths[dealt.batches]),
@@ -173,11 +178,14 @@ def plan_ranks(samples: Samples, strategy: Strategy, basis: Basis) -> RankBatche
 
 
 class _Dealt(NamedTuple):
-    """(n,) batches of all ranks in sequence, −1 for an empty one; the turn and rank of each."""
+    """(n,) batches of all ranks in sequence, −1 for an empty one; the turn and rank of each, and
+    whether it is of a unit that was dealt before.
+    """
 
     batches: Ints
     turns: Ints
     ranks: Ints
+    repeated: npt.NDArray[np.bool_]
 
 
 def _dealt(plan: BatchPlan, turns: Ints, *, keep_empty: bool) -> _Dealt:
@@ -189,7 +197,9 @@ def _dealt(plan: BatchPlan, turns: Ints, *, keep_empty: bool) -> _Dealt:
     place = np.repeat(np.arange(len(units)), sizes)
     kept = (batches >= 0) | keep_empty
     turn, rank = np.divmod(place[kept], turns.shape[1])
-    return _Dealt(batches[kept], turn, rank)
+    again = held.copy()
+    again[np.unique(units, return_index=True)[1]] = False
+    return _Dealt(batches[kept], turn, rank, again[place[kept]])
 
 
 def _repeated(records: Ints, starts: Ints | None, work: Work) -> npt.NDArray[np.bool_]:
