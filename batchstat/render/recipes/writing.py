@@ -9,162 +9,22 @@ from typing import Any
 from batchstat.batching import Strategy
 from batchstat.errors import OptionError
 from batchstat.profiling.record import Profile
+from batchstat.render.recipes import scripts
 from batchstat.settings import Basis, Settings
 from batchstat.tokens.builtin import NAME as BUILTIN
 
 FRAMEWORKS = ("torch", "accelerate", "trainer")
 
-_HEAD = '''"""Trains on the batches that batchstat simulated: {spec}.
-
-Start it with: {start}
-"""
-
-{imports}
-
-{script}'''
-
-_SCRIPT = """EPOCHS, WORKERS = 1, 0
-LENGTHS = {lengths}
-{ranks}
-
-tokenizer = {tokenizer}
-{template}if tokenizer.pad_token is None:
-    tokenizer.add_special_tokens({{"pad_token": "<pad>"}})
-
-samples = read_samples(LENGTHS)  # or your own dataset, record by record
-
-
-def encode(sample):
-    return {encode}
-
-
-{collate}
-
-# A tiny model, so that the script runs as it is: put yours in its place.
-config = GPT2Config(
-    vocab_size=len(tokenizer),
-    n_positions={positions},
-    n_embd=32,
-    n_layer=1,
-    n_head=2,
-    pad_token_id=tokenizer.pad_token_id,
-    bos_token_id=tokenizer.pad_token_id,
-    eos_token_id=tokenizer.pad_token_id,{labels}
-)
-model = {model}.from_config(config)
-
-sampler = BatchSampler(
-    LENGTHS,
-    {quoted},
-    rank=rank,
-    world_size=world_size,{settings}
-)
-sampler.check(samples)
-{loop}"""
-
-_LOADER = """loader = DataLoader(
-    samples, batch_sampler=sampler, collate_fn=collate, num_workers=WORKERS
-)
-"""
-
-_TORCH = """
-if world_size > 1:
-    torch.distributed.init_process_group()
-    model = torch.nn.parallel.DistributedDataParallel(model)
-optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
-for epoch in range(sampler.epoch, EPOCHS):
-    sampler.set_epoch(epoch)
-    for inputs, batch in zip(loader, sampler.batches()):
-        # Gradients are exchanged once a step: ranks may have unlike numbers of batches in it.
-        waits = world_size > 1 and not batch.ends_step
-        with model.no_sync() if waits else nullcontext():
-            loss = model(**inputs).loss
-            # Weighted, so that the gradient is that of the mean over the whole step{about}.
-            (loss * batch.{weight}).backward()
-        if batch.ends_step:
-            optimizer.step()
-            optimizer.zero_grad()
-        # A checkpoint keeps sampler.state_dict(consumed=batch.number + 1), after any batch.
-    print(f"rank {{rank}}, epoch {{epoch}}: {{len(sampler)}} batches")
-if world_size > 1:
-    torch.distributed.destroy_process_group()
-"""
-
-_ACCELERATE = """
-# The loader stays as it is: the sampler deals to the ranks already.
-optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
-model, optimizer = accelerator.prepare(model, optimizer)
-for epoch in range(sampler.epoch, EPOCHS):
-    sampler.set_epoch(epoch)
-    for inputs, batch in zip(loader, sampler.batches()):
-        inputs = {{key: value.to(accelerator.device) for key, value in inputs.items()}}
-        # Gradients are exchanged once a step: ranks may have unlike numbers of batches in it.
-        with nullcontext() if batch.ends_step else accelerator.no_sync(model):
-            loss = model(**inputs).loss
-            # Weighted, so that the gradient is that of the mean over the whole step{about}.
-            accelerator.backward(loss * batch.{weight})
-        if batch.ends_step:
-            optimizer.step()
-            optimizer.zero_grad()
-        # A checkpoint keeps sampler.state_dict(consumed=batch.number + 1), after any batch.
-    print(f"rank {{rank}}, epoch {{epoch}}: {{len(sampler)}} batches")
-accelerator.end_training()
-"""
-
-_RANKS = {
-    "torch": 'rank = int(os.environ.get("RANK", "0"))\n'
-    'world_size = int(os.environ.get("WORLD_SIZE", "1"))',
-    "accelerate": "accelerator = Accelerator(cpu=not torch.cuda.is_available())\n"
-    "rank, world_size = accelerator.process_index, accelerator.num_processes",
+_LOOPS = {
+    "torch": scripts.LOADER + scripts.TORCH,
+    "accelerate": scripts.LOADER + scripts.ACCELERATE,
+    "trainer": scripts.TRAINER,
 }
-
-_TRAINER = '''
-
-class Batches(DataLoader):
-    """A loader whose sampler is told the epoch."""
-
-    def set_epoch(self, epoch):
-        self.batch_sampler.set_epoch(epoch)
-
-
-class BatchedTrainer(Trainer):
-    """Takes the loader as it is: the sampler deals to the ranks already."""
-
-    def get_train_dataloader(self):
-        return Batches(
-            samples, batch_sampler=sampler, collate_fn=collate, num_workers=WORKERS
-        )
-
-
-arguments = TrainingArguments(
-    output_dir="trained",
-    num_train_epochs=EPOCHS,
-    gradient_accumulation_steps={accumulate},
-    remove_unused_columns=False,
-    save_strategy="no",
-    report_to=[],
-)
-trainer = BatchedTrainer(model, arguments, train_dataset=samples)
-trainer.train()
-print(f"rank {{rank}}: {{len(sampler)}} batches an epoch, {{trainer.state.global_step}} steps")
-'''
-
-_LOOPS = {"torch": _LOADER + _TORCH, "accelerate": _LOADER + _ACCELERATE, "trainer": _TRAINER}
 _START = {
     "torch": "torchrun --nproc-per-node {n} train.py",
     "accelerate": "accelerate launch --num-processes {n} train.py",
     "trainer": "torchrun --nproc-per-node {n} train.py",
 }
-
-
-_FLAT = """# Samples end to end in one row, the positions of each from 0: for attention that keeps
-# them apart by these, such as flash attention.
-flatten = DataCollatorWithFlattening(return_tensors="pt")
-
-
-def collate(batch):
-    return flatten([{"input_ids": encode(sample)} for sample in batch])
-"""
 
 
 def recipe(
@@ -204,10 +64,10 @@ def recipe(
     )
     starts = "python train.py" if basis.world_size == 1 else _START[framework]
     kept = profile.labels.names if labelled and profile.labels is not None else ()
-    script = _SCRIPT.format(
+    script = scripts.SCRIPT.format(
         lengths=_literal(lengths),
         quoted=_literal(spec),
-        ranks=_RANKS.get(framework, _RANKS["torch"]),
+        ranks=scripts.RANKS.get(framework, scripts.RANKS["torch"]),
         tokenizer=_tokenizer(profile),
         template=_template(profile, template),
         encode=_encode(profile, basis),
@@ -221,7 +81,7 @@ def recipe(
         ),
         loop=loop,
     )
-    return _HEAD.format(
+    return scripts.HEAD.format(
         spec=spec, start=starts.format(n=basis.world_size), imports=_imports(script), script=script
     )
 
@@ -334,7 +194,7 @@ def _encode(profile: Profile, basis: Basis) -> str:
 
 def _collate(strategy: Strategy, *, flat: bool, classes: tuple[str, ...]) -> str:
     if flat:
-        return _FLAT
+        return scripts.FLAT
     width = (
         f'padding="max_length", max_length={strategy.max_length}'
         if hasattr(strategy, "max_length")
