@@ -45,13 +45,22 @@ def samplers(strategy: str, world_size: int, **settings) -> list[BatchSampler]:
 @pytest.mark.parametrize("balance", ["none", "upsampling"])
 @pytest.mark.parametrize(("world_size", "tail"), [(1, "repeat"), (3, "repeat"), (3, "spread")])
 @pytest.mark.parametrize("accumulate", [1, 3])
+@pytest.mark.parametrize("overflow", ["truncate", "split", "drop"])
 def test_what_is_trained_on_is_what_was_simulated(
-    name, deal, balance, world_size, tail, accumulate
+    name, deal, balance, world_size, tail, accumulate, overflow
 ):
     """Batches, padding, repeats and steps counted while iterating equal the report."""
     if tail == "spread" and deal not in ("batches", "balanced"):
         return
-    settings = SETTINGS | {"deal": deal, "balance": balance, "tail": tail, "epoch": 2}
+    if overflow != "truncate" and (deal != "batches" or accumulate == 1):
+        return  # what is cut or left out is decided before anything is dealt
+    settings = SETTINGS | {
+        "overflow": overflow,
+        "deal": deal,
+        "balance": balance,
+        "tail": tail,
+        "epoch": 2,
+    }
     settings |= {"accumulate": accumulate}
     row = batchstat.compare(
         LENGTHS, labels=LABELS, strategies=[name], world_size=world_size, **settings
