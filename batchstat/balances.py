@@ -56,6 +56,20 @@ class ClassDraw:
         """The same of those drawn; None where none is."""
         return self.tokens_after / self.after if self.after else None
 
+    def numbers(self) -> dict[str, Any]:
+        """Its counts and ratios, by the names that frames and JSON have for them."""
+        return {
+            "label": self.label,
+            "before": self.before,
+            "after": self.after,
+            "unique_samples": self.unique,
+            "max_repeats": self.max_repeats,
+            "coverage": self.coverage,
+            "coverage_after": self.coverage_after,
+            "mean_length": self.mean_length,
+            "mean_length_after": self.mean_length_after,
+        }
+
 
 @dataclass(frozen=True, kw_only=True)
 class SamplerResult:
@@ -156,18 +170,5 @@ class BalanceReport:
         import pandas as pd
 
         return pd.DataFrame(
-            {
-                "sampler": row.spec,
-                "label": each.label,
-                "before": each.before,
-                "after": each.after,
-                "unique_samples": each.unique,
-                "max_repeats": each.max_repeats,
-                "coverage": each.coverage,
-                "coverage_after": each.coverage_after,
-                "mean_length": each.mean_length,
-                "mean_length_after": each.mean_length_after,
-            }
-            for row in self.samplers
-            for each in row.classes
+            {"sampler": row.spec, **each.numbers()} for row in self.samplers for each in row.classes
         )

@@ -90,6 +90,11 @@ class PlanCounts:
         return self.duplicated_tokens / self.real_tokens
 
     @property
+    def coverage(self) -> float:
+        """Samples that are computed at least once / samples of the corpus."""
+        return self.reach.coverage
+
+    @property
     def rank_idle(self) -> float:
         """Share of the ranks' time that waits for the slowest one, where cost is total tokens."""
         return self.ranks.idle

@@ -220,6 +220,7 @@ class Comparison:
             "sum_samples_per_batch",
             "grouping",
             "ranks",
+            "reach",
         )
         ratios = (
             "padding_tokens",
@@ -229,6 +230,7 @@ class Comparison:
             "truncated_ratio",
             "dropped_ratio",
             "duplicated_ratio",
+            "coverage",
             "rank_idle",
             "rank_idle_quadratic",
             "mean_samples_per_batch",

@@ -252,6 +252,8 @@ def test_lengths_come_in_any_array(kind):
     assert (frame["real_tokens"] == 16).all()
     assert frame["padding_ratio"].between(0, 1).all()
     assert (frame["relative_cost_linear"] >= 1).all()
+    assert (frame["coverage"] == 1).all()
+    assert not frame.map(lambda cell: isinstance(cell, dict | list | tuple)).any(axis=None)
 
 
 def test_the_table_says_what_it_leaves_out():

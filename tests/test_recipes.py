@@ -493,6 +493,19 @@ def test_what_recipe_prints_runs(run, tmp_path, framework, corpus, strategy):
     assert "No module named ruff" in linted.stderr or linted.returncode == 0, linted.stdout
 
 
+def launched(folder) -> "subprocess.CompletedProcess[str]":
+    """train.py, on two processes."""
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        capture_output=True,
+        encoding="utf-8",
+        env=environment(PYTHONPATH=str(ROOT), CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1"),
+        timeout=300,
+    )
+
+
 def test_a_recipe_on_two_processes(run, tmp_path):
     """As its first lines say how to start it; each process has as many batches."""
     needs("torch")
@@ -502,15 +515,7 @@ def test_a_recipe_on_two_processes(run, tmp_path):
     printed = run("recipe", *settings).stdout
     assert "torchrun --nproc-per-node 2 train.py" in printed
     (tmp_path / "train.py").write_text(printed, encoding="utf-8")
-    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
-    trained = subprocess.run(
-        [sys.executable, *command],
-        cwd=tmp_path,
-        capture_output=True,
-        encoding="utf-8",
-        env=environment(PYTHONPATH=str(ROOT), CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1"),
-        timeout=300,
-    )
+    trained = launched(tmp_path)
     assert trained.returncode == 0, trained.stderr
     compared = json.loads(
         run("compare", *settings, "--strategy", "token-budget", "--no-plots", "--json").stdout
@@ -531,15 +536,7 @@ def test_steps_of_unlike_numbers_of_batches_on_two_processes(run, tmp_path, fram
     flags = ["--strategy", "grouped", "--batch-size", 7, "--world-size", 2]
     printed = run("recipe", framework, *flags).stdout
     (tmp_path / "train.py").write_text(printed, encoding="utf-8")
-    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
-    trained = subprocess.run(
-        [sys.executable, *command],
-        cwd=tmp_path,
-        capture_output=True,
-        encoding="utf-8",
-        env=environment(PYTHONPATH=str(ROOT), CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1"),
-        timeout=300,
-    )
+    trained = launched(tmp_path)
     assert trained.returncode == 0, trained.stderr
     results = tmp_path / "batchstat-results" / "lengths.parquet"
     for rank in range(2):

@@ -13,6 +13,7 @@ from batchstat.errors import BatchstatError
 from batchstat.gate.limits import Limit
 from batchstat.gate.quantities import Number
 from batchstat.profiling import LengthStats, Profile
+from batchstat.sampling.balancing.spec import sampler_name
 from batchstat.settings import Basis, Settings
 from batchstat.simulation import read_aheads
 from batchstat.specs import with_parameter
@@ -143,12 +144,13 @@ def _dealt_otherwise(spec: str, settings: Settings) -> Iterator[_Change]:
 
 def _seeing_more(spec: str, settings: Settings) -> Iterator[_Change]:
     """Samplers that leave less of the corpus out."""
-    name, _, _ = settings.balance.partition(":")
+    name = sampler_name(settings.balance)
     if name == "upsampling":
         even = with_parameter(settings.balance, "even", "true")
         yield f"balance {even}", spec, replace(settings, balance=even)
-    if name != "none":
+    elif name != "none":
         yield "balance upsampling", spec, replace(settings, balance="upsampling")
+    if name != "none":
         yield "balance none", spec, replace(settings, balance="none")
     if settings.keep_labels:
         yield "all labels", spec, replace(settings, keep_labels=())

@@ -210,6 +210,8 @@ def _above_bound(comparison: Comparison) -> str:
             return f"; {percent(more)} more rows than the least possible"
         return "; no packing has fewer rows"
     points = 100 * (counts.padding_ratio - bounds.sorted_padding_ratio)
+    if f"{abs(points):.1f}" == "0.0":
+        return ", as little as with all samples sorted"
     side = "below" if points < 0 else "above"
     return f", {abs(points):.1f} points {side} that of all samples sorted"
 

@@ -119,7 +119,8 @@ def _of_ranks(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[ReportWa
             "unsynced",
             f"each rank draws by random numbers of its own: {reach.shared_samples:,} samples are "
             f"computed by several ranks, and {reach.unseen_samples:,} of the corpus by none "
-            f"({unsynced[0].label}): --deal samples shares the seed, and no sample is dealt twice",
+            f"({unsynced[0].label}): --deal samples shares the seed, and deals each draw to one "
+            "rank, but for what fills the tail",
         )
 
 

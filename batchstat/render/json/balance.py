@@ -44,20 +44,7 @@ def _sampler(row: SamplerResult, epoch: int) -> dict[str, Any]:
             "p90": lengths.percentile(900),
             "max": lengths.max,
         },
-        "classes": [
-            {
-                "label": each.label,
-                "before": each.before,
-                "after": each.after,
-                "unique_samples": each.unique,
-                "max_repeats": each.max_repeats,
-                "coverage": each.coverage,
-                "coverage_after": each.coverage_after,
-                "mean_length": each.mean_length,
-                "mean_length_after": each.mean_length_after,
-            }
-            for each in row.classes
-        ],
+        "classes": [each.numbers() for each in row.classes],
         "epochs": [
             {
                 "epoch": epoch + i,
