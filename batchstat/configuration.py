@@ -15,6 +15,7 @@ from batchstat.render.schemas import report_schema
 from batchstat.sampling.balancing.spec import weights_file
 from batchstat.settings import Settings
 from batchstat.simulation import parse_strategies
+from batchstat.storage import is_remote
 
 OWN_FILE, SHARED_FILE = "batchstat.toml", "pyproject.toml"
 DEFAULT_CHECK = "default"
@@ -207,7 +208,7 @@ class _Reader:
 
     def _located(self, path: str) -> str:
         """A path of the file's folder as one of the working folder."""
-        if path == "-" or Path(path).is_absolute():
+        if path == "-" or is_remote(path) or Path(path).is_absolute():
             return path
         try:
             return Path(os.path.relpath(self.folder / path)).as_posix()

@@ -3,6 +3,7 @@
 BatchstatError
 ├── OptionError   the arguments are wrong by themselves, whatever the input   exit code 2
 └── InputError    no answer could be had from the input or the machine        exit code 3
+    └── SourceError   a file that could not be read, as it may be at another try
 """
 
 import re
@@ -35,6 +36,10 @@ class OptionError(BatchstatError, ValueError):
 
 class InputError(BatchstatError):
     """A file, folder, tokenizer or profile from which no answer can be had."""
+
+
+class SourceError(InputError):
+    """A file that is gone, cut short, damaged, or cannot be reached: another try may do better."""
 
 
 class NoBatchError(InputError):

@@ -50,9 +50,9 @@ def as_given(
             not occur.
     """
     if isinstance(lengths, str | Path) and Path(lengths).suffix == ".parquet":
-        from batchstat.profiling.store import read_profile
+        from batchstat.profiling.store import read_file
 
-        lengths = read_profile(Path(lengths), Path(lengths))
+        lengths = read_file(lengths)
     if isinstance(lengths, Profile):
         if labels is not None:
             raise OptionError("labels are given beside a profile, which brings its own: leave out")

@@ -29,9 +29,13 @@ def worker_count(workers: int | None) -> int:
 
 
 def in_order(
-    work: Callable[[Item], Result], items: Iterable[Item], workers: int
+    work: Callable[[Item], Result],
+    items: Iterable[Item],
+    workers: int,
+    pool: ThreadPoolExecutor | None = None,
 ) -> Iterator[Result]:
-    """The result of each item in its turn, up to `workers` at a time in threads.
+    """The result of each item in its turn, up to `workers` at a time in threads, which may be those
+    of a pool.
 
     An error among the items themselves comes when all items before it have had their turn, as it
     would with one worker. No more items are taken than are worked on, and one more. Closed before
@@ -42,7 +46,8 @@ def in_order(
         return
     waiting: deque[Future[Result]] = deque()
     failure = None
-    pool = ThreadPoolExecutor(workers)
+    own = pool is None
+    pool = pool or ThreadPoolExecutor(workers)
     try:
         try:
             for item in items:
@@ -55,6 +60,7 @@ def in_order(
             yield waiting.popleft().result()
     finally:
         # Not waiting: who is interrupted should not have to, and else nothing is left to do.
-        pool.shutdown(wait=False, cancel_futures=True)
+        if own:
+            pool.shutdown(wait=False, cancel_futures=True)
     if failure is not None:
         raise failure

@@ -11,7 +11,7 @@ import pytest
 import tokenizers
 from hypothesis import HealthCheck, settings
 
-from batchstat.corpus import Block, CorpusReader
+from batchstat.corpus import Block, CorpusOptions, CorpusReader
 
 # Nothing is timed: how fast the machine is today is no property of the code.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -60,6 +60,13 @@ def needs(name: str) -> Any:
     if os.environ.get("BATCHSTAT_TEST_ALL"):
         return import_module(name)
     return pytest.importorskip(name)
+
+
+def reader_of(path: Path, options: "CorpusOptions", kind: str | None = None) -> "CorpusReader":
+    """What reads a corpus."""
+    from batchstat.corpus import CorpusReader, find_sources, parts_of
+
+    return CorpusReader(parts_of(find_sources([path], kind), options), options)
 
 
 def blocks_of(reader: "CorpusReader") -> "Iterator[Block]":

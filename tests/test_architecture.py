@@ -16,7 +16,8 @@ PACKAGE = ROOT / "batchstat"
 LAYERS = [
     ["errors"],
     ["options"],
-    ["threads", "costs", "specs"],
+    ["threads", "costs", "specs", "storage"],
+    ["engines"],
     ["corpus", "sampling", "grouping"],
     ["tokens"],
     ["settings", "batching"],

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import batchstat
-from batchstat.corpus import CorpusOptions, find_sources
-from batchstat.profiling import Cache, build, counter, default_folder, save_lengths
-from batchstat.profiling.cache import key_of
+from batchstat.corpus import CorpusOptions, find_sources, parts_of
+from batchstat.profiling import Conduct, PartStore, build, counter, default_folder, save_lengths
+from batchstat.profiling.jobs import Job, key_of
 from conftest import SAMPLE_DATA, environment, two_words_definition
 
 FILES = ["corpus.txt", "reviews.csv"]
@@ -30,23 +30,24 @@ def corpus(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def cache(tmp_path: Path) -> Cache:
-    return Cache(tmp_path / "cache")
+def cache(tmp_path: Path) -> PartStore:
+    return PartStore(str(tmp_path / "cache"))
 
 
 class Counted:
     """A profile, and how many bytes of its corpus had to be counted for it."""
 
-    def __init__(self, path: Path, cache: Cache | None, **given) -> None:
+    def __init__(self, path: Path, cache: PartStore | None, **given) -> None:
         self.bytes = 0
         tokenizer = given.pop("tokenizer", None)
         options = CorpusOptions(**given)
         sources = find_sources([path])
         loaded = counter(options, tokenizer, None, sources)
-        self.profile = build(sources, options, loaded, cache=cache, on_progress=self._note)
+        self.profile = build(sources, options, loaded, Conduct(store=cache, on_outcome=self._note))
 
-    def _note(self, progress) -> None:
-        self.bytes = progress.total_bytes
+    def _note(self, outcome) -> None:
+        if outcome.done is not None and not outcome.done.was_kept:
+            self.bytes += outcome.part.bytes
 
 
 def assert_same(one: batchstat.Profile, other: batchstat.Profile) -> None:
@@ -110,7 +111,6 @@ def test_whatever_could_change_a_count_changes_the_key(tmp_path, cache):
         {"text_column": ("a",), "label_column": "b"},
         {"text_column": ("a",), "strip": True},
         {"text_column": ("a",), "min_chars": 5},
-        {"text_column": ("a",), "on_error": "skip"},
         {"text_column": ("a",), "quote": False},
         {"text_column": ("a",), "tokenizer": str(tmp_path / "t.json")},
     ]
@@ -120,6 +120,18 @@ def test_whatever_could_change_a_count_changes_the_key(tmp_path, cache):
     (tmp_path / "t.json").write_text(two_words_definition().replace(" 1}", " 2}"))
     shutil.copy(texts, tmp_path / "copy.csv")
     assert Counted(tmp_path / "copy.csv", cache, **ways[0]).bytes == texts.stat().st_size
+
+
+def test_what_a_bad_record_does_changes_nothing_where_there_is_none(tmp_path, cache):
+    good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
+    good.write_text('{"text": "a"}\n')
+    bad.write_text('{"text": "a"}\n{"text": \n')
+    assert Counted(good, cache).bytes == good.stat().st_size
+    assert Counted(good, cache, on_error="skip").bytes == 0
+    assert len(Counted(bad, cache, on_error="skip").profile) == 1
+    with pytest.raises(batchstat.InputError, match=r"bad.jsonl, line 2: malformed"):
+        Counted(bad, cache)
+    assert Counted(bad, cache, on_error="skip").bytes == 0
 
 
 def test_a_tokenizer_of_the_same_name_with_another_definition(tmp_path, cache):
@@ -165,26 +177,29 @@ def test_the_folder_has_a_limit_and_keeps_what_was_used_last(tmp_path):
         paths.append(tmp_path / f"{i}.txt")
         paths[-1].write_text("".join(lines[i:]))
     folder = tmp_path / "cache"
-    Counted(paths[0], Cache(folder))
+    cache = PartStore(str(folder))
+    Counted(paths[0], cache)
     entry = size(folder)
-    cache = Cache(folder, most_bytes=3 * entry + 100)
     (folder / ".left.tmp").write_bytes(b"x" * 50)
     for path in paths[1:]:
         Counted(path, cache)
         assert Counted(paths[0], cache).bytes == 0  # used again and again, so kept
+        cache.make_room(3 * entry + 100)
         assert size(folder) <= 3 * entry + 100
     assert not (folder / ".left.tmp").exists()
     assert Counted(paths[1], cache).bytes > 0
-    small = Cache(tmp_path / "small", most_bytes=10)
-    Counted(paths[0], small)
-    assert Counted(paths[0], small).bytes > 0
+    cache.make_room(10)
+    assert Counted(paths[0], cache).bytes > 0
 
 
-def test_a_folder_that_cannot_be_used_is_no_error(corpus, tmp_path):
+def test_a_folder_that_cannot_be_used_is_no_error(corpus, tmp_path, run):
     (tmp_path / "file").touch()
+    options = {"BATCHSTAT_CACHE_DIR": str(tmp_path / "file" / "cache")}
     for _ in range(2):
-        found = Counted(corpus, Cache(tmp_path / "file" / "cache"))
-        assert found.bytes == size(corpus)
+        assert run("profile", corpus, **options).returncode == 0
+        log = (tmp_path / "batchstat-results" / "profile.log").read_text()
+        assert "counted" in log
+        assert "kept" not in log
 
 
 def test_several_processes_at_once(corpus, tmp_path):
@@ -192,9 +207,11 @@ def test_several_processes_at_once(corpus, tmp_path):
     program = (
         "import sys, pathlib; from batchstat.profiling import *; from batchstat.corpus import *\n"
         "sources = find_sources([sys.argv[1]]); options = CorpusOptions()\n"
-        "cache = Cache(pathlib.Path(sys.argv[2]), most_bytes=8000)\n"
+        "cache = PartStore(sys.argv[2])\n"
         "for _ in range(15):\n"
-        "    found = build(sources, options, counter(options, None, None, sources), cache=cache)\n"
+        "    loaded = counter(options, None, None, sources)\n"
+        "    found = build(sources, options, loaded, Conduct(store=cache))\n"
+        "    cache.make_room(8000)\n"
         "    print(int(found.lengths.sum()), len(found))\n"
     )
     arguments = [sys.executable, "-c", program, str(corpus), str(tmp_path / "cache")]
@@ -215,7 +232,7 @@ def test_a_file_that_is_another_while_it_is_counted_is_not_kept(tmp_path, cache)
     sources = find_sources([path])
     loaded = counter(CorpusOptions(), None, None, sources)
     path.write_text("somewords!\n")
-    build(sources, CorpusOptions(), loaded, cache=cache)
+    build(sources, CorpusOptions(), loaded, Conduct(store=cache))
     path.write_text("some words\n")
     assert_same(Counted(path, cache).profile, Counted(path, None).profile)
 
@@ -249,10 +266,13 @@ def test_the_command_line_keeps_counts_unless_told_not_to(corpus, tmp_path, run)
 
 
 def test_the_key_names_all_that_counts(corpus):
-    [source, *_] = find_sources([corpus])
-    loaded = counter(CorpusOptions(), None, None, (source,))
-    assert key_of(source, CorpusOptions(), loaded) == key_of(source, CorpusOptions(), loaded)
-    assert key_of(source, CorpusOptions(), None) != key_of(source, CorpusOptions(), loaded)
+    [part, *_] = parts_of(find_sources([corpus]), CorpusOptions())
+    loaded = counter(CorpusOptions(), None, None, (part.source,))
+    store = PartStore("nowhere")
+    jobs = [Job(CorpusOptions(), each, store, False, 1) for each in (loaded, loaded, None)]
+    one, same, other = (key_of(part, ("digest",), job) for job in jobs)
+    assert one == same != other
+    assert one != key_of(part, ("another",), jobs[0])
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads as Linux does")

@@ -14,9 +14,9 @@ from hypothesis import given
 
 import batchstat
 from batchstat import InputError, OptionError
-from batchstat.corpus import CorpusOptions, CorpusReader, find_sources
+from batchstat.corpus import CorpusOptions
 from batchstat.corpus import lines as lines_module
-from conftest import blocks_of
+from conftest import blocks_of, reader_of
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 LINE = TEXT.filter(lambda text: "\n" not in text and not text.endswith("\r"))
@@ -27,7 +27,7 @@ def read(path: Path, **options):
     """(records, texts, labels, skipped) of a corpus."""
     if isinstance(options.get("text_column"), str):
         options["text_column"] = (options["text_column"],)
-    reader = CorpusReader(find_sources([path]), CorpusOptions(**options))
+    reader = reader_of(path, CorpusOptions(**options))
     records, texts, labels = [], [], []
     for block in blocks_of(reader):
         assert len(block.records) == len(block.content.first)

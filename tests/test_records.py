@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 
 from batchstat import InputError, profile
-from batchstat.corpus import CorpusOptions, CorpusReader, find_sources
+from batchstat.corpus import CorpusOptions
 from batchstat.corpus.formats import READERS
-from conftest import blocks_of
+from conftest import blocks_of, reader_of
 from test_sources import PACKED, TEXTS, WRITTEN, as_csv, read
 
 SKIPPED = {
@@ -47,9 +47,7 @@ def test_records_that_cannot_be_read_are_skipped_and_counted(tmp_path, name):
     content, records, faults = SKIPPED[name]
     (tmp_path / name).write_bytes(content)
     options = {"text_column": ("text",), "label_column": "y"} if b"y\n" in content else {}
-    reader = CorpusReader(
-        find_sources([tmp_path / name]), CorpusOptions(on_error="skip", **options)
-    )
+    reader = reader_of(tmp_path / name, CorpusOptions(on_error="skip", **options))
     assert [r for block in blocks_of(reader) for r in block.records.tolist()] == records
     assert reader.readings[0].faults.counts == faults
     assert all(name in message for message in reader.readings[0].faults.examples)
@@ -74,7 +72,7 @@ def count_both(path, kind, **options) -> None:
         for on_error in ("fail", "skip"):
             read_as = CorpusOptions(on_error=on_error, **columns, **options)
             try:
-                reader = CorpusReader(find_sources([path], kind), read_as)
+                reader = reader_of(path, read_as, kind)
                 samples = sum(len(block.records) for block in blocks_of(reader))
             except InputError as error:
                 assert path.name in str(error)  # noqa: PT017
@@ -116,9 +114,7 @@ def test_nearly_right_bytes_lose_no_record(folder, kind, pieces, header):
         count_both(path, kind)
     elif kind in ("csv", "tsv"):
         try:
-            reader = CorpusReader(
-                find_sources([path], kind), CorpusOptions(header=False, on_error="skip")
-            )
+            reader = reader_of(path, CorpusOptions(header=False, on_error="skip"), kind)
             samples = sum(len(block.records) for block in blocks_of(reader))
         except InputError:
             return

@@ -91,11 +91,14 @@ def measured(given: Inputs, context: typer.Context) -> Measured:
         InputError: no corpus, a stale profile, or anything else that leaves no answer.
     """
     if given.corpus:
-        profile, _ = count(
-            given, context.params["workers"], use_cache=not context.params["no_cache"]
-        )
+        profile, _ = count(context, given)
     else:
         profile = _kept(given, context)
+    if profile.corpus.failed:
+        raise InputError(
+            f"the profile is partial, as {profile.corpus.failed[0]}: mend that, and run batchstat "
+            "profile again without --allow-partial"
+        )
     if profile.corpus.unreadable and not _is_limited(profile, given):
         records = counted(profile.corpus.unreadable, "record")
         raise InputError(

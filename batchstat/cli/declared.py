@@ -5,8 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
+from batchstat.storage import as_path
+
 _BATCHING, _RANKS, _CORPUS = "Batching", "Ranks", "Corpus"
-_LIMITS, _OUTPUT, _CLASSES = "Limits", "Output", "Classes"
+_LIMITS, _OUTPUT, _CLASSES, _ENGINE = "Limits", "Output", "Classes", "Engine"
 
 
 def _option(panel: str, help: str, default: str | bool, metavar: str | None, *flags: str) -> Any:
@@ -21,24 +23,31 @@ def _option(panel: str, help: str, default: str | bool, metavar: str | None, *fl
 
 
 Corpus = Annotated[
-    list[Path] | None,
+    list[str] | None,
     typer.Argument(
         metavar="CORPUS",
-        readable=False,  # which is for the reader to find out: exit code 3, not 2
-        help="Files, folders or patterns, - for standard input: .txt .csv .tsv .jsonl .json "
-        ".parquet .arrow .npy, each also .gz .bz2 .xz .zst; else the configuration's.",
+        help="Files, folders, patterns or addresses of them, - for standard input: .txt .csv .tsv "
+        ".jsonl .json .parquet .arrow .npy, each also .gz .bz2 .xz .zst; else the configuration's.",
     ),
 ]
 OptionalCorpus = Annotated[
-    list[Path] | None,
+    list[str] | None,
     typer.Argument(
         metavar="CORPUS",
-        readable=False,
         help="As of profile; else the configuration's; else the profile in the results folder.",
     ),
 ]
 
-Output = Annotated[Path, _option(_OUTPUT, "Results folder.", True, "DIR", "-o", "--output")]
+Output = Annotated[
+    Path,
+    typer.Option(
+        *("-o", "--output"),
+        help="Results folder, or an address of one.",
+        parser=as_path,
+        metavar="DIR",
+        rich_help_panel=_OUTPUT,
+    ),
+]
 AsJson = Annotated[bool, _option(_OUTPUT, "Print the JSON that is written.", False, None, "--json")]
 Plots = Annotated[bool, _option(_OUTPUT, "Draw plots.", True, None, "--plots/--no-plots")]
 
@@ -106,7 +115,48 @@ OnError = Annotated[
 
 Workers = Annotated[
     int | None,
-    _option(_CORPUS, "Threads that count.", "as many as there are cores", "N"),
+    _option(_ENGINE, "Threads or processes that count.", "as many as there are cores", "N"),
+]
+Engine = Annotated[
+    str | None,
+    _option(
+        _ENGINE,
+        "Who counts: threads or processes of this machine, or dask.",
+        "processes for a large corpus",
+        "NAME",
+    ),
+]
+Scheduler = Annotated[
+    str | None, _option(_ENGINE, "Address of the Dask scheduler.", False, "tcp://HOST:PORT")
+]
+Parts = Annotated[
+    str | None,
+    _option(
+        _ENGINE,
+        "Where the counts of parts are kept, so that a run begun again does what is missing; all "
+        "workers must reach it.",
+        "the cache; with dask, parts in the results folder",
+        "DIR",
+    ),
+]
+Shard = Annotated[
+    str | None,
+    _option(
+        _ENGINE,
+        "Count the I-th of N shares of the corpus, 1 ≤ I ≤ N, for batchstat merge.",
+        False,
+        "I/N",
+    ),
+]
+AllowPartial = Annotated[
+    bool,
+    _option(
+        _ENGINE,
+        "Leave out what cannot be read, and mark the profile as partial.",
+        False,
+        None,
+        "--allow-partial",
+    ),
 ]
 
 NoCache = Annotated[

@@ -68,7 +68,7 @@ def command(context: typer.Context, **options: Any) -> None:
     strategy, settings = strategy_of(given), given.settings
     parse_strategies([strategy], settings.decide(longest=1, stated_max=None))
     path, before = _target()
-    profile, _ = count(given, options["workers"], use_cache=not options["no_cache"])
+    profile, _ = count(context, given)
     report = report_json(profile, simulate(profile, strategy, settings))
     limits = proposed(report)
     _write(path, before, given, limits)
@@ -141,7 +141,7 @@ def _write(path: Path, before: str, given: "Inputs", limits: Limits) -> None:
 
     table = "tool.batchstat" if path.name == SHARED_FILE else ""
     values = {key.replace("_", "-"): setting.value for key, setting in given.values.items()}
-    values["corpus"] = tuple(each.as_posix() for each in given.corpus)
+    values["corpus"] = given.corpus
     whole = before.rstrip("\r\n") + "\n\n" if before.strip() else ""
     whole += configuration_toml(table, values, limits)
     if "\r\n" in before:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -62,9 +61,9 @@ class Inputs:
         return self.values[key].value if key in self.values else default
 
     @property
-    def corpus(self) -> tuple[Path, ...]:
+    def corpus(self) -> tuple[str, ...]:
         """Where it lies; empty where none is named."""
-        return tuple(Path(path) for path in self.get("corpus", ()))
+        return tuple(self.get("corpus", ()))
 
     @property
     def reading(self) -> CorpusOptions:

@@ -15,6 +15,7 @@ from batchstat.cli import (
     config,
     explain,
     init,
+    merge,
     profile,
     recipe,
 )
@@ -29,6 +30,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("profile")(profile.command)
+app.command("merge")(merge.command)
 app.command("compare")(compare.command)
 app.command("balance")(balance.command)
 app.command("buckets")(buckets.command)

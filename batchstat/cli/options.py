@@ -65,9 +65,14 @@ READING: Options = {
     "strip": d.Strip,
     "min_chars": d.MinChars,
     "on_error": d.OnError,
-    "workers": d.Workers,
     "no_cache": d.NoCache,
+    "workers": d.Workers,
+    "engine": d.Engine,
+    "scheduler": d.Scheduler,
+    "parts": d.Parts,
 }
+PARTIAL: Options = {"allow_partial": d.AllowPartial}
+SHARD: Options = {"shard": d.Shard}
 TEMPLATE: Options = {"chat_template": d.ChatTemplate}
 BATCHING: Options = {
     "tokens_per_batch": d.TokensPerBatch,
@@ -128,6 +133,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "every": False,
     "plots": True,
     "no_cache": False,
+    "allow_partial": False,
     "no_config": False,
     "warn_only": False,
 }

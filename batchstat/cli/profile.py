@@ -1,15 +1,17 @@
 """batchstat profile"""
 
-import shlex
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from batchstat.cli import options as o
 
+if TYPE_CHECKING:
+    from batchstat.profiling import Shard
 
-@o.takes(o.CORPUS, o.READING, o.FILES, o.CONFIGURATION)
+
+@o.takes(o.CORPUS, o.READING, o.SHARD, o.PARTIAL, o.FILES, o.CONFIGURATION)
 def command(context: typer.Context, **options: Any) -> None:
     """Count the tokens of a corpus: length distribution, what a max_length cuts, classes.
 
@@ -18,31 +20,50 @@ def command(context: typer.Context, **options: Any) -> None:
     batchstat profile corpus.txt
 
     batchstat profile reviews.csv --text-column review --label-column label
+
+    batchstat profile 's3://bucket/crawl/*.jsonl.zst' --engine dask --scheduler tcp://head:8786
+
+    batchstat profile data/*.parquet --shard 3/100 -o part-3
     """
     from batchstat.cli import profiles
     from batchstat.cli.inputs import configuration, inputs
-    from batchstat.cli.results import check_writable, write_files
-    from batchstat.cli.streams import console, emit, render, say, written
+    from batchstat.cli.results import check_writable
     from batchstat.errors import OptionError
-    from batchstat.render.json import profile_json, to_text
-    from batchstat.render.terminal import profile_screen
+    from batchstat.profiling import Share
 
     output = options["output"]
     given = inputs(context, configuration(context).shared)
     if not given.corpus:
         raise OptionError("no corpus: name at least one file, or - for standard input")
     check_writable(output)
-    profile, _ = profiles.count(given, options["workers"], use_cache=not options["no_cache"])
-    files = profiles.profile_files(profile, options["plots"])
-    write_files(output, files, remove=set(profiles.PLOTS) - set(files))
+    if options["shard"] is not None:
+        share = Share.parse(options["shard"])
+        _show_shard(profiles.shard(context, given, share, output), options)
+        return
+    profile, _ = profiles.count(context, given, folder=output)
+    profiles.publish_profile(profile, options)
 
+
+def _show_shard(shard: "Shard", options: dict[str, Any]) -> None:
+    """Writes what was counted of a shard, and says what is to be done with it."""
+    from batchstat.cli.profiles import encoded
+    from batchstat.cli.results import write_files
+    from batchstat.cli.streams import console, emit, render, say, written
+    from batchstat.errors import InputError
+    from batchstat.profiling import SHARD_FILE
+    from batchstat.render.json import to_text
+    from batchstat.render.shard import shard_screen
+
+    text = to_text(shard.to_json())
+    write_files(options["output"], {SHARD_FILE: encoded(text)})
     if options["as_json"]:
-        emit(to_text(profile_json(profile)))
+        emit(text)
     else:
-        there = "" if output == o.DEFAULT_FOLDER else f" -o {shlex.quote(str(output))}"
         on = console()
-        next_command = f"batchstat compare --tokens-per-batch 16384{there}"
-        emit(render(profile_screen(profile, on, next_command), on), sys.stdout.encoding)
-    if longer := profiles.above_maximum(profile):
-        say(f"warning: {longer}")
-    say(written(files, output))
+        emit(render(shard_screen(shard), on), sys.stdout.encoding)
+    say(written([SHARD_FILE], options["output"]))
+    if shard.failed and not options["allow_partial"]:
+        raise InputError(
+            f"{len(shard.failed):,} parts failed: {shard.failed[min(shard.failed)]}: run again, "
+            "which counts only what is missing"
+        )

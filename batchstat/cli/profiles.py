@@ -1,37 +1,44 @@
 """A profile for a command: counted, reused, or the one in the results folder; and its files."""
 
-import os
+import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from batchstat.cli.engines import check_engine, engine_of, parts_of_folder, store_of
 from batchstat.cli.inputs import Inputs
-from batchstat.cli.options import READING, was_given
+from batchstat.cli.options import DEFAULT_FOLDER, READING, was_given
+from batchstat.cli.part_log import part_log
 from batchstat.cli.progress import shown
 from batchstat.cli.results import Writer, write_files
-from batchstat.cli.streams import console, emit, render, say
-from batchstat.corpus import STANDARD_INPUT, find_sources
+from batchstat.cli.streams import console, emit, render, say, written
+from batchstat.corpus import STANDARD_INPUT, CorpusOptions, Source, find_sources, parts_of
+from batchstat.engines import Engine
 from batchstat.errors import InputError, OptionError
 from batchstat.profiling import (
     LENGTHS_FILE,
-    Cache,
+    Conduct,
+    PartStore,
     Profile,
+    Shard,
+    Share,
     build,
     changes,
+    count_shard,
     counter,
-    default_folder,
     load_profile,
     same_input,
     save_lengths,
 )
 from batchstat.render.json import profile_json, to_text
-from batchstat.render.terminal import identity
+from batchstat.render.terminal import identity, profile_screen
 from batchstat.render.words import counted
-from batchstat.threads import worker_count
+from batchstat.tokens import Tokenizer
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -40,39 +47,81 @@ PLOTS = ("plots/lengths.png", "plots/classes.png", "plots/lengths_by_class.png")
 
 
 def count(
-    given: Inputs, workers: int | None, *, use_cache: bool, reuse_from: Path | None = None
+    context: typer.Context, given: Inputs, *, folder: Path | None = None, reuse: bool = False
 ) -> tuple[Profile, bool]:
-    """The profile of a corpus, and whether it is the one of `reuse_from`, counted before.
+    """The profile of a corpus, and whether it is the one in the results folder, counted before.
 
     It is that one only where nothing that could change it differs.
+
+    Args:
+        context: the options of the command.
+        given: what it goes by.
+        folder: of its results; None where it has none.
+        reuse: whether a profile there may be taken.
     """
-    threads, options = worker_count(workers), given.reading
-    if workers is not None:
-        # The tokenizers library has threads of its own, and is told so only here.
-        os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
+    use_cache = not context.params["no_cache"]
+    sources, options, loaded = _prepared(context, given)
+    if reuse and use_cache and folder is not None:
+        try:
+            kept = load_profile(folder)
+            if same_input(kept, sources, options, loaded):
+                return kept, True
+        except (InputError, OSError):
+            pass  # there is none, or none that this batchstat can read: count
+    store, is_cache = store_of(context, folder)
+    engine = engine_of(context, parts_of(sources, options))
+    with _conduct(context, engine, store, folder, loaded) as conduct:
+        profile = build(sources, options, loaded, conduct)
+    if is_cache and store is not None:
+        store.make_room()
+    return profile, False
+
+
+def shard(context: typer.Context, given: Inputs, share: Share, folder: Path) -> Shard:
+    """A share of a corpus, counted into a folder of its own."""
+    sources, options, loaded = _prepared(context, given)
+    if any(each.path == STANDARD_INPUT for each in sources):
+        raise OptionError("standard input has no shards: name files")
+    own = [part for i, part in enumerate(parts_of(sources, options)) if share.takes(i)]
+    store, engine = parts_of_folder(folder), engine_of(context, own)
+    with _conduct(context, engine, store, folder, loaded) as conduct:
+        return count_shard(sources, options, loaded, share, conduct)
+
+
+def _prepared(
+    context: typer.Context, given: Inputs
+) -> tuple[tuple[Source, ...], CorpusOptions, Tokenizer | None]:
+    """The sources, how they are read, and what counts them."""
+    options = given.reading
+    check_engine(context)
     sources = find_sources(given.corpus, options.input_format, _warn)
     if options.input_format is None and any(each.path == STANDARD_INPUT for each in sources):
         _warn("standard input is read as lines of text: --input-format says what else it is")
-    loaded = counter(options, given.get("tokenizer"), given.get("chat_template"), sources)
-    if reuse_from is not None:
-        try:
-            kept = load_profile(reuse_from)
-            if same_input(kept, sources, options, loaded):
-                return kept, True
-        except InputError:
-            pass  # there is none, or none that this batchstat can read: count
-    folder = default_folder() if use_cache else None
-    with shown() as on_progress:
-        profile = build(
-            sources,
-            options,
-            loaded,
-            workers=threads,
-            cache=None if folder is None else Cache(folder),
+    return (
+        sources,
+        options,
+        counter(options, given.get("tokenizer"), given.get("chat_template"), sources),
+    )
+
+
+@contextmanager
+def _conduct(
+    context: typer.Context,
+    engine: Engine,
+    store: PartStore | None,
+    folder: Path | None,
+    tokenizer: Tokenizer | None,
+) -> Iterator[Conduct]:
+    with shown() as on_progress, part_log(folder, engine, tokenizer) as on_outcome:
+        yield Conduct(
+            engine=engine,
+            store=store,
+            anew=context.params["no_cache"],
+            allow_partial=context.params.get("allow_partial", False),
             on_progress=on_progress,
+            on_outcome=on_outcome,
             on_warning=_warn,
         )
-    return profile, False
 
 
 def found(
@@ -88,17 +137,42 @@ def found(
     """
     options = context.params
     if given.corpus:
-        reuse_from = None if options["no_cache"] else options["output"]
-        profile, kept = count(
-            given,
-            options["workers"],
-            use_cache=not options["no_cache"],
-            reuse_from=reuse_from,
-        )
+        profile, kept = count(context, given, folder=options["output"], reuse=True)
         return profile, {} if kept else profile_files(profile, options["plots"]), ()
     refuse_counting(context)
     profile = load_profile(options["output"])
     return profile, {}, tuple(changes(profile))
+
+
+def publish_profile(profile: Profile, options: Mapping[str, Any]) -> None:
+    """Writes a profile, and shows it."""
+    output = options["output"]
+    files = profile_files(profile, options["plots"])
+    write_files(output, files, remove=set(PLOTS) - set(files))
+    if options["as_json"]:
+        emit(to_text(profile_json(profile)))
+    else:
+        there = "" if output == DEFAULT_FOLDER else f" -o {shlex.quote(str(output))}"
+        on = console()
+        next_command = f"batchstat compare --tokens-per-batch 16384{there}"
+        emit(render(profile_screen(profile, on, next_command), on), sys.stdout.encoding)
+    if longer := above_maximum(profile):
+        say(f"warning: {longer}")
+    if partial := incomplete(profile):
+        say(f"warning: {partial}")
+    say(written(files, output))
+
+
+def incomplete(profile: Profile) -> str | None:
+    """The line for a profile of which parts are missing; None where none is."""
+    failed = profile.corpus.failed
+    if not failed:
+        return None
+    more = f", and {len(failed) - 1:,} more" if len(failed) > 1 else ""
+    return (
+        f"the profile is partial, and all numbers are of the rest: {failed[0]}{more}; records are "
+        "numbered as if what is missing held none"
+    )
 
 
 def publish(

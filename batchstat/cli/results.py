@@ -8,15 +8,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from signal import SIGINT, SIGTERM
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from batchstat.errors import InputError
+from batchstat.storage import is_remote, one_line
 
 Writer = Callable[[BinaryIO], object]
 
 
 def check_writable(folder: Path) -> None:
     """Raises InputError, before any work is done, where the folder cannot be written."""
+    if is_remote(folder):
+        _try_address(folder)
+        return
     try:
         place = _nearest(folder.absolute())
         if not place.is_dir():
@@ -48,6 +52,9 @@ def write_files(
     Raises:
         InputError: the folder cannot be written.
     """
+    if is_remote(folder):
+        _write_to_address(folder, files, remove, remedy)
+        return
     temporary: dict[Path, Path] = {}
     made: list[Path] = []
     try:
@@ -75,6 +82,35 @@ def write_files(
         for empty in reversed(made):
             with suppress(OSError):  # what holds a file stays
                 empty.rmdir()
+
+
+def _try_address(folder: Path) -> None:
+    probe = folder / f".{secrets.token_hex(4)}.tmp"
+    try:
+        probe.parent.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(b"")
+        probe.unlink()
+    except Exception as error:  # whatever a file system of an address raises
+        raise InputError(_refusal(folder, one_line(error))) from None
+
+
+def _write_to_address(
+    folder: Path, files: Mapping[str, bytes | Writer], remove: Iterable[str], remedy: str
+) -> None:
+    """Each file whole or not at all, as such storage has it; there is no more to hold on to."""
+    try:
+        for name, content in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            with (folder / name).open("wb") as file:
+                if callable(content):
+                    content(cast(BinaryIO, file))
+                else:
+                    file.write(content)
+        for name in remove:
+            if (folder / name).exists():
+                (folder / name).unlink()
+    except Exception as error:  # whatever a file system of an address raises
+        raise InputError(_refusal(folder, one_line(error), remedy)) from None
 
 
 def write_file(path: Path, content: bytes, remedy: str) -> None:

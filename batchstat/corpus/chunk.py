@@ -1,6 +1,6 @@
 """What every reader yields."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -24,6 +24,8 @@ class Chunk:
         counted: whether the content is a number of tokens, whatever the options say.
         blank: records with nothing in them, such as an empty line: their values mean nothing.
         failed: records of the chunk that are counted as faults already: their values mean nothing.
+        before: lines or records of the file that stand before the part of it that is read.
+        label_seen: whether any record so far names the label; None where none could be read.
     """
 
     size: int
@@ -35,3 +37,5 @@ class Chunk:
     counted: bool = False
     blank: set[int] = field(default_factory=set)
     failed: set[int] = field(default_factory=set)
+    before: Callable[[], int] = int
+    label_seen: bool | None = True

@@ -18,16 +18,18 @@ class Place:
 
     Attributes:
         path: its file, as messages name it.
-        number: of its record from 0, or of the line it starts on from 1.
+        number: of its record from 0, or of the line it starts on from 1, in the part that is read.
         unit: which of the two.
+        before: how many of them stand before that part, asked only where it matters.
     """
 
     path: str
     number: int
     unit: str = "record"
+    before: Callable[[], int] = int
 
     def __str__(self) -> str:
-        return f"{self.path}, {self.unit} {self.number}"
+        return f"{self.path}, {self.unit} {self.before() + self.number}"
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,8 @@ def read_raw_lines(opened: OpenSource, faults: Faults) -> Iterator[str]:
                 yield from io.StringIO(block.data[:start].decode(), newline="\n")
                 line = block.first + block.data.count(b"\n", 0, start)
                 message = not_utf8(block.offset + error.start, block.data[error.start])
-                raise faults.refusal(f"{Place(opened.path, line, 'line')}: {message}") from None
+                place = Place(opened.path, line, "line", opened.lines_before)
+                raise faults.refusal(f"{place}: {message}") from None
             text = block.data.decode(errors="surrogateescape")
         yield from io.StringIO(text, newline="\n")
 
@@ -81,8 +82,8 @@ class _Block:
 
 def _blocks(opened: OpenSource) -> Iterator[_Block]:
     """Blocks that end after a line's end, but for the last."""
-    first, offset = 1, 0
-    for data in _cut_after_lines(opened):
+    first, offset = 1, _skip_begun_line(opened)
+    for data in _cut_after_lines(opened, offset):
         if offset == 0 and _is_utf16(data):
             # Much of such a file would pass for UTF-8.
             raise InputError(f"{opened.path} is UTF-16: {_REMEDY}")
@@ -102,9 +103,43 @@ def _is_utf16(data: bytes) -> bool:
     return data.startswith(_UTF16) or (nuls[0] == 0 and nuls[1] > max(2, 3 * len(even) // 4))
 
 
-def _cut_after_lines(opened: OpenSource) -> Iterator[bytes]:
+def _skip_begun_line(opened: OpenSource) -> int:
+    """Where the first line of a part begins: one that begins before is of the part before."""
+    if opened.part.first == 0:
+        return 0
+    at = opened.stream.seek(opened.part.first - 1)
+    while data := opened.stream.read(_PROBE_BYTES):
+        end = data.find(b"\n") + 1
+        at += end or len(data)
+        if end:
+            break
+    return opened.stream.seek(at)
+
+
+def _read(opened: OpenSource, at: int) -> Iterator[bytes]:
+    """The bytes of a part from `at`, the start of a line, to the end of its last line."""
+    stop = opened.part.stop
+    if stop is None:
+        while data := opened.stream.read(BLOCK_BYTES):
+            yield data
+        return
+    ended = True
+    while at < stop and (data := opened.stream.read(min(BLOCK_BYTES, stop - at))):
+        at += len(data)
+        yield data
+        ended = data.endswith(b"\n")
+    if at != stop or ended:
+        return
+    while data := opened.stream.read(_PROBE_BYTES):
+        end = data.find(b"\n") + 1
+        yield data[: end or len(data)]
+        if end:
+            return
+
+
+def _cut_after_lines(opened: OpenSource, at: int) -> Iterator[bytes]:
     held: list[bytes] = []
-    while data := opened.stream.read(BLOCK_BYTES):
+    for data in _read(opened, at):
         end = data.rfind(b"\n") + 1
         if end == 0:
             held.append(data)

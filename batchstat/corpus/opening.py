@@ -11,13 +11,19 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
+from batchstat.corpus.parts import Part
 from batchstat.corpus.sources import COMPRESSED_ENDINGS, STANDARD_INPUT, Source
-from batchstat.errors import InputError
+from batchstat.errors import BatchstatError, InputError, SourceError
+from batchstat.storage import as_path, etag_of, is_remote, one_line
 
+HEAD_BYTES = 1 << 20
+"""Of a file: there the columns of its other parts are found out."""
+_BLOCK_BYTES = 8 << 20
 _COMPRESSED_BYTES = 1 << 18
 _DAMAGE = (gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 _CUT_SHORT = ("Truncated compressed stream", "end-of-stream marker", "ended before")
@@ -147,26 +153,49 @@ class Rereadable(io.RawIOBase):
 
 @dataclass(frozen=True)
 class OpenSource:
-    """A source being read.
+    """A source being read, or a part of one.
 
     Attributes:
-        path: how errors name it.
-        stream: its bytes, decompressed.
+        part: of what is read: what is compressed is all in the first part, and none in the others.
+        stream: the source's bytes, decompressed.
         raw: the bytes as they lie on disk.
-        size: how many bytes lie there; 0 where that is not known.
-        hashing: what hashes them; None for a file, whose digest is known.
+        hashing: what hashes standard input.
     """
 
-    path: str
+    part: Part
     stream: BinaryIO
     raw: "io.BufferedReader[Any]"
-    size: int
     hashing: _Hashing | None = None
 
     @property
+    def path(self) -> str:
+        """How errors name it."""
+        return self.part.source.shown
+
+    @property
+    def size(self) -> int:
+        """Bytes of the source; 0 where that is not known."""
+        return self.part.source.bytes
+
+    @property
     def position(self) -> int:
-        """Bytes read so far, as they lie on disk."""
-        return self.hashing.count if self.hashing else self.raw.tell()
+        """Bytes of the part read so far, as they lie on disk."""
+        return self.hashing.count if self.hashing else self.raw.tell() - self.part.first
+
+    def head(self) -> "OpenSource":
+        """The lines at the start of the file, where a part of it begins later."""
+        self.raw.seek(0)
+        return replace(self, part=Part(self.part.source, 0, HEAD_BYTES))
+
+    @property
+    def lines_before(self) -> Callable[[], int]:
+        """How many lines of the file begin before the part does: found by reading it, once."""
+
+        @cache
+        def counted() -> int:
+            return lines_before(self.part)
+
+        return counted if self.part.first else int
 
     def source(self, known: Source) -> Source:
         """What was read, once all of it is."""
@@ -178,41 +207,81 @@ class OpenSource:
 
 
 @contextmanager
-def open_source(source: Source, standard_input: Rereadable | None = None) -> Iterator[OpenSource]:
+def open_source(part: Part, standard_input: Rereadable | None = None) -> Iterator[OpenSource]:
     """The source's bytes, decompressed where its first bytes say that they are compressed.
 
     Standard input is read from `standard_input`, where that is given.
 
     Raises:
-        InputError: it cannot be read, is cut short, is damaged or changes: also while it is read.
+        SourceError: it cannot be read, is cut short, is damaged or changes: also while it is read.
     """
-    try:
+    source = part.source
+    with _as_source_errors(source):
         if source.path == STANDARD_INPUT:
             hashing = _Hashing(standard_input or sys.stdin.buffer)
             raw = io.BufferedReader(hashing, buffer_size=1 << 20)
-            yield OpenSource(source.shown, _decompressed(source, raw), raw, 0, hashing)
+            yield OpenSource(part, _decompressed(source, raw), raw, hashing)
             return
-        path = Path(source.path)
-        with path.open("rb") as file:
-            before = path.stat()
-            yield OpenSource(source.shown, _decompressed(source, file), file, before.st_size)
-            now = path.stat()
-            if before.st_size != source.bytes or (before.st_size, before.st_mtime_ns) != (
-                now.st_size,
-                now.st_mtime_ns,
-            ):
-                raise InputError(f"{source.shown} changed while it was read: run again")
+        path = as_path(source.path)
+        before = _state(path)
+        with _buffered(path) as file:
+            unpacked = _decompressed(source, file)
+            if unpacked is not file and not part.is_whole:
+                # The first part then is all of it.
+                part = Part(source, source.bytes, 0) if part.first else Part(source)
+            yield OpenSource(part, unpacked, file)
+            # At an address, what was listed is what is read.
+            known = source.digest if is_remote(path) else before[1]
+            if (source.bytes or before[0], known) != before or before != _state(path):
+                raise SourceError(f"{source.shown} changed while it was read: run again")
+
+
+@contextmanager
+def _as_source_errors(source: Source) -> Iterator[None]:
+    try:
+        yield
     except EOFError:
         raise _cut_short(source) from None
+    except FileNotFoundError:
+        raise SourceError(f"{source.shown} is no longer there") from None
     except _DAMAGE as error:
-        raise InputError(f"{source.shown} is damaged: {error}") from None
+        raise SourceError(f"{source.shown} is damaged: {error}") from None
     except OSError as error:
         if any(words in str(error) for words in _CUT_SHORT):
             raise _cut_short(source) from None
-        if error.errno is None:
-            raise InputError(f"{source.shown} is damaged: {error}") from None
-        reason = error.strerror or str(error)
-        raise InputError(f"{source.shown} cannot be read: {reason}") from None
+        if error.errno is None and not is_remote(source.path):
+            raise SourceError(f"{source.shown} is damaged: {error}") from None
+        raise SourceError(f"{source.shown} cannot be read: {one_line(error)}") from None
+    except BatchstatError:
+        raise
+    except Exception as error:  # whatever a file system of an address raises
+        if not is_remote(source.path):
+            raise
+        raise SourceError(f"{source.shown} cannot be read: {one_line(error)}") from None
+
+
+def lines_before(part: Part) -> int:
+    """How many lines of a file begin before its part does."""
+    with as_path(part.source.path).open("rb") as file:
+        lines, left = 0, part.first - 1
+        while left > 0 and (data := file.read(min(left, 1 << 20))):
+            lines += data.count(b"\n")
+            left -= len(data)
+        return lines + 1
+
+
+def _state(path: Path) -> tuple[int, object]:
+    """Its size, and what changes with its content."""
+    found = path.stat()
+    return found.st_size, etag_of(path) if is_remote(path) else found.st_mtime_ns
+
+
+def _buffered(path: Path) -> "io.BufferedReader[Any]":
+    if not is_remote(path):
+        return path.open("rb")
+    # Blocks as readers ask for them, so that a part fetches hardly more than itself.
+    file = cast(Any, path).open("rb", block_size=_BLOCK_BYTES, cache_type="readahead")
+    return io.BufferedReader(file, 1 << 20)
 
 
 @contextmanager
@@ -239,5 +308,10 @@ def _decompressed(source: Source, raw: "io.BufferedReader[Any]") -> BinaryIO:
     return cast(BinaryIO, raw)
 
 
+def is_compressed(head: bytes) -> bool:
+    """Whether a file begins as one that is compressed does."""
+    return any(head.startswith(magic) for magic in _CODECS)
+
+
 def _cut_short(source: Source) -> InputError:
-    return InputError(f"{source.shown} is cut short: the compressed data ends early")
+    return SourceError(f"{source.shown} is cut short: the compressed data ends early")

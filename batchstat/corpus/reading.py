@@ -1,6 +1,6 @@
 """A corpus as blocks of samples: what is skipped is counted, what is left keeps its record."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ from batchstat.corpus.faults import Fault, Faults, Place
 from batchstat.corpus.formats import READERS, Chunk
 from batchstat.corpus.opening import Rereadable, open_source
 from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.parts import Part
 from batchstat.corpus.sources import Source
 from batchstat.errors import InputError
 from batchstat.options import one_of
@@ -50,15 +51,17 @@ class Places:
     lines: Sequence[int] | None
     kept: npt.NDArray[np.int64]
     first: int
+    before: Callable[[], int]
 
     def __call__(self, i: int) -> Place:
         """Where sample i of the block stands."""
-        return place_of(self.path, self.lines, self.first, int(self.kept[i]))
+        return self.of_record(int(self.kept[i]))
 
-
-def place_of(path: str, lines: Sequence[int] | None, first: int, i: int) -> Place:
-    """Where record i of a chunk stands."""
-    return Place(path, lines[i], "line") if lines else Place(path, first + i)
+    def of_record(self, i: int) -> Place:
+        """Where record i of the block's chunk stands."""
+        if self.lines:
+            return Place(self.path, self.lines[i], "line", self.before)
+        return Place(self.path, self.first + i, before=self.before)
 
 
 @dataclass(eq=False)
@@ -71,6 +74,7 @@ class Reading:
         records: how many there were.
         blank: records with nothing in them but white space.
         short: records of fewer than `min_chars` characters.
+        label_seen: whether any record names the label; None where none could be read.
     """
 
     source: Source
@@ -78,6 +82,7 @@ class Reading:
     records: int = 0
     blank: int = 0
     short: int = 0
+    label_seen: bool | None = None
 
     @property
     def skipped(self) -> dict[str, int]:
@@ -96,44 +101,47 @@ class CorpusReader:
 
     def __init__(
         self,
-        sources: Sequence[Source],
+        parts: Sequence[Part],
         options: CorpusOptions,
         standard_input: Rereadable | None = None,
     ) -> None:
         """Raises OptionError: an unknown format."""
-        self._sources, self._options = sources, options
+        self._parts, self._options = parts, options
         self._standard_input = standard_input
         self.readings: list[Reading] = []
         if options.input_format is not None:
             one_of("input_format", options.input_format, READERS)
 
     def blocks(self) -> Iterator[Block]:
-        """The samples of all sources in turn.
+        """The samples of all parts in turn.
 
         Raises:
             InputError: a source that cannot be read as its format, or a faulty record where that
                 ends the reading.
         """
         before = 0
-        for source in self._sources:
-            reading = self.begin(source)
-            with open_source(source, self._standard_input) as opened:
-                chunks = READERS[source.format](opened, self._options, reading.faults)
-                yield from self.samples(reading, chunks, before)
-                reading.source = opened.source(source)
-            before += source.bytes
+        for part in self._parts:
+            reading = self.begin(part.source)
+            with open_source(part, self._standard_input) as opened:
+                if opened.part.stop != opened.part.first:
+                    chunks = READERS[part.source.format](opened, self._options, reading.faults)
+                    yield from self.samples(reading, chunks, before)
+                reading.source = opened.source(part.source)
+            before += part.bytes
 
     def begin(self, source: Source) -> Reading:
-        """Makes the next source's record."""
+        """Makes the next part's record."""
         self.readings.append(Reading(source, Faults(skip=self._options.on_error == "skip")))
         return self.readings[-1]
 
     def samples(
         self, reading: Reading, chunks: Iterable[Chunk], before: int = 0
     ) -> Iterator[Block]:
-        """The samples of one source's chunks, which lies `before` bytes into the corpus."""
+        """The samples of one part's chunks, which lies `before` bytes into the corpus."""
         try:
             for chunk in chunks:
+                if chunk.label_seen is not None:
+                    reading.label_seen = chunk.label_seen
                 yield self._block(reading, chunk, before + chunk.position)
                 reading.records += chunk.size
         except InputError:
@@ -143,9 +151,8 @@ class CorpusReader:
     def _block(self, reading: Reading, chunk: Chunk, position: int) -> Block:
         path, first = reading.source.shown, reading.records
 
-        def place(i: int) -> Place:
-            return place_of(path, chunk.lines, first, i)
-
+        nothing = np.empty(0, dtype=np.int64)
+        place = Places(path, chunk.lines, nothing, first, chunk.before).of_record
         content, labels, keep = read_content(chunk, self._options, place, reading.faults)
         reading.blank += len(chunk.blank)
         if isinstance(content, Texts):
@@ -157,7 +164,7 @@ class CorpusReader:
             content=take(content, kept),
             labels=None if labels is None else labels.take(pa.array(kept)),
             position=position,
-            places=Places(path, chunk.lines, kept, first),
+            places=Places(path, chunk.lines, kept, first, chunk.before),
             faults=reading.faults.take(),
         )
 

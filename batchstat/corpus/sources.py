@@ -1,16 +1,17 @@
 """The files of a corpus: which they are and what they hold."""
 
 import glob
-import hashlib
 import json
 import os
 import stat
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath, PurePosixPath
+from typing import Any
 
-from batchstat.errors import InputError, OptionError
+from batchstat.errors import InputError, OptionError, SourceError
+from batchstat.storage import as_path, etag_in, is_remote, one_line
 
 STANDARD_INPUT = "-"
 COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
@@ -36,7 +37,8 @@ class Source:
     Attributes:
         path: as the user wrote it, with `/`; `-` for standard input.
         bytes: its size as it lies on disk; 0 where it is not known before reading.
-        digest: SHA-256 of those bytes, in hexadecimal after `sha256:`; empty where not known.
+        digest: of a file read, what `batchstat.corpus.parts.digest_of` says; of one at an address
+            what its storage says changes with its content, after `etag:`; empty where not known.
         format: how it is read.
     """
 
@@ -56,11 +58,12 @@ def find_sources(
     input_format: str | None = None,
     on_warning: Callable[[str], object] = warnings.warn,
 ) -> tuple[Source, ...]:
-    """The files named, in that order, each read once for its digest.
+    """The files named, in that order, of which none is read.
 
     A path is a file, a folder (its data files, sorted, or those of a saved `datasets` Dataset), a
-    glob pattern, or `-` for standard input. What a folder holds beside data files is left out
-    with a warning, and so is a results folder of batchstat's without one.
+    glob pattern, or `-` for standard input; or an address of these, such as s3://bucket/*.jsonl.
+    What a folder holds beside data files is left out with a warning, and so is a results folder
+    of batchstat's without one.
 
     Raises:
         OptionError: no file is named, or standard input twice.
@@ -70,15 +73,84 @@ def find_sources(
         raise OptionError("no corpus: name at least one file")
     if [os.fspath(path) for path in paths].count(STANDARD_INPUT) > 1:
         raise OptionError("standard input (-) can be read only once")
-    return tuple(
-        _source(path, input_format) for given in paths for path in _expand(given, on_warning)
-    )
+    return tuple(source for each in paths for source in _found(each, input_format, on_warning))
 
 
-def digest_of(path: Path) -> str:
-    """SHA-256 of a file's bytes. Raises OSError."""
-    with path.open("rb") as file:
-        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+def _found(
+    given: str | os.PathLike[str],
+    input_format: str | None,
+    on_warning: Callable[[str], object],
+) -> Iterator[Source]:
+    if is_remote(given):
+        yield from _at_address(os.fspath(given), input_format, on_warning)
+    else:
+        yield from (_source(path, input_format) for path in _expand(given, on_warning))
+
+
+def _at_address(
+    address: str, input_format: str | None, on_warning: Callable[[str], object]
+) -> Iterator[Source]:
+    """The files at an address, listed once with what the listing says of them."""
+    from fsspec.core import url_to_fs
+
+    as_path(address)
+    try:
+        storage, path = url_to_fs(address)
+        if glob.has_magic(path) and "?" not in path:
+            found = storage.glob(path, detail=True)
+        elif storage.isdir(path):
+            found = storage.find(path, detail=True)
+        else:
+            found = {path: storage.info(path)}
+    except FileNotFoundError:
+        raise SourceError(f"no such file: {address}") from None
+    except Exception as error:  # whatever a file system raises
+        raise SourceError(f"{address} cannot be read: {one_line(error)}") from None
+    files = {name: info for name, info in sorted(found.items()) if info.get("type") != "directory"}
+    is_one = list(files) == [path]
+    if not is_one:
+        files = _data_files(files, address, on_warning)
+    for name, info in files.items():
+        shown = address if is_one else storage.unstrip_protocol(name)
+        size = info.get("size")
+        if size == 0:
+            raise InputError(f"{shown} is empty: a corpus needs at least one sample")
+        kind = input_format or _ENDINGS.get(_ending(PurePosixPath(name)), "txt")
+        yield Source(shown, int(size or 0), etag_in(info), kind)
+
+
+def _data_files(
+    found: dict[str, Any], address: str, on_warning: Callable[[str], object]
+) -> dict[str, Any]:
+    """Of what a folder or pattern holds, what is data, as of a local one."""
+    paths = [PurePosixPath(name) for name in found]
+    results = {each.parent for each in paths if each.name == "lengths.parquet"}
+    results &= {each.parent for each in paths if each.name == "profile.json"}
+    kept = [
+        each
+        for each in paths
+        if not each.name.startswith(".") and not results & {each.parent, *each.parents}
+    ]
+    if glob.has_magic(address):
+        files = kept
+    else:
+        files = [each for each in kept if _ending(each) in _ENDINGS]
+        _warn_of_left(address, [each for each in kept if each not in set(files)], on_warning)
+    if not files:
+        raise InputError(f"no data file at {address} (known: {', '.join(_ENDINGS)})")
+    wanted = set(files)
+    return {name: info for name, info in found.items() if PurePosixPath(name) in wanted}
+
+
+def _warn_of_left(
+    shown: str, left: Sequence[PurePath], on_warning: Callable[[str], object]
+) -> None:
+    if left:
+        on_warning(
+            f"left out of the folder {shown}, as their endings are not of data: "
+            f"{', '.join(path.name for path in left[:3])}"
+            f"{f' and {len(left) - 3:,} more' if len(left) > 3 else ''}: name a file to read it"
+        )
 
 
 def _expand(given: str | os.PathLike[str], on_warning: Callable[[str], object]) -> Iterator[Path]:
@@ -120,12 +192,7 @@ def _in_folder(folder: Path, on_warning: Callable[[str], object]) -> Iterator[Pa
     files = [path for path in found if _ending(path) in _ENDINGS]
     if not files:
         raise InputError(f"no data file in the folder {shown} (known: {', '.join(_ENDINGS)})")
-    if left := [path for path in found if _ending(path) not in _ENDINGS]:
-        on_warning(
-            f"left out of the folder {shown}, as their endings are not of data: "
-            f"{', '.join(path.name for path in left[:3])}"
-            f"{f' and {len(left) - 3:,} more' if len(left) > 3 else ''}: name a file to read it"
-        )
+    _warn_of_left(shown, [path for path in found if _ending(path) not in _ENDINGS], on_warning)
     yield from files
 
 
@@ -143,8 +210,11 @@ def _visible(folder: Path) -> Iterator[Path]:
 
 def _is_result(path: Path) -> bool:
     """Whether batchstat itself wrote the file, so that a folder can be profiled into itself."""
-    folder = path.parent.parent if path.parent.name == "plots" else path.parent
-    return (folder / "lengths.parquet").is_file() and (folder / "profile.json").is_file()
+    folder = path.parent.parent if path.parent.name in ("plots", "parts") else path.parent
+    is_shard = (folder / "shard.json").is_file() and (folder / "parts").is_dir()
+    return is_shard or (
+        (folder / "lengths.parquet").is_file() and (folder / "profile.json").is_file()
+    )
 
 
 def _source(path: Path, input_format: str | None) -> Source:
@@ -158,7 +228,9 @@ def _source(path: Path, input_format: str | None) -> Source:
             raise InputError(f"{shown} is no regular file: redirect it, as in batchstat profile -")
         if found.st_size == 0:
             raise InputError(f"{shown} is empty: a corpus needs at least one sample")
-        return Source(shown, found.st_size, digest_of(path), kind)
+        if not os.access(path, os.R_OK):
+            raise InputError(f"{shown} cannot be read: Permission denied")
+        return Source(shown, found.st_size, "", kind)
     except FileNotFoundError:
         raise InputError(f"no such file: {shown}") from None
     except (OSError, ValueError) as error:
@@ -166,7 +238,7 @@ def _source(path: Path, input_format: str | None) -> Source:
         raise InputError(f"{shown} cannot be read: {reason}") from None
 
 
-def _ending(path: Path) -> str:
+def _ending(path: PurePath) -> str:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in COMPRESSED_ENDINGS:
         suffixes.pop()

@@ -1,9 +1,10 @@
 """Lengths and labels of a corpus: building them, keeping them, knowing when they are stale."""
 
-from batchstat.profiling.build import build, counter, profile
-from batchstat.profiling.cache import Cache, default_folder
+from batchstat.profiling.build import counter, profile
+from batchstat.profiling.conduct import Conduct, build, count_shard
 from batchstat.profiling.counting import Progress
 from batchstat.profiling.freshness import changes, same_input
+from batchstat.profiling.part_store import PartStore, default_folder
 from batchstat.profiling.record import (
     ClassCount,
     CorpusFacts,
@@ -12,28 +13,46 @@ from batchstat.profiling.record import (
     TokenizerFacts,
     Truncation,
 )
+from batchstat.profiling.running import Outcome
+from batchstat.profiling.shards import (
+    PARTS_FOLDER,
+    SHARD_FILE,
+    SHARD_SCHEMA,
+    Shard,
+    Share,
+    merge_shards,
+)
 from batchstat.profiling.stats import Histogram, LengthStats, log_edges
 from batchstat.profiling.store import LENGTHS_FILE, SCHEMA, load_profile, save_lengths
 
 __all__ = [
     "LENGTHS_FILE",
+    "PARTS_FOLDER",
     "SCHEMA",
-    "Cache",
+    "SHARD_FILE",
+    "SHARD_SCHEMA",
     "ClassCount",
+    "Conduct",
     "CorpusFacts",
     "Histogram",
     "Labels",
     "LengthStats",
+    "Outcome",
+    "PartStore",
     "Profile",
     "Progress",
+    "Shard",
+    "Share",
     "TokenizerFacts",
     "Truncation",
     "build",
     "changes",
+    "count_shard",
     "counter",
     "default_folder",
     "load_profile",
     "log_edges",
+    "merge_shards",
     "profile",
     "same_input",
     "save_lengths",

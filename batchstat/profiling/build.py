@@ -1,29 +1,24 @@
 """A corpus to its `Profile`."""
 
 import os
-import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batchstat.corpus import (
-    STANDARD_INPUT,
-    CorpusOptions,
-    CorpusReader,
-    Rereadable,
-    Source,
-    digest_of,
-    find_sources,
-)
+from batchstat.corpus import CorpusOptions, Source, find_sources
+from batchstat.engines import given_executor, threads
 from batchstat.errors import OptionError
-from batchstat.profiling.cache import Cache, key_of
-from batchstat.profiling.counting import Counting, Progress
-from batchstat.profiling.merging import merge
+from batchstat.profiling.conduct import Conduct, build
+from batchstat.profiling.counting import Counting
+from batchstat.profiling.merging import merged
+from batchstat.profiling.part_store import PartStore
 from batchstat.profiling.record import Profile
 from batchstat.threads import worker_count
-from batchstat.tokens import Tokenizer, load_tokenizer, with_chat_template
+from batchstat.tokens import PieceError, Tokenizer, load_tokenizer, with_chat_template
 from batchstat.tokens.builtin import NAME as BUILTIN
 
 if TYPE_CHECKING:
@@ -40,13 +35,15 @@ def profile(
     text_column: str | int | Sequence[str] = (),
     chat_template: Path_ | None = None,
     workers: int | None = None,
+    executor: Executor | None = None,
+    parts_folder: Path_ | None = None,
     **options: Any,
 ) -> Profile:
-    """The profile of a corpus, which is read once and not kept.
+    """The profile of a corpus.
 
     Args:
-        corpus: paths of files, folders or glob patterns; or a pandas DataFrame; or a Dataset of
-            the datasets library.
+        corpus: paths of files, folders or glob patterns, or addresses of them; or a pandas
+            DataFrame; or a Dataset of the datasets library.
         tokenizer: `builtin` (the default), the path of a tokenizer.json, a local folder, or a hub
             name.
         text_column: the column of the text, two for a pair; without it, the only text column or
@@ -54,6 +51,11 @@ def profile(
         chat_template: a file with the Jinja template for `messages_column`, in the place of the
             tokenizer's own.
         workers: threads that count; as many as there are cores unless set.
+        executor: who counts instead: any of `concurrent.futures`, such as a ProcessPoolExecutor
+            or the one of a Dask client; files are counted by it, or parts of large ones.
+        parts_folder: where the counts of parts are kept, so that a run that is begun again does
+            only what is missing: a folder or an address which all of the executor's workers can
+            reach; without it, a temporary folder of this machine.
         options: other fields of `batchstat.CorpusOptions`, such as `label_column="label"`.
 
     Raises:
@@ -68,17 +70,12 @@ def profile(
     if isinstance(corpus, Sequence):
         sources = find_sources(corpus, read_as.input_format)
         counts = counter(read_as, tokenizer, template, sources)
-        return build(sources, read_as, counts, workers=workers)
+        count = worker_count(workers)
+        engine = threads(count) if executor is None else given_executor(executor, workers)
+        folder = None if parts_folder is None else PartStore(os.fspath(parts_folder))
+        return build(sources, read_as, counts, Conduct(engine, folder))
 
-    from batchstat.corpus.tables import TableReader
-
-    counts = counter(read_as, tokenizer, template)
-
-    def reader() -> TableReader:
-        return TableReader(corpus, read_as)
-
-    created = datetime.now(UTC).isoformat()
-    return merge(Counting(read_as, worker_count(workers)).profiles(reader, counts), created)
+    return _of_table(corpus, read_as, counter(read_as, tokenizer, template), worker_count(workers))
 
 
 def counter(
@@ -116,59 +113,18 @@ def counter(
     return with_chat_template(loaded, chat_template) if options.content == "messages" else loaded
 
 
-def build(
-    sources: tuple[Source, ...],
-    options: CorpusOptions,
-    tokenizer: Tokenizer | None,
-    *,
-    workers: int | None = None,
-    cache: Cache | None = None,
-    on_progress: Callable[[Progress], object] = lambda _: None,
-    on_warning: Callable[[str], object] = warnings.warn,
+def _of_table(
+    table: Any, options: CorpusOptions, tokenizer: Tokenizer | None, workers: int
 ) -> Profile:
-    """As `profile`, for sources that are found and a tokenizer that is loaded.
+    from batchstat.corpus.tables import TableReader
 
-    Of sources that `cache` knows the counts are taken from there; the others are counted, and kept.
-    """
     created = datetime.now(UTC).isoformat()
-    keys = {source: key_of(source, options, tokenizer) for source in sources if source.digest}
-    known = {source: cache.get(key) for source, key in keys.items()} if cache else {}
-    new = tuple(source for source in sources if known.get(source) is None)
-    counting = Counting(
-        options, worker_count(workers), sum(each.bytes for each in new), on_progress, on_warning
-    )
-    counted = iter(counting.profiles(_reader_of(new, options, tokenizer), tokenizer))
-    profiles = []
-    for source in sources:
-        found = known.get(source)
-        if found is None:
-            found = next(counted)
-            if cache is not None and source in keys and _is_unchanged(source):
-                cache.put(keys[source], found)
-        profiles.append(found)
-    return merge(profiles, created)
-
-
-def _is_unchanged(source: Source) -> bool:
-    """Whether what was counted is what the digest is of: it was taken before the file was read."""
+    counting = Counting(options, workers)
     try:
-        return digest_of(Path(source.path)) == source.digest
-    except OSError:
-        return False
-
-
-def _reader_of(
-    sources: tuple[Source, ...], options: CorpusOptions, tokenizer: Tokenizer | None
-) -> Callable[[], CorpusReader]:
-    """A reader that can be had anew: standard input too where the pieces might be wrong."""
-    standard_input = None
-    pieces = tokenizer is not None and tokenizer.pieces is not None
-    if pieces and any(source.path == STANDARD_INPUT for source in sources):
-        standard_input = Rereadable(sys.stdin.buffer)
-
-    def reader() -> CorpusReader:
-        if standard_input is not None:
-            standard_input.rewind()
-        return CorpusReader(sources, options, standard_input)
-
-    return reader
+        found = counting.profile(TableReader(table, options), tokenizer)
+    except PieceError as difference:
+        assert tokenizer is not None
+        warnings.warn(f"{difference}: everything is counted again, whole", stacklevel=3)
+        whole = replace(tokenizer, pieces=None)
+        found = counting.profile(TableReader(table, options), whole)
+    return merged([found], created)

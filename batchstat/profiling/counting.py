@@ -1,8 +1,8 @@
-"""Sources to one `Profile` each: read in blocks, counted by several threads."""
+"""A part of a corpus to its `Profile`: read in blocks, counted by several threads."""
 
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from batchstat.corpus.faults import Fault, fault
 from batchstat.profiling.labels import as_labels
 from batchstat.profiling.record import CorpusFacts, Profile, TokenizerFacts
 from batchstat.threads import in_order
-from batchstat.tokens import PieceError, Tokenizer
+from batchstat.tokens import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -39,70 +39,55 @@ class Progress:
 
 @dataclass(frozen=True)
 class Counting:
-    """How sources are counted.
+    """How it is counted.
 
     Attributes:
-        options: how they are read.
+        options: how it is read.
         workers: threads that count.
-        total_bytes: of the sources, for `on_progress`.
         on_progress: called with each `Progress`.
-        on_warning: called with each warning.
+        pool: of threads, in the place of own ones.
     """
 
     options: CorpusOptions
     workers: int
-    total_bytes: int = 0
     on_progress: Callable[[Progress], object] = lambda _: None
-    on_warning: Callable[[str], object] = warnings.warn
+    pool: ThreadPoolExecutor | None = None
 
-    def profiles(
-        self, reader: Callable[[], CorpusReader], tokenizer: Tokenizer | None
-    ) -> list[Profile]:
-        """The profile of each source, which may have no sample; from a reader that can be had
-        anew.
+    def profile(self, reader: CorpusReader, tokenizer: Tokenizer | None) -> Profile:
+        """The profile of what a reader reads, one source or a part of one; it may have no sample.
 
         Raises:
             InputError: as `CorpusReader.blocks`.
+            PieceError: the tokenizer counts by pieces, and they are wrong for it.
         """
-        try:
-            return self._once(reader(), tokenizer)
-        except PieceError as difference:
-            assert tokenizer is not None
-            self.on_warning(f"{difference}: everything is counted again, whole")
-            return self._once(reader(), replace(tokenizer, pieces=None))
-
-    def _once(self, reader: CorpusReader, tokenizer: Tokenizer | None) -> list[Profile]:
         created = datetime.now(UTC).isoformat()
-        parts: dict[Reading, _Part] = {}
-        samples = tokens = 0
-        for block in in_order(partial(_counted, tokenizer), reader.blocks(), self.workers):
+        part, samples, tokens = _Part(), 0, 0
+        work = partial(_counted, tokenizer)
+        for block in in_order(work, reader.blocks(), self.workers, self.pool):
             block.reading.faults.settle(block.faults)
-            parts.setdefault(block.reading, _Part()).add(block)
+            part.add(block)
             samples += len(block.lengths)
             tokens += int(block.lengths.sum())
-            self.on_progress(Progress(block.position, self.total_bytes, samples, tokens))
-        facts = None if tokenizer is None else _facts(tokenizer, self.options)
-        return [
-            Profile(
-                created=created,
-                corpus=CorpusFacts(
-                    (reading.source,),
-                    self.options,
-                    reading.skipped,
-                    tuple(reading.faults.examples),
-                ),
-                tokenizer=facts,
-                records=_joined(part.records),
-                lengths=_joined(part.lengths),
-                labels=None if self.options.label_column is None else as_labels(part.labels),
-            )
-            for reading, part in ((each, parts.get(each, _Part())) for each in reader.readings)
-        ]
+            self.on_progress(Progress(block.position, 0, samples, tokens))
+        (reading,) = reader.readings
+        return Profile(
+            created=created,
+            corpus=CorpusFacts(
+                (reading.source,),
+                self.options,
+                reading.skipped,
+                tuple(reading.faults.examples),
+            ),
+            tokenizer=None if tokenizer is None else facts_of(tokenizer, self.options),
+            records=_joined(part.records),
+            lengths=_joined(part.lengths),
+            labels=None if self.options.label_column is None else as_labels(part.labels),
+        )
 
 
 @dataclass(frozen=True)
 class _Part:
-    """The blocks of one source."""
+    """The blocks of it."""
 
     records: list[npt.NDArray[np.int64]] = field(default_factory=list)
     lengths: list[npt.NDArray[np.int32]] = field(default_factory=list)
@@ -153,7 +138,8 @@ def _counted(tokenizer: Tokenizer | None, block: Block) -> _CountedBlock:
     return _CountedBlock(block.reading, records, counts, labels, faults, block.position)
 
 
-def _facts(tokenizer: Tokenizer, options: CorpusOptions) -> TokenizerFacts:
+def facts_of(tokenizer: Tokenizer, options: CorpusOptions) -> TokenizerFacts:
+    """What a profile says of the tokenizer that counts a corpus read so."""
     pairs = len(options.text_column) > 1
     return TokenizerFacts(
         tokenizer.name,

@@ -1,11 +1,12 @@
 """Whether a profile still says the truth about its corpus."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from batchstat.corpus import STANDARD_INPUT, CorpusOptions, Source, digest_of
 from batchstat.profiling.record import Profile
+from batchstat.storage import as_path, etag_of, is_remote
 from batchstat.tokens import Tokenizer
 
 _CLOCK_SLACK = timedelta(seconds=2)
@@ -18,8 +19,19 @@ def same_input(
     options: CorpusOptions,
     tokenizer: Tokenizer | None,
 ) -> bool:
-    """Whether building anew could not give another profile."""
-    if (profile.corpus.sources, profile.corpus.options) != (sources, options):
+    """Whether building anew could not give another profile.
+
+    Raises:
+        OSError: a source that cannot be read.
+    """
+    if profile.corpus.failed or profile.corpus.options != options:
+        return False
+    read = tuple(
+        source if source.digest else replace(source, digest=digest_of(source))
+        for source in sources
+        if source.path != STANDARD_INPUT
+    )
+    if profile.corpus.sources != read:
         return False
     known = profile.tokenizer
     if known is None or tokenizer is None:
@@ -42,13 +54,17 @@ def changes(profile: Profile) -> Iterator[str]:
     for source in profile.corpus.sources:
         if source.path == STANDARD_INPUT:
             continue
-        path = Path(source.path)
         try:
+            path = as_path(source.path)
+            if is_remote(source.path):
+                if etag_of(path) != source.digest:
+                    yield f"{source.path} has changed since it was profiled"
+                continue
             found = path.stat()
             # On Linux the change time also betrays an older file moved into the place of this one.
             touched = datetime.fromtimestamp(max(found.st_mtime, found.st_ctime), UTC)
             if found.st_size != source.bytes or (
-                touched > created - _CLOCK_SLACK and digest_of(path) != source.digest
+                touched > created - _CLOCK_SLACK and digest_of(source) != source.digest
             ):
                 yield f"{source.path} has changed since it was profiled"
         except OSError:

@@ -1,26 +1,115 @@
-"""Profiles of the sources of a corpus as the profile of the corpus."""
+"""Counts of the parts of a corpus as the profile of the corpus."""
 
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import numpy as np
 
+from batchstat.corpus import STANDARD_INPUT, CorpusOptions, Part, Source, joined_digest
 from batchstat.corpus.faults import EXAMPLES
 from batchstat.errors import InputError
+from batchstat.profiling.part_store import PartCounts, PartStore
 from batchstat.profiling.record import CorpusFacts, Labels, Profile
+from batchstat.storage import is_remote
 
 
-def merge(profiles: Sequence[Profile], created: str) -> Profile:
+class Counted(NamedTuple):
+    """What became of the parts of a corpus, by their number.
+
+    Attributes:
+        kept: where the counts are, and under which key.
+        failed: why others have none.
+    """
+
+    kept: Mapping[int, tuple[PartStore, str]]
+    failed: Mapping[int, str]
+
+
+def of_parts(
+    parts: Sequence[Part],
+    counted: Counted,
+    options: CorpusOptions,
+    created: str,
+) -> Profile:
+    """The profile of a corpus from the counts that are kept of its parts.
+
+    Args:
+        parts: all of the corpus, in turn.
+        counted: which of them are counted.
+        options: how the corpus was read.
+        created: when reading began, ISO 8601 in UTC.
+
+    Raises:
+        GoneError: counts that are no longer there.
+        InputError: no sample, or no record that names the label.
+    """
+    profiles: list[Profile] = []
+    sources: list[Source] = []
+    begins = [i for i, part in enumerate(parts) if part.first == 0]
+    for begin, end in pairwise([*begins, len(parts)]):
+        source, numbers = parts[begin].source, range(begin, end)
+        counts = [_kept(i, *counted.kept[i]) for i in numbers if i in counted.kept]
+        _check_label(source, counts, options)
+        profiles += [each.profile for each in counts]
+        sources.append(_read(source, counts, complete=len(counts) == len(numbers)))
+    if not profiles:
+        raise InputError(f"no part could be counted: {counted.failed[min(counted.failed)]}")
+    failed = tuple(counted.failed[i] for i in sorted(counted.failed))
+    found = merged(profiles, created, sources)
+    facts = replace(found.corpus, options=options, failed=failed)
+    return replace(found, corpus=facts)
+
+
+class GoneError(Exception):
+    """The counts of a part that are no longer kept, as where another process makes room."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def _kept(number: int, store: PartStore, key: str) -> PartCounts:
+    found = store.get(key)
+    if found is None:
+        raise GoneError(number)
+    return found
+
+
+def _check_label(source: Source, counts: Sequence[PartCounts], options: CorpusOptions) -> None:
+    seen = [each.label_seen for each in counts if each.label_seen is not None]
+    if options.label_column and seen and not any(seen):
+        raise InputError(
+            f"column {options.label_column!r} is in no record of {source.shown}: pass another "
+            "--label-column"
+        )
+
+
+def _read(source: Source, counts: Sequence[PartCounts], *, complete: bool) -> Source:
+    """A source with what is known of it once it is read."""
+    if source.path == STANDARD_INPUT and counts:
+        return counts[0].profile.corpus.sources[0]
+    if is_remote(source.path) or not complete:
+        return source
+    return replace(source, digest=joined_digest([d for each in counts for d in each.digests]))
+
+
+def merged(
+    profiles: Sequence[Profile], created: str, sources: Sequence[Source] | None = None
+) -> Profile:
     """The samples of all in turn, numbered on from one to the next.
 
     Args:
         profiles: at least one, read with the same options and counted by the same tokenizer.
         created: when reading began, ISO 8601 in UTC.
+        sources: of what they are, where they are parts; else each has its own.
 
     Raises:
         InputError: none of them has a sample.
     """
-    sources = tuple(source for each in profiles for source in each.corpus.sources)
+    if sources is None:
+        sources = [source for each in profiles for source in each.corpus.sources]
     skipped: dict[str, int] = {}
     for each in profiles:
         for reason, count in each.corpus.skipped.items():
@@ -34,7 +123,7 @@ def merge(profiles: Sequence[Profile], created: str) -> Profile:
     labels = [each.labels for each in profiles if each.labels is not None]
     return Profile(
         created=created,
-        corpus=CorpusFacts(sources, first.corpus.options, skipped, tuple(faults[:EXAMPLES])),
+        corpus=CorpusFacts(tuple(sources), first.corpus.options, skipped, tuple(faults[:EXAMPLES])),
         tokenizer=first.tokenizer,
         records=np.concatenate(
             [each.records + start for each, start in zip(profiles, before, strict=True)]

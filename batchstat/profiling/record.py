@@ -33,12 +33,14 @@ class CorpusFacts:
         options: how they were read.
         skipped: records that are no samples, by reason.
         faults: what was wrong with the first few records that could not be read.
+        failed: why parts of it are not counted: with one, the profile is partial.
     """
 
     sources: tuple[Source, ...]
     options: CorpusOptions
     skipped: Mapping[str, int]
     faults: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
 
     @property
     def faulty(self) -> dict[str, int]:

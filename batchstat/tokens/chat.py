@@ -26,12 +26,17 @@ def with_chat_template(tokenizer: Tokenizer, template_file: Path | None) -> Toke
     Raises:
         InputError: the file cannot be read; the tokenizer has no template of its own.
     """
-    loaded = tokenizer.as_transformers()
-    template = _read(template_file) if template_file else _own_template(loaded)
+    own = tokenizer.as_transformers
+    template = _read(template_file) if template_file else _own_template(own())
     if not template:
         raise InputError(
             f"tokenizer {tokenizer.name!r} has no chat template: pass --chat-template FILE"
         )
+    return _with_template(tokenizer, template)
+
+
+def _with_template(tokenizer: Tokenizer, template: str) -> Tokenizer:
+    loaded = tokenizer.as_transformers()
 
     def encode_chats(chats: list[list[Message]]) -> Sequence[Any]:
         for chat in chats:
@@ -57,6 +62,7 @@ def with_chat_template(tokenizer: Tokenizer, template_file: Path | None) -> Toke
         library=f"{tokenizer.library}, transformers {version('transformers')}",
         special_tokens_per_sample=0,
         encode_chats=encode_chats,
+        made_by=(_with_template, (tokenizer, template)),
     )
 
 

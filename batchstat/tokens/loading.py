@@ -55,7 +55,7 @@ def _from_file(name: str, path: Path) -> Tokenizer:
     try:
         backend = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
         max_length = (backend.truncation or {}).get("max_length")
-        return _from_backend(name, backend, max_length, _as_transformers(backend))
+        return _from_backend(name, backend, max_length)
     except Exception as error:  # tokenizers raises bare Exception for a malformed definition
         raise InputError(
             f"tokenizer {name!r} cannot be loaded: {_one_line(error)}: pass a tokenizer.json, or "
@@ -67,7 +67,7 @@ def _from_definition(
     name: str, definition: str, max_length: int | None, chat_template: str | None = None
 ) -> Tokenizer:
     backend = tokenizers.Tokenizer.from_str(definition)
-    return _from_backend(name, backend, max_length, _as_transformers(backend, chat_template))
+    return _from_backend(name, backend, max_length, chat_template=chat_template)
 
 
 def _as_transformers(
@@ -82,11 +82,14 @@ def _from_backend(
     name: str,
     backend: tokenizers.Tokenizer,
     max_length: int | None,
-    as_transformers: Callable[[], Any],
+    loaded: Any = None,
+    chat_template: str | None = None,
 ) -> Tokenizer:
+    """Of a backend to change; `loaded` is what it is the backend of, as transformers has it."""
     backend.no_truncation()
     backend.no_padding()
     cuts = find_cuts(backend)
+    origin = (backend.encode_special_tokens, name, max_length, loaded, chat_template)
     return Tokenizer(
         name=name,
         define=backend.to_str,
@@ -95,9 +98,24 @@ def _from_backend(
         max_length=max_length,
         library=f"tokenizers {tokenizers.__version__}",
         encode=backend.encode_batch_fast,
-        as_transformers=as_transformers,
+        as_transformers=_as_transformers(backend, chat_template)
+        if loaded is None
+        else lambda: loaded,
+        made_by=(_again, (backend, *origin)),
         pieces=None if cuts is None else PieceCounter(backend, cuts),
     )
+
+
+def _again(
+    backend: tokenizers.Tokenizer,
+    encode_special_tokens: bool,
+    name: str,
+    max_length: int | None,
+    *origin: Any,
+) -> Tokenizer:
+    """What pickling leaves out of a backend is the one setting that its definition does."""
+    backend.encode_special_tokens = encode_special_tokens
+    return _from_backend(name, backend, max_length, *origin)
 
 
 def _from_transformers(name: str) -> Tokenizer:
@@ -126,7 +144,7 @@ def as_tokenizer(given: Any) -> Tokenizer:
     if isinstance(given, tokenizers.Tokenizer):
         as_it_is = given.truncation is None and given.padding is None
         backend = given if as_it_is else _copy(given, given.encode_special_tokens)
-        return _from_backend(type(given).__name__, backend, None, _as_transformers(backend))
+        return _from_backend(type(given).__name__, backend, None)
     if hasattr(given, "get_vocab") and hasattr(given, "init_kwargs"):
         return _from_loaded(type(given).__name__, given)
     raise OptionError(
@@ -141,7 +159,7 @@ def _from_loaded(name: str, tokenizer: Any) -> Tokenizer:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if isinstance(backend, tokenizers.Tokenizer):
         own = _copy(backend, getattr(tokenizer, "split_special_tokens", False))
-        return _from_backend(name, own, max_length, lambda: tokenizer)
+        return _from_backend(name, own, max_length, tokenizer)
     return _from_python(name, tokenizer, max_length)
 
 
@@ -194,6 +212,7 @@ def _from_python(name: str, tokenizer: Any, max_length: int | None) -> Tokenizer
         library=f"transformers {version('transformers')}",
         encode=encode,
         as_transformers=lambda: tokenizer,
+        made_by=(_from_python, (name, tokenizer, max_length)),
     )
 
 

@@ -37,6 +37,7 @@ class Tokenizer:
         encode_chats: the same for chats; None where it has not been given a chat template.
         pieces: counts texts by their pieces; None where it is of no kind that may be cut.
         as_transformers: itself as transformers has it, which knows chat templates.
+        made_by: a function and its arguments that make it again, in another process too.
     """
 
     name: str
@@ -47,8 +48,12 @@ class Tokenizer:
     library: str
     encode: Callable[[list[Any]], Iterable[Sized]]
     as_transformers: Callable[[], Any]
+    made_by: tuple[Callable[..., "Tokenizer"], tuple[Any, ...]]
     encode_chats: Callable[[list[Any]], Iterable[Sized]] | None = None
     pieces: PieceCounter | None = None
+
+    def __reduce__(self) -> tuple[Callable[..., "Tokenizer"], tuple[Any, ...]]:
+        return self.made_by
 
     @cached_property
     def digest(self) -> str:

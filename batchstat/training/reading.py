@@ -26,18 +26,18 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
     Raises:
         InputError: the corpus has changed, cannot be read again, or holds no text.
     """
-    from batchstat.corpus import STANDARD_INPUT, CorpusReader
+    from batchstat.corpus import STANDARD_INPUT, CorpusReader, parts_of
     from batchstat.profiling import changes
-    from batchstat.profiling.store import read_profile
+    from batchstat.profiling.store import read_file
 
     if isinstance(profile, str | Path):
-        profile = read_profile(Path(profile), Path(profile))
+        profile = read_file(profile)
     facts = profile.corpus
     if not facts.sources or any(source.path == STANDARD_INPUT for source in facts.sources):
         raise InputError("the corpus was no file, and cannot be read again: load it as you did")
     for change in changes(profile):
         raise InputError(f"{change}: run batchstat profile again")
-    reader = CorpusReader(facts.sources, facts.options)
+    reader = CorpusReader(parts_of(facts.sources, facts.options), facts.options)
     samples: list[Record | None] = []
     before, current = 0, None
     for block in reader.blocks():

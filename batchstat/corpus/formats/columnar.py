@@ -15,7 +15,8 @@ from batchstat.corpus.faults import Faults, Place
 from batchstat.corpus.kinds import holds_text
 from batchstat.corpus.opening import OpenSource, seekable
 from batchstat.corpus.options import CorpusOptions
-from batchstat.errors import InputError
+from batchstat.corpus.parts import Part
+from batchstat.errors import SourceError
 
 _CHUNK_BYTES = 8 << 20
 _MOST_RECORDS = 65_536
@@ -31,10 +32,15 @@ def read_parquet(opened: OpenSource, options: CorpusOptions, faults: Faults) -> 
     with seekable(opened) as unpacked, _readable(opened.path, "Parquet"):
         file = pq.ParquetFile(unpacked)
         columns = _columns(opened.path, file.schema_arrow, options)
+        groups = [i for i, _, _ in groups_of(file, opened.part)]
+        every = sum(file.metadata.row_group(i).num_rows for i in groups)
+        before = _records_before(file, groups)
         records = 0
-        for batch in file.iter_batches(_batch_size(file), columns=list(columns.all)):
-            position = opened.size * (records + len(batch)) // file.metadata.num_rows
-            yield as_chunk(opened.path, records, batch, columns, position, faults)
+        batches = file.iter_batches(_batch_size(file), groups, columns=list(columns.all))
+        for batch in batches if groups else ():
+            position = opened.part.bytes * (records + len(batch)) // max(every, 1)
+            chunk = as_chunk(opened.path, records, batch, columns, position, faults, before)
+            yield chunk
             records += len(batch)
 
 
@@ -66,9 +72,16 @@ def _batches(reader: Any, is_file: bool) -> Iterable[pa.RecordBatch]:
 
 
 def as_chunk(
-    path: str, first: int, batch: pa.RecordBatch, columns: Columns, position: int, faults: Faults
+    path: str,
+    first: int,
+    batch: pa.RecordBatch,
+    columns: Columns,
+    position: int,
+    faults: Faults,
+    before: Callable[[], int] = int,
 ) -> Chunk:
-    """The columns that are wanted of a record batch, whose first record is number `first`.
+    """The columns that are wanted of a record batch, whose first record is number `first` of those
+    after `before`.
 
     pyarrow takes a file at its word; here offsets, lengths and UTF-8 are checked before use.
 
@@ -94,7 +107,7 @@ def as_chunk(
         if i not in failed:
             failed.add(i)
             message = f"column {name!r} is not UTF-8 (0x{byte:02x})"
-            faults.add("not_utf8", Place(path, first + i), message)
+            faults.add("not_utf8", Place(path, first + i, before=before), message)
 
     values = {name: checked(name) for name in columns.all}
     if names := _class_names(batch.schema, columns.label):
@@ -106,6 +119,7 @@ def as_chunk(
         content=columns.content,
         label=columns.label,
         failed=failed,
+        before=before,
     )
 
 
@@ -141,6 +155,28 @@ def _columns(path: str, schema: pa.Schema, options: CorpusOptions) -> Columns:
     return choose_columns(path, schema.names, texts, options)
 
 
+def groups_of(file: pq.ParquetFile, part: Part) -> list[tuple[int, int, int]]:
+    """The row groups that begin in a part of a file: number, end and beginning, in bytes."""
+    stop = part.source.bytes if part.stop is None else part.stop
+    found = []
+    for i in range(file.metadata.num_row_groups):
+        group = file.metadata.row_group(i)
+        columns = [group.column(k) for k in range(group.num_columns)]
+        begins = [
+            min(filter(None, (c.dictionary_page_offset, c.data_page_offset))) for c in columns
+        ]
+        ends = [at + c.total_compressed_size for at, c in zip(begins, columns, strict=True)]
+        begin = min(begins, default=0)
+        if part.is_whole or part.first <= begin < stop:
+            found.append((i, max(ends, default=0), begin))
+    return found
+
+
+def _records_before(file: pq.ParquetFile, groups: list[int]) -> Callable[[], int]:
+    first = groups[0] if groups else 0
+    return lambda: sum(file.metadata.row_group(i).num_rows for i in range(first))
+
+
 def _batch_size(file: pq.ParquetFile) -> int:
     """Records a block, from what a record takes on average over the file."""
     meta = file.metadata
@@ -156,4 +192,4 @@ def _readable(path: str, kind: str) -> Iterator[None]:
     except (pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
         # A damaged file also claims sizes that no machine has, and names that are no text.
         reason = (str(error).splitlines() or ["damaged"])[0]
-        raise InputError(f"{path} is not a readable {kind} file: {reason}") from None
+        raise SourceError(f"{path} is not a readable {kind} file: {reason}") from None

@@ -2,7 +2,7 @@
 
 import csv
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.columns import Columns, choose_columns
@@ -24,20 +24,36 @@ _NO_COLUMNS = Columns(("",), None)
 
 def read_csv(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
     """Comma-separated values, quoted as RFC 4180 says unless `options.quote` is false."""
-    split = _unquoted if options.quote is False else _quoted
-    return _read(opened, options, faults, split(opened, ",", faults))
+    if options.quote is False:
+        return _read_unquoted(opened, options, faults, ",")
+    return _read(opened, options, faults, _quoted(opened, ",", faults))
 
 
 def read_tsv(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
     """Tab-separated values, where a quote is text unless `options.quote` is true."""
-    split = _quoted if options.quote else _unquoted
-    return _read(opened, options, faults, split(opened, "\t", faults))
+    if not options.quote:
+        return _read_unquoted(opened, options, faults, "\t")
+    return _read(opened, options, faults, _quoted(opened, "\t", faults))
+
+
+def _read_unquoted(
+    opened: OpenSource, options: CorpusOptions, faults: Faults, delimiter: str
+) -> Iterator[Chunk]:
+    head = None
+    if opened.part.first:
+        head = iter(list(_unquoted(opened.head(), delimiter, Faults(skip=True))))
+    return _read(opened, options, faults, _unquoted(opened, delimiter, faults), head)
 
 
 def _read(
-    opened: OpenSource, options: CorpusOptions, faults: Faults, records: Iterator[Record]
+    opened: OpenSource,
+    options: CorpusOptions,
+    faults: Faults,
+    records: Iterator[Record],
+    head: Iterator[Record] | None = None,
 ) -> Iterator[Chunk]:
-    """The columns that are wanted, a chunk at a time.
+    """The columns that are wanted, a chunk at a time; `head` is of a file of which a later part is
+    read.
 
     A blank line is a record without text, but before the header it is none. A record with too few
     or too many fields is a fault.
@@ -46,14 +62,19 @@ def _read(
         InputError: a missing column, a header that cannot be read, a quote that is never closed:
             what leaves no records.
     """
-    names = _header(opened.path, records) if options.header else []
+    names = _header(opened.path, head or records) if options.header else _numbers(head or ())
     columns = choose_columns(opened.path, names, names, options) if names else None
     for some in grouped(records, _chars, _CHUNK_CHARS):
         if columns is None:
-            width = next((len(fields) for _, fields in some if fields), 0)
-            names = [str(number) for number in range(width)]
+            names = _numbers(some)
             columns = choose_columns(opened.path, names, names, options) if names else None
         yield _chunk(opened, some, names or [""], columns or _NO_COLUMNS, faults)
+
+
+def _numbers(records: Iterable[Record]) -> list[str]:
+    """The columns by number, of the first record that has any."""
+    width = next((len(fields) for _, fields in records if fields), 0)
+    return [str(number) for number in range(width)]
 
 
 def _header(path: str, records: Iterator[Record]) -> list[str]:
@@ -79,7 +100,7 @@ def _chunk(
             failed.add(i)
             faults.add(
                 "wrong_fields",
-                Place(opened.path, line, "line"),
+                Place(opened.path, line, "line", opened.lines_before),
                 f"{len(fields)} in place of {len(names)} fields: quote fields that hold a "
                 "separator, or mend the line",
             )
@@ -94,6 +115,7 @@ def _chunk(
         blank={i for i, (_, fields) in enumerate(some) if fields is not None and not fields},
         lines=[line for line, _ in some],
         failed=failed,
+        before=opened.lines_before,
     )
 
 
@@ -105,7 +127,8 @@ def _unquoted(opened: OpenSource, delimiter: str, faults: Faults) -> Iterator[Re
     for lines in read_lines(opened):
         for i, line in enumerate(lines.texts.to_pylist()):
             if i in lines.broken:
-                faults.add("not_utf8", Place(opened.path, lines.first + i, "line"), lines.broken[i])
+                place = Place(opened.path, lines.first + i, "line", opened.lines_before)
+                faults.add("not_utf8", place, lines.broken[i])
                 yield lines.first + i, None
             else:
                 yield lines.first + i, line.split(delimiter) if line else []

@@ -25,6 +25,7 @@ class _Collector:
 
     def __init__(self, opened: OpenSource, options: CorpusOptions, faults: Faults) -> None:
         self._opened, self._options, self._faults = opened, options, faults
+        self._before = opened.lines_before
         self._columns: Columns | None = None
         self._label_seen = False
         self._records: list[dict[str, object]] = []
@@ -50,9 +51,7 @@ class _Collector:
         label = self._options.label_column
         self._label_seen = self._label_seen or label in record
         named = [name for name in self._options.named_columns if name != label]
-        lacking = any(column not in record for column in named)
-        if self._columns is None and record and not (lacking and self._faults.skip):
-            self._columns = self._choose(record)
+        self.decide(record)
         wanted = self._columns.content if self._columns else named or ["text"]
         missing = [column for column in wanted if column not in record]
         if missing:
@@ -62,20 +61,22 @@ class _Collector:
         self._records.append(record)
         return None
 
+    def decide(self, record: object) -> bool:
+        """Chooses the columns by the first record that has what is asked for; whether they are."""
+        if self._columns is None and isinstance(record, dict) and record:
+            label = self._options.label_column
+            named = [name for name in self._options.named_columns if name != label]
+            lacking = any(column not in record for column in named)
+            if not (lacking and self._faults.skip):
+                self._columns = self._choose(record)
+        return self._columns is not None
+
     def _choose(self, record: dict[str, object]) -> Columns:
         # A missing label is a class of its own, and null may stand for a text.
         names = list(dict.fromkeys([*record, *filter(None, [self._options.label_column])]))
         texts = [name for name, value in record.items() if value is None or isinstance(value, str)]
         usual = [name for name in record if name.lower() in TEXT_NAMES]
         return choose_columns(self._opened.path, names, texts or usual, self._options)
-
-    def check_label(self) -> None:
-        """Raises InputError, at the end, where no record has the label asked for."""
-        if self._columns is not None and self._columns.label and not self._label_seen:
-            raise InputError(
-                f"column {self._columns.label!r} is in no record of {self._opened.path}: pass "
-                "another --label-column"
-            )
 
     def chunk(self, lines: Sequence[int] | None = None) -> Chunk:
         """What was added since the last chunk."""
@@ -89,6 +90,8 @@ class _Collector:
             lines=lines,
             blank=self._blank,
             failed=self._failed,
+            before=self._before,
+            label_seen=None if self._columns is None else self._label_seen,
         )
         self._records, self._blank, self._failed = [], set(), set()
         return made
@@ -97,9 +100,12 @@ class _Collector:
 def read_jsonl(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
     """The columns of the object on every line; a blank line is a record with nothing in it."""
     found = _Collector(opened, options, faults)
+    if opened.part.first:
+        _decide_by_head(found, opened)
+    before = opened.lines_before
     for lines in read_lines(opened):
         for i, line in enumerate(lines.texts.to_pylist()):
-            place = Place(opened.path, lines.first + i, "line")
+            place = Place(opened.path, lines.first + i, "line", before)
             if i in lines.broken:
                 found.fault("not_utf8", place, lines.broken[i])
             elif not line or line.isspace():
@@ -112,7 +118,17 @@ def read_jsonl(opened: OpenSource, options: CorpusOptions, faults: Faults) -> It
                 else:
                     found.add(place, record)
         yield found.chunk(lines.numbers)
-    found.check_label()
+
+
+def _decide_by_head(found: _Collector, opened: OpenSource) -> None:
+    """Chooses the columns as the file's first part does: by its first good record."""
+    for lines in read_lines(opened.head()):
+        for line in lines.texts.to_pylist():
+            try:
+                if found.decide(json.loads(line, object_pairs_hook=_object)):
+                    return
+            except (ValueError, RecursionError):
+                continue
 
 
 def read_json(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
@@ -129,7 +145,6 @@ def read_json(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Ite
             found.add(Place(opened.path, number), element.value)
             number += 1
         yield found.chunk()
-    found.check_label()
 
 
 @dataclass(frozen=True)

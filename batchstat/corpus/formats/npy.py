@@ -9,7 +9,7 @@ from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.faults import Faults
 from batchstat.corpus.opening import OpenSource, seekable
 from batchstat.corpus.options import CorpusOptions
-from batchstat.errors import InputError
+from batchstat.errors import InputError, SourceError
 
 _MOST_RECORDS = 1 << 20
 
@@ -26,7 +26,7 @@ def read_npy(opened: OpenSource, options: CorpusOptions, _: Faults) -> Iterator[
         with seekable(opened) as file:
             lengths = np.lib.format.read_array(file, allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise InputError(f"{opened.path} is not a readable .npy file: {error}") from None
+        raise SourceError(f"{opened.path} is not a readable .npy file: {error}") from None
     if lengths.ndim != 1 or not np.issubdtype(lengths.dtype, np.integer):
         raise InputError(
             f"{opened.path} holds {lengths.dtype} of shape {lengths.shape} where whole numbers in "

@@ -29,7 +29,8 @@ def read_text(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Ite
                 "every line is a text"
             )
         for i, message in lines.broken.items():
-            faults.add("not_utf8", Place(opened.path, lines.first + i, "line"), message)
+            place = Place(opened.path, lines.first + i, "line", opened.lines_before)
+            faults.add("not_utf8", place, message)
         yield Chunk(
             size=len(lines.texts),
             columns={"": lines.texts},
@@ -37,4 +38,5 @@ def read_text(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Ite
             content=("",),
             lines=lines.numbers,
             failed=set(lines.broken),
+            before=opened.lines_before,
         )

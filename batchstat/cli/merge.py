@@ -1,0 +1,33 @@
+"""batchstat merge"""
+
+from typing import Annotated, Any
+
+import typer
+
+from batchstat.cli import options as o
+
+
+@o.takes(o.PARTIAL, o.FILES)
+def command(
+    context: typer.Context,
+    shards: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SHARD", help="Folders that batchstat profile --shard I/N -o FOLDER wrote."
+        ),
+    ],
+    **options: Any,
+) -> None:
+    """Put the shards of a corpus together: the same files as of one run over all of it.
+
+    batchstat merge part-* -o whole
+    """
+    from batchstat.cli.profiles import publish_profile
+    from batchstat.cli.results import check_writable
+    from batchstat.profiling import merge_shards
+    from batchstat.storage import as_path
+
+    check_writable(options["output"])
+    folders = [as_path(each) for each in shards]
+    profile = merge_shards(folders, allow_partial=options["allow_partial"])
+    publish_profile(profile, options)

@@ -1,0 +1,156 @@
+"""A corpus's parts counted, and put together: who counts, where counts are kept, who is told."""
+
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from batchstat.corpus import STANDARD_INPUT, CorpusOptions, Part, Rereadable, Source, parts_of
+from batchstat.engines import Engine, threads
+from batchstat.errors import InputError
+from batchstat.profiling.counting import Progress, facts_of
+from batchstat.profiling.jobs import Job
+from batchstat.profiling.merging import Counted, GoneError, of_parts
+from batchstat.profiling.part_store import PartStore
+from batchstat.profiling.record import Profile
+from batchstat.profiling.running import Outcome, Run
+from batchstat.profiling.shards import Shard, Share
+from batchstat.threads import worker_count
+from batchstat.tokens import Tokenizer
+
+_TIMES_GONE = 20
+"""Counts of a small cache may go to make room for those of other runs."""
+
+
+@dataclass(frozen=True)
+class Conduct:
+    """How a run is conducted.
+
+    Attributes:
+        engine: who counts; threads of this process, one a core, unless set.
+        store: where the counts of parts are kept; a temporary folder unless set.
+        anew: whether what is kept there already is left out of account.
+        allow_partial: whether a profile is made of what could be counted.
+        on_progress: told how far the count has come.
+        on_outcome: told what became of each part.
+        on_warning: told of each warning.
+    """
+
+    engine: Engine = field(default_factory=lambda: threads(worker_count(None)))
+    store: PartStore | None = None
+    anew: bool = False
+    allow_partial: bool = False
+    on_progress: Callable[[Progress], object] = lambda _: None
+    on_outcome: Callable[[Outcome], object] = lambda _: None
+    on_warning: Callable[[str], object] = warnings.warn
+
+
+_USUAL = Conduct()
+
+
+def build(
+    sources: Sequence[Source],
+    options: CorpusOptions,
+    tokenizer: Tokenizer | None,
+    conduct: Conduct = _USUAL,
+) -> Profile:
+    """As `profile`, for sources that are found and a tokenizer that is loaded.
+
+    Raises:
+        InputError: a part that cannot be read as it is told, or parts that failed.
+    """
+    created = datetime.now(UTC).isoformat()
+    parts = parts_of(sources, options)
+    with _stored(conduct.store) as store:
+        run = _run(parts, options, tokenizer, store, conduct)
+        for _ in range(_TIMES_GONE):
+            run.count()
+            if run.failed and not conduct.allow_partial:
+                raise _failure(run, len(parts))
+            counted = Counted({i: (store, done.key) for i, done in run.done.items()}, run.failed)
+            try:
+                return of_parts(parts, counted, options, created)
+            except GoneError as gone:
+                run.forget(gone.number)
+    raise InputError(
+        f"{store.address}: what is kept there goes before it can be read: keep counts elsewhere "
+        "with --parts"
+    )
+
+
+def count_shard(
+    sources: Sequence[Source],
+    options: CorpusOptions,
+    tokenizer: Tokenizer | None,
+    share: Share,
+    conduct: Conduct,
+) -> Shard:
+    """A share of the parts counted; parts that failed are named in the shard.
+
+    Raises:
+        InputError: a part that cannot be read as it is told.
+    """
+    created = datetime.now(UTC).isoformat()
+    parts = parts_of(sources, options)
+    numbers = [i for i in range(len(parts)) if share.takes(i)]
+    assert conduct.store is not None, "a shard keeps its parts"
+    own = [parts[i] for i in numbers]
+    run = _run(own, options, tokenizer, conduct.store, conduct)
+    run.count()
+    return Shard(
+        created=created,
+        share=share,
+        sources=tuple(sources),
+        options=options,
+        tokenizer=None if tokenizer is None else facts_of(tokenizer, options),
+        kept={numbers[i]: done.key for i, done in sorted(run.done.items())},
+        failed={numbers[i]: why for i, why in sorted(run.failed.items())},
+    )
+
+
+def _run(
+    parts: Sequence[Part],
+    options: CorpusOptions,
+    tokenizer: Tokenizer | None,
+    store: PartStore,
+    conduct: Conduct,
+) -> Run:
+    here = any(part.source.path == STANDARD_INPUT for part in parts)
+    engine = conduct.engine
+    if here and not engine.shares_memory:
+        engine = threads(worker_count(None))  # which alone can read it
+    # It is copied while it is read only where it may have to be read again.
+    twice = here and tokenizer is not None and tokenizer.pieces is not None
+    return Run(
+        parts,
+        Job(options, tokenizer, store, conduct.anew, engine.threads),
+        engine,
+        keep_going=conduct.allow_partial,
+        standard_input=Rereadable(sys.stdin.buffer) if twice else None,
+        on_outcome=conduct.on_outcome,
+        on_progress=conduct.on_progress,
+        on_warning=conduct.on_warning,
+    )
+
+
+@contextmanager
+def _stored(store: PartStore | None) -> Iterator[PartStore]:
+    if store is not None:
+        yield store
+        return
+    with tempfile.TemporaryDirectory(prefix="batchstat-") as folder:
+        yield PartStore(folder)
+
+
+def _failure(run: Run, parts: int) -> InputError:
+    first = run.failed[min(run.failed)]
+    if parts == 1:
+        return InputError(first)
+    return InputError(
+        f"{len(run.failed):,} of {parts:,} parts failed, each tried three times: {first}: mend or "
+        "remove what failed and run again, which counts only what is missing, or pass "
+        "--allow-partial"
+    )

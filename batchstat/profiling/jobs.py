@@ -1,0 +1,243 @@
+"""What counts a part, wherever that is: its job, and what it answers."""
+
+import hashlib
+import json
+import os
+import pickle
+import platform
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+
+from batchstat import __version__
+from batchstat.corpus import (
+    STANDARD_INPUT,
+    CorpusOptions,
+    CorpusReader,
+    Part,
+    Rereadable,
+    content_digests,
+)
+from batchstat.engines.versions import different_versions, versions
+from batchstat.errors import InputError, SourceError
+from batchstat.profiling.counting import Counting, Progress
+from batchstat.profiling.part_store import PartCounts, PartStore
+from batchstat.profiling.store import SCHEMA
+from batchstat.storage import is_remote
+from batchstat.tokens import PieceError, Tokenizer
+
+
+@dataclass(frozen=True)
+class Job:
+    """How the parts of a run are counted.
+
+    Attributes:
+        options: how they are read.
+        tokenizer: what counts them; None where they are counted already.
+        store: where counts are kept.
+        anew: whether a part is counted though its counts are kept already.
+        threads: that count in each part.
+        by_pieces: whether texts may be counted by their pieces; else everything is counted again,
+            whole.
+        versions: of the libraries where the run began.
+        shared: what is there only where memory is shared.
+    """
+
+    options: CorpusOptions
+    tokenizer: Tokenizer | None
+    store: PartStore
+    anew: bool
+    threads: int
+    by_pieces: bool = True
+    versions: dict[str, str] = field(default_factory=versions)
+    shared: "Shared | None" = None
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What the parts of a run share in one process.
+
+    Attributes:
+        pool: of the threads that count.
+        on_progress: told of each part how far it has come.
+        stop: set where nobody waits for the run any more.
+        standard_input: for a part that is it.
+    """
+
+    pool: ThreadPoolExecutor
+    on_progress: Callable[[Part, Progress], object]
+    stop: threading.Event
+    standard_input: Rereadable | None
+
+
+@dataclass(frozen=True)
+class PartDone:
+    """A part that is counted.
+
+    Attributes:
+        key: under which its counts are kept.
+        samples: in it.
+        tokens: in them.
+        was_kept: whether an earlier run counted it.
+        seconds: it took.
+        worker: who counted it: a machine and a process.
+        difference: what was found wrong with counting by pieces, which was not done then.
+    """
+
+    key: str
+    samples: int
+    tokens: int
+    was_kept: bool
+    seconds: float
+    worker: str
+    difference: str = ""
+
+
+@dataclass(frozen=True)
+class SentJob:
+    """A job as other processes have it: from the store, where it lies once for all of them.
+
+    Its digest comes with the part, so that nothing is loaded which somebody else put there.
+    """
+
+    store: PartStore
+    digest: str
+
+    @classmethod
+    def send(cls, job: Job) -> "SentJob":
+        """Puts a job into its store. Raises OSError."""
+        content = pickle.dumps(replace(job, shared=None))
+        sent = cls(job.store, hashlib.sha256(content).hexdigest())
+        job.store.write(sent.name, content)
+        return sent
+
+    @property
+    def name(self) -> str:
+        """The file."""
+        return f"{self.digest}.job"
+
+    def end(self) -> None:
+        """Removes it."""
+        try:
+            (self.store.folder / self.name).unlink(missing_ok=True)
+        except OSError:
+            return
+
+
+@lru_cache(maxsize=2)
+def _received(sent: SentJob) -> Job:
+    content = (sent.store.folder / sent.name).read_bytes()
+    if hashlib.sha256(content).hexdigest() != sent.digest:
+        raise InputError(f"{sent.store.address}: the job {sent.name} is damaged: run again")
+    job: Job = pickle.loads(content)  # noqa: S301 - it is what the run sent
+    return job
+
+
+def count_part(given: Job | SentJob, part: Part) -> PartDone:
+    """Counts a part and keeps its counts, unless they are kept already.
+
+    Raises:
+        InputError: it cannot be read, or this machine has other versions than the run began with.
+        OSError: the store cannot be written.
+    """
+    began = time.monotonic()
+    job = given if isinstance(given, Job) else _received(given)
+    if other := different_versions(job.versions):
+        raise InputError(f"{_here()} was to count with {other}: install the same everywhere")
+    is_input = part.source.path == STANDARD_INPUT
+    digests: tuple[str, ...] = ()
+    beside, before = "", None
+    if not is_input and not is_remote(part.source.path):
+        before = _state(part)
+        digests, beside = content_digests(part)
+    key = key_of(part, (*digests, beside), job)
+    anew = job.anew or is_input or not job.by_pieces
+    found, difference = None if anew else _kept(job, key), ""
+    was_kept = found is not None
+    if found is None:
+        found, difference = _counted(job, part, digests)
+        if before is not None and before != _state(part):
+            raise SourceError(f"{part.source.shown} changed while it was read: run again")
+        job.store.put(key, found)
+    return PartDone(
+        key=key,
+        samples=len(found.profile),
+        tokens=int(found.profile.lengths.sum()),
+        was_kept=was_kept,
+        seconds=time.monotonic() - began,
+        worker=_here(),
+        difference=difference,
+    )
+
+
+def _state(part: Part) -> tuple[int, ...] | None:
+    try:
+        found = Path(part.source.path).stat()
+    except OSError:
+        return None  # which reading it says better
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
+def key_of(part: Part, digests: tuple[str, ...], job: Job) -> str:
+    """What the counts of a part depend on, and its path, which messages name: as a digest.
+
+    That a bad record ends the reading does not change what is read where there is none.
+    """
+    counts, tokenizer = None, job.tokenizer
+    if tokenizer is not None:
+        counts = (
+            tokenizer.name,
+            tokenizer.digest,
+            tokenizer.library,
+            tokenizer.max_length,
+            tokenizer.special_tokens_per_sample,
+            tokenizer.special_tokens_per_pair,
+        )
+    options = replace(job.options, on_error="fail")
+    parts = (SCHEMA, __version__, asdict(part), digests, asdict(options), counts)
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _kept(job: Job, key: str) -> PartCounts | None:
+    found = job.store.get(key)
+    if found is not None and job.options.on_error == "fail" and found.profile.corpus.unreadable:
+        return None
+    return found
+
+
+def _counted(job: Job, part: Part, digests: tuple[str, ...]) -> tuple[PartCounts, str]:
+    counting = Counting(job.options, job.threads)
+    standard_input = None
+    if job.shared is not None:
+        shared = job.shared
+        standard_input = shared.standard_input if part.source.path == STANDARD_INPUT else None
+
+        def note(progress: Progress) -> None:
+            if shared.stop.is_set():
+                raise InputError("interrupted")
+            shared.on_progress(part, progress)
+
+        counting = replace(counting, on_progress=note, pool=shared.pool)
+
+    def counts(tokenizer: Tokenizer | None) -> PartCounts:
+        if standard_input is not None:
+            standard_input.rewind()
+        reader = CorpusReader([part], job.options, standard_input)
+        profile = counting.profile(reader, tokenizer)
+        return PartCounts(profile, digests, reader.readings[0].label_seen)
+
+    whole = job.tokenizer and replace(job.tokenizer, pieces=None)
+    if not job.by_pieces:
+        return counts(whole), ""
+    try:
+        return counts(job.tokenizer), ""
+    except PieceError as difference:
+        return counts(whole), str(difference)
+
+
+def _here() -> str:
+    return f"{platform.node()}:{os.getpid()}"

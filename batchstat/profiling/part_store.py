@@ -1,0 +1,142 @@
+"""Counts of parts in a folder, by everything that could change them: for the run, and for the next.
+
+Several processes on several machines may use a folder at once. An entry is written whole under
+another name and renamed, and begins with a digest of itself: one that is damaged is as good as
+none.
+"""
+
+import hashlib
+import io
+import os
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from batchstat.errors import InputError
+from batchstat.profiling.record import Profile
+from batchstat.profiling.store import read_counts, save_lengths
+from batchstat.storage import as_path
+
+MOST_BYTES = 1 << 30
+"""What the cache's folder may hold; beyond it goes what was not used for longest."""
+
+_ENDING = ".counts"
+
+
+def default_folder() -> Path | None:
+    """`BATCHSTAT_CACHE_DIR`, else `batchstat` in XDG's cache folder; None where there is none."""
+    if given := os.environ.get("BATCHSTAT_CACHE_DIR"):
+        return Path(given)
+    if given := os.environ.get("XDG_CACHE_HOME"):
+        return Path(given) / "batchstat"
+    try:
+        return Path.home() / ".cache" / "batchstat"
+    except RuntimeError:
+        return None
+
+
+@dataclass(frozen=True)
+class PartCounts:
+    """What is kept of a part.
+
+    Attributes:
+        profile: of its samples, numbered from the part's first record.
+        digests: SHA-256 of its bytes: see `batchstat.corpus.parts.digest_of_part`.
+        label_seen: whether a record names the label; None where none could be read.
+    """
+
+    profile: Profile
+    digests: tuple[str, ...]
+    label_seen: bool | None
+
+
+@dataclass(frozen=True)
+class PartStore:
+    """A folder of parts' counts.
+
+    Attributes:
+        address: a path, or any address that all who count can reach.
+    """
+
+    address: str
+
+    @cached_property
+    def folder(self) -> Path:
+        """Where it is; it need not be there yet."""
+        return as_path(self.address)
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether something can be written there."""
+        probe = f".{secrets.token_hex(4)}.tmp"
+        try:
+            self.write(probe, b"")
+            (self.folder / probe).unlink(missing_ok=True)
+        except OSError:
+            return False
+        return True
+
+    def get(self, key: str) -> PartCounts | None:
+        """What is kept under a key; None where there is nothing, or it is damaged."""
+        path = self.folder / f"{key}{_ENDING}"
+        try:
+            digest, _, content = path.read_bytes().partition(b"\n")
+            if digest != _digest(key, content):
+                return None
+            profile, more = read_counts(io.BytesIO(content), path)
+            found = PartCounts(profile, tuple(more["digests"]), more["label_seen"])
+        except (OSError, InputError, KeyError):
+            return None
+        with suppress(OSError):  # as where the folder is for reading only
+            if isinstance(path, Path):
+                os.utime(path)  # the last use decides what goes first
+        return found
+
+    def put(self, key: str, counts: PartCounts) -> None:
+        """Keeps the counts of a part. Raises OSError."""
+        sink = io.BytesIO()
+        more = {"digests": counts.digests, "label_seen": counts.label_seen}
+        save_lengths(counts.profile, sink, more)
+        content = sink.getvalue()
+        self.write(f"{key}{_ENDING}", _digest(key, content) + b"\n" + content)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Writes a file whole or not at all. Raises OSError."""
+        temporary = self.folder / f".{name}.{secrets.token_hex(4)}.tmp"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            temporary.write_bytes(content)
+            temporary.replace(self.folder / name)
+        finally:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+    def remove(self, key: str) -> None:
+        """Keeps a part's counts no longer."""
+        with suppress(OSError):
+            (self.folder / f"{key}{_ENDING}").unlink(missing_ok=True)
+
+    def make_room(self, most_bytes: int = MOST_BYTES) -> None:
+        """Removes what was not used for longest, also what a killed process left half written."""
+        found = []
+        try:
+            for path in self.folder.iterdir():
+                if path.name.endswith((_ENDING, ".tmp")):
+                    with suppress(OSError):  # another process may remove it meanwhile
+                        state = path.stat()
+                        found.append((state.st_mtime_ns, state.st_size, path))
+        except OSError:
+            return
+        excess = sum(size for _, size, _ in found) - most_bytes
+        for _, size, path in sorted(found):
+            if excess <= 0:
+                break
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+                excess -= size
+
+
+def _digest(key: str, content: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + content).hexdigest().encode()

@@ -1,0 +1,186 @@
+"""A share of a corpus's parts, counted by itself, and shares put together again."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from batchstat import __version__
+from batchstat.corpus import CorpusOptions, Part, Source, parts_of
+from batchstat.errors import InputError, OptionError
+from batchstat.profiling.merging import Counted, GoneError, of_parts
+from batchstat.profiling.part_store import PartStore
+from batchstat.profiling.record import Profile, TokenizerFacts
+from batchstat.storage import as_path, one_line
+
+SHARD_SCHEMA = "batchstat.shard/1"
+SHARD_FILE = "shard.json"
+PARTS_FOLDER = "parts"
+
+_WRITTEN = re.compile(r"(\d+)/(\d+)")
+_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Share:
+    """Which shard of how many, counted from 1."""
+
+    number: int
+    of: int
+
+    @classmethod
+    def parse(cls, written: str) -> "Share":
+        """From `I/N`. Raises OptionError: 1 ≤ I ≤ N does not hold."""
+        found = _WRITTEN.fullmatch(written)
+        number, of = (int(found[1]), int(found[2])) if found else (0, 0)
+        if not 1 <= number <= of:
+            raise OptionError(f"shard={written}: must be I/N with 1 ≤ I ≤ N, such as 3/100")
+        return cls(number, of)
+
+    def takes(self, part: int) -> bool:
+        """Whether a part, by its number from 0, is in it: they are dealt in turn."""
+        return part % self.of == self.number - 1
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A share that was counted.
+
+    Attributes:
+        created: when reading began, ISO 8601 in UTC.
+        share: which.
+        sources: all of the corpus, as it was listed.
+        options: how it is read.
+        tokenizer: what counts it.
+        kept: the keys of the counts of its parts, by their number in the corpus.
+        failed: why others could not be counted.
+    """
+
+    created: str
+    share: Share
+    sources: tuple[Source, ...]
+    options: CorpusOptions
+    tokenizer: TokenizerFacts | None
+    kept: dict[int, str]
+    failed: dict[int, str]
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """All of the corpus."""
+        return parts_of(self.sources, self.options)
+
+    def to_json(self) -> dict[str, Any]:
+        """shard.json."""
+        return {
+            "schema": SHARD_SCHEMA,
+            "tool": {"name": "batchstat", "version": __version__},
+            "created": self.created,
+            "shard": self.share.number,
+            "shards": self.share.of,
+            "sources": [asdict(source) for source in self.sources],
+            "options": asdict(self.options),
+            "tokenizer": None if self.tokenizer is None else asdict(self.tokenizer),
+            "kept": self.kept,
+            "failed": self.failed,
+        }
+
+
+def read_shard(folder: Path) -> Shard:
+    """The shard in a folder. Raises InputError: there is none, or none that can be read."""
+    path = folder / SHARD_FILE
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found["schema"] != SHARD_SCHEMA:
+            raise ValueError(
+                f"its schema is {found['schema']}, and this batchstat's {SHARD_SCHEMA}"
+            )
+        options = found["options"] | {"text_column": tuple(found["options"]["text_column"])}
+        return Shard(
+            found["created"],
+            Share(found["shard"], found["shards"]),
+            tuple(Source(**source) for source in found["sources"]),
+            CorpusOptions(**options),
+            TokenizerFacts(**found["tokenizer"]) if found["tokenizer"] else None,
+            {int(part): key for part, key in found["kept"].items()},
+            {int(part): why for part, why in found["failed"].items()},
+        )
+    except FileNotFoundError:
+        raise InputError(
+            f"no {SHARD_FILE} in {folder.as_posix()}: name the folders that batchstat profile "
+            "--shard I/N -o FOLDER wrote"
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path.as_posix()} is no shard's: {one_line(error)}") from None
+
+
+def merge_shards(folders: Sequence[Path], *, allow_partial: bool = False) -> Profile:
+    """The profile of a corpus from its shards, in any sequence.
+
+    Raises:
+        InputError: shards of unlike corpora, settings or tokenizers; parts that none of them has.
+    """
+    shards = [(folder, read_shard(folder)) for folder in dict.fromkeys(folders)]
+    _, first = shards[0]
+    for folder, shard in shards[1:]:
+        if other := _difference(first, shard):
+            raise InputError(
+                f"{folder.as_posix()} and {shards[0][0].as_posix()} do not go together: {other}"
+            )
+    kept: dict[int, tuple[PartStore, str]] = {}
+    failed: dict[int, str] = {}
+    for folder, shard in shards:
+        store = PartStore(_joined(folder))
+        kept |= {i: (store, key) for i, key in shard.kept.items()}
+        failed |= shard.failed
+    parts = first.parts
+    failed = {i: why for i, why in failed.items() if i not in kept}
+    missing = [i for i in range(len(parts)) if i not in kept and i not in failed]
+    failed |= {i: f"{parts[i].shown} is in no shard" for i in missing}
+    if failed and not allow_partial:
+        raise InputError(_incomplete(failed, missing, first.share.of, len(parts)))
+    created = min(shard.created for _, shard in shards)
+    try:
+        return of_parts(parts, Counted(kept, failed), first.options, created)
+    except GoneError as gone:
+        store, _ = kept[gone.number]
+        raise InputError(
+            f"{store.address} has no counts of {parts[gone.number].shown}, or damaged ones: count "
+            f"shard {gone.number % first.share.of + 1}/{first.share.of} again"
+        ) from None
+
+
+def _joined(folder: Path) -> str:
+    return str(as_path(folder) / PARTS_FOLDER)
+
+
+def _difference(one: Shard, other: Shard) -> str:
+    if one.share.of != other.share.of:
+        return f"one is of {one.share.of} shards, the other of {other.share.of}"
+    if one.sources != other.sources:
+        found = set(one.sources) ^ set(other.sources)
+        example = min((source.path for source in found), default="their sequence")
+        return f"the corpus was not the same ({example}): count them anew"
+    if one.options != other.options:
+        return "they were read with other options"
+    if one.tokenizer != other.tokenizer:
+        return "they were counted by other tokenizers"
+    return ""
+
+
+def _incomplete(failed: dict[int, str], missing: list[int], shards: int, parts: int) -> str:
+    if missing:
+        numbers = sorted({i % shards + 1 for i in missing})
+        shown = ", ".join(map(str, numbers[:_SHOWN])) + (", …" if len(numbers) > _SHOWN else "")
+        return (
+            f"{len(missing):,} of {parts:,} parts are in none of the shards: count shard {shown} "
+            f"of {shards}, and name the folder here too; or pass --allow-partial"
+        )
+    return (
+        f"{len(failed):,} of {parts:,} parts failed: {failed[min(failed)]}: count their shards "
+        "again, or pass --allow-partial"
+    )

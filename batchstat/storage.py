@@ -1,0 +1,64 @@
+"""Where files lie: on this machine, or at an address such as s3://bucket/key.
+
+Whatever goes with a `Path` goes with what `as_path` gives for an address too.
+"""
+
+import os
+from pathlib import Path
+from typing import Any, cast
+
+from batchstat.errors import InputError
+
+_ETAGS = ("ETag", "etag", "blob_id", "md5Hash", "content_md5", "mtime", "created")
+"""What file systems call that which changes with a file's content, the best first."""
+
+
+def is_remote(path: str | os.PathLike[str]) -> bool:
+    """Whether it is an address, and no path of this machine."""
+    return "://" in os.fspath(path) if isinstance(path, str) else not isinstance(path, Path)
+
+
+def as_path(address: str | os.PathLike[str]) -> Path:
+    """A path of this machine, or the like of it for an address.
+
+    Raises:
+        InputError: an address whose kind nothing is installed for, or that is none.
+    """
+    if not isinstance(address, str) or not is_remote(address):
+        return cast(Path, address) if hasattr(address, "open") else Path(address)
+    try:
+        from upath import UPath
+
+        path = UPath(address)
+        _ = path.fs
+    except ImportError:
+        raise InputError(
+            f"{address} is an address, and what reads it is not installed: run "
+            "pip install 'batchstat[remote]'"
+        ) from None
+    except Exception as error:  # whatever a file system raises on its address or its credentials
+        raise InputError(f"{address} cannot be reached: {one_line(error)}") from None
+    return cast(Path, path)
+
+
+def etag_of(path: Path) -> str:
+    """What changes with the content of a file at an address, after `etag:`.
+
+    Raises:
+        OSError: it cannot be asked.
+    """
+    remote = cast(Any, path)
+    info = remote.fs.info(remote.path)
+    return etag_in(info)
+
+
+def etag_in(info: dict[str, Any]) -> str:
+    """The same from what a file system says of a file; its size where it says no more."""
+    found = next((info[name] for name in _ETAGS if info.get(name)), info.get("size"))
+    return f"etag:{str(found).strip(chr(34))}"
+
+
+def one_line(error: BaseException) -> str:
+    """What an exception says, short."""
+    text = " ".join(str(getattr(error, "strerror", None) or error).split()) or type(error).__name__
+    return text if len(text) <= 200 else f"{text[:200]}…"
