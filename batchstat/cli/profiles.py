@@ -3,7 +3,7 @@
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ import typer
 from batchstat.cli.engines import check_engine, engine_of, parts_of_folder, store_of
 from batchstat.cli.inputs import Inputs
 from batchstat.cli.options import DEFAULT_FOLDER, READING, was_given
-from batchstat.cli.part_log import part_log
+from batchstat.cli.part_log import OnOutcome, part_log
 from batchstat.cli.progress import shown
 from batchstat.cli.results import Writer, write_files
 from batchstat.cli.streams import console, emit, render, say, written
@@ -69,8 +69,10 @@ def count(
         except (InputError, OSError):
             pass  # there is none, or none that this batchstat can read: count
     store, is_cache = store_of(context, folder)
-    engine = engine_of(context, parts_of(sources, options))
-    with _conduct(context, engine, store, folder, loaded) as conduct:
+    parts = parts_of(sources, options)
+    engine = engine_of(context, parts)
+    log = part_log(folder, len(parts), engine, loaded)
+    with _conduct(context, engine, store, log) as conduct:
         profile = build(sources, options, loaded, conduct)
     if is_cache and store is not None:
         store.make_room()
@@ -84,7 +86,8 @@ def shard(context: typer.Context, given: Inputs, share: Share, folder: Path) -> 
         raise OptionError("standard input has no shards: name files")
     own = [part for i, part in enumerate(parts_of(sources, options)) if share.takes(i)]
     store, engine = parts_of_folder(folder), engine_of(context, own)
-    with _conduct(context, engine, store, folder, loaded) as conduct:
+    log = part_log(folder, len(own), engine, loaded)
+    with _conduct(context, engine, store, log) as conduct:
         return count_shard(sources, options, loaded, share, conduct)
 
 
@@ -109,10 +112,9 @@ def _conduct(
     context: typer.Context,
     engine: Engine,
     store: PartStore | None,
-    folder: Path | None,
-    tokenizer: Tokenizer | None,
+    log: AbstractContextManager[OnOutcome],
 ) -> Iterator[Conduct]:
-    with shown() as on_progress, part_log(folder, engine, tokenizer) as on_outcome:
+    with shown() as on_progress, log as on_outcome:
         yield Conduct(
             engine=engine,
             store=store,

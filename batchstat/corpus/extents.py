@@ -11,7 +11,7 @@ from batchstat.corpus.formats.columnar import groups_of
 from batchstat.corpus.opening import HEAD_BYTES, is_compressed
 from batchstat.corpus.parts import Part, digest_of_part, hash_span
 from batchstat.errors import SourceError
-from batchstat.storage import as_path, one_line
+from batchstat.storage import one_line
 
 _PROBE_BYTES = 1 << 16
 _PARQUET_END = 8
@@ -30,7 +30,7 @@ def content_digests(part: Part) -> tuple[tuple[str, ...], str]:
         digests = digest_of_part(part)
         if part.is_whole:
             return digests, ""
-        with as_path(part.source.path).open("rb") as file:
+        with part.location.open("rb") as file:
             beside = [hash_span(file, *span) for span in _beside(file, part)]
         return digests, hashlib.sha256("".join(beside).encode()).hexdigest()
     except FileNotFoundError:
@@ -58,7 +58,7 @@ def _beside(file: BinaryIO, part: Part) -> Iterator[tuple[int, int]]:
 def _end_of_groups(part: Part) -> int:
     """Where the last row group ends that begins in a part."""
     try:
-        with as_path(part.source.path).open("rb") as file, pq.ParquetFile(file) as parquet:
+        with part.location.open("rb") as file, pq.ParquetFile(file) as parquet:
             return max((end for _, end, _ in groups_of(parquet, part)), default=0)
     except pa.ArrowException:
         return part.source.bytes  # which its reader will say

@@ -19,7 +19,7 @@ from typing import IO, Any, BinaryIO, cast
 from batchstat.corpus.parts import Part
 from batchstat.corpus.sources import COMPRESSED_ENDINGS, STANDARD_INPUT, Source
 from batchstat.errors import BatchstatError, InputError, SourceError
-from batchstat.storage import as_path, etag_of, is_remote, one_line
+from batchstat.storage import etag_of, is_remote, one_line
 
 HEAD_BYTES = 1 << 20
 """Of a file: there the columns of its other parts are found out."""
@@ -185,7 +185,7 @@ class OpenSource:
     def head(self) -> "OpenSource":
         """The lines at the start of the file, where a part of it begins later."""
         self.raw.seek(0)
-        return replace(self, part=Part(self.part.source, 0, HEAD_BYTES))
+        return replace(self, part=replace(self.part, first=0, stop=HEAD_BYTES))
 
     @property
     def lines_before(self) -> Callable[[], int]:
@@ -222,13 +222,14 @@ def open_source(part: Part, standard_input: Rereadable | None = None) -> Iterato
             raw = io.BufferedReader(hashing, buffer_size=1 << 20)
             yield OpenSource(part, _decompressed(source, raw), raw, hashing)
             return
-        path = as_path(source.path)
+        path = part.location
         before = _state(path)
         with _buffered(path) as file:
             unpacked = _decompressed(source, file)
             if unpacked is not file and not part.is_whole:
                 # The first part then is all of it.
-                part = Part(source, source.bytes, 0) if part.first else Part(source)
+                first, stop = (source.bytes, source.bytes) if part.first else (0, None)
+                part = replace(part, first=first, stop=stop)
             yield OpenSource(part, unpacked, file)
             # At an address, what was listed is what is read.
             known = source.digest if is_remote(path) else before[1]
@@ -262,7 +263,7 @@ def _as_source_errors(source: Source) -> Iterator[None]:
 
 def lines_before(part: Part) -> int:
     """How many lines of a file begin before its part does."""
-    with as_path(part.source.path).open("rb") as file:
+    with part.location.open("rb") as file:
         lines, left = 0, part.first - 1
         while left > 0 and (data := file.read(min(left, 1 << 20))):
             lines += data.count(b"\n")

@@ -7,12 +7,13 @@ splits its input; whether a file can be read so is found out by who reads it.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import BinaryIO
 
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import COMPRESSED_ENDINGS, Source
-from batchstat.storage import as_path
+from batchstat.storage import as_path, is_remote
 
 PART_BYTES = 64 << 20
 """Larger files are cut after so many bytes."""
@@ -28,11 +29,19 @@ class Part:
         source: which.
         first: the first byte.
         stop: the byte after the last; None for all that is there.
+        folder: where a path that is relative begins, for who works elsewhere; empty for here.
     """
 
     source: Source
     first: int = 0
     stop: int | None = None
+    folder: str = field(default="", compare=False)
+
+    @property
+    def location(self) -> Path:
+        """Where the source lies."""
+        path = as_path(self.source.path)
+        return path if is_remote(path) else Path(self.folder, path)
 
     @property
     def is_whole(self) -> bool:
@@ -64,8 +73,9 @@ def digest_of(source: Source) -> str:
     Raises:
         OSError: it cannot be read.
     """
-    size = as_path(source.path).stat().st_size
-    return joined_digest([_digest(source, each) for each in _ranges(size)])
+    part = Part(source)
+    size = part.location.stat().st_size
+    return joined_digest([_digest(part, each) for each in _ranges(size)])
 
 
 def digest_of_part(part: Part) -> tuple[str, ...]:
@@ -75,7 +85,7 @@ def digest_of_part(part: Part) -> tuple[str, ...]:
         OSError: it cannot be read.
     """
     stop = part.source.bytes if part.stop is None else part.stop
-    return tuple(_digest(part.source, each) for each in _ranges(stop, part.first))
+    return tuple(_digest(part, each) for each in _ranges(stop, part.first))
 
 
 def joined_digest(digests: Sequence[str]) -> str:
@@ -90,8 +100,8 @@ def _ranges(stop: int, first: int = 0) -> Iterator[tuple[int, int]]:
         yield start, min(start + PART_BYTES, stop)
 
 
-def _digest(source: Source, span: tuple[int, int]) -> str:
-    with as_path(source.path).open("rb") as file:
+def _digest(part: Part, span: tuple[int, int]) -> str:
+    with part.location.open("rb") as file:
         return hash_span(file, *span)
 
 

@@ -1,5 +1,6 @@
 """A Dask cluster: its scheduler is named, its workers do the counting."""
 
+import logging
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager, suppress
@@ -11,6 +12,7 @@ from batchstat.engines.versions import different_versions, versions
 from batchstat.errors import InputError, OptionError
 from batchstat.storage import one_line
 
+_LOGGERS = ("distributed", "tornado", "asyncio")
 _AT_ONCE = 2_000
 """Parts that the scheduler is given: enough for any cluster, few enough to be called back."""
 
@@ -36,6 +38,9 @@ def dask(scheduler: str | None, timeout: str = "20s") -> Engine:
 
     @contextmanager
     def start() -> Iterator[Executor]:
+        for name in tuple(logging.root.manager.loggerDict):
+            if name.partition(".")[0] in _LOGGERS:  # what they would log is said here in a line
+                logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         try:
             client = connect(scheduler, timeout=timeout, set_as_default=False)
         except Exception as error:  # whatever a connection raises

@@ -19,11 +19,13 @@ def threads(workers: int) -> Engine:
     @contextmanager
     def start() -> Iterator[Executor]:
         pool = ThreadPoolExecutor(workers)
+        finished = False
         try:
             yield pool
+            finished = True
         finally:
-            # Not waiting: who is interrupted should not have to, and else nothing is left to do.
-            pool.shutdown(wait=False, cancel_futures=True)
+            # Who is interrupted should not have to wait.
+            pool.shutdown(wait=finished, cancel_futures=True)
 
     return Engine(THREADS, start, workers, workers, shares_memory=True)
 

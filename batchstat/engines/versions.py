@@ -2,12 +2,14 @@
 
 import platform
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 
 _LIBRARIES = ("batchstat", "pyarrow", "tokenizers", "transformers")
 
 
+@cache
 def versions() -> dict[str, str]:
     """Of Python and of the libraries on which a count depends, in this process."""
     found = {"python": ".".join(platform.python_version_tuple()[:2])}

@@ -5,13 +5,13 @@ import json
 import os
 import pickle
 import platform
+import secrets
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from pathlib import Path
 
 from batchstat import __version__
 from batchstat.corpus import (
@@ -25,7 +25,7 @@ from batchstat.corpus import (
 from batchstat.engines.versions import different_versions, versions
 from batchstat.errors import InputError, SourceError
 from batchstat.profiling.counting import Counting, Progress
-from batchstat.profiling.part_store import PartCounts, PartStore
+from batchstat.profiling.part_store import JOB_ENDING, PartCounts, PartStore
 from batchstat.profiling.store import SCHEMA
 from batchstat.storage import is_remote
 from batchstat.tokens import PieceError, Tokenizer
@@ -106,19 +106,16 @@ class SentJob:
 
     store: PartStore
     digest: str
+    name: str
 
     @classmethod
     def send(cls, job: Job) -> "SentJob":
         """Puts a job into its store. Raises OSError."""
         content = pickle.dumps(replace(job, shared=None))
-        sent = cls(job.store, hashlib.sha256(content).hexdigest())
+        digest = hashlib.sha256(content).hexdigest()
+        sent = cls(job.store, digest, f"{digest[:16]}-{secrets.token_hex(4)}{JOB_ENDING}")
         job.store.write(sent.name, content)
         return sent
-
-    @property
-    def name(self) -> str:
-        """The file."""
-        return f"{self.digest}.job"
 
     def end(self) -> None:
         """Removes it."""
@@ -176,7 +173,7 @@ def count_part(given: Job | SentJob, part: Part) -> PartDone:
 
 def _state(part: Part) -> tuple[int, ...] | None:
     try:
-        found = Path(part.source.path).stat()
+        found = part.location.stat()
     except OSError:
         return None  # which reading it says better
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
@@ -198,7 +195,8 @@ def key_of(part: Part, digests: tuple[str, ...], job: Job) -> str:
             tokenizer.special_tokens_per_pair,
         )
     options = replace(job.options, on_error="fail")
-    parts = (SCHEMA, __version__, asdict(part), digests, asdict(options), counts)
+    place = (asdict(part.source), part.first, part.stop)
+    parts = (SCHEMA, __version__, place, digests, asdict(options), counts)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

@@ -22,6 +22,8 @@ from batchstat.storage import as_path
 MOST_BYTES = 1 << 30
 """What the cache's folder may hold; beyond it goes what was not used for longest."""
 
+JOB_ENDING = ".job"
+
 _ENDING = ".counts"
 
 
@@ -123,7 +125,7 @@ class PartStore:
         found = []
         try:
             for path in self.folder.iterdir():
-                if path.name.endswith((_ENDING, ".tmp")):
+                if path.name.endswith((_ENDING, JOB_ENDING, ".tmp")):
                     with suppress(OSError):  # another process may remove it meanwhile
                         state = path.stat()
                         found.append((state.st_mtime_ns, state.st_size, path))

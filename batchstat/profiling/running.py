@@ -13,6 +13,7 @@ from concurrent.futures import (
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
+from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from batchstat.corpus import STANDARD_INPUT, Part, Rereadable
@@ -81,6 +82,7 @@ class Run:
         self._todo = list(range(len(parts)))
         self._again: list[int] = []
         self._flying: dict[Future[PartDone], int] = {}
+        self._folder = str(Path.cwd())
         self._tries = [0] * len(parts)
         self._losses = 0
         self._suspects: set[int] = set()
@@ -133,7 +135,8 @@ class Run:
             while self._todo and len(self._flying) < self._room():
                 i = self._next()
                 self._tries[i] += 1
-                future = executor.submit(count_part, given, self._parts[i])
+                part = replace(self._parts[i], folder=self._folder)
+                future = executor.submit(count_part, given, part)
                 self._flying[future] = i
                 future.add_done_callback(ended.put)
             try:

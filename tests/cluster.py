@@ -1,0 +1,120 @@
+"""Real parts of a cluster, as processes of this machine that a test starts and stops."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from conftest import ROOT, environment
+
+_LOCAL = "127.0.0.1"
+
+
+class Cluster:
+    """A Dask scheduler and its workers.
+
+    Attributes:
+        address: of the scheduler.
+        scheduler: its process.
+        workers: theirs.
+    """
+
+    def __init__(self, folder: Path, workers: int) -> None:
+        self._folder = folder
+        self.scheduler = self._start("scheduler", "--host", _LOCAL, "--port", "0")
+        self.address = self._address()
+        self.workers = [self.add_worker() for _ in range(workers)]
+
+    def _start(self, kind: str, *arguments: str) -> "subprocess.Popen[bytes]":
+        program = f"from distributed.cli.dask_{kind} import main; main()"
+        with (self._folder / f"{kind}-{time.monotonic_ns()}.log").open("wb") as log:
+            return subprocess.Popen(
+                [sys.executable, "-c", program, *arguments, "--no-dashboard"],
+                stdout=log,
+                stderr=log,
+                cwd=self._folder,
+                env=environment(PYTHONPATH=f"{ROOT}{os.pathsep}{ROOT / 'tests'}"),
+            )
+
+    def _address(self) -> str:
+        (log,) = self._folder.glob("scheduler-*.log")
+        for _ in range(600):
+            if found := re.search(r"Scheduler at:\s+(tcp://\S+)", log.read_text()):
+                return found[1]
+            assert self.scheduler.poll() is None, log.read_text()
+            time.sleep(0.1)
+        raise AssertionError(log.read_text())
+
+    def add_worker(self) -> "subprocess.Popen[bytes]":
+        """One process with one thread, which nobody starts again."""
+        return self._start("worker", self.address, "--nthreads", "1", "--no-nanny")
+
+    def wait_for_workers(self, count: int) -> None:
+        """Until so many have found the scheduler."""
+        from distributed import Client
+
+        with Client(self.address, timeout="60s", set_as_default=False) as client:
+            client.wait_for_workers(count, timeout=60)
+
+    def stop(self) -> None:
+        """Ends all of its processes."""
+        for process in (*self.workers, self.scheduler):
+            end(process)
+
+
+def end(process: "subprocess.Popen[bytes]") -> None:
+    """Ends a process that a test began."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGKILL)
+    process.wait(timeout=60)
+
+
+@contextmanager
+def dask_cluster(folder: Path, workers: int) -> Iterator[Cluster]:
+    """A cluster while it is needed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    cluster = Cluster(folder, workers)
+    try:
+        cluster.wait_for_workers(workers)
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@contextmanager
+def s3_server() -> Iterator[str]:
+    """The address of an S3-compatible server, moto's, while it is needed."""
+    with socket.socket() as found:
+        found.bind((_LOCAL, 0))
+        port = found.getsockname()[1]
+    server = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "from moto.server import main; main()",
+            "-H",
+            _LOCAL,
+            "-p",
+            str(port),
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    address = f"http://{_LOCAL}:{port}"
+    try:
+        for _ in range(600):
+            try:
+                socket.create_connection((_LOCAL, port), timeout=5).close()
+                break
+            except OSError:
+                assert server.poll() is None
+                time.sleep(0.1)
+        yield address
+    finally:
+        end(server)

@@ -1,0 +1,217 @@
+"""One corpus, counted by whoever there is, whatever happens to them: the same profile.
+
+With real schedulers, workers and servers, as processes of this machine. Left out unless asked for:
+pytest -m cluster.
+"""
+
+import io
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from batchstat.corpus import parts
+from batchstat.profiling.store import read_file, save_lengths
+from cluster import dask_cluster, end
+from conftest import SAMPLE_DATA, environment, needs
+
+pytestmark = pytest.mark.cluster
+
+READ = ["--text-column", "text", "--label-column", "y"]
+CREATED = "2026-01-01T00:00:00.000000+00:00"
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A large file, which is cut, one of Parquet with row groups, and small ones."""
+    folder = tmp_path_factory.mktemp("corpus") / "corpus"
+    folder.mkdir()
+    lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()
+    rng = random.Random(0)
+    rows = [{"text": rng.choice(lines), "y": rng.choice("abc")} for _ in range(20_000)]
+    block = "".join(json.dumps(row) + "\n" for row in rows)
+    with (folder / "x-large.jsonl").open("w", encoding="utf-8") as file:
+        for i in range(int(2.3 * parts.PART_BYTES) // len(block)):
+            file.write(block)
+            file.write(json.dumps({"text": f"number {i}", "y": None}) + "\n\n")
+    table = pa.table({"text": [row["text"] for row in rows], "y": [row["y"] for row in rows]})
+    pq.write_table(table, folder / "rows.parquet", row_group_size=3_000)
+    for i in range(30):
+        some = rows[i::97]
+        (folder / f"small-{i:02}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in some))
+    return folder
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "batchstat", *map(str, arguments), "--no-plots"]
+
+
+def started(corpus: Path, cache: Path, *arguments: object) -> "subprocess.Popen[str]":
+    """A command in the folder above the corpus, with a cache of its own."""
+    return subprocess.Popen(
+        command(*arguments),
+        cwd=corpus.parent,
+        env=environment(BATCHSTAT_CACHE_DIR=str(cache)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+
+
+def done(corpus: Path, cache: Path, *arguments: object, status: int = 0) -> tuple[str, str]:
+    """The same, run to its end: standard output and error."""
+    process = started(corpus, cache, *arguments)
+    found = process.communicate(timeout=300)
+    assert process.returncode == status, found[1]
+    return found
+
+
+def results(folder: Path) -> tuple[object, ...]:
+    """profile.json and lengths.parquet, as if they were made at the same time."""
+    text = (folder / "profile.json").read_text(encoding="utf-8")
+    created = json.loads(text)["created"]
+    path, sink = folder / "lengths.parquet", io.BytesIO()
+    profile = read_file(path)
+    assert profile.created == created
+    save_lengths(replace(profile, created=CREATED), sink)
+    rows = pq.ParquetFile(path).metadata
+    groups = [rows.row_group(i).num_rows for i in range(rows.num_row_groups)]
+    return text.replace(created, CREATED), path.stat().st_size, groups, sink.getvalue()
+
+
+def log(folder: Path) -> str:
+    return (folder / "profile.log").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def expected(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[object, ...]:
+    """What one thread of one process finds."""
+    folder = tmp_path_factory.mktemp("expected")
+    one = ["--engine", "threads", "--workers", 1, "-o", folder / "out"]
+    done(corpus, folder / "cache", "profile", "corpus", *READ, *one)
+    lines = log(folder / "out").splitlines()
+    assert sum("counted corpus/x-large.jsonl (bytes " in line for line in lines) == 3
+    found = results(folder / "out")
+    profile = read_file(folder / "out" / "lengths.parquet")
+    last = len(profile) + profile.corpus.skipped["blank"] - 2  # and one blank line after it
+    assert profile.records[-1] == last
+    return found
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--engine", "processes", "--workers", 2], ["--workers", 3]]
+)
+def test_by_this_machine(corpus, expected, tmp_path, out, options):
+    done(corpus, tmp_path / "cache", "profile", "corpus", *READ, *options, "-o", out)
+    assert results(out) == expected
+
+
+def test_by_shards_in_any_order(corpus, expected, tmp_path, out):
+    shards = [tmp_path / f"part-{i}" for i in range(1, 5)]
+    for i, shard in enumerate(shards, 1):
+        done(corpus, tmp_path, "profile", "corpus", *READ, "--shard", f"{i}/4", "-o", shard)
+    random.Random(1).shuffle(shards)
+    done(corpus, tmp_path, "merge", *shards, "-o", out)
+    assert results(out) == expected
+    missing = done(corpus, tmp_path, "merge", *shards[1:], "-o", out, status=3)[1]
+    assert "are in none of the shards: count shard" in missing
+    _, error = done(corpus, tmp_path, "merge", *shards[1:], "-o", out, "--allow-partial")
+    assert "warning: the profile is partial" in error
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory):
+    needs("distributed")
+    with dask_cluster(tmp_path_factory.mktemp("dask"), workers=3) as found:
+        yield found
+
+
+def dask(cluster, out: Path) -> list[object]:
+    return ["--engine", "dask", "--scheduler", cluster.address, "-o", out]
+
+
+def test_by_dask_while_a_worker_is_killed(corpus, expected, tmp_path, out, cluster):
+    running = started(corpus, tmp_path, "profile", "corpus", *READ, *dask(cluster, out))
+    while not (out / "profile.log").exists() and running.poll() is None:
+        time.sleep(0.01)
+    killed = cluster.workers.pop()
+    killed.send_signal(signal.SIGKILL)
+    _, error = running.communicate(timeout=300)
+    assert running.returncode == 0, error
+    assert killed.wait(timeout=60) == -signal.SIGKILL
+    assert results(out) == expected
+    # And again, from what is kept, without any of it counted anew.
+    shutil.rmtree(out / "lengths.parquet", ignore_errors=True)
+    before = len(log(out).splitlines())
+    done(corpus, tmp_path, "profile", "corpus", *READ, *dask(cluster, out))
+    again = log(out).splitlines()[before:]
+    assert sum(" kept " in line for line in again) == len(again) - 2
+    assert results(out) == expected
+
+
+def test_a_scheduler_that_is_lost(corpus, expected, tmp_path, out):
+    needs("distributed")
+    with dask_cluster(tmp_path / "dask", workers=1) as cluster:
+        running = started(corpus, tmp_path, "profile", "corpus", *READ, *dask(cluster, out))
+        while not (out / "profile.log").exists() and running.poll() is None:
+            time.sleep(0.01)
+        end(cluster.scheduler)
+        _, error = running.communicate(timeout=300)
+        assert running.returncode == 3, error
+        assert error.splitlines()[-1].startswith("error: ")
+        assert len(error.splitlines()) == 1
+    assert not (out / "lengths.parquet").exists()
+    counted = log(out).count("  counted ")
+    assert counted > 0
+    rest = ["--parts", out / "parts", "-o", out]
+    done(corpus, tmp_path, "profile", "corpus", *READ, *rest)
+    assert log(out).count(" kept ") >= counted - 1
+    assert results(out) == expected
+
+
+def test_interrupted_twenty_times(corpus, expected, tmp_path, out):
+    psutil, rng = needs("psutil"), random.Random(2)
+    for _ in range(20):
+        arguments = ["profile", "corpus", *READ, "--engine", "processes", "-o", out]
+        running = started(corpus, tmp_path / "cache", *arguments)
+        time.sleep(rng.uniform(0.5, 5))
+        if running.poll() is None:
+            below = psutil.Process(running.pid).children(recursive=True)
+            running.send_signal(rng.choice([signal.SIGINT, signal.SIGTERM, signal.SIGKILL]))
+            assert not psutil.wait_procs(below, timeout=30)[1]
+        _, error = running.communicate(timeout=300)
+        assert running.returncode in (0, 130, -signal.SIGKILL), error
+    done(corpus, tmp_path / "cache", "profile", "corpus", *READ, "-o", out)
+    assert results(out) == expected
+    assert " kept " in log(out)
+
+
+def test_thousands_of_small_shards(tmp_path, out):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for i in range(3_000):
+        (folder / f"{i:04}.txt").write_text(f"some words of {i}\n\nand {i}\n")
+    (tmp_path / "whole.txt").write_text(
+        "".join(f"some words of {i}\n\nand {i}\n" for i in range(3_000))
+    )
+    done(folder, tmp_path / "cache", "profile", "corpus", "-o", out)
+    done(folder, tmp_path / "cache", "profile", "whole.txt", "-o", tmp_path / "one")
+    many, one = (read_file(each / "lengths.parquet") for each in (out, tmp_path / "one"))
+    assert len(many.corpus.sources) == 3_000
+    assert many.lengths.tolist() == one.lengths.tolist()
+    assert many.records.tolist() == one.records.tolist()
+    assert log(out).count("  counted ") == 3_000
