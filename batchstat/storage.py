@@ -41,6 +41,15 @@ def as_path(address: str | os.PathLike[str]) -> Path:
     return cast(Path, path)
 
 
+def move(path: Path, target: Path) -> None:
+    """Gives a file another name, also one that another file has. Raises OSError."""
+    if is_remote(path):
+        remote = cast(Any, path)
+        remote.fs.mv(remote.path, cast(Any, target).path)
+    else:
+        path.replace(target)
+
+
 def etag_of(path: Path) -> str:
     """What changes with the content of a file at an address, after `etag:`.
 

@@ -21,7 +21,7 @@ import pytest
 
 from batchstat.corpus import parts
 from batchstat.profiling.store import read_file, save_lengths
-from cluster import dask_cluster, end
+from cluster import dask_cluster, end, s3_server
 from conftest import SAMPLE_DATA, environment, needs
 
 pytestmark = pytest.mark.cluster
@@ -57,7 +57,8 @@ def out(tmp_path: Path) -> Path:
 
 
 def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "batchstat", *map(str, arguments), "--no-plots"]
+    plots = [] if arguments[0] == "check" else ["--no-plots"]
+    return [sys.executable, "-m", "batchstat", *map(str, arguments), *plots]
 
 
 def started(corpus: Path, cache: Path, *arguments: object) -> "subprocess.Popen[str]":
@@ -215,3 +216,83 @@ def test_thousands_of_small_shards(tmp_path, out):
     assert many.lengths.tolist() == one.lengths.tolist()
     assert many.records.tolist() == one.records.tolist()
     assert log(out).count("  counted ") == 3_000
+
+
+@pytest.fixture(scope="module")
+def s3():
+    """An S3-compatible server with a bucket, as the environment that reaches it."""
+    needs("s3fs")
+    with s3_server() as address:
+        found = {
+            "AWS_ENDPOINT_URL": address,
+            "AWS_ACCESS_KEY_ID": "nobody",
+            "AWS_SECRET_ACCESS_KEY": "nothing",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in found.items():
+                patch.setenv(name, value)
+            storage = needs("s3fs").S3FileSystem(skip_instance_cache=True)
+            storage.mkdir("bucket")
+            yield storage
+
+
+def without_place(folder: Path) -> tuple[object, ...]:
+    """A profile's numbers, wherever its corpus lay."""
+    found = json.loads((folder / "profile.json").read_text(encoding="utf-8"))
+    sizes = [source["bytes"] for source in found.pop("corpus")["sources"]]
+    found.pop("created")
+    profile = read_file(folder / "lengths.parquet")
+    labels = None if profile.labels is None else profile.labels.codes.tolist()
+    return found, sizes, profile.records.tolist(), profile.lengths.tolist(), labels
+
+
+def test_a_corpus_in_a_bucket(corpus, tmp_path, out, s3):
+    s3.put(str(corpus), "bucket/crawl", recursive=True)
+    done(corpus, tmp_path, "profile", "corpus", *READ, "-o", tmp_path / "here")
+    address = "s3://bucket/crawl"
+    with dask_cluster(tmp_path / "dask", workers=2) as cluster:
+        done(corpus, tmp_path, "profile", address, *READ, *dask(cluster, out))
+    assert without_place(out) == without_place(tmp_path / "here")
+    sources = json.loads((out / "profile.json").read_text())["corpus"]["sources"]
+    etags = {
+        f"s3://{name}": f"etag:{s3.info(name)['ETag'].strip(chr(34))}"
+        for name in s3.ls("bucket/crawl")
+    }
+    assert {source["path"]: source["digest"] for source in sources} == etags
+    # All of it in the bucket: what is kept, what is found, and what others make of it.
+    there = ["-o", "s3://bucket/results", "--parts", "s3://bucket/parts"]
+    files = "s3://bucket/crawl/*small*.jsonl"
+    done(corpus, tmp_path, "profile", files, *READ, *there)
+    assert " kept " not in s3.cat("bucket/results/profile.log").decode()
+    done(corpus, tmp_path, "profile", files, *READ, *there)
+    log = s3.cat("bucket/results/profile.log").decode()
+    assert log.count("  counted ") == log.count("  kept ") == 30
+    shown, error = done(corpus, tmp_path, "compare", "-o", "s3://bucket/results")
+    assert "token-budget" in shown
+    assert "wrote compare.json to s3://bucket/results" in error
+    assert json.loads(s3.cat("bucket/results/compare.json"))["strategies"]
+    # A shard that is another now.
+    s3.pipe("bucket/crawl/small-00.jsonl", b'{"text": "another", "y": "a"}\n')
+    _, error = done(corpus, tmp_path, "compare", "-o", "s3://bucket/results")
+    assert "s3://bucket/crawl/small-00.jsonl has changed since it was profiled" in error
+    _, error = done(
+        corpus, tmp_path, "check", "-o", "s3://bucket/results", "--max-padding", "99%", status=3
+    )
+    assert "has changed" in error
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("s3://bucket/nothing.txt", "no such file: s3://bucket/nothing.txt"),
+        ("s3://bucket/nothing/*.txt", "no data file at s3://bucket/nothing/*.txt"),
+        ("s3://no-bucket/a.txt", "s3://no-bucket/a.txt"),
+        ("nonsense://x/y.txt", "nonsense://x/y.txt cannot be reached"),
+    ],
+)
+@pytest.mark.usefixtures("s3")
+def test_what_is_not_there(corpus, tmp_path, address, message):
+    _, error = done(corpus, tmp_path, "profile", address, status=3)
+    assert len(error.splitlines()) == 1
+    assert message in error

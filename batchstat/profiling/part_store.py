@@ -17,7 +17,7 @@ from pathlib import Path
 from batchstat.errors import InputError
 from batchstat.profiling.record import Profile
 from batchstat.profiling.store import read_counts, save_lengths
-from batchstat.storage import as_path
+from batchstat.storage import as_path, move
 
 MOST_BYTES = 1 << 30
 """What the cache's folder may hold; beyond it goes what was not used for longest."""
@@ -110,7 +110,7 @@ class PartStore:
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
             temporary.write_bytes(content)
-            temporary.replace(self.folder / name)
+            move(temporary, self.folder / name)
         finally:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
