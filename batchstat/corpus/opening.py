@@ -224,6 +224,10 @@ def open_source(part: Part, standard_input: Rereadable | None = None) -> Iterato
             return
         path = part.location
         before = _state(path)
+        # At an address, what was listed is what is read.
+        known = source.digest if is_remote(path) else before[1]
+        if (source.bytes or before[0], known) != before:
+            raise SourceError(f"{source.shown} changed since it was listed: run again")
         with _buffered(path) as file:
             unpacked = _decompressed(source, file)
             if unpacked is not file and not part.is_whole:
@@ -231,9 +235,7 @@ def open_source(part: Part, standard_input: Rereadable | None = None) -> Iterato
                 first, stop = (source.bytes, source.bytes) if part.first else (0, None)
                 part = replace(part, first=first, stop=stop)
             yield OpenSource(part, unpacked, file)
-            # At an address, what was listed is what is read.
-            known = source.digest if is_remote(path) else before[1]
-            if (source.bytes or before[0], known) != before or before != _state(path):
+            if before != _state(path):
                 raise SourceError(f"{source.shown} changed while it was read: run again")
 
 

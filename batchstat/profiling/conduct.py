@@ -18,6 +18,7 @@ from batchstat.profiling.part_store import PartStore
 from batchstat.profiling.record import Profile
 from batchstat.profiling.running import Outcome, Run
 from batchstat.profiling.shards import Shard, Share
+from batchstat.storage import one_line
 from batchstat.threads import worker_count
 from batchstat.tokens import Tokenizer
 
@@ -141,8 +142,15 @@ def _stored(store: PartStore | None) -> Iterator[PartStore]:
     if store is not None:
         yield store
         return
-    with tempfile.TemporaryDirectory(prefix="batchstat-") as folder:
-        yield PartStore(folder)
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="batchstat-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise InputError(
+            f"counts cannot be kept while they are made: {one_line(error)}: set TMPDIR to a folder "
+            "that can be written"
+        ) from None
+    with folder as path:
+        yield PartStore(path)
 
 
 def _failure(run: Run, parts: int) -> InputError:

@@ -27,7 +27,7 @@ from batchstat.errors import InputError, SourceError
 from batchstat.profiling.counting import Counting, Progress
 from batchstat.profiling.part_store import JOB_ENDING, PartCounts, PartStore
 from batchstat.profiling.store import SCHEMA
-from batchstat.storage import is_remote
+from batchstat.storage import is_remote, one_line
 from batchstat.tokens import PieceError, Tokenizer
 
 
@@ -138,8 +138,9 @@ def count_part(given: Job | SentJob, part: Part) -> PartDone:
     """Counts a part and keeps its counts, unless they are kept already.
 
     Raises:
-        InputError: it cannot be read, or this machine has other versions than the run began with.
-        OSError: the store cannot be written.
+        InputError: it cannot be read as it is told, or this machine has other versions than the
+            run began with.
+        SourceError: it cannot be read now, or the store cannot be written.
     """
     began = time.monotonic()
     job = given if isinstance(given, Job) else _received(given)
@@ -159,7 +160,13 @@ def count_part(given: Job | SentJob, part: Part) -> PartDone:
         found, difference = _counted(job, part, digests)
         if before is not None and before != _state(part):
             raise SourceError(f"{part.source.shown} changed while it was read: run again")
-        job.store.put(key, found)
+        try:
+            job.store.put(key, found)
+        except OSError as error:
+            raise SourceError(
+                f"the counts of {part.shown} cannot be kept in {job.store.address}: "
+                f"{one_line(error)}: make room there, or name another folder with --parts"
+            ) from None
     return PartDone(
         key=key,
         samples=len(found.profile),
