@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from batchstat.profiling.record import CorpusFacts, TokenizerFacts
-from batchstat.profiling.stats import LengthStats
 from batchstat.report import ReportWarning, StrategyResult
 from batchstat.settings import Basis
+from batchstat.stats import LengthStats
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from batchstat.profiling.stats import LengthStats
+from batchstat.stats import LengthStats
 
 Ints = npt.NDArray[np.integer]
 
@@ -34,14 +34,13 @@ class Bounds:
         return self.sorted_padding_tokens / self.sorted_total_tokens
 
 
-def least_rows(lengths: Ints, capacity: int) -> int:
-    """How many rows of `capacity` tokens `lengths` (n,) need at least; none of them is longer.
+def least_rows(stats: LengthStats, capacity: int) -> int:
+    """How many rows of `capacity` tokens these lengths need at least; none of them is longer.
 
     For each k up to half the capacity: lengths above capacity − k have a row alone, the other ones
     above half have a row each, and those from k up to half go into the room that these leave, or
     need more rows. Source: Martello and Toth's bound L2 for bin packing (1990).
     """
-    stats = LengthStats.of(lengths)
     values, counts = stats.values, stats.counts
     samples = np.concatenate([[0], np.cumsum(counts)])
     tokens = np.concatenate([[0], np.cumsum(values.astype(np.int64) * counts)])

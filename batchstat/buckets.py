@@ -14,9 +14,9 @@ from batchstat.costs import CostModel
 from batchstat.errors import OptionError
 from batchstat.options import one_of, whole_number
 from batchstat.profiling.record import CorpusFacts, Profile, TokenizerFacts
-from batchstat.profiling.stats import LengthStats, checked_lengths
 from batchstat.sampling import make_epoch, some_of
 from batchstat.settings import Basis, Settings
+from batchstat.stats import LengthStats, checked_lengths
 
 COSTS = ("linear", "quadratic", "model")
 NUMBERS = range(2, 17)

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from batchstat.errors import InputError, OptionError
 from batchstat.profiling.record import Profile
-from batchstat.profiling.stats import LengthStats, checked_lengths
 from batchstat.sampling import Classes, Samples
+from batchstat.stats import LengthStats, checked_lengths
 
 
 class Given(NamedTuple):
@@ -18,13 +18,16 @@ class Given(NamedTuple):
 
     Attributes:
         samples: it.
-        stats: of its lengths.
         profile: where they come from, if from one.
     """
 
     samples: Samples
-    stats: LengthStats
     profile: Profile | None
+
+    @property
+    def stats(self) -> LengthStats:
+        """Of its lengths."""
+        return self.samples.stats
 
     @property
     def stated_max(self) -> int | None:
@@ -57,7 +60,8 @@ def as_given(
         if labels is not None:
             raise OptionError("labels are given beside a profile, which brings its own: leave out")
         classes = _classes_of(lengths, keep)
-        return Given(Samples(lengths.lengths, lengths.records, classes), lengths.stats, lengths)
+        samples = Samples(lengths.lengths, lengths.records, classes, lengths.stats)
+        return Given(samples, lengths)
     whole = checked_lengths(cast("npt.ArrayLike", lengths))
     classes = None
     if labels is not None:
@@ -65,7 +69,7 @@ def as_given(
         if len(known) != len(whole):
             raise OptionError(f"{len(known):,} labels for {len(whole):,} lengths: give one each")
         classes = Classes.encode(known, keep)
-    return Given(Samples(whole, np.arange(len(whole)), classes), LengthStats.of(whole), None)
+    return Given(Samples(whole, np.arange(len(whole)), classes), None)
 
 
 def _classes_of(profile: Profile, keep: Sequence[str]) -> Classes | None:

@@ -72,46 +72,75 @@ class RankCounts:
         """The same with attention's cost."""
         return max(0.0, 1 - self.squares / (self.world_size * self.slowest_squares))
 
-    @classmethod
-    def of(
-        cls, turns: Ints, batches: Batches, attention: Ints, accumulate: int, *, even: bool = False
-    ) -> "RankCounts":
-        """The costs of units that are dealt.
+
+class RankTally:
+    """`RankCounts` of units that are dealt in groups of whole steps, but for the last."""
+
+    def __init__(self, world_size: int, accumulate: int, *, even: bool = False) -> None:
+        """`even`: whether a rank without a unit takes an empty step."""
+        self._accumulate, self._even = accumulate, even
+        self._held = np.zeros(world_size, dtype=np.int64)
+        self._steps = self._tokens = self._slowest_tokens = 0
+        self._squares = self._slowest_squares = 0.0
+        self._waited = -1.0
+        self._worst: WorstStep | None = None
+
+    def add(self, turns: Ints, batches: Batches, attention: Ints) -> Ints:
+        """The next units.
 
         Args:
             turns: (n_turns, world_size) units; −1 where a rank has none.
             batches: in units.
             attention: (n_batches,) its cost.
-            accumulate: turns a step.
-            even: whether a rank without a unit takes an empty step.
+
+        Returns:
+            (n_steps, world_size) total tokens of each rank in each step.
         """
-        linear = steps_of(turns, batches.of_units(batches.total_tokens), accumulate)
-        quadratic = steps_of(turns, batches.of_units(attention), accumulate).astype(np.float64)
+        linear = steps_of(turns, batches.of_units(batches.total_tokens), self._accumulate)
+        quadratic = steps_of(turns, batches.of_units(attention), self._accumulate)
         slowest = linear.max(axis=1)
-        means = linear.mean(axis=1)
-        worst = int(np.argmax(slowest - means))
-        rank = int(linear[worst].argmax())
-        shared = turns[worst * accumulate : (worst + 1) * accumulate]
+        self._tokens += int(linear.sum())
+        self._slowest_tokens += int(slowest.sum())
+        self._squares += float(quadratic.astype(np.float64).sum())
+        self._slowest_squares += float(quadratic.astype(np.float64).max(axis=1).sum())
+        self._held += (turns >= 0).sum(axis=0)
+        waited = slowest - linear.mean(axis=1)
+        worst = int(np.argmax(waited))
+        if waited[worst] > self._waited:
+            self._waited = float(waited[worst])
+            self._worst = self._step(worst, turns, batches, linear)
+        self._steps += len(linear)
+        return linear
+
+    def _step(self, step: int, turns: Ints, batches: Batches, linear: Ints) -> WorstStep:
+        rank = int(linear[step].argmax())
+        shared = turns[step * self._accumulate : (step + 1) * self._accumulate]
         its = batches.take(shared[:, rank][shared[:, rank] >= 0])
         largest = int(its.total_tokens.argmax())
-        held = (turns >= 0).sum(axis=0)
-        return cls(
-            world_size=turns.shape[1],
-            min_steps=-(-int(held.max() if even else held.min()) // accumulate),
-            max_steps=-(-int(held.max()) // accumulate),
-            tokens=int(linear.sum()),
-            slowest_tokens=int(slowest.sum()),
-            squares=float(quadratic.sum()),
-            slowest_squares=float(quadratic.max(axis=1).sum()),
-            worst=WorstStep(
-                step=worst,
-                rank=rank,
-                tokens=int(slowest[worst]),
-                mean_tokens=float(means[worst]),
-                rows=int(its.rows[largest]),
-                width=int(its.widths[largest]),
-                ranks_without=int(np.count_nonzero((shared < 0).all(axis=0))),
-            ),
+        return WorstStep(
+            step=self._steps + step,
+            rank=rank,
+            tokens=int(linear[step, rank]),
+            mean_tokens=float(linear[step].mean()),
+            rows=int(its.rows[largest]),
+            width=int(its.widths[largest]),
+            ranks_without=int(np.count_nonzero((shared < 0).all(axis=0))),
+        )
+
+    @property
+    def counts(self) -> RankCounts:
+        """Of all that was dealt, one unit at least."""
+        assert self._worst is not None
+        least = self._held.max() if self._even else self._held.min()
+        return RankCounts(
+            world_size=len(self._held),
+            min_steps=-(-int(least) // self._accumulate),
+            max_steps=-(-int(self._held.max()) // self._accumulate),
+            tokens=self._tokens,
+            slowest_tokens=self._slowest_tokens,
+            squares=self._squares,
+            slowest_squares=self._slowest_squares,
+            worst=self._worst,
         )
 
 

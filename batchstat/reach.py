@@ -171,23 +171,55 @@ class Reach:
             for times, samples in self.times
         )
 
-    @classmethod
-    def of_units(cls, batches: Batches, turns: Ints, corpus_samples: int) -> "Reach":
-        """Where every sample is in one unit: what is dealt how often says all."""
+
+class UnitTally:
+    """The `Reach` of units that hold each sample once, dealt in groups: it tells all.
+
+    Only those of the first turn are dealt again, to fill the last.
+    """
+
+    def __init__(self, world_size: int) -> None:
+        """For so many ranks."""
+        self._samples = np.zeros(world_size, dtype=np.int64)
+        self._batches = np.zeros(world_size, dtype=np.int64)
+        self._once = 0
+        self._first: dict[int, tuple[int, list[int]]] = {}
+
+    def add(self, batches: Batches, turns: Ints, numbers: Ints) -> None:
+        """The next units.
+
+        Args:
+            batches: in units.
+            turns: (n_turns, world_size) units of them; −1 where a rank has none.
+            numbers: (n_units,) of each among all units of the epoch.
+        """
+        world_size = len(self._samples)
         size = batches.of_units(batches.samples)
         rank, unit = _dealt(turns)
-        often = np.bincount(unit, minlength=batches.units)
-        times = np.unique(often[(often > 0) & (size > 0)])
-        pairs = np.unique(unit * turns.shape[1] + rank)
-        ranks = np.bincount(pairs // turns.shape[1], minlength=batches.units)
-        held = np.bincount(rank, weights=size[unit], minlength=turns.shape[1])
-        return cls(
+        held = np.bincount(rank, weights=size[unit], minlength=world_size)
+        self._samples += held.astype(np.int64)
+        self._batches += _batches(batches, rank, unit, world_size)
+        of_first = numbers[unit] < world_size
+        self._once += int(size[unit[~of_first]].sum())
+        for i, on in zip(unit[of_first].tolist(), rank[of_first].tolist(), strict=True):
+            known = self._first.setdefault(int(numbers[i]), (int(size[i]), []))
+            known[1].append(on)
+
+    def reach(self, corpus_samples: int) -> Reach:
+        """Of all that was dealt, of a corpus of so many samples."""
+        times = {1: self._once} if self._once else {}
+        shared = 0
+        for size, ranks in self._first.values():
+            if size:
+                times[len(ranks)] = times.get(len(ranks), 0) + size
+                shared += size if len(set(ranks)) > 1 else 0
+        return Reach(
             corpus_samples=corpus_samples,
-            times=tuple((int(n), int(size[often == n].sum())) for n in times),
-            shared_samples=int(size[ranks > 1].sum()),
+            times=tuple(sorted(times.items())),
+            shared_samples=shared,
             ranks=tuple(
                 RankSamples(int(n), int(k))
-                for n, k in zip(held, _batches(batches, rank, unit, turns.shape[1]), strict=True)
+                for n, k in zip(self._samples, self._batches, strict=True)
             ),
         )
 

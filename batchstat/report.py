@@ -10,9 +10,9 @@ from batchstat.costs import CostModel
 from batchstat.grouping import Grouping
 from batchstat.metrics import PlanCounts
 from batchstat.profiling.record import CorpusFacts, TokenizerFacts
-from batchstat.profiling.stats import Histogram
 from batchstat.settings import Basis
 from batchstat.specs import with_parameter
+from batchstat.stats import Histogram
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,6 +16,7 @@ PACKAGE = ROOT / "batchstat"
 LAYERS = [
     ["errors"],
     ["options"],
+    ["stats"],
     ["threads", "costs", "specs", "storage"],
     ["engines"],
     ["corpus", "sampling", "grouping"],
@@ -24,6 +25,7 @@ LAYERS = [
     ["batches"],
     ["epochs", "ranks", "reach"],
     ["metrics", "profiling"],
+    ["tally"],
     ["bounds", "given"],
     ["training"],
     ["report"],
@@ -37,7 +39,18 @@ LAYERS = [
     ["__main__"],
 ]
 PURE = ["errors", "options", "threads", "costs", "specs", "sampling", "batching"]
-PURE += ["grouping", "batches", "epochs", "ranks", "reach", "metrics", "bounds", "settings"]
+PURE += [
+    "stats",
+    "tally",
+    "grouping",
+    "batches",
+    "epochs",
+    "ranks",
+    "reach",
+    "metrics",
+    "bounds",
+    "settings",
+]
 HEAVY = {"numpy", "pandas", "pyarrow", "transformers", "tokenizers", "matplotlib", "rich", "torch"}
 
 

@@ -6,11 +6,17 @@ import pytest
 from hypothesis import given
 
 import batchstat
-from batchstat.grouping import Grouping
+from batchstat.grouping import Grouping, GroupingTally
 
 BATCHES = st.lists(
     st.lists(st.integers(0, 90), min_size=1, max_size=6), min_size=1, max_size=30
 ).filter(lambda batches: any(map(any, batches)))
+
+
+def tallied(*batches) -> Grouping:
+    tally = GroupingTally()
+    tally.add(*batches)
+    return tally.grouping
 
 
 @given(BATCHES, st.integers(1, 4))
@@ -20,7 +26,7 @@ def test_grouping_is_the_plain_analysis(batches, accumulate):
         step / sum(map(len, batches[i : i + accumulate]))
         for step, i in zip(steps, range(0, len(batches), accumulate), strict=True)
     ]
-    found = Grouping.of(
+    found = tallied(
         np.array([len(batch) for batch in batches]),
         np.array([sum(batch) for batch in batches]),
         sum(length**2 for batch in batches for length in batch),

@@ -13,8 +13,9 @@ from batchstat.batches import Batches
 from batchstat.batching import STRATEGIES
 from batchstat.batching.planning import plan_epoch, plan_windows
 from batchstat.batching.spec import parse_strategy
-from batchstat.metrics import PlanCounts, measure
+from batchstat.metrics import PlanCounts
 from batchstat.sampling import make_epoch
+from batchstat.tally import measure
 
 PAD = -1
 SETTINGS: dict[str, Any] = {"tokens_per_batch": 64, "batch_size": 4, "read_ahead": 10}
@@ -24,7 +25,7 @@ def measured(plans, visits, **settings: Any) -> PlanCounts:
     """On one rank."""
     batches = Batches.of(plans)
     turns = np.arange(batches.units)[:, None]
-    return measure(batches, turns, visits, tokens_per_batch=64, **settings)[0]
+    return measure(batches, turns, visits, tokens_per_batch=64, **settings).counts
 
 
 def padded_arrays(plan):

@@ -18,13 +18,12 @@ def plan_windows(
     A window is the strategy's `read_ahead` consecutive visits, or all of them; the last is short
     and nothing crosses from one to the next. Window k draws from `default_rng((seed, epoch, k))`.
     """
-    n = len(visits.lengths)
+    n = visits.count
     size = strategy.window_size or max(n, 1)
-    for k, first in enumerate(range(0, n, size)):
-        part = slice(first, first + size)
+    for k, part in enumerate(visits.pieces(size)):
         rng = np.random.default_rng((seed, epoch, k))
-        plan = strategy.plan(Window(visits.lengths[part], rng, last=first + size >= n))
-        yield _renumbered(plan, visits, part)
+        plan = strategy.plan(Window(part.lengths, rng, last=(k + 1) * size >= n))
+        yield _renumbered(plan, part)
 
 
 def plan_epoch(
@@ -35,9 +34,9 @@ def plan_epoch(
     return BatchPlan.concatenate(windows).accumulated(accumulate)
 
 
-def _renumbered(plan: BatchPlan, visits: Epoch, part: slice) -> BatchPlan:
-    samples, starts = visits.samples[part][plan.samples], plan.starts
-    if visits.starts is not None:
-        begin = visits.starts[part][plan.samples]
+def _renumbered(plan: BatchPlan, part: Epoch) -> BatchPlan:
+    samples, starts = part.samples[plan.samples], plan.starts
+    if part.starts is not None:
+        begin = part.starts[plan.samples]
         starts = begin if starts is None else begin + starts
     return replace(plan, samples=samples, starts=starts)

@@ -1,6 +1,9 @@
 """An epoch planned by a strategy, and its units dealt to the ranks."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
+from math import lcm
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,6 +13,7 @@ from batchstat.batching.planning import plan_windows
 from batchstat.batching.spreading import spread_tail
 from batchstat.epochs.work import Work
 from batchstat.sampling import deal_balanced, deal_in_turn
+from batchstat.sampling.dealing import BALANCED_TURNS, balance_turns
 from batchstat.settings import Basis
 
 
@@ -35,10 +39,82 @@ def deal(shares: Sequence[Batches], work: Work, basis: Basis) -> Ints:
     (batches,) = shares
     if basis.deal == "balanced":
         costs = batches.of_units(batches.total_tokens)
-        entropy = np.random.SeedSequence((basis.seed, basis.epoch), spawn_key=(1,))
-        rng = np.random.default_rng(entropy)
-        return deal_balanced(costs, basis.world_size, basis.tail, rng)
+        return deal_balanced(costs, basis.world_size, basis.tail, _balancing_rng(basis))
     return deal_in_turn(batches.units, basis.world_size, basis.tail)
+
+
+class Group(NamedTuple):
+    """Some of the units of an epoch, as they are dealt.
+
+    Attributes:
+        batches: theirs.
+        turns: (n_turns, world_size) which of them each rank has; −1 where it has none.
+        numbers: (n_units,) of each among all units: those of the first turn may come again.
+    """
+
+    batches: Batches
+    turns: Ints
+    numbers: Ints
+
+
+def deal_groups(plans: Iterator[BatchPlan], basis: Basis) -> Iterator[Group]:
+    """The units of plans as `deal` deals them, without all of them at once: whole steps at a time,
+    and last what does not go round, once filled from the first turn.
+    """
+    world_size = basis.world_size
+    steps = lcm(BALANCED_TURNS, basis.accumulate)
+    size = world_size * steps * -(-GROUP_UNITS // (world_size * steps))
+    rng = _balancing_rng(basis)
+    seen, begin = 0, None
+    for batches in _units(plans, size):
+        if begin is None:
+            begin = batches.take(np.arange(min(world_size, batches.units)))
+        numbers = np.arange(seen, seen + batches.units)
+        seen += batches.units
+        missing = -batches.units % world_size
+        if missing and basis.tail == "repeat":
+            again = np.arange(missing) % seen
+            batches = Batches.concatenate([batches, begin.take(again)])
+            numbers = np.concatenate([numbers, again])
+        turns = deal_in_turn(batches.units, world_size, basis.tail)
+        if basis.deal == "balanced":
+            turns = balance_turns(turns, batches.of_units(batches.total_tokens), rng)
+        yield Group(batches, turns, numbers)
+
+
+GROUP_UNITS = 1 << 16
+
+
+def _units(plans: Iterator[BatchPlan], size: int) -> Iterator[Batches]:
+    """The batches of plans, `size` units at a time, of which the last may be fewer."""
+    held: list[Batches] = []
+    waiting = 0
+    for some in _some(plans):
+        held.append(some)
+        waiting += some.units
+        if waiting < size:
+            continue
+        whole = Batches.concatenate(held)
+        full = waiting - waiting % size
+        for first in range(0, full, size):
+            yield whole.take(np.arange(first, first + size))
+        held, waiting = [whole.take(np.arange(full, waiting))], waiting - full
+    if waiting:
+        yield Batches.concatenate(held)
+
+
+def _some(plans: Iterator[BatchPlan]) -> Iterator[Batches]:
+    """The batches of some plans at a time: windows may be small."""
+    while plans_ := list(islice(plans, _PLANS)):
+        yield Batches.of(plans_)
+
+
+_PLANS = 64
+
+
+def _balancing_rng(basis: Basis) -> np.random.Generator:
+    entropy = np.random.SeedSequence((basis.seed, basis.epoch), spawn_key=(1,))
+    return np.random.default_rng(entropy)
 
 
 def _spread(plans: Iterator[BatchPlan], world_size: int, multiple: int) -> Iterator[BatchPlan]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from batchstat.epochs.streamed import STREAMED, StreamedEpoch
 from batchstat.errors import InputError
 from batchstat.options import MOST
 from batchstat.sampling import (
@@ -52,6 +53,9 @@ def make_work(samples: Samples, basis: Basis) -> Work:
     """
     if basis.deal == "unsynced":
         return _unsynced(samples, basis)
+    if _is_streamed(basis):
+        streamed = some_of(StreamedEpoch(samples, basis), basis.max_length)
+        return Work(samples, streamed, (streamed,))
     order = "file" if basis.deal in ("samples", "chunks") else basis.order
     visits = _visits(samples, _sequence(drawn(samples, basis), order, basis), basis)
     n = len(visits.lengths)
@@ -65,6 +69,12 @@ def make_work(samples: Samples, basis: Basis) -> Work:
     else:
         return Work(samples, visits, (visits,))
     return Work(samples, visits, tuple(visits.take(share) for share in shares))
+
+
+def _is_streamed(basis: Basis) -> bool:
+    """Whether every sample is visited once, in an order that comes in pieces."""
+    natural = isinstance(basis.sampler, Natural) and not basis.keep_labels
+    return natural and basis.order in STREAMED and basis.deal in ("batches", "balanced")
 
 
 def drawn(samples: Samples, basis: Basis) -> Ints:

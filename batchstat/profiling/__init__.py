@@ -22,8 +22,8 @@ from batchstat.profiling.shards import (
     Share,
     merge_shards,
 )
-from batchstat.profiling.stats import Histogram, LengthStats, log_edges
 from batchstat.profiling.store import LENGTHS_FILE, SCHEMA, load_profile, save_lengths
+from batchstat.stats import Histogram, LengthStats, log_edges
 
 __all__ = [
     "LENGTHS_FILE",

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import Source
 from batchstat.errors import InputError
-from batchstat.profiling.stats import Histogram, LengthStats, log_edges
+from batchstat.stats import Histogram, LengthStats, log_edges
 
 if TYPE_CHECKING:
     import pandas as pd

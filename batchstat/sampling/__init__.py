@@ -3,7 +3,7 @@
 from batchstat.sampling.classes import Classes
 from batchstat.sampling.dealing import DEALS, TAILS, deal_balanced, deal_in_turn, deal_parts
 from batchstat.sampling.epoch import OVERFLOWS, Epoch, make_epoch, some_of
-from batchstat.sampling.order import BLOCK_SIZE, ORDERS, make_order
+from batchstat.sampling.order import BLOCK_SIZE, ORDERS, make_order, stream_order
 from batchstat.sampling.samples import Samples
 from batchstat.sampling.torch_random import torch_multinomial, torch_permutation
 
@@ -22,6 +22,7 @@ __all__ = [
     "make_epoch",
     "make_order",
     "some_of",
+    "stream_order",
     "torch_multinomial",
     "torch_permutation",
 ]

@@ -8,7 +8,7 @@ Ints = npt.NDArray[np.integer]
 DEALS = ("batches", "samples", "unsynced", "chunks", "balanced")
 TAILS = ("repeat", "drop", "uneven", "empty", "spread")
 
-_BALANCED_TURNS = 64
+BALANCED_TURNS = 64
 """So many turns are looked at together for like costs."""
 
 
@@ -54,13 +54,17 @@ def deal_balanced(costs: Ints, world_size: int, tail: str, rng: np.random.Genera
         tail: see `deal_in_turn`.
         rng: for the sequence of the turns.
     """
-    turns = deal_in_turn(len(costs), world_size, tail)
-    for first in range(0, len(turns), _BALANCED_TURNS):
-        window = turns[first : first + _BALANCED_TURNS]
+    return balance_turns(deal_in_turn(len(costs), world_size, tail), costs, rng)
+
+
+def balance_turns(turns: Ints, costs: Ints, rng: np.random.Generator) -> Ints:
+    """(n_turns, world_size) the same work with like costs in one turn: see `deal_balanced`."""
+    for first in range(0, len(turns), BALANCED_TURNS):
+        window = turns[first : first + BALANCED_TURNS]
         work = window.ravel()
         known = np.where(work < 0, -1, costs[work])
         ordered = work[np.argsort(-known, kind="stable")].reshape(window.shape)
         full = len(window) - int((window < 0).any())
         ordered[:full] = ordered[rng.permutation(full)]
-        turns[first : first + _BALANCED_TURNS] = ordered
+        turns[first : first + BALANCED_TURNS] = ordered
     return turns

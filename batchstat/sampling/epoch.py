@@ -1,20 +1,22 @@
 """An epoch's samples after `max_length`: what is visited, how much of each, and what that cost."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from batchstat.errors import InputError
 from batchstat.options import one_of
+from batchstat.stats import LengthStats
 
 Ints = npt.NDArray[np.integer]
 
 OVERFLOWS = ("truncate", "drop", "split")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class Epoch:
     """What an epoch visits, in sequence. No length is above `max_length`.
 
@@ -36,7 +38,38 @@ class Epoch:
     dropped_samples: int = 0
     dropped_tokens: int = 0
 
-    def take(self, positions: Ints) -> "Epoch":
+    @property
+    def count(self) -> int:
+        """How many visits."""
+        return len(self.lengths)
+
+    @property
+    def tokens(self) -> int:
+        """Of all of them."""
+        return int(self.lengths.sum(dtype=np.int64))
+
+    @property
+    def begun(self) -> int:
+        """How many samples begin here: a split one counts with its first part."""
+        parts = 0 if self.starts is None else int(np.count_nonzero(self.starts))
+        return len(self.lengths) - parts
+
+    @property
+    def is_split(self) -> bool:
+        """Whether a sample is visited in parts."""
+        return self.starts is not None
+
+    @cached_property
+    def stats(self) -> LengthStats:
+        """The visits by their lengths."""
+        return LengthStats.of(self.lengths)
+
+    def pieces(self, size: int) -> Iterator["Epoch"]:
+        """The visits in turn, `size` at a time, of which the last may be fewer."""
+        for first in range(0, len(self.lengths), size):
+            yield self.take(slice(first, first + size))
+
+    def take(self, positions: Ints | slice) -> "Epoch":
         """The visits at these positions, in that sequence; nothing is cut or left out for them."""
         starts = None if self.starts is None else self.starts[positions]
         return Epoch(self.samples[positions], self.lengths[positions], starts)
@@ -44,6 +77,8 @@ class Epoch:
 
 def together(parts: Sequence[Epoch]) -> Epoch:
     """The visits of all parts, one after the other; nothing is cut or left out for them."""
+    if len(parts) == 1:
+        return parts[0]
     starts = None
     if any(part.starts is not None for part in parts):
         starts = np.concatenate(
@@ -58,7 +93,7 @@ def together(parts: Sequence[Epoch]) -> Epoch:
 
 def some_of(visits: Epoch, max_length: int) -> Epoch:
     """The visits. Raises InputError: there is none."""
-    if len(visits.lengths) == 0:
+    if visits.count == 0:
         raise InputError(
             f"overflow=drop leaves no sample: all are longer than max_length={max_length}"
         )

@@ -1,5 +1,7 @@
 """The sequence of samples an epoch visits."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,6 +15,10 @@ BLOCK_SIZE = 1_000
 """Samples a block of the `blocks` order holds: the default of Hugging Face's streaming shuffle."""
 
 
+_AT_ONCE = 1 << 18
+"""Positions."""
+
+
 def make_order(n: int, order: str, *, seed: int, epoch: int) -> Ints:
     """Positions 0 … n − 1, (n,), in the sequence of the epoch: a function of its arguments alone.
 
@@ -24,11 +30,27 @@ def make_order(n: int, order: str, *, seed: int, epoch: int) -> Ints:
     """
     if one_of("order", order, ORDERS) == "file":
         return np.arange(n)
+    if order == "shuffled":
+        return _rng(seed, epoch).permutation(n)
+    return np.concatenate([np.arange(0), *stream_order(n, order, seed=seed, epoch=epoch)])
+
+
+def stream_order(n: int, order: str, *, seed: int, epoch: int) -> Iterator[Ints]:
+    """The same positions, some thousand at a time: of `file` or `blocks`, which none need hold."""
+    if order == "file":
+        for first in range(0, n, _AT_ONCE):
+            yield np.arange(first, min(first + _AT_ONCE, n))
+        return
+    rng = _rng(seed, epoch)
+    firsts = rng.permutation(-(-n // BLOCK_SIZE)) * BLOCK_SIZE
+    for some in range(0, len(firsts), _AT_ONCE // BLOCK_SIZE):
+        blocks = firsts[some : some + _AT_ONCE // BLOCK_SIZE].tolist()
+        yield np.concatenate(
+            [rng.permutation(np.arange(first, min(first + BLOCK_SIZE, n))) for first in blocks]
+        )
+
+
+def _rng(seed: int, epoch: int) -> np.random.Generator:
     # The spawn key keeps this stream apart from that of window 0: SeedSequence pads its entropy
     # with zeros, so (seed, epoch) and (seed, epoch, 0) alone would be the same stream.
-    rng = np.random.default_rng(np.random.SeedSequence((seed, epoch), spawn_key=(0,)))
-    if order == "shuffled":
-        return rng.permutation(n)
-    blocks = [np.arange(first, min(first + BLOCK_SIZE, n)) for first in range(0, n, BLOCK_SIZE)]
-    sequence = rng.permutation(len(blocks))
-    return np.concatenate([rng.permutation(blocks[i]) for i in sequence] or [np.arange(0)])
+    return np.random.default_rng(np.random.SeedSequence((seed, epoch), spawn_key=(0,)))

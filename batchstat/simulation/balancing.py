@@ -14,13 +14,13 @@ from batchstat.errors import InputError, OptionError
 from batchstat.given import Given, as_given
 from batchstat.options import MOST, whole_number
 from batchstat.profiling.record import Profile
-from batchstat.profiling.stats import LengthStats
 from batchstat.report import ReportWarning
 from batchstat.sampling import Classes, Samples
 from batchstat.sampling.balancing.spec import sampler_name
 from batchstat.settings import Basis, Settings
 from batchstat.simulation.cautions import cautions
 from batchstat.simulation.comparing import make_row, parse_strategies
+from batchstat.stats import LengthStats
 
 DEFAULT_SAMPLERS = ("none", "downsampling", "upsampling", "weighted-random", "dynamic")
 DEFAULT_EPOCHS = 10

@@ -6,11 +6,11 @@ from math import sqrt
 import numpy as np
 
 from batchstat.batching.cutting import round_up
-from batchstat.profiling.stats import LengthStats
 from batchstat.report import ReportWarning, StrategyResult
 from batchstat.sampling import Epoch
 from batchstat.sampling.balancing.per_batch import PerBatch
 from batchstat.settings import Basis
+from batchstat.stats import LengthStats
 
 _ALIKE = 0.5
 """A correlation of neighbouring batches above this shows in the loss."""
@@ -26,14 +26,15 @@ def cautions(
     come sorted.
     """
     budget = basis.tokens_per_batch
-    long = int(np.count_nonzero(round_up(visits.lengths, basis.pad_to_multiple_of) > budget))
+    too_long = round_up(visits.stats.values, basis.pad_to_multiple_of) > budget
+    long = int(visits.stats.counts[too_long].sum())
     if long:
-        longest = int(visits.lengths.argmax())
+        longest = visits.stats.max
         yield ReportWarning(
             "long_samples",
-            f"longer than tokens_per_batch={budget:,}: {long:,} of {len(visits.lengths):,} "
-            f"samples, the longest is record {visits.samples[longest]} with "
-            f"{visits.lengths[longest]:,} tokens: even a batch of one is over the budget",
+            f"longer than tokens_per_batch={budget:,}: {long:,} of {visits.count:,} samples, the "
+            f"longest is record {_first_of(visits, longest)} with {longest:,} tokens: even a batch "
+            "of one is over the budget",
         )
     over = [
         f"{row.label} {row.counts.over_budget_batches:,} of {row.counts.batches:,} "
@@ -55,7 +56,7 @@ def cautions(
         )
     width = -(-basis.max_length // basis.pad_to_multiple_of) * basis.pad_to_multiple_of
     fixed = any("batch_size" in row.params for row in rows)
-    if fixed and basis.batch_size == 1 and len(visits.lengths) > 1 and budget // width <= 1:
+    if fixed and basis.batch_size == 1 and visits.count > 1 and budget // width <= 1:
         short = stats.percentile(990)
         yield ReportWarning(
             "batch_of_one",
@@ -81,6 +82,16 @@ def cautions(
             "batches that follow one another are of like length, which the loss will show: "
             f"{', '.join(sorted_rows)}, 1 is sorted: shuffle the samples or the batches",
         )
+
+
+def _first_of(visits: Epoch, length: int) -> int:
+    """The record of the first visit of a length."""
+    parts = visits.pieces(_AT_ONCE)
+    found = ((part, np.flatnonzero(part.lengths == length)) for part in parts)
+    return next(int(part.samples[places[0]]) for part, places in found if len(places))
+
+
+_AT_ONCE = 1 << 20
 
 
 def _of_ranks(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[ReportWarning]:

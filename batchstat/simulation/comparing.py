@@ -17,7 +17,6 @@ from batchstat.errors import InputError, NoBatchError, OptionError
 from batchstat.given import as_given
 from batchstat.options import MOST, whole_number
 from batchstat.profiling.record import Profile
-from batchstat.profiling.stats import log_edges
 from batchstat.report import (
     ENOUGH,
     Comparison,
@@ -32,6 +31,7 @@ from batchstat.settings import Basis, Settings
 from batchstat.simulation.cautions import cautions
 from batchstat.simulation.measuring import measured
 from batchstat.simulation.sweeping import sweep
+from batchstat.stats import log_edges
 
 DEFAULT_STRATEGIES = ("fixed", "static", "bucketed", "token-budget", "packed")
 
@@ -243,13 +243,13 @@ def _over_seeds(
 
 def _bounds(work: Work, basis: Basis) -> Bounds:
     visits = work.visits if work.is_dealt else together(work.shares)
-    whole = {"read_ahead": len(visits.lengths), "max_samples": None, "drop_last": False}
+    whole = {"read_ahead": visits.count, "max_samples": None, "drop_last": False}
     strategy = parse_strategy("token-budget", asdict(basis) | whole)
     whole_epoch = replace(work, shares=(visits,))
     counts, _, _ = measured(strategy, whole_epoch, replace(basis, world_size=1), by_sample=False)
     return Bounds(
         batches=max(1, -(-counts.real_tokens // basis.tokens_per_batch)),
-        packed_rows=least_rows(visits.lengths, basis.max_length),
+        packed_rows=least_rows(visits.stats, basis.max_length),
         sorted_batches=counts.batches,
         sorted_padding_tokens=counts.padding_tokens,
         sorted_total_tokens=counts.total_tokens,

@@ -1,32 +1,16 @@
 """An epoch planned, dealt and measured."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from batchstat.batches import Batches
-from batchstat.batching import BatchPlan, Ints, Strategy
-from batchstat.epochs import Work, deal, plan_shares
-from batchstat.metrics import PlanCounts, measure
-from batchstat.profiling.stats import LengthStats
-from batchstat.ranks import steps_of
-from batchstat.reach import Entries, follow
+from batchstat.batching import BatchPlan, Strategy
+from batchstat.epochs import Work, deal, deal_groups, plan_shares
+from batchstat.reach import Entries, Reach, Unique, follow
 from batchstat.settings import Basis
-
-
-class Measured(NamedTuple):
-    """What a strategy makes of an epoch.
-
-    Attributes:
-        counts: all numbers.
-        widths: of its batches.
-        steps: (n_steps, world_size) total tokens of each rank in each step.
-    """
-
-    counts: PlanCounts
-    widths: LengthStats
-    steps: Ints
+from batchstat.tally import Measured, Tally, measure
 
 
 def measured(strategy: Strategy, work: Work, basis: Basis, *, by_sample: bool = True) -> Measured:
@@ -42,31 +26,34 @@ def measured(strategy: Strategy, work: Work, basis: Basis, *, by_sample: bool = 
     Raises:
         InputError: no batch is left, or no token.
     """
+    rows_of = None if strategy.attends_within_samples else basis.max_length
+    how: dict[str, Any] = {
+        "tokens_per_batch": getattr(strategy, "tokens_per_batch", basis.tokens_per_batch),
+        "max_length": getattr(strategy, "max_length", rows_of),
+        "attends_within_samples": strategy.attends_within_samples,
+        "accumulate": basis.accumulate,
+        "even": basis.tail == "empty",
+    }
     plain = basis.balance == "none" and not basis.keep_labels and work.samples.classes is None
-    whole = work.is_dealt and work.visits.starts is None and basis.tail != "spread"
-    noted: list[BatchPlan] | None = [] if by_sample and not (plain and whole) else None
+    whole = work.is_dealt and not work.visits.is_split and basis.tail != "spread"
+    if whole and (plain or not by_sample):
+        tally = Tally(basis.world_size, **how, keep_steps=basis.world_size > 1)
+        (plans,) = plan_shares(strategy, work, basis)
+        for group in deal_groups(plans, basis):
+            tally.add(*group)
+        return tally.measured(work.visits)
+    noted: list[BatchPlan] | None = [] if by_sample else None
     planned = [
         Batches.of(plans if noted is None else _noted(plans, noted))
         for plans in plan_shares(strategy, work, basis)
     ]
     batches = Batches.concatenate(planned) if len(planned) > 1 else planned[0]
-    rows_of = None if strategy.attends_within_samples else basis.max_length
     turns = deal(planned, work, basis)
-    counts, dealt = measure(
-        batches,
-        turns,
-        work.visits,
-        tokens_per_batch=getattr(strategy, "tokens_per_batch", basis.tokens_per_batch),
-        max_length=getattr(strategy, "max_length", rows_of),
-        attends_within_samples=strategy.attends_within_samples,
-        accumulate=basis.accumulate,
-        even=basis.tail == "empty",
-        followed=follow(_entries(noted, work), batches, turns, work.visits, work.samples)
-        if noted and (turns >= 0).any()
-        else None,
-    )
-    costs = batches.of_units(batches.total_tokens)
-    return Measured(counts, LengthStats.of(dealt.widths), steps_of(turns, costs, basis.accumulate))
+
+    def followed() -> tuple[Unique, Reach]:
+        return follow(_entries(noted or [], work), batches, turns, work.visits, work.samples)
+
+    return measure(batches, turns, work.visits, followed if noted else None, **how)
 
 
 def _noted(plans: Iterator[BatchPlan], noted: list[BatchPlan]) -> Iterator[BatchPlan]:

@@ -22,7 +22,7 @@ def sweep(row: StrategyResult, best: Strategy, work: Work, basis: Basis) -> Swee
         spec = "token-budget"
         best = parse_strategy(spec, asdict(basis))
     points = []
-    for size in read_aheads(len(work.visits.lengths), also=best.looks_ahead):
+    for size in read_aheads(work.visits.count, also=best.looks_ahead):
         strategy = replace(best, read_ahead=size)  # type: ignore[call-arg]
         counts, _, _ = measured(strategy, work, basis, by_sample=False)
         points.append(

@@ -10,6 +10,9 @@ from batchstat.errors import InputError, OptionError
 
 Ints = npt.NDArray[np.integer]
 
+_AT_ONCE = 1 << 22
+"""Lengths that are sorted together."""
+
 PERCENTILES = (500, 900, 950, 990, 999)
 """In thousandths, so that ranks are computed in whole numbers."""
 
@@ -42,8 +45,20 @@ class LengthStats:
     @classmethod
     def of(cls, lengths: Ints) -> "LengthStats":
         """The statistics of `lengths` (n,); n is at least 1."""
-        values, counts = np.unique(lengths, return_counts=True)
-        return cls(values, counts)
+        found = None
+        for first in range(0, len(lengths), _AT_ONCE):
+            part = cls(*np.unique(lengths[first : first + _AT_ONCE], return_counts=True))
+            found = part if found is None else found.with_more(part)
+        assert found is not None, "n is at least 1"
+        return found
+
+    def with_more(self, other: "LengthStats") -> "LengthStats":
+        """The statistics of these lengths and the others together."""
+        values = np.union1d(self.values, other.values)
+        counts = np.zeros(len(values), dtype=np.int64)
+        for each in (self, other):
+            counts[np.searchsorted(values, each.values)] += each.counts
+        return LengthStats(values, counts)
 
     @property
     def count(self) -> int:
@@ -88,6 +103,24 @@ class LengthStats:
         first = np.searchsorted(self.values, limit, side="right")
         counts = self.counts[first:]
         return int(counts.sum()), int((self.values[first:] - limit) @ counts)
+
+    def cut(self, max_length: int, overflow: str) -> "LengthStats":
+        """The lengths of what is left where longer ones are cut (`truncate`), left out (`drop`), or
+        become parts of `max_length` and a rest (`split`).
+        """
+        last = np.searchsorted(self.values, max_length, side="right")
+        kept = LengthStats(self.values[:last], self.counts[:last])
+        values, counts = self.values[last:].astype(np.int64), self.counts[last:]
+        if overflow == "drop" or len(values) == 0:
+            return kept
+        if overflow == "truncate":
+            return kept.with_more(LengthStats(np.array([max_length]), counts.sum(keepdims=True)))
+        rest = (values - 1) % max_length + 1
+        sizes, which = np.unique(rest, return_inverse=True)
+        ends = np.bincount(which, weights=counts, minlength=len(sizes)).astype(np.int64)
+        full = ((values - rest) // max_length) @ counts
+        parts = LengthStats(np.array([max_length]), np.array([full]))
+        return kept.with_more(parts).with_more(LengthStats(sizes, ends))
 
     def histogram(self, edges: tuple[int, ...]) -> Histogram:
         """The lengths between `edges`, which hold all of them."""
