@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from batchstat.batching.plan import BatchPlan, Ints, offsets_of, take_groups
+from batchstat.batching.runs import Summary
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +69,15 @@ class Batches:
             columns = [np.zeros(0, dtype=np.int64)] * 7
         return cls(
             **dict(zip(_NUMBERS, columns, strict=False)), unit_offsets=offsets_of(columns[-1])
+        )
+
+    @classmethod
+    def told(cls, summary: Summary) -> "Batches":
+        """Batches of which no more is known, each a unit of whole samples."""
+        return cls(
+            **summary._asdict(),
+            samples=summary.entries,
+            unit_offsets=np.arange(len(summary.rows) + 1),
         )
 
     @classmethod

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from batchstat.batching.cutting import (
     cut_every,
     longest_first,
@@ -9,7 +11,9 @@ from batchstat.batching.cutting import (
     round_up,
 )
 from batchstat.batching.plan import BatchPlan, Window
+from batchstat.batching.runs import Runs, Summary
 from batchstat.batching.strategy import Strategy
+from batchstat.stats import LengthStats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,3 +38,11 @@ class Bucketed(Strategy):
         widths = round_up(lengths[offsets[:-1]], self.pad_to_multiple_of)
         shuffle = window.rng if self.shuffle_batches else None
         return one_sample_a_row(order, lengths, offsets, widths, shuffle)
+
+    def summary(self, stats: LengthStats, rng: np.random.Generator) -> Summary | None:
+        """Of all lengths sorted together."""
+        if stats.count > self.read_ahead:
+            return None
+        rows = Runs.of_samples(stats)
+        offsets = rows.every(self.batch_size, keep_short=not self.drop_last)
+        return rows.cut(offsets, self.pad_to_multiple_of, rng if self.shuffle_batches else None)

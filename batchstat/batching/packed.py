@@ -8,9 +8,11 @@ import numpy as np
 from batchstat.batching.cutting import cut_by_budget, longest_first, round_up
 from batchstat.batching.packing import Packing, best_fit, first_fit, next_fit
 from batchstat.batching.plan import BatchPlan, Ints, Window, spans, take_groups
+from batchstat.batching.runs import Runs, Summary
 from batchstat.batching.strategy import Strategy
 from batchstat.errors import InputError
 from batchstat.options import MOST, one_of
+from batchstat.stats import LengthStats
 
 _IN_TURN = {"first-fit": first_fit, "next-fit": next_fit}
 METHODS = ("bfd", "ffd", "first-fit", "next-fit", "wrapped")
@@ -102,6 +104,16 @@ class Packed(Strategy):
             widths=widths[sequence],
             starts=None if starts is None else placed(starts),
         )
+
+    def summary(self, stats: LengthStats, rng: np.random.Generator) -> Summary | None:
+        """Of best fit of all lengths, which goes by their histogram."""
+        if self.method != "bfd" or stats.count > (self.read_ahead or stats.count):
+            return None
+        rows = Runs.packed(stats, self.max_length, self.max_samples_per_row or MOST)
+        offsets = rows.within(
+            self.tokens_per_batch, self.pad_to_multiple_of, None, keep_short=not self.drop_last
+        )
+        return rows.cut(offsets, self.pad_to_multiple_of, rng if self.shuffle_batches else None)
 
     def _packed(self, lengths: Ints) -> tuple[Ints, Ints, Ints | None, Packing]:
         """(n_entries,) sample, length and start of each entry, if any is cut; and their rows."""

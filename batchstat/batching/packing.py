@@ -40,12 +40,24 @@ class Placement(NamedTuple):
         rows: how many.
         each: samples in each of them.
         before: samples that each of them held already.
+        kind: which of the lengths.
     """
 
     row: int
     rows: int
     each: int
     before: int
+    kind: int
+
+
+class PlacedRuns(NamedTuple):
+    """(n_placements,) the same for all placements, in their sequence."""
+
+    row: Ints
+    rows: Ints
+    each: Ints
+    before: Ints
+    kind: Ints
 
 
 class _Run(NamedTuple):
@@ -75,10 +87,20 @@ def best_fit(lengths: Ints, capacity: int, most: int) -> Packing:
     if len(lengths) == 0:
         return Packing(*np.zeros((3, 0), dtype=np.int64))
     begins = np.append(0, np.flatnonzero(lengths[1:] != lengths[:-1]) + 1)
-    sizes, counts = np.maximum(lengths[begins], 1), np.diff(begins, append=len(lengths))
-    found = list(_best_fit(sizes.tolist(), counts.tolist(), capacity, most))
-    first, rows, each, before = np.array(found, dtype=np.int64).T
-    return Packing(spans(first, rows)[1], np.repeat(each, rows), np.repeat(before, rows))
+    counts = np.diff(begins, append=len(lengths))
+    found = placed_runs(lengths[begins], counts, capacity, most)
+    return Packing(
+        spans(found.row, found.rows)[1],
+        np.repeat(found.each, found.rows),
+        np.repeat(found.before, found.rows),
+    )
+
+
+def placed_runs(lengths: Ints, counts: Ints, capacity: int, most: int) -> "PlacedRuns":
+    """The same for different `lengths` (n_distinct,), which fall, and how often each occurs."""
+    sizes = np.maximum(lengths, 1).tolist()
+    found = list(_best_fit(sizes, counts.tolist(), capacity, most))
+    return PlacedRuns(*np.array(found, dtype=np.int64).reshape(-1, 5).T)
 
 
 def first_fit(lengths: Ints, capacity: int, most: int) -> Packing:
@@ -139,7 +161,7 @@ def _best_fit(sizes: list[int], counts: list[int], capacity: int, most: int) -> 
         queue = open_runs[run.room]
         (queue.append if back else queue.appendleft)(run)
 
-    for size, count in zip(sizes, counts, strict=True):
+    for kind, (size, count) in enumerate(zip(sizes, counts, strict=True)):
         while count:
             fitting = bisect_left(rooms, size)
             if fitting < len(rooms):
@@ -151,7 +173,7 @@ def _best_fit(sizes: list[int], counts: list[int], capacity: int, most: int) -> 
                 each = min(max(capacity // size, 1), most)
                 run = _Run(rows, -(-count // each), max(capacity, size), 0)
                 rows += run.rows
-            placements, rest, kept = _fill(run, size, count, most)
+            placements, rest, kept = _fill(run, size, count, most, kind)
             for placement, after in placements:
                 yield placement
                 put(after)
@@ -160,7 +182,7 @@ def _best_fit(sizes: list[int], counts: list[int], capacity: int, most: int) -> 
 
 
 def _fill(
-    run: _Run, size: int, count: int, most: int
+    run: _Run, size: int, count: int, most: int, kind: int
 ) -> tuple[list[tuple[Placement, _Run]], _Run, int]:
     """`count` samples of one size into the rows of a run in turn, as many into each as fit.
 
@@ -173,7 +195,7 @@ def _fill(
     found = []
     for first, rows, taken in ((0, whole, each), (whole, 1 if some else 0, some)):
         if rows:
-            placed = Placement(run.row + first, rows, taken, run.held)
+            placed = Placement(run.row + first, rows, taken, run.held, kind)
             left = _Run(placed.row, rows, run.room - taken * size, run.held + taken)
             found.append((placed, left))
     used = whole + (1 if some else 0)

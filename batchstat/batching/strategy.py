@@ -2,10 +2,16 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
 
 from batchstat.batching.plan import BatchPlan, Window
 from batchstat.options import check_fields
+from batchstat.stats import LengthStats
+
+if TYPE_CHECKING:
+    from batchstat.batching.runs import Summary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +51,13 @@ class Strategy(ABC):
         """`read_ahead`; None where the strategy has none, or looks at the whole epoch."""
         size: int | None = getattr(self, "read_ahead", None)
         return size
+
+    def summary(self, stats: LengthStats, rng: np.random.Generator) -> "Summary | None":
+        """The batches of an epoch that is one window of these lengths, as `plan` makes them; None
+        where it takes the sequence of the samples to say.
+        """
+        del stats, rng
+        return None
 
     @abstractmethod
     def plan(self, window: Window) -> BatchPlan:

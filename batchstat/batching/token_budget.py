@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from batchstat.batching.cutting import (
     cut_by_budget,
     longest_first,
@@ -9,7 +11,9 @@ from batchstat.batching.cutting import (
     round_up,
 )
 from batchstat.batching.plan import BatchPlan, Window
+from batchstat.batching.runs import Runs, Summary
 from batchstat.batching.strategy import Strategy
+from batchstat.stats import LengthStats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,3 +43,16 @@ class TokenBudget(Strategy):
         )
         shuffle = window.rng if self.shuffle_batches else None
         return one_sample_a_row(order, lengths, offsets, padded[offsets[:-1]], shuffle)
+
+    def summary(self, stats: LengthStats, rng: np.random.Generator) -> Summary | None:
+        """Of all lengths sorted together."""
+        if stats.count > self.read_ahead:
+            return None
+        rows = Runs.of_samples(stats)
+        offsets = rows.within(
+            self.tokens_per_batch,
+            self.pad_to_multiple_of,
+            self.max_samples,
+            keep_short=not self.drop_last,
+        )
+        return rows.cut(offsets, self.pad_to_multiple_of, rng if self.shuffle_batches else None)

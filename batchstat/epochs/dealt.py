@@ -1,7 +1,6 @@
 """An epoch planned by a strategy, and its units dealt to the ranks."""
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from math import lcm
 from typing import NamedTuple
 
@@ -57,16 +56,16 @@ class Group(NamedTuple):
     numbers: Ints
 
 
-def deal_groups(plans: Iterator[BatchPlan], basis: Basis) -> Iterator[Group]:
-    """The units of plans as `deal` deals them, without all of them at once: whole steps at a time,
-    and last what does not go round, once filled from the first turn.
+def deal_groups(planned: Iterator[Batches], basis: Basis) -> Iterator[Group]:
+    """Units that come in turn, as `deal` deals them, without all of them at once: whole steps at a
+    time, and last what does not go round, where that is repeated filled from the first turn.
     """
     world_size = basis.world_size
     steps = lcm(BALANCED_TURNS, basis.accumulate)
     size = world_size * steps * -(-GROUP_UNITS // (world_size * steps))
     rng = _balancing_rng(basis)
     seen, begin = 0, None
-    for batches in _units(plans, size):
+    for batches in _units(planned, size):
         if begin is None:
             begin = batches.take(np.arange(min(world_size, batches.units)))
         numbers = np.arange(seen, seen + batches.units)
@@ -85,11 +84,11 @@ def deal_groups(plans: Iterator[BatchPlan], basis: Basis) -> Iterator[Group]:
 GROUP_UNITS = 1 << 16
 
 
-def _units(plans: Iterator[BatchPlan], size: int) -> Iterator[Batches]:
-    """The batches of plans, `size` units at a time, of which the last may be fewer."""
+def _units(planned: Iterator[Batches], size: int) -> Iterator[Batches]:
+    """The same batches, `size` units at a time, of which the last may be fewer."""
     held: list[Batches] = []
     waiting = 0
-    for some in _some(plans):
+    for some in planned:
         held.append(some)
         waiting += some.units
         if waiting < size:
@@ -101,15 +100,6 @@ def _units(plans: Iterator[BatchPlan], size: int) -> Iterator[Batches]:
         held, waiting = [whole.take(np.arange(full, waiting))], waiting - full
     if waiting:
         yield Batches.concatenate(held)
-
-
-def _some(plans: Iterator[BatchPlan]) -> Iterator[Batches]:
-    """The batches of some plans at a time: windows may be small."""
-    while plans_ := list(islice(plans, _PLANS)):
-        yield Batches.of(plans_)
-
-
-_PLANS = 64
 
 
 def _balancing_rng(basis: Basis) -> np.random.Generator:

@@ -1,6 +1,7 @@
 """An epoch planned, dealt and measured."""
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,7 @@ def measured(strategy: Strategy, work: Work, basis: Basis, *, by_sample: bool = 
     whole = work.is_dealt and not work.visits.is_split and basis.tail != "spread"
     if whole and (plain or not by_sample):
         tally = Tally(basis.world_size, **how, keep_steps=basis.world_size > 1)
-        (plans,) = plan_shares(strategy, work, basis)
-        for group in deal_groups(plans, basis):
+        for group in deal_groups(_planned(strategy, work, basis), basis):
             tally.add(*group)
         return tally.measured(work.visits)
     noted: list[BatchPlan] | None = [] if by_sample else None
@@ -54,6 +54,22 @@ def measured(strategy: Strategy, work: Work, basis: Basis, *, by_sample: bool = 
         return follow(_entries(noted or [], work), batches, turns, work.visits, work.samples)
 
     return measure(batches, turns, work.visits, followed if noted else None, **how)
+
+
+def _planned(strategy: Strategy, work: Work, basis: Basis) -> Iterator[Batches]:
+    """The batches of the one share, by its histogram alone where that does."""
+    rng = np.random.default_rng((basis.seed, basis.epoch, 0))
+    summary = strategy.summary(work.visits.stats, rng)
+    if summary is not None:
+        yield Batches.told(summary)
+        return
+    (plans,) = plan_shares(strategy, work, basis)
+    while some := list(islice(plans, _PLANS)):
+        yield Batches.of(some)
+
+
+_PLANS = 64
+"""Windows may be small: so many are measured together."""
 
 
 def _noted(plans: Iterator[BatchPlan], noted: list[BatchPlan]) -> Iterator[BatchPlan]:
