@@ -47,7 +47,8 @@ class LengthStats:
         """The statistics of `lengths` (n,); n is at least 1."""
         found = None
         for first in range(0, len(lengths), _AT_ONCE):
-            part = cls(*np.unique(lengths[first : first + _AT_ONCE], return_counts=True))
+            values, counts = np.unique(lengths[first : first + _AT_ONCE], return_counts=True)
+            part = cls(values.astype(np.int64), counts)
             found = part if found is None else found.with_more(part)
         assert found is not None, "n is at least 1"
         return found

@@ -129,6 +129,20 @@ def test_row_groups(tmp_path, size, group):
         assert one == other
 
 
+@pytest.mark.parametrize("size", [1, 100, 131, 1000])
+@pytest.mark.parametrize("kind", ["<i4", ">u2", "u1", "<i8"])
+@pytest.mark.parametrize("wrong", [False, True])
+def test_numbers(tmp_path, size, kind, wrong):
+    numbers = np.arange(100).astype(kind)
+    if wrong and kind.endswith("8"):
+        numbers[70] = -5
+    np.save(tmp_path / "a.npy", numbers)
+    for on_error in ("fail", "skip"):
+        one, other = whole_and_cut(tmp_path / "a.npy", size, on_error=on_error)
+        assert one == other
+    assert one[1][:70] == list(range(70))
+
+
 @pytest.mark.parametrize("ending", ["txt", "jsonl"])
 def test_what_is_compressed_and_not_named_so_is_one_part(tmp_path, ending):
     lines = "".join(json.dumps({"text": f"line {i}"}) + "\n" for i in range(100))
@@ -157,7 +171,7 @@ def test_a_quoted_field_is_never_cut(tmp_path):
         ("a.csv", {"quote": False}, True),
         ("a.json", {}, False),
         ("a.arrow", {}, False),
-        ("a.npy", {}, False),
+        ("a.npy", {}, True),
         ("a.txt.gz", {}, False),
         ("a.jsonl.ZST", {}, False),
     ],

@@ -67,6 +67,8 @@ def command(context: typer.Context, **options: Any) -> None:
         **asdict(settings),
     )
     stale = tuple(ReportWarning("stale_profile", change) for change in changed)
+    if partial := profiles.incomplete(profile):
+        stale += (ReportWarning("partial_profile", partial),)
     comparison = replace(comparison, warnings=stale + comparison.warnings)
 
     plots = {}

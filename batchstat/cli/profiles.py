@@ -205,6 +205,8 @@ def publish(
     write_files(options["output"], files, remove=replaced - set(files))
     on = console()
     whose = render(identity(profile, datetime.now(UTC)), on)
+    if result[0] != "compare.json" and (partial := incomplete(profile)):
+        say(f"warning: {partial}")
     if options["as_json"]:
         say(whose.rstrip())
         emit(result[1])

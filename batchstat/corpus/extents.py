@@ -14,6 +14,7 @@ from batchstat.errors import SourceError
 from batchstat.storage import one_line
 
 _PROBE_BYTES = 1 << 16
+_NUMBER_BYTES = 8
 _PARQUET_END = 8
 """Bytes: the length of the footer, and the magic."""
 
@@ -49,6 +50,9 @@ def _beside(file: BinaryIO, part: Part) -> Iterator[tuple[int, int]]:
         footer = int.from_bytes(file.read(_PARQUET_END)[:4], "little")
         yield max(size - _PARQUET_END - footer, 0), size
         yield stop, max(stop, _end_of_groups(part))
+    elif part.source.format == "npy":
+        yield 0, HEAD_BYTES
+        yield stop, stop + _NUMBER_BYTES
     else:
         yield 0, _line_end(file, HEAD_BYTES)
         yield max(part.first - 1, 0), part.first

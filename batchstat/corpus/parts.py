@@ -130,4 +130,4 @@ def _can_be_cut(source: Source, options: CorpusOptions) -> bool:
     if source.path.lower().endswith(COMPRESSED_ENDINGS):
         return False
     quoted = {"csv": options.quote is not False, "tsv": bool(options.quote)}
-    return source.format in ("txt", "jsonl", "parquet") or quoted.get(source.format) is False
+    return source.format in ("txt", "jsonl", "parquet", "npy") or quoted.get(source.format) is False

@@ -14,7 +14,7 @@ from batchstat.engines import given_executor, threads
 from batchstat.errors import OptionError
 from batchstat.profiling.conduct import Conduct, build
 from batchstat.profiling.counting import Counting
-from batchstat.profiling.merging import merged
+from batchstat.profiling.merging import alone
 from batchstat.profiling.part_store import PartStore
 from batchstat.profiling.record import Profile
 from batchstat.threads import worker_count
@@ -127,4 +127,4 @@ def _of_table(
         warnings.warn(f"{difference}: everything is counted again, whole", stacklevel=3)
         whole = replace(tokenizer, pieces=None)
         found = counting.profile(TableReader(table, options), whole)
-    return merged([found], created)
+    return alone(found, created)

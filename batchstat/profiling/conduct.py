@@ -13,7 +13,7 @@ from batchstat.engines import Engine, threads
 from batchstat.errors import InputError
 from batchstat.profiling.counting import Progress, facts_of
 from batchstat.profiling.jobs import Job
-from batchstat.profiling.merging import Counted, GoneError, of_parts
+from batchstat.profiling.merging import Counted, GoneError, Kept, of_parts
 from batchstat.profiling.part_store import PartStore
 from batchstat.profiling.record import Profile
 from batchstat.profiling.running import Outcome, Run
@@ -71,7 +71,8 @@ def build(
             run.count()
             if run.failed and not conduct.allow_partial:
                 raise _failure(run, len(parts))
-            counted = Counted({i: (store, done.key) for i, done in run.done.items()}, run.failed)
+            kept = {i: Kept(store, done.key, done.samples) for i, done in run.done.items()}
+            counted = Counted(kept, run.failed)
             try:
                 return of_parts(parts, counted, options, created)
             except GoneError as gone:
@@ -107,7 +108,7 @@ def count_shard(
         sources=tuple(sources),
         options=options,
         tokenizer=None if tokenizer is None else facts_of(tokenizer, options),
-        kept={numbers[i]: done.key for i, done in sorted(run.done.items())},
+        kept={numbers[i]: (done.key, done.samples) for i, done in sorted(run.done.items())},
         failed={numbers[i]: why for i, why in sorted(run.failed.items())},
     )
 

@@ -2,28 +2,38 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from batchstat.corpus import STANDARD_INPUT, CorpusOptions, Part, Source, joined_digest
+from batchstat.corpus.content import LONGEST
 from batchstat.corpus.faults import EXAMPLES
 from batchstat.errors import InputError
-from batchstat.profiling.part_store import PartCounts, PartStore
+from batchstat.profiling.arrays import new_array
+from batchstat.profiling.part_store import PartStore
 from batchstat.profiling.record import CorpusFacts, Labels, Profile
 from batchstat.storage import is_remote
+
+
+class Kept(NamedTuple):
+    """Where the counts of a part are, and of how many samples."""
+
+    store: PartStore
+    key: str
+    samples: int
 
 
 class Counted(NamedTuple):
     """What became of the parts of a corpus, by their number.
 
     Attributes:
-        kept: where the counts are, and under which key.
+        kept: where the counts of most are.
         failed: why others have none.
     """
 
-    kept: Mapping[int, tuple[PartStore, str]]
+    kept: Mapping[int, Kept]
     failed: Mapping[int, str]
 
 
@@ -45,21 +55,19 @@ def of_parts(
         GoneError: counts that are no longer there.
         InputError: no sample, or no record that names the label.
     """
-    profiles: list[Profile] = []
     sources: list[Source] = []
+    whole = _Whole(sum(kept.samples for kept in counted.kept.values()))
     begins = [i for i, part in enumerate(parts) if part.first == 0]
     for begin, end in pairwise([*begins, len(parts)]):
-        source, numbers = parts[begin].source, range(begin, end)
-        counts = [_kept(i, *counted.kept[i]) for i in numbers if i in counted.kept]
-        _check_label(source, counts, options)
-        profiles += [each.profile for each in counts]
-        sources.append(_read(source, counts, complete=len(counts) == len(numbers)))
-    if not profiles:
+        found = _Read(parts[begin].source)
+        for i in range(begin, end):
+            if i in counted.kept:
+                found.add(i, counted.kept[i], whole)
+        sources.append(found.source(options, complete=found.parts == end - begin))
+    if whole.first is None:
         raise InputError(f"no part could be counted: {counted.failed[min(counted.failed)]}")
     failed = tuple(counted.failed[i] for i in sorted(counted.failed))
-    found = merged(profiles, created, sources)
-    facts = replace(found.corpus, options=options, failed=failed)
-    return replace(found, corpus=facts)
+    return whole.profile(created, sources, options, failed)
 
 
 class GoneError(Exception):
@@ -70,71 +78,98 @@ class GoneError(Exception):
         self.number = number
 
 
-def _kept(number: int, store: PartStore, key: str) -> PartCounts:
-    found = store.get(key)
-    if found is None:
-        raise GoneError(number)
-    return found
+class _Read:
+    """A source, part after part."""
+
+    def __init__(self, source: Source) -> None:
+        self._source, self.parts = source, 0
+        self._digests: list[str] = []
+        self._labels: list[bool] = []
+
+    def add(self, number: int, kept: Kept, whole: "_Whole") -> None:
+        """Its next part, added to the corpus too. Raises GoneError."""
+        counts = kept.store.get(kept.key)
+        if counts is None or len(counts.profile) != kept.samples:
+            raise GoneError(number)
+        self.parts += 1
+        self._digests += counts.digests
+        self._labels += [] if counts.label_seen is None else [counts.label_seen]
+        if self._source.path == STANDARD_INPUT:
+            (self._source,) = counts.profile.corpus.sources
+        whole.add(counts.profile)
+
+    def source(self, options: CorpusOptions, *, complete: bool) -> Source:
+        """It, with what is known of it once it is read.
+
+        Raises:
+            InputError: none of its records names the label.
+        """
+        if options.label_column and self._labels and not any(self._labels):
+            raise InputError(
+                f"column {options.label_column!r} is in no record of {self._source.shown}: pass "
+                "another --label-column"
+            )
+        if self._source.path == STANDARD_INPUT or is_remote(self._source.path) or not complete:
+            return self._source
+        return replace(self._source, digest=joined_digest(self._digests))
 
 
-def _check_label(source: Source, counts: Sequence[PartCounts], options: CorpusOptions) -> None:
-    seen = [each.label_seen for each in counts if each.label_seen is not None]
-    if options.label_column and seen and not any(seen):
-        raise InputError(
-            f"column {options.label_column!r} is in no record of {source.shown}: pass another "
-            "--label-column"
+class _Whole:
+    """The samples of parts one after the other, numbered on from one to the next."""
+
+    def __init__(self, samples: int) -> None:
+        self.first: Profile | None = None
+        self._lengths, self._records = new_array(samples, LONGEST), new_array(samples, _FAR)
+        self._samples = self._seen = 0
+        self._skipped: dict[str, int] = {}
+        self._faults: list[str] = []
+        self._labels: list[Labels] = []
+
+    def add(self, part: Profile) -> None:
+        """The next part."""
+        self.first = self.first or part
+        place = slice(self._samples, self._samples + len(part))
+        self._lengths[place] = part.lengths
+        self._records[place] = part.records + self._seen
+        self._samples += len(part)
+        self._seen += len(part) + sum(part.corpus.skipped.values())
+        for reason, count in part.corpus.skipped.items():
+            self._skipped[reason] = self._skipped.get(reason, 0) + count
+        self._faults += part.corpus.faults[: EXAMPLES - len(self._faults)]
+        self._labels += [] if part.labels is None else [part.labels]
+
+    def profile(
+        self,
+        created: str,
+        sources: Sequence[Source],
+        options: CorpusOptions,
+        failed: tuple[str, ...] = (),
+    ) -> Profile:
+        """Of all parts, one at least. Raises InputError: none of them has a sample."""
+        assert self.first is not None
+        if self._samples == 0:
+            more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
+            raise InputError(f"no sample in {sources[0].shown}{more}: {_reason(self._skipped)}")
+        facts = CorpusFacts(tuple(sources), options, self._skipped, tuple(self._faults), failed)
+        return Profile(
+            created=created,
+            corpus=facts,
+            tokenizer=self.first.tokenizer,
+            records=self._records,
+            lengths=self._lengths,
+            labels=_merged(self._labels) if self._labels else None,
         )
 
 
-def _read(source: Source, counts: Sequence[PartCounts], *, complete: bool) -> Source:
-    """A source with what is known of it once it is read."""
-    if source.path == STANDARD_INPUT and counts:
-        return counts[0].profile.corpus.sources[0]
-    if is_remote(source.path) or not complete:
-        return source
-    return replace(source, digest=joined_digest([d for each in counts for d in each.digests]))
+_FAR = 2**40
+"""Above any record's number in a corpus."""
 
 
-def merged(
-    profiles: Sequence[Profile], created: str, sources: Sequence[Source] | None = None
-) -> Profile:
-    """The samples of all in turn, numbered on from one to the next.
-
-    Args:
-        profiles: at least one, read with the same options and counted by the same tokenizer.
-        created: when reading began, ISO 8601 in UTC.
-        sources: of what they are, where they are parts; else each has its own.
-
-    Raises:
-        InputError: none of them has a sample.
-    """
-    if sources is None:
-        sources = [source for each in profiles for source in each.corpus.sources]
-    skipped: dict[str, int] = {}
-    for each in profiles:
-        for reason, count in each.corpus.skipped.items():
-            skipped[reason] = skipped.get(reason, 0) + count
-    if not any(map(len, profiles)):
-        more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
-        raise InputError(f"no sample in {sources[0].shown}{more}: {_reason(skipped)}")
-    faults = [fault for each in profiles for fault in each.corpus.faults]
-    first = profiles[0]
-    before = accumulate((_records(each) for each in profiles[:-1]), initial=0)
-    labels = [each.labels for each in profiles if each.labels is not None]
-    return Profile(
-        created=created,
-        corpus=CorpusFacts(tuple(sources), first.corpus.options, skipped, tuple(faults[:EXAMPLES])),
-        tokenizer=first.tokenizer,
-        records=np.concatenate(
-            [each.records + start for each, start in zip(profiles, before, strict=True)]
-        ),
-        lengths=np.concatenate([each.lengths for each in profiles]),
-        labels=_merged(labels) if labels else None,
-    )
-
-
-def _records(profile: Profile) -> int:
-    return len(profile) + sum(profile.corpus.skipped.values())
+def alone(profile: Profile, created: str) -> Profile:
+    """The profile of a corpus that is one part. Raises InputError: it has no sample."""
+    whole = _Whole(len(profile))
+    whole.add(profile)
+    return whole.profile(created, profile.corpus.sources, profile.corpus.options)
 
 
 def _merged(parts: Sequence[Labels]) -> Labels:

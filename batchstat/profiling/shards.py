@@ -10,7 +10,7 @@ from typing import Any
 from batchstat import __version__
 from batchstat.corpus import CorpusOptions, Part, Source, parts_of
 from batchstat.errors import InputError, OptionError
-from batchstat.profiling.merging import Counted, GoneError, of_parts
+from batchstat.profiling.merging import Counted, GoneError, Kept, of_parts
 from batchstat.profiling.part_store import PartStore
 from batchstat.profiling.record import Profile, TokenizerFacts
 from batchstat.storage import as_path, one_line
@@ -57,7 +57,7 @@ class Shard:
         sources: all of the corpus, as it was listed.
         options: how it is read.
         tokenizer: what counts it.
-        kept: the keys of the counts of its parts, by their number in the corpus.
+        kept: of its parts, by their number in the corpus, the key of the counts, and the samples.
         failed: why others could not be counted.
     """
 
@@ -66,7 +66,7 @@ class Shard:
     sources: tuple[Source, ...]
     options: CorpusOptions
     tokenizer: TokenizerFacts | None
-    kept: dict[int, str]
+    kept: dict[int, tuple[str, int]]
     failed: dict[int, str]
 
     @property
@@ -106,7 +106,7 @@ def read_shard(folder: Path) -> Shard:
             tuple(Source(**source) for source in found["sources"]),
             CorpusOptions(**options),
             TokenizerFacts(**found["tokenizer"]) if found["tokenizer"] else None,
-            {int(part): key for part, key in found["kept"].items()},
+            {int(part): (key, samples) for part, (key, samples) in found["kept"].items()},
             {int(part): why for part, why in found["failed"].items()},
         )
     except FileNotFoundError:
@@ -131,11 +131,11 @@ def merge_shards(folders: Sequence[Path], *, allow_partial: bool = False) -> Pro
             raise InputError(
                 f"{folder.as_posix()} and {shards[0][0].as_posix()} do not go together: {other}"
             )
-    kept: dict[int, tuple[PartStore, str]] = {}
+    kept: dict[int, Kept] = {}
     failed: dict[int, str] = {}
     for folder, shard in shards:
         store = PartStore(_joined(folder))
-        kept |= {i: (store, key) for i, key in shard.kept.items()}
+        kept |= {i: Kept(store, *known) for i, known in shard.kept.items()}
         failed |= shard.failed
     parts = first.parts
     failed = {i: why for i, why in failed.items() if i not in kept}
@@ -147,10 +147,9 @@ def merge_shards(folders: Sequence[Path], *, allow_partial: bool = False) -> Pro
     try:
         return of_parts(parts, Counted(kept, failed), first.options, created)
     except GoneError as gone:
-        store, _ = kept[gone.number]
         raise InputError(
-            f"{store.address} has no counts of {parts[gone.number].shown}, or damaged ones: count "
-            f"shard {gone.number % first.share.of + 1}/{first.share.of} again"
+            f"{kept[gone.number].store.address} has no counts of {parts[gone.number].shown}, or "
+            f"damaged ones: count shard {gone.number % first.share.of + 1}/{first.share.of} again"
         ) from None
 
 

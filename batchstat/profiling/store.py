@@ -12,7 +12,9 @@ import pyarrow.parquet as pq
 
 from batchstat import __version__
 from batchstat.corpus import CorpusOptions, Source
+from batchstat.corpus.content import LONGEST
 from batchstat.errors import InputError
+from batchstat.profiling.arrays import new_array
 from batchstat.profiling.labels import as_labels
 from batchstat.profiling.record import CorpusFacts, Labels, Profile, TokenizerFacts
 from batchstat.storage import as_path, is_remote, one_line
@@ -31,12 +33,6 @@ def save_lengths(
     """Writes `record`, `length`, `label` where there is one, and in the metadata all the rest, with
     what else is to be kept beside it.
     """
-    columns: dict[str, pa.Array] = {
-        "record": pa.array(profile.records, pa.int64()),
-        "length": pa.array(profile.lengths, pa.int64()),
-    }
-    if profile.labels is not None:
-        columns["label"] = _label_column(profile.labels)
     meta = {
         "schema": SCHEMA,
         "tool": __version__,
@@ -45,8 +41,20 @@ def save_lengths(
         "tokenizer": None if profile.tokenizer is None else asdict(profile.tokenizer),
         **({} if more is None else {"more": more}),
     }
-    table = pa.table(columns).replace_schema_metadata({_METADATA_KEY: json.dumps(meta)})
-    pq.write_table(table, file, compression="zstd", row_group_size=ROW_GROUP)
+    labels = None if profile.labels is None else _label_column(profile.labels)
+    schema = _schema(labels).with_metadata({_METADATA_KEY: json.dumps(meta)})
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        for first in range(0, len(profile), ROW_GROUP):
+            place = slice(first, first + ROW_GROUP)
+            columns = [pa.array(n[place], pa.int64()) for n in (profile.records, profile.lengths)]
+            if labels is not None:
+                columns.append(labels.slice(first, ROW_GROUP))
+            writer.write_table(pa.table(columns, schema=schema))
+
+
+def _schema(labels: pa.Array | None) -> pa.Schema:
+    fields = [("record", pa.int64()), ("length", pa.int64())]
+    return pa.schema([*fields, *([] if labels is None else [("label", labels.type)])])
 
 
 def _label_column(labels: Labels) -> pa.Array:
@@ -103,20 +111,28 @@ def read_counts(file: Path | BinaryIO, path: Path) -> tuple[Profile, dict[str, A
     try:
         # Not by pq.read_table: its threads may outlive the work, and then let go of a Python file
         # while the interpreter ends, which aborts the process.
-        table = pq.ParquetFile(file, pre_buffer=False).read(use_threads=False)
-        meta = json.loads(table.schema.metadata[_METADATA_KEY])
-        if meta["schema"] == SCHEMA:
-            return _profile(table, meta), meta.get("more", {})
+        with pq.ParquetFile(file, pre_buffer=False) as parquet:
+            meta = json.loads(parquet.schema_arrow.metadata[_METADATA_KEY])
+            if meta["schema"] == SCHEMA:
+                return _profile(parquet, meta), meta.get("more", {})
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         raise _useless(path, f"is not a profile ({str(error).splitlines()[0]})") from None
     raise _useless(path, f"has schema {meta['schema']}, and this batchstat reads {SCHEMA}")
 
 
-def _profile(table: pa.Table, meta: dict[str, Any]) -> Profile:
-    corpus = meta["corpus"]
-    labels = None
-    if "label" in table.column_names:
-        labels = as_labels([_plain(part) for part in table["label"].chunks])
+def _profile(file: pq.ParquetFile, meta: dict[str, Any]) -> Profile:
+    corpus, rows = meta["corpus"], file.metadata.num_rows
+    lengths, records = new_array(rows, LONGEST), new_array(rows, 2**40)
+    labels: list[pa.Array] = []
+    at = 0
+    for i in range(file.num_row_groups):
+        group = file.read_row_group(i, use_threads=False)
+        place = slice(at, at + len(group))
+        lengths[place] = group["length"].to_numpy()
+        records[place] = group["record"].to_numpy()
+        if "label" in group.column_names:
+            labels += [_plain(part) for part in group["label"].chunks]
+        at += len(group)
     return Profile(
         created=meta["created"],
         corpus=CorpusFacts(
@@ -129,9 +145,9 @@ def _profile(table: pa.Table, meta: dict[str, Any]) -> Profile:
             tuple(corpus["failed"]),
         ),
         tokenizer=TokenizerFacts(**meta["tokenizer"]) if meta["tokenizer"] else None,
-        records=table["record"].to_numpy(),
-        lengths=table["length"].to_numpy(),
-        labels=labels,
+        records=records,
+        lengths=lengths,
+        labels=as_labels(labels) if "label" in file.schema_arrow.names else None,
     )
 
 

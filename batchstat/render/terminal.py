@@ -11,6 +11,7 @@ from batchstat.render.layout import heading, table, whose
 from batchstat.render.words import (
     age,
     class_name,
+    counted,
     one_line,
     percent,
     shown_classes,
@@ -20,6 +21,7 @@ _LONGEST_BAR = 40
 _BESIDE_BAR = 48
 """Columns that a row takes beside its bar: a label and its numbers."""
 _WORTH_A_FACTOR = 1.1
+_SHOWN_FAILED = 5
 _REASONS = {
     "blank": "blank",
     "not_utf8": "not UTF-8",
@@ -36,6 +38,7 @@ def profile_screen(profile: Profile, console: Console, next_command: str) -> Ren
     """What `profile` prints: the corpus, its lengths, what a `max_length` cuts, its classes."""
     parts: list[RenderableType] = [
         heading("corpus", _whose(profile)),
+        *_partial(profile),
         _skipped(profile),
         Text(),
         Text("lengths", style="bold").append(
@@ -65,6 +68,15 @@ def _whose(profile: Profile) -> str:
         profile.stats.sum,
         profile.corpus.unreadable,
     )
+
+
+def _partial(profile: Profile) -> list[RenderableType]:
+    failed = profile.corpus.failed
+    if not failed:
+        return []
+    lines = [f"{counted(len(failed), 'part')} could not be counted"]
+    lines += [one_line(why, 200) for why in failed[:_SHOWN_FAILED]]
+    return [heading("PARTIAL", "\n".join(lines))]
 
 
 def _skipped(profile: Profile) -> Table:

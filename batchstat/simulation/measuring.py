@@ -1,7 +1,6 @@
 """An epoch planned, dealt and measured."""
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -64,12 +63,20 @@ def _planned(strategy: Strategy, work: Work, basis: Basis) -> Iterator[Batches]:
         yield Batches.told(summary)
         return
     (plans,) = plan_shares(strategy, work, basis)
-    while some := list(islice(plans, _PLANS)):
+    some: list[BatchPlan] = []
+    entries = 0
+    for plan in plans:
+        some.append(plan)
+        entries += len(plan.lengths)
+        if entries >= _TOGETHER:
+            yield Batches.of(some)
+            some, entries = [], 0
+    if some:
         yield Batches.of(some)
 
 
-_PLANS = 64
-"""Windows may be small: so many are measured together."""
+_TOGETHER = 1 << 18
+"""Entries of windows that are measured together: they may be small."""
 
 
 def _noted(plans: Iterator[BatchPlan], noted: list[BatchPlan]) -> Iterator[BatchPlan]:

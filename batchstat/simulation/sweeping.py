@@ -9,8 +9,10 @@ from batchstat.report import StrategyResult, Sweep, SweepPoint
 from batchstat.settings import Basis
 from batchstat.simulation.measuring import measured
 
-_MOST_WINDOWS = 100_000
+_MOST_WINDOWS = 20_000
 """The sweep leaves out a `read_ahead` that would make more windows than this."""
+_MOST_SORTED = 10**7
+"""And samples sorted together, but for all of them, whose batches the histogram tells."""
 
 
 def sweep(row: StrategyResult, best: Strategy, work: Work, basis: Basis) -> Sweep:
@@ -40,5 +42,5 @@ def sweep(row: StrategyResult, best: Strategy, work: Work, basis: Basis) -> Swee
 def read_aheads(n: int, also: int | None = None) -> list[int]:
     """Values of `read_ahead` worth a look for n samples: rising, the last is all of them."""
     steps = {m * 10**e for e in range(2, 10) for m in (1, 2, 5)}
-    least = max(100, n // _MOST_WINDOWS)
-    return sorted({size for size in steps | {also or n} if least <= size < n} | {n})
+    least, most = max(100, n // _MOST_WINDOWS), max(_MOST_SORTED, also or 0) + 1
+    return sorted({size for size in steps | {also or n} if least <= size < min(n, most)} | {n})

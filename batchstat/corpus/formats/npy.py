@@ -1,6 +1,7 @@
 """NumPy's .npy: a one-dimensional array of lengths, already counted."""
 
 from collections.abc import Iterator
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +10,7 @@ from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.faults import Faults
 from batchstat.corpus.opening import OpenSource, seekable
 from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.parts import Part
 from batchstat.errors import InputError, SourceError
 
 _MOST_RECORDS = 1 << 20
@@ -24,20 +26,43 @@ def read_npy(opened: OpenSource, options: CorpusOptions, _: Faults) -> Iterator[
         raise InputError(f"{opened.path} has no column {options.named_columns[0]!r}: leave it out")
     try:
         with seekable(opened) as file:
-            lengths = np.lib.format.read_array(file, allow_pickle=False)
+            shape, kind = _header(file)
+            if len(shape) != 1 or not np.issubdtype(kind, np.integer):
+                raise InputError(
+                    f"{opened.path} holds {kind} of shape {shape} where whole numbers in one "
+                    "dimension are expected"
+                )
+            begin, size = file.tell(), kind.itemsize
+            stop = begin + shape[0] * size
+            first, last = _numbers_of(opened.part, begin, size, stop)
+            file.seek(begin + first * size)
+            for at in range(first, last, _MOST_RECORDS):
+                wanted = min(_MOST_RECORDS, last - at) * size
+                data = file.read(wanted)
+                if len(data) < wanted:
+                    raise ValueError("it is cut short")
+                numbers = np.frombuffer(data, kind).astype(kind.newbyteorder("="))
+                yield Chunk(
+                    size=len(numbers),
+                    columns={"length": pa.array(numbers)},
+                    position=min(file.tell() - opened.part.first, opened.size),
+                    content=("length",),
+                    counted=True,
+                    before=lambda: first,
+                )
     except (ValueError, EOFError) as error:
         raise SourceError(f"{opened.path} is not a readable .npy file: {error}") from None
-    if lengths.ndim != 1 or not np.issubdtype(lengths.dtype, np.integer):
-        raise InputError(
-            f"{opened.path} holds {lengths.dtype} of shape {lengths.shape} where whole numbers in "
-            "one dimension are expected"
-        )
-    for first in range(0, len(lengths), _MOST_RECORDS):
-        part = lengths[first : first + _MOST_RECORDS].astype(lengths.dtype.newbyteorder("="))
-        yield Chunk(
-            size=len(part),
-            columns={"length": pa.array(part)},
-            position=opened.position,
-            content=("length",),
-            counted=True,
-        )
+
+
+def _header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    version = np.lib.format.read_magic(file)
+    readers = {(1, 0): np.lib.format.read_array_header_1_0}
+    shape, _, kind = readers.get(version, np.lib.format.read_array_header_2_0)(file)
+    return shape, kind
+
+
+def _numbers_of(part: Part, begin: int, size: int, stop: int) -> tuple[int, int]:
+    """The numbers that begin in a part of the file."""
+    ends = (part.first, stop if part.stop is None else min(part.stop, stop))
+    first, last = (max(-(-(end - begin) // size), 0) for end in ends)
+    return first, last

@@ -31,6 +31,7 @@ def corpus_json(corpus: CorpusFacts | None, samples: int) -> dict[str, Any]:
             "skipped": {},
             "unreadable": 0,
             "faults": [],
+            "failed": [],
             "options": None,
         }
     return {
@@ -39,6 +40,7 @@ def corpus_json(corpus: CorpusFacts | None, samples: int) -> dict[str, Any]:
         "skipped": dict(corpus.skipped),
         "unreadable": corpus.unreadable,
         "faults": list(corpus.faults),
+        "failed": list(corpus.failed),
         "options": asdict(corpus.options),
     }
 
