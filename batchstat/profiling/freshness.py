@@ -52,7 +52,7 @@ def changes(profile: Profile) -> Iterator[str]:
     """
     created = datetime.fromisoformat(profile.created)
     for source in profile.corpus.sources:
-        if source.path == STANDARD_INPUT:
+        if source.path == STANDARD_INPUT or not source.digest:  # what is partial was not read
             continue
         try:
             path = as_path(source.path)

@@ -134,9 +134,13 @@ class Run:
         while self._todo or self._flying:
             while self._todo and len(self._flying) < self._room():
                 i = self._next()
-                self._tries[i] += 1
                 part = replace(self._parts[i], folder=self._folder)
-                future = executor.submit(count_part, given, part)
+                try:
+                    future = executor.submit(count_part, given, part)
+                except Exception:  # of an executor that is lost
+                    heappush(self._todo, i)
+                    raise
+                self._tries[i] += 1
                 self._flying[future] = i
                 future.add_done_callback(ended.put)
             try:

@@ -1,0 +1,273 @@
+"""Parts that cannot be counted: tried again, named, left out only where that is asked for."""
+
+import gzip
+import json
+import os
+import pickle
+import signal
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+import batchstat
+from batchstat.corpus import CorpusOptions, Source, find_sources, parts_of
+from batchstat.engines import Engine, LostError, given_executor, threads
+from batchstat.errors import InputError, SourceError
+from batchstat.profiling import Conduct, PartStore, build, counter
+from batchstat.profiling.jobs import Job, SentJob, count_part
+from batchstat.profiling.running import TRIES, Run
+from batchstat.tokens import load_tokenizer
+from conftest import Run as Command
+
+
+@pytest.fixture
+def shards(tmp_path: Path) -> Path:
+    """Ten of them, of which the fourth is cut short."""
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    for i in range(10):
+        data = gzip.compress(f"some words of {i}\nand more\n".encode() * 100, mtime=0)
+        (folder / f"{i}.txt.gz").write_bytes(data[:-20] if i == 3 else data)
+    return folder
+
+
+def test_a_shard_that_is_cut_short_is_named_and_the_others_are_counted(
+    run: Command, shards, tmp_path
+):
+    result = run("profile", "shards", "--no-plots")
+    assert result.returncode == 3
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(
+        "error: 1 of 10 parts failed, each tried three times: shards/3.txt.gz is cut short"
+    )
+    assert "--allow-partial" in line
+    log = (tmp_path / "batchstat-results" / "profile.log").read_text()
+    assert log.count("  counted ") == 9
+    assert log.count("FAILED  shards/3.txt.gz, try ") == TRIES
+    assert "ended by 1 of 10 parts failed" in log
+    assert not (tmp_path / "batchstat-results" / "profile.json").exists()
+    # Mended, only what is missing is counted.
+    (shards / "3.txt.gz").write_bytes(gzip.compress(b"mended\n"))
+    assert run("profile", "shards", "--no-plots").returncode == 0
+    again = (tmp_path / "batchstat-results" / "profile.log").read_text()[len(log) :]
+    assert again.count("  kept ") == 9
+    assert again.count("  counted ") == 1
+
+
+@pytest.mark.usefixtures("shards")
+def test_a_partial_profile_says_so_everywhere(run: Command, tmp_path):
+    result = run("profile", "shards", "--no-plots", "--allow-partial")
+    assert result.returncode == 0
+    assert "warning: the profile is partial" in result.stderr
+    assert "PARTIAL  1 part could not be counted" in result.stdout
+    profile = json.loads((tmp_path / "batchstat-results" / "profile.json").read_text())
+    assert profile["corpus"]["samples"] == 1_800
+    (failed,) = profile["corpus"]["failed"]
+    assert failed.startswith("shards/3.txt.gz is cut short")
+    compared = run("compare", "--no-plots", "--json")
+    warnings = json.loads(compared.stdout)["warnings"]
+    assert "partial_profile" in {warning["code"] for warning in warnings}
+    checked = run("check", "--max-padding", "99%")
+    assert checked.returncode == 3
+    assert "the profile is partial, as shards/3.txt.gz is cut short" in checked.stderr
+    counted = run("check", "shards", "--max-padding", "99%")
+    assert counted.returncode == 3
+    # Nothing partial is taken for the whole corpus.
+    assert run("compare", "shards", "--no-plots").returncode == 3
+
+
+def test_a_shard_without_its_counts_is_named(run: Command, shards, tmp_path):
+    (shards / "3.txt.gz").unlink()
+    for i in (1, 2, 3):
+        assert run("profile", "shards", "--shard", f"{i}/3", "-o", f"part-{i}").returncode == 0
+    kept = sorted((tmp_path / "part-2" / "parts").iterdir())
+    kept[0].write_bytes(b"damaged")
+    result = run("merge", "part-3", "part-2", "part-1", "-o", "whole")
+    assert result.returncode == 3
+    assert "or damaged ones: count shard 2/3 again" in result.stderr
+    assert run("profile", "shards", "--shard", "2/3", "-o", "part-2").returncode == 0
+    assert run("merge", "part-3", "part-2", "part-1", "-o", "whole").returncode == 0
+    (shards / "9.txt.gz").unlink()
+    assert run("profile", "shards", "--shard", "2/3", "-o", "part-2").returncode == 0
+    result = run("merge", "part-1", "part-2", "part-3", "-o", "whole")
+    assert result.returncode == 3
+    assert "do not go together: the corpus was not the same (shards/9.txt.gz)" in result.stderr
+
+
+@pytest.mark.parametrize("written", ["0/3", "4/3", "3", "a/b", "-1/3", "1/0", "1/3/5"])
+def test_a_shard_that_cannot_be(run: Command, shards, written):
+    result = run("profile", shards, "--shard", written, "-o", "part")
+    assert result.returncode == 2
+    assert f"shard={written}: must be I/N with 1 ≤ I ≤ N" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--engine", "spark"], "unknown engine 'spark'"),
+        (["--engine", "dask"], "which scheduler? pass --scheduler"),
+        (["--scheduler", "tcp://x:1"], "--scheduler is for --engine dask"),
+        (["--engine", "dask", "--scheduler", "tcp://x:1", "--workers", "2"], "is for this machine"),
+    ],
+)
+def test_engines_that_cannot_be(run: Command, shards, options, message):
+    result = run("profile", shards, *options)
+    assert result.returncode == 2
+    assert message in result.stderr
+
+
+def test_the_first_record_that_is_wrong_ends_the_run(run: Command, tmp_path):
+    for i in range(30):
+        bad = '{"text": \n' if i in (20, 7, 25) else ""
+        (tmp_path / f"{i:02}.jsonl").write_text('{"text": "some words"}\n' * 50 + bad)
+    for options in ([], ["--workers", 1], ["--engine", "processes", "--workers", 3]):
+        result = run("profile", *sorted(tmp_path.glob("*.jsonl")), "--no-plots", *options)
+        assert result.returncode == 3
+        assert "07.jsonl, line 51: malformed JSON" in result.stderr
+    result = run("profile", *sorted(tmp_path.glob("*.jsonl")), "--no-plots", "--allow-partial")
+    assert result.returncode == 0
+    assert "3 parts could not be counted" in result.stdout
+
+
+def sources_of(folder: Path, count: int) -> tuple[Source, ...]:
+    for i in range(count):
+        (folder / f"{i}.txt").write_text(f"some words {i}\n")
+    return find_sources(sorted(folder.glob("*.txt")))
+
+
+def kill_once(flag: Path, given, part):
+    """A worker that ends at once, for the first part that asks."""
+    try:
+        flag.touch(exist_ok=False)
+    except FileExistsError:
+        return count_part(given, part)
+    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
+    return None
+
+
+def kill_always(_: Path, given, part):
+    """A worker that ends at once, whenever it is to count a certain part."""
+    if part.source.path.endswith("3.txt"):
+        os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
+    return count_part(given, part)
+
+
+@contextmanager
+def spawned():
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        yield pool
+
+
+@pytest.mark.parametrize(("kill", "failed"), [(kill_once, []), (kill_always, [3])])
+def test_processes_that_come_to_a_sudden_end(tmp_path, monkeypatch, kill, failed):
+    from functools import partial
+
+    sources = sources_of(tmp_path, 6)
+    monkeypatch.setattr("batchstat.profiling.running.count_part", partial(kill, tmp_path / "flag"))
+    engine = Engine("processes", spawned, 2, 1)
+    options = CorpusOptions()
+    job = Job(options, load_tokenizer("builtin"), PartStore(str(tmp_path / "parts")), False, 1)
+    run = Run(parts_of(sources, options), job, engine)
+    run.count()
+    assert sorted(run.failed) == failed
+    assert sorted(run.done) == [i for i in range(6) if i not in failed]
+    assert all("came to a sudden end" in why for why in run.failed.values())
+
+
+def test_an_engine_that_is_lost_again_and_again(tmp_path):
+    sources = sources_of(tmp_path, 3)
+
+    @contextmanager
+    def start():
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit = lambda *_: (_ for _ in ()).throw(LostError("gone"))  # type: ignore
+            yield pool
+
+    with pytest.raises(InputError, match="cluster was lost 3 times: gone"):
+        build(
+            sources,
+            CorpusOptions(),
+            load_tokenizer("builtin"),
+            Conduct(engine=Engine("cluster", start, 2, 1, shares_memory=True)),
+        )
+
+
+def test_a_worker_with_other_versions_is_refused(tmp_path):
+    (source,) = sources_of(tmp_path, 1)
+    store = PartStore(str(tmp_path / "parts"))
+    job = Job(
+        CorpusOptions(), load_tokenizer("builtin"), store, False, 1, versions={"pyarrow": "1"}
+    )
+    with pytest.raises(InputError, match="was to count with"):
+        count_part(job, *parts_of([source], CorpusOptions()))
+
+
+def test_a_job_that_is_another_is_not_loaded(tmp_path):
+    (source,) = sources_of(tmp_path, 1)
+    store = PartStore(str(tmp_path / "parts"))
+    sent = SentJob.send(Job(CorpusOptions(), load_tokenizer("builtin"), store, False, 1))
+    content = (store.folder / sent.name).read_bytes()
+    (store.folder / sent.name).write_bytes(pickle.dumps("something else"))
+    (part,) = parts_of([source], CorpusOptions())
+    with pytest.raises(InputError, match="is damaged"):
+        count_part(sent, part)
+    (store.folder / sent.name).write_bytes(content)
+    assert count_part(sent, part).samples == 1
+    sent.end()
+    assert [path.suffix for path in store.folder.iterdir()] == [".counts"]
+
+
+@pytest.mark.parametrize("name", ["builtin", "two_words", "python", "chat"])
+def test_a_tokenizer_travels(name, two_words):
+    from transformers import ByT5Tokenizer
+
+    from batchstat.tokens import with_chat_template
+    from batchstat.tokens.loading import as_tokenizer
+
+    known = {
+        "builtin": lambda: load_tokenizer("builtin"),
+        "two_words": lambda: load_tokenizer(str(two_words)),
+        "python": lambda: as_tokenizer(ByT5Tokenizer()),
+        "chat": lambda: with_chat_template(load_tokenizer("builtin"), None),
+    }
+    here = known[name]()
+    there = pickle.loads(pickle.dumps(here))  # noqa: S301
+    for field in ("name", "digest", "library", "max_length", "special_tokens_per_sample"):
+        assert getattr(there, field) == getattr(here, field)
+    if name == "chat":
+        chat = [[{"role": "user", "content": "some words"}]]
+        assert list(map(len, there.encode_chats(chat))) == list(map(len, here.encode_chats(chat)))
+    else:
+        texts = ["some words", "words"]
+        assert list(map(len, there.encode(texts))) == list(map(len, here.encode(texts)))
+
+
+def test_any_executor_counts(tmp_path):
+    sources_of(tmp_path, 5)
+    paths = sorted(tmp_path.glob("*.txt"))
+    expected = batchstat.profile(paths)
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        found = batchstat.profile(paths, executor=pool, parts_folder=tmp_path / "parts")
+    assert found.corpus == expected.corpus
+    assert found.lengths.tolist() == expected.lengths.tolist()
+    assert len(list((tmp_path / "parts").glob("*.counts"))) == 5
+    assert not list((tmp_path / "parts").glob("*.job"))
+    with ThreadPoolExecutor(2) as pool:
+        assert batchstat.profile(paths, executor=pool).lengths.tolist() == found.lengths.tolist()
+        assert given_executor(pool).shares_memory
+
+
+def test_what_vanishes_between_tries_is_named(tmp_path):
+    sources = sources_of(tmp_path, 3)
+    (tmp_path / "1.txt").unlink()
+    options = CorpusOptions()
+    loaded = counter(options, None, None, sources)
+    with pytest.raises(InputError, match=r"1 of 3 parts failed.*1\.txt is no longer there"):
+        build(sources, options, loaded, Conduct(engine=threads(2)))
+    partial = build(sources, options, loaded, Conduct(engine=threads(2), allow_partial=True))
+    assert len(partial) == 2
+    assert not issubclass(InputError, SourceError)
+    assert partial.corpus.failed == (f"{tmp_path.as_posix()}/1.txt is no longer there",)
