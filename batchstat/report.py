@@ -53,6 +53,45 @@ class SeedSpread:
         return pstdev(self.padding_ratios)
 
 
+@dataclass(frozen=True)
+class SampleFacts:
+    """How much of a corpus an estimate goes by.
+
+    Attributes:
+        samples: that were drawn.
+        corpus_samples: of the whole corpus.
+        blocks: of consecutive samples that were drawn.
+        block_size: samples of a block.
+        groups: of blocks, simulated apart to tell how far the estimate may be off.
+        confidence: that an interval holds the number of the whole corpus.
+    """
+
+    samples: int
+    corpus_samples: int
+    blocks: int
+    block_size: int
+    groups: int
+    confidence: float
+
+    @property
+    def share(self) -> float:
+        """Samples drawn / samples of the corpus."""
+        return self.samples / self.corpus_samples
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Where the padding ratio of the whole corpus lies, by an estimate."""
+
+    low: float
+    high: float
+
+    @property
+    def margin(self) -> float:
+        """Half of its width."""
+        return (self.high - self.low) / 2
+
+
 @dataclass(frozen=True, kw_only=True)
 class StrategyResult:
     """One row of the table.
@@ -67,6 +106,7 @@ class StrategyResult:
         counts: what its plan computes, pads, cuts and leaves out.
         widths: batches by their width.
         seeds: what other seeds give; None where one was tried.
+        interval: of the padding ratio; None where all of the corpus was simulated.
         steps: (n_steps, world_size) total tokens of each rank in each step; None for one rank.
     """
 
@@ -79,6 +119,7 @@ class StrategyResult:
     counts: PlanCounts
     widths: Histogram
     seeds: SeedSpread | None = None
+    interval: Interval | None = None
     steps: "npt.NDArray[np.integer] | None" = field(default=None, compare=False, repr=False)
 
     @property
@@ -178,6 +219,7 @@ class Comparison:
         bounds: what can be had at best.
         sweep: padding against `read_ahead`.
         warnings: what else to know.
+        sample: how much of the corpus all numbers are of; None for all of it.
     """
 
     created: str
@@ -193,6 +235,7 @@ class Comparison:
     bounds: Bounds
     sweep: Sweep
     warnings: tuple[ReportWarning, ...]
+    sample: SampleFacts | None = None
 
     @property
     def reference(self) -> StrategyResult:
@@ -241,5 +284,12 @@ class Comparison:
             derived = {name: getattr(row.counts, name) for name in ratios}
             costs = {f"relative_cost_{name}": cost for name, cost in self.costs(row).items()}
             grouping = asdict(row.counts.grouping)
-            rows.append({"strategy": row.label, **counts, **derived, **costs, **grouping})
+            estimate = {} if row.interval is None else _estimated(row.interval)
+            rows.append(
+                {"strategy": row.label, **counts, **derived, **estimate, **costs, **grouping}
+            )
         return pd.DataFrame(rows)
+
+
+def _estimated(interval: Interval) -> dict[str, float]:
+    return {"padding_ratio_low": interval.low, "padding_ratio_high": interval.high}

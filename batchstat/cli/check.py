@@ -5,7 +5,7 @@ from typing import Any
 import typer
 
 from batchstat.cli import options as o
-from batchstat.errors import InputError
+from batchstat.errors import InputError, OptionError
 
 _EXCEEDED = 1
 
@@ -44,6 +44,10 @@ def command(context: typer.Context, **options: Any) -> None:
 
     created = datetime.now(UTC).isoformat()
     destinations = as_destinations(options["format"] or ["text"])
+    if options["sample"] is not None:
+        raise OptionError(
+            "--sample makes an estimate, and a limit is held against all of a corpus: leave it out"
+        )
     every = chosen(context)
     require_limits(every)
     check_destinations(destinations)

@@ -45,7 +45,7 @@ def command(context: typer.Context, **options: Any) -> None:
     from batchstat.render.comparison import comparison_screen
     from batchstat.render.json import comparison_json, to_text
     from batchstat.report import ReportWarning
-    from batchstat.simulation import check_seeds, compare, parse_strategies
+    from batchstat.simulation import check_seeds, check_share, compare, parse_strategies, read_share
 
     output, export = options["output"], options["export"]
     if export is not None and export.suffix != ".parquet":
@@ -55,6 +55,12 @@ def command(context: typer.Context, **options: Any) -> None:
     strategies = _strategies(given, every=options["every"])
     seeds = check_seeds(settings, 1 if options["seeds"] is None else options["seeds"])
     parse_strategies(strategies, settings.decide(longest=1, stated_max=None), presets)
+    share = None
+    if options["sample"] is not None:
+        share = read_share(options["sample"])
+        check_share(share, settings)
+        if export is not None:
+            raise OptionError("--export writes the batches of all of a corpus: leave --sample out")
     model = None if options["model"] is None else load_model(options["model"])
     check_writable(output)
     profile, files, changed = profiles.found(context, given)
@@ -64,6 +70,7 @@ def command(context: typer.Context, **options: Any) -> None:
         presets=presets,
         model=model,
         seeds=seeds,
+        sample=share,
         **asdict(settings),
     )
     stale = tuple(ReportWarning("stale_profile", change) for change in changed)

@@ -191,6 +191,15 @@ Every = Annotated[bool, _option(_BATCHING, "A row for every strategy.", False, N
 Seeds = Annotated[
     int | None, _option(_BATCHING, "Try so many seeds, and say how padding varies.", "1", "N")
 ]
+Sample = Annotated[
+    str | None,
+    _option(
+        _BATCHING,
+        "An estimate by so much of the corpus, with a confidence interval; not for check.",
+        "all of it",
+        "1%",
+    ),
+]
 Export = Annotated[
     Path | None,
     _option(

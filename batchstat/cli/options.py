@@ -98,7 +98,7 @@ WIDTHS: Options = {
     for name in ("tokens_per_batch", "max_length", "overflow", "pad_to_multiple_of")
 }
 STRATEGIES: Options = {"strategy": d.Strategies}
-TABLE: Options = {"preset": d.Presets, "every": d.Every, "seeds": d.Seeds}
+TABLE: Options = {"preset": d.Presets, "every": d.Every, "seeds": d.Seeds, "sample": d.Sample}
 SAMPLERS: Options = {"samplers": d.Samplers, "epochs": d.Epochs}
 EXPORT: Options = {"export": d.Export}
 MODEL: Options = {"model": d.Model}
@@ -123,7 +123,7 @@ LIMITS: Options = {
 CONFIGURATION: Options = {"config": d.ConfigFile, "no_config": d.NoConfig}
 CHECKS: Options = {"check": d.CheckNames}
 BASELINE: Options = {"baseline": d.BaselineFile}
-GATE: Options = {"format": d.Formats, "warn_only": d.WarnOnly}
+GATE: Options = {"format": d.Formats, "warn_only": d.WarnOnly, "sample": d.Sample}
 FOLDER: Options = {"output": d.Output}
 FILES: Options = {"output": d.Output, "as_json": d.AsJson, "plots": d.Plots}
 

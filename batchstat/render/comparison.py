@@ -8,7 +8,7 @@ from batchstat.ranks import WorstStep
 from batchstat.reach import Mixing
 from batchstat.render.layout import Rows, basis_line, heading
 from batchstat.render.words import batches, counted, decimal, percent
-from batchstat.report import Comparison, SeedSpread, StrategyResult, SweepPoint
+from batchstat.report import Comparison, SampleFacts, SeedSpread, StrategyResult, SweepPoint
 
 _WORTH_A_FACTOR = 1.1
 
@@ -16,6 +16,8 @@ _WORTH_A_FACTOR = 1.1
 def comparison_screen(comparison: Comparison) -> RenderableType:
     """What `compare` prints: the basis, the tables, the sentence and the recommendation."""
     parts: list[RenderableType] = [heading("basis", basis_line(comparison.basis))]
+    if comparison.sample is not None:
+        parts.append(heading("ESTIMATE", _sample(comparison.sample)))
     if comparison.model is not None:
         parts.append(heading("model", _model(comparison.model)))
     if comparison.basis.balance != "none" or comparison.basis.keep_labels:
@@ -42,6 +44,14 @@ def _model(model: CostModel) -> str:
     return f"{', '.join(words)}: {per_token} of a row, an estimate"
 
 
+def _sample(sample: SampleFacts) -> str:
+    return (
+        f"all numbers are of {percent(sample.share)} of the corpus: {sample.samples:,} of "
+        f"{counted(sample.corpus_samples, 'sample')}, in {sample.blocks:,} blocks drawn at random; "
+        f"± holds the padding of the whole in {percent(sample.confidence, 0)} of such draws"
+    )
+
+
 def _visits(comparison: Comparison) -> str:
     counts = comparison.reference.counts
     samples = counts.samples - counts.duplicated_samples + counts.dropped_samples
@@ -54,6 +64,7 @@ def _visits(comparison: Comparison) -> str:
 
 def _strategies(comparison: Comparison) -> Rows:
     spread = [f"over {comparison.seeds} seeds"] if comparison.seeds > 1 else []
+    spread = ["±", *spread] if comparison.sample is not None else spread
     rows = Rows(
         *("strategy", "padding", *spread, "batches", "steps"),
         *("samples/batch", "fill", "shapes", "cut"),
@@ -63,6 +74,7 @@ def _strategies(comparison: Comparison) -> Rows:
         rows.add(
             _label(row, comparison),
             percent(counts.padding_ratio, 2),
+            *([] if row.interval is None else [f"{100 * row.interval.margin:.2f}"]),
             *([] if row.seeds is None else [_spread(row.seeds)]),
             f"{counts.batches:,}",
             f"{counts.steps:,}",

@@ -5,6 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from batchstat.render.words import class_name, corpus_name, counted, one_line, tokenizer_name
+from batchstat.report import Comparison
 from batchstat.settings import Basis
 
 _GAP, _LEAST_NAME = 2, 14
@@ -112,3 +113,11 @@ def basis_line(basis: Basis) -> str:
     if basis.keep_labels:
         words.append(f"only {', '.join(class_name(label) for label in basis.keep_labels[:8])}")
     return " · ".join(words)
+
+
+def sample_words(comparison: Comparison) -> str:
+    """How many samples the numbers of a comparison are of, and whether that is an estimate."""
+    sample = comparison.sample
+    if sample is None:
+        return counted(comparison.samples, "sample")
+    return f"an ESTIMATE by {sample.samples:,} of {counted(sample.corpus_samples, 'sample')}"

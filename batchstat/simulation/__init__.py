@@ -14,6 +14,7 @@ from batchstat.simulation.comparing import (
     parse_strategies,
     simulate,
 )
+from batchstat.simulation.estimating import check_share, read_share
 from batchstat.simulation.sweeping import read_aheads
 
 __all__ = [
@@ -24,8 +25,10 @@ __all__ = [
     "best_row",
     "check_epochs",
     "check_seeds",
+    "check_share",
     "compare",
     "parse_strategies",
     "read_aheads",
+    "read_share",
     "simulate",
 ]

@@ -29,6 +29,7 @@ from batchstat.sampling import Samples
 from batchstat.sampling.epoch import together
 from batchstat.settings import Basis, Settings
 from batchstat.simulation.cautions import cautions
+from batchstat.simulation.estimating import Drawn, check_share, draw
 from batchstat.simulation.measuring import measured
 from batchstat.simulation.sweeping import sweep
 from batchstat.stats import log_edges
@@ -44,6 +45,7 @@ def compare(
     presets: Sequence[str] = (),
     model: CostModel | None = None,
     seeds: int = 1,
+    sample: float | None = None,
     **settings: Any,
 ) -> Comparison:
     """Batching strategies side by side on the same lengths.
@@ -56,6 +58,8 @@ def compare(
         presets: names of what people run, such as `fairseq`: more rows.
         model: the shape of a transformer, to estimate what the rows cost it.
         seeds: how many seeds to try, from that of the settings on; the rows are of the first.
+        sample: an estimate by this share of the corpus, drawn at random: all numbers are of it, and
+            each row says where the padding ratio of the whole corpus lies.
         settings: the fields of `batchstat.Settings`, such as `tokens_per_batch=16384`.
 
     Raises:
@@ -67,16 +71,24 @@ def compare(
     given = as_given(lengths, labels, wanted.keep_labels)
     profile = given.profile
     basis = wanted.decide(given.stats.max, given.stated_max)
-    works = _Works(given.samples)
-    asked, rows, empty = _rows(parse_strategies(strategies, basis, presets), works)
+    parsed = parse_strategies(strategies, basis, presets)
+    drawn = None
+    if sample is not None:
+        windows = [each.strategy.looks_ahead or 0 for each in parsed]
+        drawn = draw(given.samples, check_share(sample, wanted), basis, max(windows))
+    samples = given.samples if drawn is None else drawn.samples
+    works = _Works(samples)
+    asked, rows, empty = _rows(parsed, works)
     if seeds > 1:
-        rows = _over_seeds(rows, asked, given.samples, basis, seeds)
+        rows = _over_seeds(rows, asked, samples, basis, seeds)
+    if drawn is not None:
+        rows = _estimated(rows, asked, drawn)
     best = best_row(rows, basis.tokens_per_batch)
     chosen, work = asked[rows.index(best)], works.of(basis)
     shown = {row.name for row in rows}
     return Comparison(
         created=datetime.now(UTC).isoformat(),
-        samples=len(given.samples),
+        samples=len(samples),
         corpus=profile.corpus if profile else None,
         tokenizer=profile.tokenizer if profile else None,
         basis=basis,
@@ -88,6 +100,7 @@ def compare(
         bounds=_bounds(work, basis),
         sweep=sweep(best, chosen.strategy, work, basis),
         warnings=(*empty, *cautions(rows, work.visits, basis, given.stats)),
+        sample=None if drawn is None else drawn.facts,
     )
 
 
@@ -239,6 +252,21 @@ def _over_seeds(
     return [
         replace(row, seeds=SeedSpread.of(counts)) for row, counts in zip(rows, found, strict=True)
     ]
+
+
+def _estimated(
+    rows: Sequence[StrategyResult], asked: Sequence[Asked], drawn: Drawn
+) -> list[StrategyResult]:
+    works = [_Works(group) for group in drawn.groups]
+    found = []
+    for row, each in zip(rows, asked, strict=True):
+        ratios = [
+            measured(each.strategy, work.of(each.basis), each.basis, by_sample=False).counts
+            for work in works
+        ]
+        interval = drawn.interval(row.counts.padding_ratio, [r.padding_ratio for r in ratios])
+        found.append(replace(row, interval=interval))
+    return found
 
 
 def _bounds(work: Work, basis: Basis) -> Bounds:

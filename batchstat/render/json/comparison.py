@@ -9,7 +9,7 @@ from batchstat.profiling.record import Profile
 from batchstat.reach import Mixing
 from batchstat.render.json.parts import corpus_json, head, tokenizer_json
 from batchstat.render.json.profile import profile_json
-from batchstat.report import Comparison, SeedSpread, Simulation, StrategyResult, Sweep
+from batchstat.report import Comparison, SampleFacts, SeedSpread, Simulation, StrategyResult, Sweep
 
 SCHEMA = "batchstat.compare/1"
 
@@ -35,6 +35,8 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "basis": asdict(comparison.basis),
         "model": None if comparison.model is None else asdict(comparison.model),
         "seeds": comparison.seeds,
+        "sample": comparison.sample
+        and {**asdict(comparison.sample), "share": comparison.sample.share},
         "strategies": [strategy_json(row, comparison.model) for row in comparison.strategies],
         "best": comparison.best.spec,
         "left_out": list(comparison.left_out),
@@ -109,8 +111,13 @@ def strategy_json(row: StrategyResult, model: CostModel | None = None) -> dict[s
             "worst": asdict(counts.ranks.worst),
         },
         "seeds": row.seeds and _seeds(row.seeds),
+        "interval": row.interval and asdict(row.interval),
         "widths": asdict(row.widths),
     }
+
+
+def _sample(sample: SampleFacts) -> dict[str, Any]:
+    return {**asdict(sample), "share": sample.share}
 
 
 def _mixing(mixing: Mixing) -> dict[str, Any]:

@@ -6,8 +6,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
+from batchstat.render.layout import sample_words
 from batchstat.render.plots import style
-from batchstat.render.words import batches, corpus_name, counted, one_line, percent
+from batchstat.render.words import batches, corpus_name, one_line, percent
 from batchstat.report import Comparison
 
 _LABEL_WIDTH = 34
@@ -28,7 +29,7 @@ def comparison_plots(comparison: Comparison) -> dict[str, bytes]:
 def _whose(comparison: Comparison) -> str:
     paths = [source.path for source in comparison.corpus.sources] if comparison.corpus else []
     by = f" · {one_line(comparison.tokenizer.name)}" if comparison.tokenizer else ""
-    samples = counted(comparison.samples, "sample")
+    samples = sample_words(comparison)
     budget = f"{comparison.basis.tokens_per_batch:,} tokens a batch"
     return f"{corpus_name(paths)}{by} · {samples} · {budget}"
 

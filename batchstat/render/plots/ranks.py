@@ -5,6 +5,7 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from batchstat.render.layout import sample_words
 from batchstat.render.plots import style
 from batchstat.render.words import corpus_name, counted, one_line, percent
 from batchstat.report import Comparison
@@ -30,7 +31,8 @@ def _ranks(figure: Figure, comparison: Comparison, steps: Ints) -> None:
     style.title(
         figure,
         f"{one_line(row.label, 60)} on {counted(basis.world_size, 'rank')}: {idle} idle",
-        f"{corpus_name(paths)} · {row.deal} dealt · {counted(len(steps), 'step')}",
+        f"{corpus_name(paths)} · {sample_words(comparison)} · {row.deal} dealt · "
+        f"{counted(len(steps), 'step')}",
     )
     lines, heat = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1))
     edges = np.linspace(0, len(steps), min(len(steps), _MOST_COLUMNS) + 1).astype(np.int64)
