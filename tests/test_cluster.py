@@ -1,7 +1,7 @@
 """One corpus, counted by whoever there is, whatever happens to them: the same profile.
 
 With real schedulers, workers and servers, as processes of this machine. Left out unless asked for:
-pytest -m cluster.
+pytest -m cluster -n 0.
 """
 
 import io
