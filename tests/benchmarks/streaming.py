@@ -68,6 +68,7 @@ def main() -> None:
         folder = arguments.folder / str(power)
         folder.mkdir(parents=True, exist_ok=True)
         sort = make(folder / "lengths.npy", 10**power)
+        share = "10%" if power == 6 else "1%"
         profile = ["profile", "lengths.npy", "--no-plots", "--no-config", "--no-cache"]
         for name, command in (
             ("profile", profile),
@@ -75,7 +76,7 @@ def main() -> None:
             ("compare blocks", [*COMPARE, "--order", "blocks"]),
             (
                 "compare sample",
-                [*COMPARE, "--order", "blocks", "--sample", "10%" if power < 7 else "1%"],
+                [*COMPARE, "--order", "blocks", "--sample", share],
             ),
         ):
             seconds, memory = run(folder, *command)
