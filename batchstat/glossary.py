@@ -41,6 +41,11 @@ WORDS: Mapping[str, str] = {
     "uneven": "A way of --tail: some ranks take a step more than others.",
     "empty": "A way of --tail: ranks that have no batch left take an empty step.",
     "spread": "A way of --tail: the rows of the last batches are spread over all ranks.",
+    "part": "What is counted at once, by whoever does it: a file, or 64 MiB of a large one.",
+    "shard": "A share of a corpus's parts that is counted by itself: --shard I/N, for batchstat "
+    "merge.",
+    "partial": "Of a profile: parts of the corpus could not be counted, and were left out because "
+    "that was asked for; batchstat check refuses it.",
     "limit": "What batchstat check holds a number against.",
     "baseline": "The numbers of an earlier run, to hold a check's against.",
     "cut": "Tokens that are never computed, of those visited: truncated and dropped together.",
@@ -48,6 +53,7 @@ WORDS: Mapping[str, str] = {
 
 COLUMNS: Mapping[str, str] = {
     "padding": "padding_ratio",
+    "±": "interval",
     "over seeds": "seeds",
     "samples/batch": "samples_per_batch",
     "shapes": "distinct_shapes",

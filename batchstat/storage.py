@@ -51,7 +51,8 @@ def move(path: Path, target: Path) -> None:
 
 
 def etag_of(path: Path) -> str:
-    """What changes with the content of a file at an address, after `etag:`.
+    """What changes with the content of a file at an address, after `etag:`; empty where nothing
+    is known to.
 
     Raises:
         OSError: it cannot be asked.
@@ -62,9 +63,9 @@ def etag_of(path: Path) -> str:
 
 
 def etag_in(info: dict[str, Any]) -> str:
-    """The same from what a file system says of a file; its size where it says no more."""
-    found = next((info[name] for name in _ETAGS if info.get(name)), info.get("size"))
-    return f"etag:{str(found).strip(chr(34))}"
+    """The same from what a file system says of a file; empty where it says nothing of the kind."""
+    found = next((info[name] for name in _ETAGS if info.get(name)), None)
+    return "" if found is None else f"etag:{str(found).strip(chr(34))}"
 
 
 def one_line(error: BaseException) -> str:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from conftest import ROOT, environment
@@ -87,26 +87,27 @@ def dask_cluster(folder: Path, workers: int) -> Iterator[Cluster]:
         cluster.stop()
 
 
-@contextmanager
-def s3_server() -> Iterator[str]:
+def s3_server() -> AbstractContextManager[str]:
     """The address of an S3-compatible server, moto's, while it is needed."""
+    return _server(Path.cwd(), "moto.server", "-H", _LOCAL, "-p")
+
+
+def web_server(folder: Path) -> AbstractContextManager[str]:
+    """The address of a server of a folder's files, Python's own, while it is needed."""
+    return _server(folder, "http.server", "--bind", _LOCAL)
+
+
+@contextmanager
+def _server(folder: Path, *module: str) -> Iterator[str]:
     with socket.socket() as found:
         found.bind((_LOCAL, 0))
         port = found.getsockname()[1]
     server = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "from moto.server import main; main()",
-            "-H",
-            _LOCAL,
-            "-p",
-            str(port),
-        ],
+        [sys.executable, "-m", *module, str(port)],
+        cwd=folder,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    address = f"http://{_LOCAL}:{port}"
     try:
         for _ in range(600):
             try:
@@ -115,6 +116,6 @@ def s3_server() -> Iterator[str]:
             except OSError:
                 assert server.poll() is None
                 time.sleep(0.1)
-        yield address
+        yield f"http://{_LOCAL}:{port}"
     finally:
         end(server)

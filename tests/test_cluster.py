@@ -4,6 +4,7 @@ With real schedulers, workers and servers, as processes of this machine. Left ou
 pytest -m cluster -n 0.
 """
 
+import hashlib
 import io
 import json
 import random
@@ -21,7 +22,7 @@ import pytest
 
 from batchstat.corpus import parts
 from batchstat.profiling.store import read_file, save_lengths
-from cluster import dask_cluster, end, s3_server
+from cluster import dask_cluster, end, s3_server, web_server
 from conftest import SAMPLE_DATA, environment, needs
 
 pytestmark = pytest.mark.cluster
@@ -296,3 +297,29 @@ def test_what_is_not_there(corpus, tmp_path, address, message):
     _, error = done(corpus, tmp_path, "profile", address, status=3)
     assert len(error.splitlines()) == 1
     assert message in error
+
+
+def test_a_server_that_says_nothing_of_changes(tmp_path, out):
+    """Where a size is all that is said of a file, its bytes are read to know it again."""
+    needs("aiohttp")
+    folder = tmp_path / "served"
+    folder.mkdir()
+    (folder / "a.txt").write_text("some words\n")
+    with web_server(folder) as address:
+        arguments = ["profile", f"{address}/a.txt", "-o", out]
+        done(tmp_path / "x", tmp_path / "cache", *arguments)
+        assert read_file(out / "lengths.parquet").lengths.tolist() == [2]
+        done(tmp_path / "x", tmp_path / "cache", *arguments)
+        _, error = done(tmp_path / "x", tmp_path / "cache", "compare", "-o", out)
+        assert "has changed" not in error
+        (folder / "a.txt").write_text("wordsxqzjx\n")
+        _, error = done(tmp_path / "x", tmp_path / "cache", "compare", "-o", out)
+        assert f"{address}/a.txt has changed since it was profiled" in error
+        done(tmp_path / "x", tmp_path / "cache", *arguments)
+        assert read_file(out / "lengths.parquet").lengths[0] > 2
+        digest = hashlib.sha256((folder / "a.txt").read_bytes()).hexdigest()
+        (source,) = json.loads((out / "profile.json").read_text())["corpus"]["sources"]
+        assert source["digest"] == f"sha256:{digest}"
+    _, error = done(tmp_path / "x", tmp_path / "cache", *arguments, status=3)
+    assert len(error.splitlines()) == 1
+    assert f"{address}/a.txt cannot be read" in error

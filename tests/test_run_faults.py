@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import signal
+import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -271,3 +272,17 @@ def test_what_vanishes_between_tries_is_named(tmp_path):
     assert len(partial) == 2
     assert not issubclass(InputError, SourceError)
     assert partial.corpus.failed == (f"{tmp_path.as_posix()}/1.txt is no longer there",)
+
+
+def test_an_address_that_nothing_is_installed_for(monkeypatch):
+    monkeypatch.setitem(sys.modules, "upath", None)
+    with pytest.raises(InputError, match=r"pip install 'batchstat\[remote\]'"):
+        find_sources(["s3://bucket/a.txt"])
+
+
+def test_dask_that_is_not_installed(monkeypatch):
+    from batchstat.engines.dask import dask
+
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(batchstat.OptionError, match=r"pip install 'batchstat\[dask\]'"):
+        dask("tcp://head:8786")

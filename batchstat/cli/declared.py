@@ -202,11 +202,12 @@ Sample = Annotated[
 ]
 Export = Annotated[
     Path | None,
-    _option(
-        _OUTPUT,
-        "Write the batches of the row in bold, of all ranks, for BatchSampler.from_plan.",
-        False,
-        "FILE",
+    typer.Option(
+        help="Write the batches of the row in bold, of all ranks, for BatchSampler.from_plan.",
+        parser=as_path,
+        show_default=False,
+        metavar="FILE",
+        rich_help_panel=_OUTPUT,
     ),
 ]
 Model = Annotated[

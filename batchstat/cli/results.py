@@ -119,6 +119,9 @@ def write_file(path: Path, content: bytes, remedy: str) -> None:
     Raises:
         InputError: it cannot be written.
     """
+    if is_remote(path):
+        write_files(path.parent, {path.name: content}, remedy=remedy)
+        return
     try:
         target = path.resolve()  # a link stays one
         if target.exists() and not target.is_file():

@@ -11,7 +11,7 @@ from batchstat.corpus.formats.columnar import groups_of
 from batchstat.corpus.opening import HEAD_BYTES, is_compressed
 from batchstat.corpus.parts import Part, digest_of_part, hash_span
 from batchstat.errors import SourceError
-from batchstat.storage import one_line
+from batchstat.storage import is_remote, one_line
 
 _PROBE_BYTES = 1 << 16
 _NUMBER_BYTES = 8
@@ -36,8 +36,10 @@ def content_digests(part: Part) -> tuple[tuple[str, ...], str]:
         return digests, hashlib.sha256("".join(beside).encode()).hexdigest()
     except FileNotFoundError:
         raise SourceError(f"{part.source.shown} is no longer there") from None
-    except OSError as error:
-        raise SourceError(f"{part.source.shown} cannot be read: {one_line(error)}") from None
+    except Exception as error:  # also whatever a file system of an address raises
+        if isinstance(error, OSError) or is_remote(part.source.path):
+            raise SourceError(f"{part.source.shown} cannot be read: {one_line(error)}") from None
+        raise
 
 
 def _beside(file: BinaryIO, part: Part) -> Iterator[tuple[int, int]]:

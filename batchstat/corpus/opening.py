@@ -225,7 +225,7 @@ def open_source(part: Part, standard_input: Rereadable | None = None) -> Iterato
         path = part.location
         before = _state(path)
         # At an address, what was listed is what is read.
-        known = source.digest if is_remote(path) else before[1]
+        known = source.digest if source.digest.startswith("etag:") else before[1]
         if (source.bytes or before[0], known) != before:
             raise SourceError(f"{source.shown} changed since it was listed: run again")
         with _buffered(path) as file:

@@ -38,7 +38,8 @@ class Source:
         path: as the user wrote it, with `/`; `-` for standard input.
         bytes: its size as it lies on disk; 0 where it is not known before reading.
         digest: of a file read, what `batchstat.corpus.parts.digest_of` says; of one at an address
-            what its storage says changes with its content, after `etag:`; empty where not known.
+            what its storage says changes with its content, after `etag:`, where it says so; empty
+            before it is read.
         format: how it is read.
     """
 
@@ -91,9 +92,9 @@ def _at_address(
     address: str, input_format: str | None, on_warning: Callable[[str], object]
 ) -> Iterator[Source]:
     """The files at an address, listed once with what the listing says of them."""
+    as_path(address)
     from fsspec.core import url_to_fs
 
-    as_path(address)
     try:
         storage, path = url_to_fs(address)
         if glob.has_magic(path) and "?" not in path:

@@ -57,7 +57,8 @@ def changes(profile: Profile) -> Iterator[str]:
         try:
             path = as_path(source.path)
             if is_remote(source.path):
-                if etag_of(path) != source.digest:
+                has_etag = source.digest.startswith("etag:")
+                if source.digest != (etag_of(path) if has_etag else digest_of(source)):
                     yield f"{source.path} has changed since it was profiled"
                 continue
             found = path.stat()

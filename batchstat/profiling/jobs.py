@@ -149,7 +149,7 @@ def count_part(given: Job | SentJob, part: Part) -> PartDone:
     is_input = part.source.path == STANDARD_INPUT
     digests: tuple[str, ...] = ()
     beside, before = "", None
-    if not is_input and not is_remote(part.source.path):
+    if not is_input and not part.source.digest:
         before = _state(part)
         digests, beside = content_digests(part)
     key = key_of(part, (*digests, beside), job)
@@ -183,6 +183,8 @@ def _state(part: Part) -> tuple[int, ...] | None:
         found = part.location.stat()
     except OSError:
         return None  # which reading it says better
+    if is_remote(part.source.path):
+        return (found.st_size,)
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 

@@ -14,7 +14,6 @@ from batchstat.errors import InputError
 from batchstat.profiling.arrays import new_array
 from batchstat.profiling.part_store import PartStore
 from batchstat.profiling.record import CorpusFacts, Labels, Profile
-from batchstat.storage import is_remote
 
 
 class Kept(NamedTuple):
@@ -109,7 +108,7 @@ class _Read:
                 f"column {options.label_column!r} is in no record of {self._source.shown}: pass "
                 "another --label-column"
             )
-        if self._source.path == STANDARD_INPUT or is_remote(self._source.path) or not complete:
+        if self._source.digest or not complete:  # standard input's comes with it, too
             return self._source
         return replace(self._source, digest=joined_digest(self._digests))
 

@@ -14,6 +14,7 @@ from batchstat.errors import InputError, OptionError
 from batchstat.given import Given, as_given
 from batchstat.options import whole_number
 from batchstat.settings import Basis, Settings
+from batchstat.storage import as_path
 from batchstat.training.plan_file import load_plan
 from batchstat.training.rank_batches import Batch, RankBatches, plan_ranks
 from batchstat.training.state import SCHEMA, check_rank, fingerprint, refuse_other
@@ -74,7 +75,7 @@ class BatchSampler:
             InputError: a file that is no plan.
         """
         made = cls.__new__(cls)
-        source = _Exported(Path(path), rank)
+        source = _Exported(as_path(path), rank)
         made._begin(source, source.epoch)
         return made
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -12,6 +13,7 @@ from batchstat.errors import InputError
 from batchstat.given import as_given
 from batchstat.profiling.record import Profile
 from batchstat.settings import Basis
+from batchstat.storage import is_remote
 from batchstat.training.rank_batches import RankBatches, plan_ranks
 from batchstat.training.state import fingerprint
 
@@ -87,7 +89,8 @@ def load_plan(path: Path) -> tuple[RankBatches, dict[str, Any]]:
 
     shown = path.as_posix()
     try:
-        table = pq.ParquetFile(path, pre_buffer=False).read(use_threads=False)
+        file = BytesIO(path.read_bytes()) if is_remote(path) else path
+        table = pq.ParquetFile(file, pre_buffer=False).read(use_threads=False)
         meta = json.loads(table.schema.metadata[_METADATA_KEY])
         if meta["schema"] == SCHEMA:
             columns = {name: table[name].to_numpy() for name in _COLUMNS}
