@@ -8,6 +8,7 @@ import signal
 import sys
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -164,8 +165,6 @@ def spawned():
 
 @pytest.mark.parametrize(("kill", "failed"), [(kill_once, []), (kill_always, [3])])
 def test_processes_that_come_to_a_sudden_end(tmp_path, monkeypatch, kill, failed):
-    from functools import partial
-
     sources = sources_of(tmp_path, 6)
     monkeypatch.setattr("batchstat.profiling.running.count_part", partial(kill, tmp_path / "flag"))
     engine = Engine("processes", spawned, 2, 1)
@@ -176,6 +175,29 @@ def test_processes_that_come_to_a_sudden_end(tmp_path, monkeypatch, kill, failed
     assert sorted(run.failed) == failed
     assert sorted(run.done) == [i for i in range(6) if i not in failed]
     assert all("came to a sudden end" in why for why in run.failed.values())
+
+
+def fail_once_then_kill(flag: Path, given, part):
+    """The first part cannot be read at first; the last one always ends its worker."""
+    if part.source.path.endswith("0.txt"):
+        try:
+            flag.touch(exist_ok=False)
+        except FileExistsError:
+            return count_part(given, part)
+        raise SourceError("not now")
+    return kill_always(flag, given, part)
+
+
+def test_what_is_to_be_tried_again_is_not_forgotten_with_an_executor(tmp_path, monkeypatch):
+    sources = sources_of(tmp_path, 4)
+    own = partial(fail_once_then_kill, tmp_path / "flag")
+    monkeypatch.setattr("batchstat.profiling.running.count_part", own)
+    store = PartStore(str(tmp_path / "parts"))
+    job = Job(CorpusOptions(), load_tokenizer("builtin"), store, False, 1)
+    run = Run(parts_of(sources, CorpusOptions()), job, Engine("processes", spawned, 1, 1))
+    run.count()
+    assert sorted(run.done) == [0, 1, 2]
+    assert sorted(run.failed) == [3]
 
 
 def test_an_engine_that_is_lost_again_and_again(tmp_path):

@@ -76,7 +76,7 @@ class PartStore:
         try:
             self.write(probe, b"")
             (self.folder / probe).unlink(missing_ok=True)
-        except OSError:
+        except Exception:  # whatever a file system of an address raises
             return False
         return True
 

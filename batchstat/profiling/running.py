@@ -96,7 +96,9 @@ class Run:
             InputError: that one's, or the engine cannot be had.
         """
         heapify(self._todo)
-        while self._todo:
+        while self._todo or self._again:
+            if not self._todo:
+                self._try_again()
             try:
                 with self._engine.start() as executor, self._given() as given:
                     self._work(executor, given)
@@ -104,6 +106,7 @@ class Run:
                 self._note_loss(loss)
         if self._error is not None:
             raise self._error
+        assert self.done.keys() | self.failed.keys() == set(range(len(self._parts)))
 
     def forget(self, i: int) -> None:
         """A part whose counts are gone is counted again."""
@@ -114,7 +117,11 @@ class Run:
     def _given(self) -> Iterator[Job | SentJob]:
         """The job as the engine's workers get it."""
         if not self._engine.shares_memory:
-            sent = SentJob.send(self._job)
+            try:
+                sent = SentJob.send(self._job)
+            except OSError as error:
+                place = self._job.store.address
+                raise InputError(f"{place} cannot be written: {one_line(error)}") from None
             try:
                 yield sent
             finally:
