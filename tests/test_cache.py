@@ -291,3 +291,27 @@ def test_reading_an_entry_leaves_no_thread_behind(tmp_path):
     arguments = [sys.executable, "-c", program, str(tmp_path / "lengths.parquet")]
     result = subprocess.run(arguments, env=environment(), capture_output=True, text=True)
     assert result.stdout == "0\n", result.stderr
+
+
+def test_standard_input_is_nobody_elses(tmp_path):
+    """Two that are read at once into one cache do not get each other's counts."""
+    cache = str(tmp_path / "kept")
+    program = [
+        sys.executable,
+        "-m",
+        "batchstat",
+        "check",
+        "-",
+        "--max-padding=99%",
+        "--format=json",
+    ]
+    for text in ("a\n", "some more words\nhere\n"):
+        subprocess.run(
+            program,
+            input=text.encode(),
+            env=environment(BATCHSTAT_CACHE_DIR=cache),
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+        )
+    assert len(list((tmp_path / "kept").glob("*.counts"))) == 2

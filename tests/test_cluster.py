@@ -16,12 +16,14 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import jsonschema
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from batchstat.corpus import parts
 from batchstat.profiling.store import read_file, save_lengths
+from batchstat.render.schemas import schema
 from cluster import dask_cluster, end, s3_server, web_server
 from conftest import SAMPLE_DATA, environment, needs
 
@@ -261,6 +263,7 @@ def test_a_corpus_in_a_bucket(corpus, tmp_path, out, s3):
         for name in s3.ls("bucket/crawl")
     }
     assert {source["path"]: source["digest"] for source in sources} == etags
+    jsonschema.validate(json.loads((out / "profile.json").read_text()), schema("profile"))
     # All of it in the bucket: what is kept, what is found, and what others make of it.
     there = ["-o", "s3://bucket/results", "--parts", "s3://bucket/parts"]
     files = "s3://bucket/crawl/*small*.jsonl"

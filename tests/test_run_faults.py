@@ -12,6 +12,7 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 import batchstat
@@ -21,6 +22,7 @@ from batchstat.errors import InputError, SourceError
 from batchstat.profiling import Conduct, PartStore, build, counter
 from batchstat.profiling.jobs import Job, SentJob, count_part
 from batchstat.profiling.running import TRIES, Run
+from batchstat.render.schemas import schema
 from batchstat.tokens import load_tokenizer
 from conftest import Run as Command
 
@@ -69,6 +71,7 @@ def test_a_partial_profile_says_so_everywhere(run: Command, tmp_path):
     assert profile["corpus"]["samples"] == 1_800
     (failed,) = profile["corpus"]["failed"]
     assert failed.startswith("shards/3.txt.gz is cut short")
+    jsonschema.validate(profile, schema("profile"))
     compared = run("compare", "--no-plots", "--json")
     warnings = json.loads(compared.stdout)["warnings"]
     assert "partial_profile" in {warning["code"] for warning in warnings}

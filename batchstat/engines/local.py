@@ -33,12 +33,13 @@ def threads(workers: int) -> Engine:
 def processes(workers: int, parts: int) -> Engine:
     """Processes of this machine, as many as there are parts for; they end with this one."""
     at_once = max(1, min(workers, parts))
+    own = max(1, workers // at_once)
 
     @contextmanager
     def start() -> Iterator[Executor]:
         # Not by fork: the libraries that count have threads of their own.
         spawning = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(at_once, spawning, initializer=_begin)
+        pool = ProcessPoolExecutor(at_once, spawning, initializer=_begin, initargs=(own,))
         finished = False
         try:
             yield pool
@@ -46,11 +47,13 @@ def processes(workers: int, parts: int) -> Engine:
         finally:
             pool.shutdown(wait=finished, cancel_futures=True)
 
-    return Engine(PROCESSES, start, at_once, max(1, workers // at_once))
+    return Engine(PROCESSES, start, at_once, own)
 
 
-def _begin() -> None:
+def _begin(threads: int) -> None:
     """In a new process: an interrupt is for the one that began it, whose end is its own."""
+    # The tokenizers library would take all cores in each of them.
+    os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 

@@ -148,7 +148,8 @@ def count_part(given: Job | SentJob, part: Part) -> PartDone:
         raise InputError(f"{_here()} was to count with {other}: install the same everywhere")
     is_input = part.source.path == STANDARD_INPUT
     digests: tuple[str, ...] = ()
-    beside, before = "", None
+    # What passes by but once is known only to the run that reads it.
+    beside, before = secrets.token_hex() if is_input else "", None
     if not is_input and not part.source.digest:
         before = _state(part)
         digests, beside = content_digests(part)
