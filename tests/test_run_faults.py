@@ -61,6 +61,16 @@ def test_a_shard_that_is_cut_short_is_named_and_the_others_are_counted(
     assert again.count("  counted ") == 1
 
 
+def test_every_shard_that_failed_is_listed(run: Command, shards):
+    (shards / "7.txt.gz").write_bytes(b"\x1f\x8bno gzip at all")
+    result = run("profile", "shards", "--no-plots")
+    assert result.returncode == 3
+    first, second, error = result.stderr.splitlines()
+    assert first.startswith("warning: not counted: shards/3.txt.gz is cut short")
+    assert second.startswith("warning: not counted: shards/7.txt.gz is damaged")
+    assert error.startswith("error: 2 of 10 parts failed, each tried three times: shards/3.txt.gz")
+
+
 @pytest.mark.usefixtures("shards")
 def test_a_partial_profile_says_so_everywhere(run: Command, tmp_path):
     result = run("profile", "shards", "--no-plots", "--allow-partial")

@@ -3,7 +3,7 @@
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -70,6 +70,7 @@ def build(
         for _ in range(_TIMES_GONE):
             run.count()
             if run.failed and not conduct.allow_partial:
+                _list(run.failed, conduct)
                 raise _failure(run, len(parts))
             kept = {i: Kept(store, done.key, done.samples) for i, done in run.done.items()}
             counted = Counted(kept, run.failed)
@@ -152,6 +153,19 @@ def _stored(store: PartStore | None) -> Iterator[PartStore]:
         ) from None
     with folder as path:
         yield PartStore(path)
+
+
+def _list(failed: Mapping[int, str], conduct: Conduct) -> None:
+    """Names each part that failed, where the error that follows names but the first."""
+    if len(failed) == 1:
+        return
+    for i in sorted(failed)[:_LISTED]:
+        conduct.on_warning(f"not counted: {failed[i]}")
+    if len(failed) > _LISTED:
+        conduct.on_warning(f"not counted: {len(failed) - _LISTED:,} more, all in the log")
+
+
+_LISTED = 100
 
 
 def _failure(run: Run, parts: int) -> InputError:
