@@ -57,9 +57,20 @@ def etag_of(path: Path) -> str:
     Raises:
         OSError: it cannot be asked.
     """
+    return etag_in(info_of(path))
+
+
+def info_of(path: Path) -> dict[str, Any]:
+    """What a file system says of a file at an address, now.
+
+    Raises:
+        OSError: it cannot be asked.
+    """
     remote = cast(Any, path)
-    info = remote.fs.info(remote.path)
-    return etag_in(info)
+    # What it said before is of no use: whether that has changed is the question.
+    remote.fs.invalidate_cache(remote.parent.path)
+    info: dict[str, Any] = remote.fs.info(remote.path)
+    return info
 
 
 def etag_in(info: dict[str, Any]) -> str:

@@ -89,21 +89,40 @@ def dask_cluster(folder: Path, workers: int) -> Iterator[Cluster]:
 
 def s3_server() -> AbstractContextManager[str]:
     """The address of an S3-compatible server, moto's, while it is needed."""
-    return _server(Path.cwd(), "moto.server", "-H", _LOCAL, "-p")
+    return _server(Path.cwd(), "-m", "moto.server", "-H", _LOCAL, "-p")
 
 
 def web_server(folder: Path) -> AbstractContextManager[str]:
     """The address of a server of a folder's files, Python's own, while it is needed."""
-    return _server(folder, "http.server", "--bind", _LOCAL)
+    return _server(folder, "-m", "http.server", "--bind", _LOCAL)
+
+
+def bare_server(folder: Path) -> AbstractContextManager[str]:
+    """The same of one that says nothing of a file: not its size, nor when it was changed."""
+    return _server(folder, "-c", _BARE)
+
+
+_BARE = """
+import pathlib, sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+class Bare(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(pathlib.Path(self.path[1:]).read_bytes())
+    do_HEAD = do_GET
+ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Bare).serve_forever()
+"""
 
 
 @contextmanager
-def _server(folder: Path, *module: str) -> Iterator[str]:
+def _server(folder: Path, *program: str) -> Iterator[str]:
     with socket.socket() as found:
         found.bind((_LOCAL, 0))
         port = found.getsockname()[1]
     server = subprocess.Popen(
-        [sys.executable, "-m", *module, str(port)],
+        [sys.executable, *program, str(port)],
         cwd=folder,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

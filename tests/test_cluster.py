@@ -21,10 +21,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import batchstat
 from batchstat.corpus import parts
+from batchstat.profiling import changes
 from batchstat.profiling.store import read_file, save_lengths
 from batchstat.render.schemas import schema
-from cluster import dask_cluster, end, s3_server, web_server
+from cluster import bare_server, dask_cluster, end, s3_server, web_server
 from conftest import SAMPLE_DATA, environment, needs
 
 pytestmark = pytest.mark.cluster
@@ -302,13 +304,14 @@ def test_what_is_not_there(corpus, tmp_path, address, message):
     assert message in error
 
 
-def test_a_server_that_says_nothing_of_changes(tmp_path, out):
+@pytest.mark.parametrize("server", [web_server, bare_server])
+def test_a_server_that_says_nothing_of_changes(tmp_path, out, server):
     """Where a size is all that is said of a file, its bytes are read to know it again."""
     needs("aiohttp")
     folder = tmp_path / "served"
     folder.mkdir()
     (folder / "a.txt").write_text("some words\n")
-    with web_server(folder) as address:
+    with server(folder) as address:
         arguments = ["profile", f"{address}/a.txt", "-o", out]
         done(tmp_path / "x", tmp_path / "cache", *arguments)
         assert read_file(out / "lengths.parquet").lengths.tolist() == [2]
@@ -326,3 +329,15 @@ def test_a_server_that_says_nothing_of_changes(tmp_path, out):
     _, error = done(tmp_path / "x", tmp_path / "cache", *arguments, status=3)
     assert len(error.splitlines()) == 1
     assert f"{address}/a.txt cannot be read" in error
+
+
+def test_what_is_new_in_a_bucket_is_seen_by_the_same_process(s3):
+    s3.pipe("bucket/new/a.txt", b"some words\n")
+    assert len(batchstat.profile("s3://bucket/new/*.txt")) == 1
+    other = type(s3)(skip_instance_cache=True)
+    other.pipe("bucket/new/b.txt", b"more\nwords\n")
+    found = batchstat.profile("s3://bucket/new/*.txt")
+    assert len(found) == 3
+    other.pipe("bucket/new/b.txt", b"other\nwords\n")
+    assert [change.split()[0] for change in changes(found)] == ["s3://bucket/new/b.txt"]
+    assert len(batchstat.profile("s3://bucket/new/*.txt")) == 3

@@ -6,24 +6,34 @@ import os
 import pickle
 import signal
 import sys
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
 import jsonschema
+import numpy as np
 import pytest
 
 import batchstat
 from batchstat.corpus import CorpusOptions, Source, find_sources, parts_of
 from batchstat.engines import Engine, LostError, given_executor, threads
 from batchstat.errors import InputError, SourceError
-from batchstat.profiling import Conduct, PartStore, build, counter
+from batchstat.profiling import (
+    Conduct,
+    PartStore,
+    Share,
+    build,
+    count_shard,
+    counter,
+    merge_shards,
+)
 from batchstat.profiling.jobs import Job, SentJob, count_part
 from batchstat.profiling.running import TRIES, Run
 from batchstat.render.schemas import schema
-from batchstat.tokens import load_tokenizer
+from batchstat.tokens import PieceError, load_tokenizer
 from conftest import Run as Command
 
 
@@ -321,3 +331,98 @@ def test_dask_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(batchstat.OptionError, match=r"pip install 'batchstat\[dask\]'"):
         dask("tcp://head:8786")
+
+
+def test_an_executor_of_the_callers_that_does_nothing_more(tmp_path):
+    sources_of(tmp_path, 3)
+    paths = sorted(tmp_path.glob("*.txt"))
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        with pytest.raises(BrokenExecutor):
+            pool.submit(os._exit, 1).result()
+        with pytest.raises(InputError, match="does nothing more"):
+            batchstat.profile(paths, executor=pool)
+    with pytest.raises(InputError, match="does nothing more"):
+        batchstat.profile(paths, executor=pool)
+
+
+class Wrong:
+    """Counts by pieces: too many for one text, and finds that out by another."""
+
+    def count(self, first, _):
+        if "finds out" in first.to_pylist():
+            raise PieceError("a text that differs")
+        return np.full(len(first), 99)
+
+
+@pytest.mark.parametrize("order", [["a", "b"], ["b", "a"]])
+def test_pieces_that_are_wrong_count_nowhere(tmp_path, order):
+    (tmp_path / "a.txt").write_text("some words\n")
+    (tmp_path / "b.txt").write_text("finds out\n")
+    loaded = replace(load_tokenizer("builtin"), pieces=Wrong())
+    options, store = CorpusOptions(), PartStore(str(tmp_path / "parts"))
+    expected = batchstat.profile(sorted(tmp_path.glob("*.txt"))).lengths.tolist()
+    sources = {name: find_sources([tmp_path / f"{name}.txt"]) for name in "ab"}
+    shards = []
+    for i, name in enumerate(order, 1):
+        conduct = Conduct(store=store, on_warning=lambda _: None)
+        if name == "a":
+            assert build(sources["a"], options, loaded, conduct).lengths.tolist() == [99]
+        else:
+            build(sources["b"], options, loaded, conduct)
+        folder = tmp_path / f"part-{i}"
+        own = Conduct(store=PartStore(str(folder / "parts")), on_warning=lambda _: None)
+        both = (*sources["a"], *sources["b"])
+        shard = count_shard(both, options, loaded, Share(i, 2), own)
+        (folder / "shard.json").write_text(json.dumps(shard.to_json()))
+        shards.append(folder)
+    warned: list[str] = []
+    both = (*sources["a"], *sources["b"])
+    found = build(both, options, loaded, Conduct(store=store, on_warning=warned.append))
+    assert found.lengths.tolist() == expected
+    assert "counted again, whole" in warned[0]
+    with pytest.raises(InputError, match="counting by pieces was found wrong in one of them"):
+        merge_shards(shards)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kept": {"6": ["x", 1]}}, "names parts that are none of its own"),
+        ({"shards": 0}, "1 ≤ I ≤ N"),
+        ({"versions": {"python": "2.7"}}, "other versions of"),
+        ({"schema": "other"}, "its schema is other"),
+        ({"kept": None}, "is no shard's"),
+    ],
+)
+def test_a_shard_that_says_what_cannot_be(run: Command, shards, tmp_path, change, message):
+    (shards / "3.txt.gz").unlink()
+    for i in (1, 2):
+        assert run("profile", "shards", "--shard", f"{i}/2", "-o", f"part-{i}").returncode == 0
+    path = tmp_path / "part-2" / "shard.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    result = run("merge", "part-1", "part-2", "-o", "whole")
+    assert result.returncode in (2, 3)
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "whole").exists()
+
+
+def test_data_in_a_folder_of_results_is_still_data(run: Command, tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "some words"}\n')
+    for _ in range(2):
+        assert run("profile", ".", "--shard", "1/1", "-o", ".").returncode == 0
+        result = run("profile", ".", "-o", ".", "--no-plots", "--json")
+        assert result.returncode == 0, result.stderr
+        sources = json.loads(result.stdout)["corpus"]["sources"]
+        assert [source["path"] for source in sources] == ["a.jsonl"]
+    result = run("profile", ".", "--shard", "1/1", "--parts", "x", "-o", "y")
+    assert result.returncode == 2
+    assert "leave --parts out" in result.stderr
+
+
+def test_the_log_has_every_try(run: Command, tmp_path):
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"some words\n" * 99)[:-9])
+    (tmp_path / "b.txt").write_text("some words\n")
+    assert run("profile", "a.txt.gz", "b.txt", "--allow-partial", "--no-plots").returncode == 0
+    log = (tmp_path / "batchstat-results" / "profile.log").read_text()
+    assert [f"try {i}" in log for i in (1, 2, 3)] == [True] * 3

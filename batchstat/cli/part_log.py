@@ -49,9 +49,11 @@ class _Log:
         self._lines: list[str] = []
         self.begin = ""
         self._done = self._failed = self._samples = self._tokens = 0
+        self._noted = False
 
     def note(self, outcome: Outcome) -> None:
         done, part = outcome.done, outcome.part.shown
+        self._noted = True
         if done is None:
             again = "" if outcome.is_last else ": is tried again"
             self._failed += outcome.is_last
@@ -74,7 +76,7 @@ class _Log:
         )
 
     def write(self, text: str) -> None:
-        if self._folder is None or (self._done + self._failed == 0 and not self._lines):
+        if self._folder is None or not self._noted:
             return
         if self.begin:
             first, self.begin = self.begin, ""

@@ -53,6 +53,7 @@ def _show_shard(shard: "Shard", options: dict[str, Any]) -> None:
     from batchstat.profiling import SHARD_FILE
     from batchstat.render.json import to_text
     from batchstat.render.shard import shard_screen
+    from batchstat.render.words import counted
 
     text = to_text(shard.to_json())
     write_files(options["output"], {SHARD_FILE: encoded(text)})
@@ -64,6 +65,6 @@ def _show_shard(shard: "Shard", options: dict[str, Any]) -> None:
     say(written([SHARD_FILE], options["output"]))
     if shard.failed and not options["allow_partial"]:
         raise InputError(
-            f"{len(shard.failed):,} parts failed: {shard.failed[min(shard.failed)]}: run again, "
-            "which counts only what is missing"
+            f"{counted(len(shard.failed), 'part')} failed: {shard.failed[min(shard.failed)]}: run "
+            "again, which counts only what is missing"
         )

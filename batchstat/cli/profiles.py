@@ -84,6 +84,8 @@ def shard(context: typer.Context, given: Inputs, share: Share, folder: Path) -> 
     sources, options, loaded = _prepared(context, given)
     if any(each.path == STANDARD_INPUT for each in sources):
         raise OptionError("standard input has no shards: name files")
+    if context.params["parts"] is not None:
+        raise OptionError("a shard keeps its counts in its own folder: leave --parts out")
     own = [part for i, part in enumerate(parts_of(sources, options)) if share.takes(i)]
     store, engine = parts_of_folder(folder), engine_of(context, own)
     log = part_log(folder, len(own), engine, loaded)

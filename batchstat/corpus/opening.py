@@ -19,7 +19,7 @@ from typing import IO, Any, BinaryIO, cast
 from batchstat.corpus.parts import Part
 from batchstat.corpus.sources import COMPRESSED_ENDINGS, STANDARD_INPUT, Source
 from batchstat.errors import BatchstatError, InputError, SourceError
-from batchstat.storage import etag_of, is_remote, one_line
+from batchstat.storage import etag_in, info_of, is_remote, one_line
 
 HEAD_BYTES = 1 << 20
 """Of a file: there the columns of its other parts are found out."""
@@ -275,8 +275,11 @@ def lines_before(part: Part) -> int:
 
 def _state(path: Path) -> tuple[int, object]:
     """Its size, and what changes with its content."""
+    if is_remote(path):
+        info = info_of(path)
+        return int(info.get("size") or 0), etag_in(info)
     found = path.stat()
-    return found.st_size, etag_of(path) if is_remote(path) else found.st_mtime_ns
+    return found.st_size, found.st_mtime_ns
 
 
 def _buffered(path: Path) -> "io.BufferedReader[Any]":

@@ -6,6 +6,7 @@ splits its input; whether a file can be read so is found out by who reads it.
 """
 
 import hashlib
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,7 +75,7 @@ def digest_of(source: Source) -> str:
         OSError: it cannot be read.
     """
     part = Part(source)
-    size = part.location.stat().st_size
+    size = part.location.stat().st_size or 0
     return joined_digest([_digest(part, each) for each in _ranges(size)])
 
 
@@ -96,6 +97,10 @@ def joined_digest(digests: Sequence[str]) -> str:
 
 
 def _ranges(stop: int, first: int = 0) -> Iterator[tuple[int, int]]:
+    """Ranges of bytes; one up to the end, wherever that is, of a file whose size is not told."""
+    if stop == 0:
+        yield 0, sys.maxsize
+        return
     for start in range(first, max(stop, first + 1), PART_BYTES):
         yield start, min(start + PART_BYTES, stop)
 
@@ -108,7 +113,8 @@ def _digest(part: Part, span: tuple[int, int]) -> str:
 def hash_span(file: BinaryIO, first: int, stop: int) -> str:
     """The SHA-256 of the bytes of a file from `first` to before `stop`, in hexadecimal."""
     found = hashlib.sha256()
-    file.seek(first)
+    if first:
+        file.seek(first)
     left = stop - first
     while left > 0 and (data := file.read(min(left, _HASHED_BYTES))):
         found.update(data)

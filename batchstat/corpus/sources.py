@@ -97,6 +97,7 @@ def _at_address(
 
     try:
         storage, path = url_to_fs(address)
+        storage.invalidate_cache()  # of what was listed before in this process
         if glob.has_magic(path) and "?" not in path:
             found = storage.glob(path, detail=True)
         elif storage.isdir(path):
@@ -209,9 +210,18 @@ def _visible(folder: Path) -> Iterator[Path]:
         yield from (path for path in paths if not _is_result(path))
 
 
+_RESULTS = {
+    *("lengths.parquet", "profile.json", "compare.json", "balance.json", "buckets.json"),
+    *("shard.json", "profile.log"),
+}
+
+
 def _is_result(path: Path) -> bool:
     """Whether batchstat itself wrote the file, so that a folder can be profiled into itself."""
-    folder = path.parent.parent if path.parent.name in ("plots", "parts") else path.parent
+    below = path.parent.name in ("plots", "parts")
+    if not below and path.name not in _RESULTS:
+        return False
+    folder = path.parent.parent if below else path.parent
     is_shard = (folder / "shard.json").is_file() and (folder / "parts").is_dir()
     return is_shard or (
         (folder / "lengths.parquet").is_file() and (folder / "profile.json").is_file()

@@ -20,6 +20,7 @@ class Engine:
         at_once: how many parts it has under way at most.
         threads: that count in each part.
         shares_memory: whether it runs in this process.
+        begins_anew: whether another executor can be had when one is lost.
         is_lost: whether the executor under way is known to do nothing more.
     """
 
@@ -28,4 +29,5 @@ class Engine:
     at_once: int
     threads: int
     shares_memory: bool = False
+    begins_anew: bool = True
     is_lost: Callable[[], bool] = bool

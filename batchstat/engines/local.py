@@ -75,7 +75,8 @@ def given_executor(executor: Executor, workers: int | None = None) -> Engine:
     shares = isinstance(executor, ThreadPoolExecutor)
     own = getattr(executor, "_max_workers", None)
     at_once = int(own) if isinstance(own, int) else _MANY
-    return Engine(type(executor).__name__, start, at_once, workers or 1, shares_memory=shares)
+    name = type(executor).__name__
+    return Engine(name, start, at_once, workers or 1, shares_memory=shares, begins_anew=False)
 
 
 _MANY = 1_000

@@ -111,6 +111,7 @@ def count_shard(
         tokenizer=None if tokenizer is None else facts_of(tokenizer, options),
         kept={numbers[i]: (done.key, done.samples) for i, done in sorted(run.done.items())},
         failed={numbers[i]: why for i, why in sorted(run.failed.items())},
+        by_pieces=run.by_pieces,
     )
 
 

@@ -85,7 +85,7 @@ class PartDone:
         was_kept: whether an earlier run counted it.
         seconds: it took.
         worker: who counted it: a machine and a process.
-        difference: what was found wrong with counting by pieces, which was not done then.
+        difference: what was found wrong with counting by pieces, by whoever counted it.
     """
 
     key: str
@@ -154,11 +154,10 @@ def count_part(given: Job | SentJob, part: Part) -> PartDone:
         before = _state(part)
         digests, beside = content_digests(part)
     key = key_of(part, (*digests, beside), job)
-    anew = job.anew or is_input or not job.by_pieces
-    found, difference = None if anew else _kept(job, key), ""
+    found = None if job.anew or is_input else _kept(job, key)
     was_kept = found is not None
     if found is None:
-        found, difference = _counted(job, part, digests)
+        found = _counted(job, part, digests)
         if before is not None and before != _state(part):
             raise SourceError(f"{part.source.shown} changed while it was read: run again")
         try:
@@ -175,7 +174,7 @@ def count_part(given: Job | SentJob, part: Part) -> PartDone:
         was_kept=was_kept,
         seconds=time.monotonic() - began,
         worker=_here(),
-        difference=difference,
+        difference=found.difference,
     )
 
 
@@ -206,7 +205,7 @@ def key_of(part: Part, digests: tuple[str, ...], job: Job) -> str:
         )
     options = replace(job.options, on_error="fail")
     place = (asdict(part.source), part.first, part.stop)
-    parts = (SCHEMA, __version__, place, digests, asdict(options), counts)
+    parts = (SCHEMA, __version__, place, digests, asdict(options), counts, job.by_pieces)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
@@ -217,7 +216,7 @@ def _kept(job: Job, key: str) -> PartCounts | None:
     return found
 
 
-def _counted(job: Job, part: Part, digests: tuple[str, ...]) -> tuple[PartCounts, str]:
+def _counted(job: Job, part: Part, digests: tuple[str, ...]) -> PartCounts:
     counting = Counting(job.options, job.threads)
     standard_input = None
     if job.shared is not None:
@@ -231,20 +230,20 @@ def _counted(job: Job, part: Part, digests: tuple[str, ...]) -> tuple[PartCounts
 
         counting = replace(counting, on_progress=note, pool=shared.pool)
 
-    def counts(tokenizer: Tokenizer | None) -> PartCounts:
+    def counts(tokenizer: Tokenizer | None, difference: str = "") -> PartCounts:
         if standard_input is not None:
             standard_input.rewind()
         reader = CorpusReader([part], job.options, standard_input)
         profile = counting.profile(reader, tokenizer)
-        return PartCounts(profile, digests, reader.readings[0].label_seen)
+        return PartCounts(profile, digests, reader.readings[0].label_seen, difference)
 
     whole = job.tokenizer and replace(job.tokenizer, pieces=None)
     if not job.by_pieces:
-        return counts(whole), ""
+        return counts(whole)
     try:
-        return counts(job.tokenizer), ""
+        return counts(job.tokenizer)
     except PieceError as difference:
-        return counts(whole), str(difference)
+        return counts(whole, str(difference))
 
 
 def _here() -> str:

@@ -9,20 +9,23 @@ import hashlib
 import io
 import os
 import secrets
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from batchstat.errors import InputError
+from batchstat.errors import InputError, SourceError
 from batchstat.profiling.record import Profile
 from batchstat.profiling.store import read_counts, save_lengths
-from batchstat.storage import as_path, move
+from batchstat.storage import as_path, is_remote, move, one_line
 
 MOST_BYTES = 1 << 30
 """What the cache's folder may hold; beyond it goes what was not used for longest."""
 
 JOB_ENDING = ".job"
+
+_TRIES = 3
 
 _ENDING = ".counts"
 
@@ -47,11 +50,13 @@ class PartCounts:
         profile: of its samples, numbered from the part's first record.
         digests: SHA-256 of its bytes: see `batchstat.corpus.parts.digest_of_part`.
         label_seen: whether a record names the label; None where none could be read.
+        difference: what was found wrong with counting by pieces, which was not done then.
     """
 
     profile: Profile
     digests: tuple[str, ...]
     label_seen: bool | None
+    difference: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,14 +86,21 @@ class PartStore:
         return True
 
     def get(self, key: str) -> PartCounts | None:
-        """What is kept under a key; None where there is nothing, or it is damaged."""
+        """What is kept under a key; None where there is nothing, or it is damaged.
+
+        Raises:
+            InputError: an address that cannot be read, several times in turn.
+        """
         path = self.folder / f"{key}{_ENDING}"
         try:
-            digest, _, content = path.read_bytes().partition(b"\n")
+            digest, _, content = self._read(path).partition(b"\n")
             if digest != _digest(key, content):
                 return None
             profile, more = read_counts(io.BytesIO(content), path)
-            found = PartCounts(profile, tuple(more["digests"]), more["label_seen"])
+            digests, seen = tuple(more["digests"]), more["label_seen"]
+            found = PartCounts(profile, digests, seen, more["difference"])
+        except SourceError:
+            raise
         except (OSError, InputError, KeyError):
             return None
         with suppress(OSError):  # as where the folder is for reading only
@@ -96,10 +108,31 @@ class PartStore:
                 os.utime(path)  # the last use decides what goes first
         return found
 
+    def _read(self, path: Path) -> bytes:
+        """A file's bytes; an address is tried several times. Raises OSError: it is not there."""
+        for left in reversed(range(_TRIES)):
+            try:
+                return path.read_bytes()
+            except OSError as error:
+                if isinstance(error, FileNotFoundError) or not is_remote(path):
+                    raise
+                reason: Exception = error
+            except Exception as error:  # whatever a file system of an address raises
+                if not is_remote(path):
+                    raise
+                reason = error
+            if left:
+                time.sleep(1)
+        raise SourceError(f"{self.address} cannot be read: {one_line(reason)}")
+
     def put(self, key: str, counts: PartCounts) -> None:
         """Keeps the counts of a part. Raises OSError."""
         sink = io.BytesIO()
-        more = {"digests": counts.digests, "label_seen": counts.label_seen}
+        more = {
+            "digests": counts.digests,
+            "label_seen": counts.label_seen,
+            "difference": counts.difference,
+        }
         save_lengths(counts.profile, sink, more)
         content = sink.getvalue()
         self.write(f"{key}{_ENDING}", _digest(key, content) + b"\n" + content)
@@ -107,12 +140,16 @@ class PartStore:
     def write(self, name: str, content: bytes) -> None:
         """Writes a file whole or not at all. Raises OSError."""
         temporary = self.folder / f".{name}.{secrets.token_hex(4)}.tmp"
-        self.folder.mkdir(parents=True, exist_ok=True)
         try:
+            self.folder.mkdir(parents=True, exist_ok=True)
             temporary.write_bytes(content)
             move(temporary, self.folder / name)
+        except Exception as error:
+            if isinstance(error, OSError) or not is_remote(self.address):
+                raise
+            raise OSError(one_line(error)) from None
         finally:
-            with suppress(OSError):
+            with suppress(Exception):
                 temporary.unlink(missing_ok=True)
 
     def remove(self, key: str) -> None:

@@ -108,6 +108,11 @@ class Run:
             raise self._error
         assert self.done.keys() | self.failed.keys() == set(range(len(self._parts)))
 
+    @property
+    def by_pieces(self) -> bool:
+        """Whether counting by pieces was found right, as far as it was tried."""
+        return self._job.by_pieces
+
     def forget(self, i: int) -> None:
         """A part whose counts are gone is counted again."""
         del self.done[i]
@@ -144,8 +149,10 @@ class Run:
                 part = replace(self._parts[i], folder=self._folder)
                 try:
                     future = executor.submit(count_part, given, part)
-                except Exception:  # of an executor that is lost
+                except Exception as error:
                     heappush(self._todo, i)
+                    if isinstance(error, RuntimeError):  # also of one that was shut down
+                        raise LostError(one_line(error)) from None
                     raise
                 self._tries[i] += 1
                 self._flying[future] = i
@@ -265,7 +272,12 @@ class Run:
         """
         self._losses += 1
         broken = isinstance(loss, BrokenExecutor)
-        if not broken and self._losses >= TRIES:
+        if not self._engine.begins_anew:
+            raise InputError(
+                f"{self._engine.name} does nothing more ({one_line(loss)}): give another executor; "
+                "with the same parts_folder it does what is missing"
+            )
+        if not (broken and self._flying) and self._losses >= TRIES:
             raise InputError(f"{self._engine.name} was lost {self._losses} times: {one_line(loss)}")
         flying = sorted(self._flying.values())
         self._flying.clear()

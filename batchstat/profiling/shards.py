@@ -3,12 +3,13 @@
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from batchstat import __version__
 from batchstat.corpus import CorpusOptions, Part, Source, parts_of
+from batchstat.engines.versions import versions
 from batchstat.errors import InputError, OptionError
 from batchstat.profiling.merging import Counted, GoneError, Kept, of_parts
 from batchstat.profiling.part_store import PartStore
@@ -19,7 +20,7 @@ SHARD_SCHEMA = "batchstat.shard/1"
 SHARD_FILE = "shard.json"
 PARTS_FOLDER = "parts"
 
-_WRITTEN = re.compile(r"(\d+)/(\d+)")
+_WRITTEN = re.compile(r"(\d{1,9})/(\d{1,9})")
 _SHOWN = 10
 
 
@@ -59,6 +60,8 @@ class Shard:
         tokenizer: what counts it.
         kept: of its parts, by their number in the corpus, the key of the counts, and the samples.
         failed: why others could not be counted.
+        by_pieces: whether texts were counted by their pieces where that is quicker.
+        versions: of the libraries that counted.
     """
 
     created: str
@@ -68,6 +71,8 @@ class Shard:
     tokenizer: TokenizerFacts | None
     kept: dict[int, tuple[str, int]]
     failed: dict[int, str]
+    by_pieces: bool = True
+    versions: dict[str, str] = field(default_factory=versions)
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -85,6 +90,8 @@ class Shard:
             "sources": [asdict(source) for source in self.sources],
             "options": asdict(self.options),
             "tokenizer": None if self.tokenizer is None else asdict(self.tokenizer),
+            "versions": self.versions,
+            "by_pieces": self.by_pieces,
             "kept": self.kept,
             "failed": self.failed,
         }
@@ -100,16 +107,22 @@ def read_shard(folder: Path) -> Shard:
                 f"its schema is {found['schema']}, and this batchstat's {SHARD_SCHEMA}"
             )
         options = found["options"] | {"text_column": tuple(found["options"]["text_column"])}
-        return Shard(
+        shard = Shard(
             found["created"],
-            Share(found["shard"], found["shards"]),
+            Share.parse(f"{found['shard']}/{found['shards']}"),
             tuple(Source(**source) for source in found["sources"]),
             CorpusOptions(**options),
             TokenizerFacts(**found["tokenizer"]) if found["tokenizer"] else None,
             {int(part): (key, samples) for part, (key, samples) in found["kept"].items()},
             {int(part): why for part, why in found["failed"].items()},
+            found["by_pieces"],
+            found["versions"],
         )
-    except FileNotFoundError:
+        own = [i for i in range(len(shard.parts)) if shard.share.takes(i)]
+        if not set(own) >= shard.kept.keys() | shard.failed.keys():
+            raise ValueError("it names parts that are none of its own")
+        return shard
+    except (FileNotFoundError, NotADirectoryError):
         raise InputError(
             f"no {SHARD_FILE} in {folder.as_posix()}: name the folders that batchstat profile "
             "--shard I/N -o FOLDER wrote"
@@ -164,6 +177,11 @@ def _difference(one: Shard, other: Shard) -> str:
         found = set(one.sources) ^ set(other.sources)
         example = min((source.path for source in found), default="their sequence")
         return f"the corpus was not the same ({example}): count them anew"
+    if one.versions != other.versions:
+        names = [n for n in one.versions if one.versions[n] != other.versions.get(n)]
+        return f"they were counted with other versions of {', '.join(names)}"
+    if one.by_pieces != other.by_pieces:
+        return "counting by pieces was found wrong in one of them: count the corpus without shards"
     if one.options != other.options:
         return "they were read with other options"
     if one.tokenizer != other.tokenizer:

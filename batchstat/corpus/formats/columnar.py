@@ -1,6 +1,7 @@
 """Columnar files: Parquet, and Arrow's own (feather, and what `datasets` saves)."""
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -157,17 +158,22 @@ def _columns(path: str, schema: pa.Schema, options: CorpusOptions) -> Columns:
 
 def groups_of(file: pq.ParquetFile, part: Part) -> list[tuple[int, int, int]]:
     """The row groups that begin in a part of a file: number, end and beginning, in bytes."""
-    stop = part.source.bytes if part.stop is None else part.stop
+    stop = sys.maxsize if part.stop is None else part.stop
     found = []
     for i in range(file.metadata.num_row_groups):
         group = file.metadata.row_group(i)
         columns = [group.column(k) for k in range(group.num_columns)]
         begins = [
-            min(filter(None, (c.dictionary_page_offset, c.data_page_offset))) for c in columns
+            min(filter(None, (c.dictionary_page_offset, c.data_page_offset)), default=0)
+            for c in columns
         ]
         ends = [at + c.total_compressed_size for at, c in zip(begins, columns, strict=True)]
         begin = min(begins, default=0)
-        if part.is_whole or part.first <= begin < stop:
+        if (
+            (part.stop is None and begin >= part.first)
+            or part.is_whole
+            or part.first <= begin < stop
+        ):
             found.append((i, max(ends, default=0), begin))
     return found
 
