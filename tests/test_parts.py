@@ -200,6 +200,19 @@ def test_the_digest_of_a_file_is_that_of_its_parts(tmp_path_factory, data, size)
         assert parts.joined_digest(known) == digest_of(source)
 
 
+def test_a_change_before_a_part_that_makes_a_line_of_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "PART_BYTES", 1)
+    monkeypatch.setattr(opening, "HEAD_BYTES", 1)
+    found = []
+    for text in ("a\na\na\na\na\nend of it\n", "\n\na\na\na\na\nend of it\n"):
+        (tmp_path / "a.txt").write_text(text)
+        part = parts_of(find_sources([tmp_path / "a.txt"]), CorpusOptions())[1]
+        found.append((content_digests(part), counted(part)))
+    (digests, one), (others, other) = found
+    assert one != other
+    assert digests != others
+
+
 @given(data=st.data())
 def test_no_byte_changes_without_its_part_or_what_stands_beside_it(tmp_path_factory, data):
     """Of two files that differ in a byte, parts with the same digests have the same counts."""

@@ -113,7 +113,7 @@ def _digest(part: Part, span: tuple[int, int]) -> str:
 def hash_span(file: BinaryIO, first: int, stop: int) -> str:
     """The SHA-256 of the bytes of a file from `first` to before `stop`, in hexadecimal."""
     found = hashlib.sha256()
-    if first:
+    if file.tell() != first:  # not every address can be gone to, but its start is where one begins
         file.seek(first)
     left = stop - first
     while left > 0 and (data := file.read(min(left, _HASHED_BYTES))):
