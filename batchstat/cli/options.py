@@ -11,7 +11,8 @@ from typing import Any
 
 import typer
 
-from batchstat.cli import declared as d
+from batchstat.cli.declared import batching, engine, output, reading
+from batchstat.cli.declared.making import limit
 
 DEFAULT_FOLDER = Path("batchstat-results")
 
@@ -49,83 +50,88 @@ def was_given(context: typer.Context, name: str) -> bool:
     return value not in (None, [], ()) and value is not _DEFAULTS.get(name)
 
 
-CORPUS: Options = {"corpus": d.Corpus}
-OPTIONAL_CORPUS: Options = {"corpus": d.OptionalCorpus}
+CORPUS: Options = {"corpus": reading.Corpus}
+OPTIONAL_CORPUS: Options = {"corpus": reading.OptionalCorpus}
 READING: Options = {
-    "tokenizer": d.Tokenizer,
-    "input_format": d.InputFormat,
-    "text_column": d.TextColumn,
-    "messages_column": d.MessagesColumn,
-    "chat_template": d.ChatTemplate,
-    "tokens_column": d.TokensColumn,
-    "length_column": d.LengthColumn,
-    "label_column": d.LabelColumn,
-    "header": d.Header,
-    "quote": d.Quote,
-    "strip": d.Strip,
-    "min_chars": d.MinChars,
-    "on_error": d.OnError,
-    "no_cache": d.NoCache,
-    "workers": d.Workers,
-    "engine": d.Engine,
-    "scheduler": d.Scheduler,
-    "parts": d.Parts,
+    "tokenizer": reading.Tokenizer,
+    "input_format": reading.InputFormat,
+    "text_column": reading.TextColumn,
+    "messages_column": reading.MessagesColumn,
+    "chat_template": reading.ChatTemplate,
+    "tokens_column": reading.TokensColumn,
+    "length_column": reading.LengthColumn,
+    "label_column": reading.LabelColumn,
+    "header": reading.Header,
+    "quote": reading.Quote,
+    "strip": reading.Strip,
+    "min_chars": reading.MinChars,
+    "on_error": reading.OnError,
+    "no_cache": reading.NoCache,
+    "workers": engine.Workers,
+    "engine": engine.Engine,
+    "scheduler": engine.Scheduler,
+    "parts": engine.Parts,
 }
-PARTIAL: Options = {"allow_partial": d.AllowPartial}
-SHARD: Options = {"shard": d.Shard}
-TEMPLATE: Options = {"chat_template": d.ChatTemplate}
+PARTIAL: Options = {"allow_partial": engine.AllowPartial}
+SHARD: Options = {"shard": engine.Shard}
+TEMPLATE: Options = {"chat_template": reading.ChatTemplate}
 BATCHING: Options = {
-    "tokens_per_batch": d.TokensPerBatch,
-    "max_length": d.MaxLength,
-    "overflow": d.Overflow,
-    "batch_size": d.BatchSize,
-    "read_ahead": d.ReadAhead,
-    "max_samples": d.MaxSamples,
-    "pad_to_multiple_of": d.PadToMultipleOf,
-    "drop_last": d.DropLast,
-    "world_size": d.WorldSize,
-    "deal": d.Deal,
-    "tail": d.Tail,
-    "accumulate": d.Accumulate,
-    "order": d.Order,
-    "seed": d.Seed,
-    "epoch": d.Epoch,
-    "keep_labels": d.KeepLabels,
+    "tokens_per_batch": batching.TokensPerBatch,
+    "max_length": batching.MaxLength,
+    "overflow": batching.Overflow,
+    "batch_size": batching.BatchSize,
+    "read_ahead": batching.ReadAhead,
+    "max_samples": batching.MaxSamples,
+    "pad_to_multiple_of": batching.PadToMultipleOf,
+    "drop_last": batching.DropLast,
+    "world_size": batching.WorldSize,
+    "deal": batching.Deal,
+    "tail": batching.Tail,
+    "accumulate": batching.Accumulate,
+    "order": batching.Order,
+    "seed": batching.Seed,
+    "epoch": batching.Epoch,
+    "keep_labels": batching.KeepLabels,
 }
-BALANCE: Options = {"balance": d.Balance}
+BALANCE: Options = {"balance": batching.Balance}
 WIDTHS: Options = {
     name: BATCHING[name]
     for name in ("tokens_per_batch", "max_length", "overflow", "pad_to_multiple_of")
 }
-STRATEGIES: Options = {"strategy": d.Strategies}
-TABLE: Options = {"preset": d.Presets, "every": d.Every, "seeds": d.Seeds, "sample": d.Sample}
-SAMPLERS: Options = {"samplers": d.Samplers, "epochs": d.Epochs}
-EXPORT: Options = {"export": d.Export}
-MODEL: Options = {"model": d.Model}
-BUCKETS: Options = {"buckets": d.Buckets, "least": d.Least, "cost": d.Cost}
-STRATEGY: Options = {"strategy": d.Strategy}
-LIMITS: Options = {
-    "max_padding": d.limit("Padding tokens of all tokens computed.", "5%"),
-    "min_fill": d.limit("How full the batches are.", "90%"),
-    "max_batches": d.limit("Batches an epoch.", "N"),
-    "max_truncated": d.limit("Tokens that max_length cuts, of the corpus.", "1%"),
-    "max_dropped": d.limit("Tokens that no batch holds, of the corpus.", "0.1%"),
-    "max_duplicated": d.limit("Tokens that are computed again, of all real ones.", "0.1%"),
-    "min_coverage": d.limit("Samples of the corpus that an epoch computes.", "99%"),
-    "max_rank_idle": d.limit("Time in which ranks wait for the slowest.", "5%"),
-    "equal_steps": d.EqualSteps,
-    "max_over_budget": d.limit("Batches above tokens_per_batch.", "N"),
-    "max_class_ratio": d.limit("Largest class / smallest.", "X"),
-    "max_p99": d.limit("Length that 99% of the samples do not exceed.", "N"),
-    "baseline": d.Baseline,
-    "max_increase": d.limit("Padding above the baseline's; 0 unless set.", "0.5pp"),
+STRATEGIES: Options = {"strategy": batching.Strategies}
+TABLE: Options = {
+    "preset": batching.Presets,
+    "every": batching.Every,
+    "seeds": batching.Seeds,
+    "sample": batching.Sample,
 }
-CONFIGURATION: Options = {"config": d.ConfigFile, "no_config": d.NoConfig}
-CHECKS: Options = {"check": d.CheckNames}
-BASELINE: Options = {"baseline": d.BaselineFile}
-GATE: Options = {"format": d.Formats, "warn_only": d.WarnOnly, "sample": d.Sample}
-FOLDER: Options = {"output": d.Output}
-FILES: Options = {"output": d.Output, "as_json": d.AsJson, "plots": d.Plots}
+SAMPLERS: Options = {"samplers": batching.Samplers, "epochs": batching.Epochs}
+EXPORT: Options = {"export": output.Export}
+MODEL: Options = {"model": batching.Model}
+BUCKETS: Options = {"buckets": batching.Buckets, "least": batching.Least, "cost": batching.Cost}
+STRATEGY: Options = {"strategy": batching.Strategy}
+LIMITS: Options = {
+    "max_padding": limit("Padding tokens of all tokens computed.", "5%"),
+    "min_fill": limit("How full the batches are.", "90%"),
+    "max_batches": limit("Batches an epoch.", "N"),
+    "max_truncated": limit("Tokens that max_length cuts, of the corpus.", "1%"),
+    "max_dropped": limit("Tokens that no batch holds, of the corpus.", "0.1%"),
+    "max_duplicated": limit("Tokens that are computed again, of all real ones.", "0.1%"),
+    "min_coverage": limit("Samples of the corpus that an epoch computes.", "99%"),
+    "max_rank_idle": limit("Time in which ranks wait for the slowest.", "5%"),
+    "equal_steps": output.EqualSteps,
+    "max_over_budget": limit("Batches above tokens_per_batch.", "N"),
+    "max_class_ratio": limit("Largest class / smallest.", "X"),
+    "max_p99": limit("Length that 99% of the samples do not exceed.", "N"),
+    "baseline": output.Baseline,
+    "max_increase": limit("Padding above the baseline's; 0 unless set.", "0.5pp"),
+}
+CONFIGURATION: Options = {"config": output.ConfigFile, "no_config": output.NoConfig}
+CHECKS: Options = {"check": output.CheckNames}
+BASELINE: Options = {"baseline": output.BaselineFile}
+GATE: Options = {"format": output.Formats, "warn_only": output.WarnOnly, "sample": batching.Sample}
+FOLDER: Options = {"output": output.Output}
+FILES: Options = {"output": output.Output, "as_json": output.AsJson, "plots": output.Plots}
 
 _DEFAULTS: Mapping[str, Any] = {
     "output": DEFAULT_FOLDER,
