@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from itertools import islice, pairwise, product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -234,11 +235,23 @@ def test_a_trainer_trains_on_the_plan(tmp_path):
     assert "trained on" in result.stdout
 
 
+# DistributedDataParallel keeps gloo's threads after destroy_process_group(), and one that still
+# lets go of a tensor aborts an interpreter that is ending (pytorch#179291): so it does not end.
+AT_ONCE = """
+import os
+sys.stdout.flush()
+os._exit(0)
+"""
+
+
 def on_two_ranks(code, folder) -> list[str]:
     """What each of two processes prints that meet in a folder; both are ended, whatever happens."""
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", code, str(ROOT / "tests"), str(rank), str(folder / "meeting")],
+            [
+                *(sys.executable, "-c", code + AT_ONCE),
+                *(str(ROOT / "tests"), str(rank), str(folder / "meeting")),
+            ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -364,18 +377,19 @@ def test_class_samplers_in_a_loader():
     assert seen == list(sampler)
 
 
+def batched(source: Any, **more: Any) -> StreamBatcher:
+    """The batches of a stream of samples."""
+    spec = "token-budget:read_ahead=32"
+    return StreamBatcher(source, length="input_ids", strategy=spec, tokens_per_batch=256, **more)
+
+
 @pytest.mark.parametrize("stop", [0, 3, 9])
 def test_a_stream_of_datasets_restores_itself(stop):
     datasets = needs("datasets")
 
     def stream():
         source = datasets.Dataset.from_list(TEXTS).to_iterable_dataset(num_shards=3)
-        return StreamBatcher(
-            source.shuffle(seed=5, buffer_size=40),
-            length="input_ids",
-            strategy="token-budget:read_ahead=32",
-            tokens_per_batch=256,
-        )
+        return batched(source.shuffle(seed=5, buffer_size=40))
 
     plain = [sample["input_ids"] for batch in stream() for sample in batch]
     assert sorted(plain) == sorted(sample["input_ids"] for sample in TEXTS)
@@ -398,9 +412,7 @@ def test_a_stream_from_a_stateful_loader_restores_itself(stop):
 
     def made():
         source = stateful.StatefulDataLoader(TEXTS, batch_size=None, num_workers=1)
-        return StreamBatcher(
-            source, length="input_ids", strategy="token-budget:read_ahead=32", tokens_per_batch=256
-        )
+        return batched(source)
 
     whole = list(made())
     running = made()
@@ -561,6 +573,7 @@ def test_chats_are_encoded_as_they_were_counted(run, tmp_path, given):
         + """
 from batchstat.profiling.store import read_profile
 from pathlib import Path
+from typing import Any
 
 lengths = read_profile(Path(LENGTHS), Path(LENGTHS)).lengths
 assert [len(encode(sample)) for sample in samples] == [min(n, 512) for n in lengths]
@@ -584,13 +597,7 @@ def test_a_shuffled_stream_of_datasets_is_resumed_by_replay(stop):
 
     def made():
         source = datasets.Dataset.from_list(TEXTS).to_iterable_dataset(num_shards=3)
-        return StreamBatcher(
-            source.shuffle(seed=5, buffer_size=40),
-            length="input_ids",
-            strategy="token-budget:read_ahead=32",
-            tokens_per_batch=256,
-            replay=True,
-        )
+        return batched(source.shuffle(seed=5, buffer_size=40), replay=True)
 
     whole = list(made())
     running = made()
@@ -606,9 +613,7 @@ def test_epochs_after_a_resumed_one_of_datasets_are_whole():
 
     def made():
         source = datasets.Dataset.from_list(TEXTS).to_iterable_dataset(num_shards=3)
-        return StreamBatcher(
-            source, length="input_ids", strategy="token-budget:read_ahead=32", tokens_per_batch=256
-        )
+        return batched(source)
 
     whole = list(made())
     running = made()

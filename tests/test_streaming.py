@@ -16,7 +16,7 @@ from batchstat.epochs import deal, dealt, make_work, plan_shares
 from batchstat.epochs.streamed import StreamedEpoch
 from batchstat.sampling import OVERFLOWS, Epoch, Samples, make_epoch, make_order, order
 from batchstat.settings import Settings
-from batchstat.simulation.measuring import measured
+from batchstat.simulation.measuring import how_measured, measured
 from batchstat.stats import LengthStats
 from batchstat.tally import Measured, measure
 
@@ -103,14 +103,7 @@ def test_measured_in_groups(spec, data):
     strategy = parse_strategy(spec, asdict(basis))
     assume(basis.overflow != "drop" or lengths.min() <= basis.max_length)
     work = make_work(Samples(lengths, np.arange(len(lengths))), basis)
-    rows = None if strategy.attends_within_samples else basis.max_length
-    how: dict[str, Any] = {
-        "tokens_per_batch": getattr(strategy, "tokens_per_batch", basis.tokens_per_batch),
-        "max_length": getattr(strategy, "max_length", rows),
-        "attends_within_samples": strategy.attends_within_samples,
-        "accumulate": basis.accumulate,
-        "even": basis.tail == "empty",
-    }
+    how = how_measured(strategy, basis)
 
     def at_once() -> Measured:
         (plans,) = plan_shares(strategy, work, basis)

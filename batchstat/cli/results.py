@@ -11,7 +11,7 @@ from signal import SIGINT, SIGTERM
 from typing import BinaryIO, cast
 
 from batchstat.errors import InputError
-from batchstat.storage import is_remote, one_line
+from batchstat.storage import is_remote, move, one_line
 
 Writer = Callable[[BinaryIO], object]
 
@@ -97,20 +97,29 @@ def _try_address(folder: Path) -> None:
 def _write_to_address(
     folder: Path, files: Mapping[str, bytes | Writer], remove: Iterable[str], remedy: str
 ) -> None:
-    """Each file whole or not at all, as such storage has it; there is no more to hold on to."""
+    """As in a folder, but that nothing there can be held: each file is whole or not there."""
+    temporary: dict[Path, Path] = {}
     try:
         for name, content in files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            with (folder / name).open("wb") as file:
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary[path] = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+            with temporary[path].open("wb") as file:
                 if callable(content):
                     content(cast(BinaryIO, file))
                 else:
                     file.write(content)
+        for path, written in temporary.items():
+            move(written, path)
         for name in remove:
             if (folder / name).exists():
                 (folder / name).unlink()
     except Exception as error:  # whatever a file system of an address raises
         raise InputError(_refusal(folder, one_line(error), remedy)) from None
+    finally:
+        for written in temporary.values():
+            with suppress(Exception):
+                written.unlink(missing_ok=True)
 
 
 def write_file(path: Path, content: bytes, remedy: str) -> None:

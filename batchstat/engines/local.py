@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from batchstat.engines.engine import Engine
 
@@ -16,16 +16,8 @@ THREADS, PROCESSES = "threads", "processes"
 def threads(workers: int) -> Engine:
     """Threads of this process: no more work to begin with, and one interpreter for all."""
 
-    @contextmanager
-    def start() -> Iterator[Executor]:
-        pool = ThreadPoolExecutor(workers)
-        finished = False
-        try:
-            yield pool
-            finished = True
-        finally:
-            # Who is interrupted should not have to wait.
-            pool.shutdown(wait=finished, cancel_futures=True)
+    def start() -> AbstractContextManager[Executor]:
+        return _ended(ThreadPoolExecutor(workers))
 
     return Engine(THREADS, start, workers, workers, shares_memory=True)
 
@@ -35,19 +27,23 @@ def processes(workers: int, parts: int) -> Engine:
     at_once = max(1, min(workers, parts))
     own = max(1, workers // at_once)
 
-    @contextmanager
-    def start() -> Iterator[Executor]:
+    def start() -> AbstractContextManager[Executor]:
         # Not by fork: the libraries that count have threads of their own.
         spawning = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(at_once, spawning, initializer=_begin, initargs=(own,))
-        finished = False
-        try:
-            yield pool
-            finished = True
-        finally:
-            pool.shutdown(wait=finished, cancel_futures=True)
+        return _ended(ProcessPoolExecutor(at_once, spawning, initializer=_begin, initargs=(own,)))
 
     return Engine(PROCESSES, start, at_once, own)
+
+
+@contextmanager
+def _ended(pool: Executor) -> Iterator[Executor]:
+    """A pool that ends with its use; who is interrupted should not have to wait for it."""
+    finished = False
+    try:
+        yield pool
+        finished = True
+    finally:
+        pool.shutdown(wait=finished, cancel_futures=True)
 
 
 def _begin(threads: int) -> None:

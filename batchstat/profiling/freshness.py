@@ -1,7 +1,6 @@
 """Whether a profile still says the truth about its corpus."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 from batchstat.corpus import STANDARD_INPUT, CorpusOptions, Source, digest_of
@@ -24,24 +23,26 @@ def same_input(
     Raises:
         OSError: a source that cannot be read.
     """
-    if profile.corpus.failed or profile.corpus.options != options:
+    corpus, known = profile.corpus, profile.tokenizer
+    if corpus.failed or corpus.options != options or (known is None) != (tokenizer is None):
         return False
-    read = tuple(
-        source if source.digest else replace(source, digest=digest_of(source))
-        for source in sources
-        if source.path != STANDARD_INPUT
-    )
-    if profile.corpus.sources != read:
+    if known is not None and tokenizer is not None:
+        counts = (tokenizer.name, tokenizer.digest, tokenizer.max_length, tokenizer.library)
+        if (known.name, known.digest, known.max_length, known.library) != counts:
+            return False
+    if STANDARD_INPUT in (source.path for source in sources):
         return False
-    known = profile.tokenizer
-    if known is None or tokenizer is None:
-        return known is None and tokenizer is None
-    return (known.name, known.digest, known.max_length, known.library) == (
-        tokenizer.name,
-        tokenizer.digest,
-        tokenizer.max_length,
-        tokenizer.library,
+    # What is listed is compared before any of it is read.
+    if _listed(corpus.sources) != _listed(sources):
+        return False
+    return all(
+        kept.digest == (source.digest or digest_of(source))
+        for kept, source in zip(corpus.sources, sources, strict=True)
     )
+
+
+def _listed(sources: Sequence[Source]) -> list[tuple[str, int, str]]:
+    return [(source.path, source.bytes, source.format) for source in sources]
 
 
 def changes(profile: Profile) -> Iterator[str]:

@@ -26,14 +26,7 @@ def measured(strategy: Strategy, work: Work, basis: Basis, *, by_sample: bool = 
     Raises:
         InputError: no batch is left, or no token.
     """
-    rows_of = None if strategy.attends_within_samples else basis.max_length
-    how: dict[str, Any] = {
-        "tokens_per_batch": getattr(strategy, "tokens_per_batch", basis.tokens_per_batch),
-        "max_length": getattr(strategy, "max_length", rows_of),
-        "attends_within_samples": strategy.attends_within_samples,
-        "accumulate": basis.accumulate,
-        "even": basis.tail == "empty",
-    }
+    how = how_measured(strategy, basis)
     plain = basis.balance == "none" and not basis.keep_labels and work.samples.classes is None
     whole = work.is_dealt and not work.visits.is_split and basis.tail != "spread"
     if whole and (plain or not by_sample):
@@ -53,6 +46,18 @@ def measured(strategy: Strategy, work: Work, basis: Basis, *, by_sample: bool = 
         return follow(_entries(noted or [], work), batches, turns, work.visits, work.samples)
 
     return measure(batches, turns, work.visits, followed if noted else None, **how)
+
+
+def how_measured(strategy: Strategy, basis: Basis) -> dict[str, Any]:
+    """What a `Tally` is told of a strategy and the settings."""
+    rows_of = None if strategy.attends_within_samples else basis.max_length
+    return {
+        "tokens_per_batch": getattr(strategy, "tokens_per_batch", basis.tokens_per_batch),
+        "max_length": getattr(strategy, "max_length", rows_of),
+        "attends_within_samples": strategy.attends_within_samples,
+        "accumulate": basis.accumulate,
+        "even": basis.tail == "empty",
+    }
 
 
 def _planned(strategy: Strategy, work: Work, basis: Basis) -> Iterator[Batches]:

@@ -83,6 +83,10 @@ OnError = Annotated[
 NoCache = Annotated[
     bool,
     option(
-        CORPUS, "Count again what was counted before, and keep nothing.", False, None, "--no-cache"
+        CORPUS,
+        "Count again what was counted before, and keep nothing in the cache.",
+        False,
+        None,
+        "--no-cache",
     ),
 ]
