@@ -4,6 +4,7 @@ Whatever goes with a `Path` goes with what `as_path` gives for an address too.
 """
 
 import os
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,6 +12,8 @@ from batchstat.errors import InputError
 
 _ETAGS = ("ETag", "etag", "blob_id", "md5Hash", "content_md5", "mtime", "created")
 """What file systems call that which changes with a file's content, the best first."""
+
+_PASSWORD = re.compile(r"(://[^/@:]*):[^/@]+@")
 
 
 def is_remote(path: str | os.PathLike[str]) -> bool:
@@ -22,10 +25,17 @@ def as_path(address: str | os.PathLike[str]) -> Path:
     """A path of this machine, or the like of it for an address.
 
     Raises:
-        InputError: an address whose kind nothing is installed for, or that is none.
+        InputError: an address whose kind nothing is installed for, that holds a password, or that
+            is none.
     """
     if not isinstance(address, str) or not is_remote(address):
         return cast(Path, address) if hasattr(address, "open") else Path(address)
+    shown = _PASSWORD.sub(r"\1:***@", address)
+    if shown != address:
+        raise InputError(
+            f"{shown} holds a password, which results would show: leave "
+            "it out, and give it in fsspec's configuration or its environment variables"
+        )
     try:
         from upath import UPath
 

@@ -426,3 +426,20 @@ def test_the_log_has_every_try(run: Command, tmp_path):
     assert run("profile", "a.txt.gz", "b.txt", "--allow-partial", "--no-plots").returncode == 0
     log = (tmp_path / "batchstat-results" / "profile.log").read_text()
     assert [f"try {i}" in log for i in (1, 2, 3)] == [True] * 3
+
+
+@pytest.mark.parametrize("arguments", [["-o"], ["a.txt", "--parts"], ["a.txt", "-o"], []])
+def test_a_password_is_not_kept(run, tmp_path, arguments):
+    (tmp_path / "a.txt").write_text("a word\n")
+    result = run("profile", *arguments, "sftp://someone:open%20sesame@host/folder")
+    assert result.returncode in (2, 3)
+    assert "sftp://someone:***@host/folder holds a password" in result.stderr
+    assert "sesame" not in result.stderr
+
+
+def test_where_counts_cannot_be_kept_it_says_why(run, tmp_path):
+    (tmp_path / "a.txt").write_text("a word\n")
+    result = run("profile", "a.txt", "--parts", "a.txt/parts")
+    assert result.returncode == 3
+    assert "a.txt/parts cannot be written: " in result.stderr
+    assert result.stderr.endswith("; pass another folder with --parts\n")

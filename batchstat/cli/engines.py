@@ -56,8 +56,7 @@ def parts_of_folder(folder: Path) -> PartStore:
         InputError: it cannot be written.
     """
     store = PartStore(str((folder if is_remote(folder) else folder.absolute()) / PARTS_FOLDER))
-    if not store.is_writable:
-        raise InputError(f"{store.address} cannot be written: pass another folder with -o")
+    store.try_writing("pass another folder with -o")
     return store
 
 
@@ -72,13 +71,18 @@ def store_of(context: typer.Context, folder: Path | None) -> tuple[PartStore | N
     if params["parts"] is not None:
         written = params["parts"]
         store = PartStore(written if is_remote(written) else str(Path(written).absolute()))
-        if not store.is_writable:
-            raise InputError(f"{store.address} cannot be written: pass another folder with --parts")
+        store.try_writing("pass another folder with --parts")
         return store, False
     if params["engine"] == "dask":
         if folder is None:
             raise OptionError("with dask, where are counts to be kept? pass --parts DIR")
         return parts_of_folder(folder), False
     kept = None if params["no_cache"] else default_folder()
-    cache = None if kept is None else PartStore(str(kept))
-    return (cache, True) if cache is not None and cache.is_writable else (None, False)
+    if kept is None:
+        return None, False
+    cache = PartStore(str(kept))
+    try:
+        cache.try_writing("")
+    except InputError:  # which a cache may be
+        return None, False
+    return cache, True

@@ -4,9 +4,11 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from multiprocessing.context import SpawnContext, SpawnProcess
+from typing import Any
 
 from batchstat.engines.engine import Engine
 
@@ -28,22 +30,47 @@ def processes(workers: int, parts: int) -> Engine:
     own = max(1, workers // at_once)
 
     def start() -> AbstractContextManager[Executor]:
-        # Not by fork: the libraries that count have threads of their own.
-        spawning = multiprocessing.get_context("spawn")
-        return _ended(ProcessPoolExecutor(at_once, spawning, initializer=_begin, initargs=(own,)))
+        began = _Spawning()
+        pool = ProcessPoolExecutor(at_once, began, initializer=_begin, initargs=(own,))
+        return _ended(pool, began.end)
 
     return Engine(PROCESSES, start, at_once, own)
 
 
+class _Spawning(SpawnContext):
+    """Begins processes and knows which; not by fork, for the libraries that count have threads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._began: list[SpawnProcess] = []
+
+    def Process(self, *args: Any, **how: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802
+        process = SpawnProcess(*args, **how)
+        self._began.append(process)
+        return process
+
+    def end(self) -> None:
+        """Ends them where they are."""
+        for process in self._began:
+            with suppress(ValueError):  # closed, by the pool, once it has ended
+                if process.is_alive():
+                    process.kill()
+
+
 @contextmanager
-def _ended(pool: Executor) -> Iterator[Executor]:
-    """A pool that ends with its use; who is interrupted should not have to wait for it."""
+def _ended(pool: Executor, end: Callable[[], None] | None = None) -> Iterator[Executor]:
+    """A pool that ends with its use; who is interrupted should not have to wait for it.
+
+    What `end` ends takes no time to wait for, and leaves its semaphores only to who has waited.
+    """
     finished = False
     try:
         yield pool
         finished = True
     finally:
-        pool.shutdown(wait=finished, cancel_futures=True)
+        if not finished and end is not None:
+            end()
+        pool.shutdown(wait=finished or end is not None, cancel_futures=True)
 
 
 def _begin(threads: int) -> None:

@@ -74,16 +74,15 @@ class PartStore:
         """Where it is; it need not be there yet."""
         return as_path(self.address)
 
-    @property
-    def is_writable(self) -> bool:
-        """Whether something can be written there."""
-        probe = f".{secrets.token_hex(4)}.tmp"
+    def try_writing(self, remedy: str) -> None:
+        """Raises InputError: nothing can be written there."""
+        folder, probe = self.folder, f".{secrets.token_hex(4)}.tmp"
         try:
             self.write(probe, b"")
-            (self.folder / probe).unlink(missing_ok=True)
-        except Exception:  # whatever a file system of an address raises
-            return False
-        return True
+            (folder / probe).unlink(missing_ok=True)
+        except Exception as error:  # whatever a file system of an address raises
+            reason = one_line(error)
+            raise InputError(f"{self.address} cannot be written: {reason}; {remedy}") from None
 
     def get(self, key: str) -> PartCounts | None:
         """What is kept under a key; None where there is nothing, or it is damaged.

@@ -10,10 +10,12 @@ from batchstat.render.words import corpus_name, counted
 def shard_screen(shard: Shard) -> RenderableType:
     """What `profile --shard` prints: how much of which corpus, and what becomes of it."""
     paths = [source.path for source in shard.sources]
-    of = f"{len(shard.kept):,} of {counted(len(shard.parts), 'part')}"
+    own = counted(len(shard.kept), "part")
     failed = f", {len(shard.failed):,} failed" if shard.failed else ""
     return Group(
         heading("corpus", corpus_name(paths)),
-        heading("shard", f"{shard.share}: {of} counted{failed}"),
+        heading(
+            "shard", f"{shard.share}: {own} counted{failed}; the corpus has {len(shard.parts):,}"
+        ),
         heading("next", "batchstat merge FOLDER-OF-EACH-SHARD ... -o whole"),
     )
