@@ -8,6 +8,7 @@ from types import FrameType
 
 _CRASHED = 3
 _INTERRUPTED = 130
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def main() -> None:
@@ -24,11 +25,16 @@ def main() -> None:
         signal.default_int_handler(number, frame)
 
     try:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _SIGNALS:
             signal.signal(number, stop)
         from batchstat.cli.main import run
 
-        run()
+        try:
+            run()
+        finally:
+            # Its outcome is told: a signal while Python ends should not change it.
+            for number in _SIGNALS:
+                signal.signal(number, signal.SIG_IGN)
     except BaseException as error:
         if stopped:
             print("interrupted: no file is half written", file=sys.stderr, flush=True)

@@ -2,8 +2,9 @@
 
 BatchstatError
 ├── OptionError   the arguments are wrong by themselves, whatever the input   exit code 2
-└── InputError    no answer could be had from the input or the machine        exit code 3
-    └── SourceError   a file that could not be read, as it may be at another try
+├── InputError    no answer could be had from the input or the machine        exit code 3
+│   └── SourceError   a file that could not be read, as it may be at another try
+└── FullError     no room is left for what is counted                         exit code 3
 """
 
 import re
@@ -40,6 +41,10 @@ class InputError(BatchstatError):
 
 class SourceError(InputError):
     """A file that is gone, cut short, damaged, or cannot be reached: another try may do better."""
+
+
+class FullError(BatchstatError):
+    """No room is left for what is counted, nor will be for what comes next."""
 
 
 class NoBatchError(InputError):

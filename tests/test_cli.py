@@ -346,6 +346,32 @@ def test_an_interrupt_leaves_earlier_results_as_they_were(run, tmp_path, delay, 
     assert {name: (results / name).read_bytes() for name in files(results)} == before
 
 
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_python_ends_changes_no_outcome(tmp_path, sent):
+    code = (
+        "import atexit, time\n"
+        "from batchstat.__main__ import main\n"
+        "atexit.register(time.sleep, 2)\n"
+        "atexit.register(print, 'ending', flush=True)\n"
+        "main()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "check", "nothing.txt", "--max-padding", "1%"],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ending\n"
+    process.send_signal(sent)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 3, errors
+    assert errors == "error: no such file: nothing.txt\n"
+
+
 def test_help_and_version(run):
     assert run("--version").stdout.startswith("batchstat 0.")
     for arguments in (["--help"], ["profile", "--help"], ["compare", "-h"], ["buckets", "-h"]):

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -206,6 +207,42 @@ def test_interrupted_twenty_times(corpus, expected, tmp_path, out):
     done(corpus, tmp_path / "cache", "profile", "corpus", *READ, "-o", out)
     assert results(out) == expected
     assert " kept " in log(out)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 1.2 MiB, which only an administrator can make."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    options = ["-t", "tmpfs", "-o", "size=1200k", "tmpfs", str(place)]
+    try:
+        subprocess.run(["mount", *options], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no disk can be mounted")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.mark.parametrize("engine", ["threads", "processes"])
+def test_a_disk_that_fills(corpus, expected, tmp_path, out, small_disk, engine):
+    """It is named, what was kept is kept, and the same command goes on where there is room."""
+    if engine == "threads":
+        (small_disk / "other").write_bytes(bytes(1_000_000))  # processes take it for the tokenizer
+    arguments = ["profile", "corpus", *READ, "--engine", engine, "-o", out]
+    parts_of_run = small_disk / "parts"
+    given = ["--parts", parts_of_run, "--allow-partial"]
+    _, error = done(corpus, tmp_path, *arguments, *given, status=3)
+    last = error.splitlines()[-1]
+    assert f"cannot be kept in {parts_of_run}: No space left on device: make room" in last
+    kept = len(list(parts_of_run.glob("*.counts")))
+    assert kept >= log(out).count("  counted ") > 0
+    assert not (out / "profile.json").exists()
+    subprocess.run(["mount", "-o", "remount,size=20m", str(small_disk)], check=True)
+    done(corpus, tmp_path, *arguments, "--parts", parts_of_run)
+    assert log(out).count("  kept ") == kept
+    assert results(out) == expected
 
 
 def test_thousands_of_small_shards(tmp_path, out):

@@ -1,11 +1,13 @@
 """Parts that cannot be counted: tried again, named, left out only where that is asked for."""
 
+import errno
 import gzip
 import json
 import os
 import pickle
 import signal
 import sys
+from collections import Counter
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,9 +20,9 @@ import numpy as np
 import pytest
 
 import batchstat
-from batchstat.corpus import CorpusOptions, Source, find_sources, parts_of
+from batchstat.corpus import CorpusOptions, Part, Source, find_sources, parts_of
 from batchstat.engines import Engine, LostError, given_executor, threads
-from batchstat.errors import InputError, SourceError
+from batchstat.errors import FullError, InputError, SourceError
 from batchstat.profiling import (
     Conduct,
     PartStore,
@@ -31,6 +33,7 @@ from batchstat.profiling import (
     merge_shards,
 )
 from batchstat.profiling.jobs import Job, SentJob, count_part
+from batchstat.profiling.meter import Amount, Meter, Progress
 from batchstat.profiling.running import TRIES, Run
 from batchstat.render.schemas import schema
 from batchstat.tokens import PieceError, load_tokenizer
@@ -221,6 +224,46 @@ def test_what_is_to_be_tried_again_is_not_forgotten_with_an_executor(tmp_path, m
     run.count()
     assert sorted(run.done) == [0, 1, 2]
     assert sorted(run.failed) == [3]
+
+
+def test_a_disk_that_is_full_ends_the_run(tmp_path, monkeypatch):
+    """Nobody counts fifty thousand shards to keep none of them."""
+    sources = sources_of(tmp_path, 50)
+    tries = []
+
+    def write(store: PartStore, name: str, content: bytes) -> None:
+        tries.append(name)
+        if len(set(tries)) > 7:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        kept(store, name, content)
+
+    kept = PartStore.write
+    monkeypatch.setattr(PartStore, "write", write)
+    monkeypatch.setattr("batchstat.profiling.part_store._PAUSE_SECONDS", 0)
+    options, store = CorpusOptions(), PartStore(str(tmp_path / "parts"))
+    conduct = Conduct(engine=threads(2), store=store, allow_partial=True)
+    with pytest.raises(FullError, match=r"counts of .*txt cannot be kept in .*parts: No space"):
+        build(sources, options, load_tokenizer("builtin"), conduct)
+    assert len(list(store.folder.glob("*.counts"))) == 7
+    assert len(set(tries)) <= 7 + 4
+    assert max(Counter(tries).values()) == 3
+
+
+def test_how_far_it_has_come():
+    """What was kept is no work of this run, and what is begun again is work twice."""
+    parts = [Part(Source(f"{i}.txt", 10, "", "txt"), 0, 10) for i in range(3)]
+    seen: list[Progress] = []
+    meter = Meter(parts, seen.append)
+    meter.note_done(0, 100, 1_000, was_kept=True)
+    meter.note(parts[1], Amount(4, 40, 400))
+    meter.note(parts[1], Amount(6, 60, 600))
+    meter.note(parts[1], Amount(4, 40, 400))  # at another try
+    meter.note_done(1, 100, 1_000, was_kept=False)
+    meter.begin_again()
+    meter.note_done(2, 100, 1_000, was_kept=False)
+    assert [each.bytes for each in seen] == [10, 14, 16, 14, 20, 10]
+    assert [each.work.bytes for each in seen] == [0, 4, 6, 10, 16, 26]
+    assert seen[-1] == Progress(10, 30, Amount(26, 260, 2_600))
 
 
 def test_an_engine_that_is_lost_again_and_again(tmp_path):

@@ -4,10 +4,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 from rich.console import Console
 from rich.filesize import decimal
-from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from batchstat.cli.streams import say
@@ -28,55 +29,41 @@ def shown() -> Iterator[OnProgress]:
         TextColumn("counting"),
         BarColumn(bar_width=20),
         DownloadColumn(),
-        TextColumn("{task.fields[rates]}"),
-        TimeRemainingColumn(compact=True),
+        TextColumn("{task.fields[pace]}"),
     )
-    clock = _Clock()
+    began = time.monotonic()
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None, rates="")
+        task = bar.add_task("", total=None, pace="")
 
         def update(progress: Progress) -> None:
-            rates = _rates(progress, clock.seconds(progress))
+            pace = _pace(progress, time.monotonic() - began)
             total = progress.total_bytes or None
-            bar.update(task, total=total, completed=progress.bytes, rates=rates)
+            bar.update(task, total=total, completed=progress.bytes, pace=pace)
 
         yield update
 
 
 def _lines() -> OnProgress:
-    clock = _Clock()
-    due = time.monotonic() + _SECONDS_BETWEEN_LINES
+    began = time.monotonic()
+    due = began + _SECONDS_BETWEEN_LINES
 
     def update(progress: Progress) -> None:
         nonlocal due
-        seconds = clock.seconds(progress)
         if (now := time.monotonic()) < due:
             return
         due = now + _SECONDS_BETWEEN_LINES
-        how_far, left = decimal(progress.bytes), ""
         total = progress.total_bytes
-        if total and progress.bytes:
-            still = seconds * (total - progress.bytes) / progress.bytes
-            how_far, left = f"{how_far} of {decimal(total)}", f", {still:,.0f} s left"
-        say(f"counting: {how_far}, {_rates(progress, seconds)}{left}")
+        of = f" of {decimal(total)}" if total else ""
+        say(f"counting: {decimal(progress.bytes)}{of}, {_pace(progress, now - began)}")
 
     return update
 
 
-class _Clock:
-    """Time since a count began: anew where it begins again."""
-
-    def __init__(self) -> None:
-        self._began, self._last = time.monotonic(), 0
-
-    def seconds(self, progress: Progress) -> float:
-        now = time.monotonic()
-        if progress.bytes < self._last:
-            self._began = now
-        self._last = progress.bytes
-        return now - self._began
-
-
-def _rates(progress: Progress, seconds: float) -> str:
-    samples, tokens = (n / max(seconds, 1e-9) for n in (progress.samples, progress.tokens))
-    return f"{samples:,.0f} samples/s, {tokens:,.0f} tokens/s"
+def _pace(progress: Progress, seconds: float) -> str:
+    """Samples and tokens a second, and the time that the rest takes at this pace."""
+    work, seconds = progress.work, max(seconds, 1e-9)
+    pace = f"{work.samples / seconds:,.0f} samples/s, {work.tokens / seconds:,.0f} tokens/s"
+    if not (progress.total_bytes and work.bytes):
+        return pace
+    left = seconds * (progress.total_bytes - progress.bytes) / work.bytes
+    return f"{pace}, {timedelta(seconds=round(left))} left"

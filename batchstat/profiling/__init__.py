@@ -2,8 +2,8 @@
 
 from batchstat.profiling.build import counter, profile
 from batchstat.profiling.conduct import Conduct, build, count_shard
-from batchstat.profiling.counting import Progress
 from batchstat.profiling.freshness import changes, same_input
+from batchstat.profiling.meter import Progress
 from batchstat.profiling.part_store import PartStore, default_folder
 from batchstat.profiling.record import (
     ClassCount,

@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from batchstat.corpus import STANDARD_INPUT, CorpusOptions, Part, Rereadable, Source, parts_of
 from batchstat.engines import Engine, threads
 from batchstat.errors import InputError
-from batchstat.profiling.counting import Progress, facts_of
+from batchstat.profiling.counting import facts_of
 from batchstat.profiling.jobs import Job
 from batchstat.profiling.merging import Counted, GoneError, Kept, of_parts
+from batchstat.profiling.meter import Progress
 from batchstat.profiling.part_store import PartStore
 from batchstat.profiling.record import Profile
 from batchstat.profiling.running import Outcome, Run

@@ -15,26 +15,10 @@ from batchstat.corpus import Block, CorpusOptions, CorpusReader, Reading
 from batchstat.corpus.content import Counted
 from batchstat.corpus.faults import Fault, fault
 from batchstat.profiling.labels import as_labels
+from batchstat.profiling.meter import Amount
 from batchstat.profiling.record import CorpusFacts, Profile, TokenizerFacts
 from batchstat.threads import in_order
 from batchstat.tokens import Tokenizer
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a count has come.
-
-    Attributes:
-        bytes: of what is counted, as it lies on disk.
-        total_bytes: how many there are; 0 where that is not known.
-        samples: so far.
-        tokens: so far.
-    """
-
-    bytes: int
-    total_bytes: int
-    samples: int
-    tokens: int
 
 
 @dataclass(frozen=True)
@@ -44,13 +28,13 @@ class Counting:
     Attributes:
         options: how it is read.
         workers: threads that count.
-        on_progress: called with each `Progress`.
+        on_progress: called with what is counted so far.
         pool: of threads, in the place of own ones.
     """
 
     options: CorpusOptions
     workers: int
-    on_progress: Callable[[Progress], object] = lambda _: None
+    on_progress: Callable[[Amount], object] = lambda _: None
     pool: ThreadPoolExecutor | None = None
 
     def profile(self, reader: CorpusReader, tokenizer: Tokenizer | None) -> Profile:
@@ -68,7 +52,7 @@ class Counting:
             part.add(block)
             samples += len(block.lengths)
             tokens += int(block.lengths.sum())
-            self.on_progress(Progress(block.position, 0, samples, tokens))
+            self.on_progress(Amount(block.position, samples, tokens))
         (reading,) = reader.readings
         return Profile(
             created=created,

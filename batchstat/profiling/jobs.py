@@ -1,5 +1,6 @@
 """What counts a part, wherever that is: its job, and what it answers."""
 
+import errno
 import hashlib
 import json
 import os
@@ -23,8 +24,9 @@ from batchstat.corpus import (
     content_digests,
 )
 from batchstat.engines.versions import different_versions, versions
-from batchstat.errors import InputError, SourceError
-from batchstat.profiling.counting import Counting, Progress
+from batchstat.errors import FullError, InputError, SourceError
+from batchstat.profiling.counting import Counting
+from batchstat.profiling.meter import Amount
 from batchstat.profiling.part_store import JOB_ENDING, PartCounts, PartStore
 from batchstat.profiling.store import SCHEMA
 from batchstat.storage import is_remote, one_line
@@ -69,7 +71,7 @@ class Shared:
     """
 
     pool: ThreadPoolExecutor
-    on_progress: Callable[[Part, Progress], object]
+    on_progress: Callable[[Part, Amount], object]
     stop: threading.Event
     standard_input: Rereadable | None
 
@@ -141,6 +143,7 @@ def count_part(given: Job | SentJob, part: Part) -> PartDone:
         InputError: it cannot be read as it is told, or this machine has other versions than the
             run began with.
         SourceError: it cannot be read now, or the store cannot be written.
+        FullError: the store has no room.
     """
     began = time.monotonic()
     job = given if isinstance(given, Job) else _received(given)
@@ -160,13 +163,7 @@ def count_part(given: Job | SentJob, part: Part) -> PartDone:
         found = _counted(job, part, digests)
         if before is not None and before != _state(part):
             raise SourceError(f"{part.source.shown} changed while it was read: run again")
-        try:
-            job.store.put(key, found)
-        except OSError as error:
-            raise SourceError(
-                f"the counts of {part.shown} cannot be kept in {job.store.address}: "
-                f"{one_line(error)}: make room there, or name another folder with --parts"
-            ) from None
+        _keep(job, key, found, part)
     return PartDone(
         key=key,
         samples=len(found.profile),
@@ -176,6 +173,19 @@ def count_part(given: Job | SentJob, part: Part) -> PartDone:
         worker=_here(),
         difference=found.difference,
     )
+
+
+def _keep(job: Job, key: str, found: PartCounts, part: Part) -> None:
+    what = f"the counts of {part.shown} cannot be kept in {job.store.address}"
+    try:
+        job.store.put(key, found)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise FullError(
+                f"{what}: {one_line(error)}: make room there and run again, which counts what is "
+                "missing, or name another folder with --parts"
+            ) from None
+        raise SourceError(f"{what}: {one_line(error)}: name another folder with --parts") from None
 
 
 def _state(part: Part) -> tuple[int, ...] | None:
@@ -223,10 +233,10 @@ def _counted(job: Job, part: Part, digests: tuple[str, ...]) -> PartCounts:
         shared = job.shared
         standard_input = shared.standard_input if part.source.path == STANDARD_INPUT else None
 
-        def note(progress: Progress) -> None:
+        def note(amount: Amount) -> None:
             if shared.stop.is_set():
                 raise InputError("interrupted")
-            shared.on_progress(part, progress)
+            shared.on_progress(part, amount)
 
         counting = replace(counting, on_progress=note, pool=shared.pool)
 

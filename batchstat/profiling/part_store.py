@@ -25,7 +25,7 @@ MOST_BYTES = 1 << 30
 
 JOB_ENDING = ".job"
 
-_TRIES = 3
+_TRIES, _PAUSE_SECONDS = 3, 1.0
 
 _ENDING = ".counts"
 
@@ -121,11 +121,11 @@ class PartStore:
                     raise
                 reason = error
             if left:
-                time.sleep(1)
+                time.sleep(_PAUSE_SECONDS)
         raise SourceError(f"{self.address} cannot be read: {one_line(reason)}")
 
     def put(self, key: str, counts: PartCounts) -> None:
-        """Keeps the counts of a part. Raises OSError."""
+        """Keeps the counts of a part. Raises OSError, several times in turn."""
         sink = io.BytesIO()
         more = {
             "digests": counts.digests,
@@ -134,7 +134,14 @@ class PartStore:
         }
         save_lengths(counts.profile, sink, more)
         content = sink.getvalue()
-        self.write(f"{key}{_ENDING}", _digest(key, content) + b"\n" + content)
+        for left in reversed(range(_TRIES)):
+            try:
+                self.write(f"{key}{_ENDING}", _digest(key, content) + b"\n" + content)
+                return
+            except OSError:
+                if not left:
+                    raise
+                time.sleep(_PAUSE_SECONDS)
 
     def write(self, name: str, content: bytes) -> None:
         """Writes a file whole or not at all. Raises OSError."""

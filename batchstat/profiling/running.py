@@ -16,11 +16,11 @@ from heapq import heapify, heappop, heappush
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from batchstat.corpus import STANDARD_INPUT, Part, Rereadable
+from batchstat.corpus import Part, Rereadable
 from batchstat.engines import Engine, LostError
 from batchstat.errors import BatchstatError, InputError, SourceError
-from batchstat.profiling.counting import Progress
 from batchstat.profiling.jobs import Job, PartDone, SentJob, Shared, count_part
+from batchstat.profiling.meter import Meter, Progress
 from batchstat.storage import is_remote, one_line
 
 TRIES = 3
@@ -126,7 +126,10 @@ class Run:
                 sent = SentJob.send(self._job)
             except OSError as error:
                 place = self._job.store.address
-                raise InputError(f"{place} cannot be written: {one_line(error)}") from None
+                raise InputError(
+                    f"{place} cannot be written: {one_line(error)}: make room there, or name "
+                    "another folder with --parts"
+                ) from None
             try:
                 yield sent
             finally:
@@ -212,7 +215,7 @@ class Run:
 
     def _note_done(self, i: int, done: PartDone) -> bool:
         self.done[i] = done
-        self._meter.note_done(i, done)
+        self._meter.note_done(i, done.samples, done.tokens, was_kept=done.was_kept)
         self._on_outcome(Outcome(self._parts[i], self._tries[i], done))
         if not done.difference or not self._job.by_pieces:
             return True
@@ -227,7 +230,7 @@ class Run:
         return False
 
     def _note_refused(self, i: int, error: BatchstatError) -> None:
-        """A part that cannot be read as it is told: so it will be at every try."""
+        """A part that cannot be read as it is told, or kept: so it will be at every try."""
         self._on_outcome(Outcome(self._parts[i], self._tries[i], None, str(error)))
         if self._keep_going and isinstance(error, InputError):
             self.failed[i] = str(error)
@@ -296,38 +299,3 @@ class Run:
             if broken and self._losses >= _ALONE_AFTER:
                 self._suspects.add(i)
         self._forget_later()
-
-
-class Meter:
-    """How far all parts of a run have come together."""
-
-    def __init__(self, parts: Sequence[Part], on_progress: Callable[[Progress], object]) -> None:
-        self._parts, self._on_progress = parts, on_progress
-        self._numbers = {part: i for i, part in enumerate(parts)}
-        self._known: dict[int, tuple[int, int, int]] = {}
-        self._sums = [0, 0, 0]
-        inputs = any(part.source.path == STANDARD_INPUT for part in parts)
-        self._total = 0 if inputs else sum(part.bytes for part in parts)
-        self._one_at_a_time = threading.Lock()
-
-    def note(self, part: Part, progress: Progress) -> None:
-        """How far a part has come."""
-        self._set(self._numbers[part], (progress.bytes, progress.samples, progress.tokens))
-
-    def note_done(self, i: int, done: PartDone) -> None:
-        """A part is counted."""
-        self._set(i, (self._parts[i].bytes, done.samples, done.tokens))
-
-    def begin_again(self) -> None:
-        """Nothing is counted."""
-        with self._one_at_a_time:
-            self._known.clear()
-            self._sums = [0, 0, 0]
-
-    def _set(self, i: int, now: tuple[int, int, int]) -> None:
-        with self._one_at_a_time:
-            before = self._known.get(i, (0, 0, 0))
-            self._known[i] = now
-            self._sums = [s + n - b for s, n, b in zip(self._sums, now, before, strict=True)]
-            read, samples, tokens = self._sums
-            self._on_progress(Progress(read, self._total, samples, tokens))
