@@ -1,7 +1,10 @@
 """What is never held whole: the same numbers as of what is."""
 
 import math
-from dataclasses import asdict
+import shutil
+import tempfile
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
@@ -9,16 +12,22 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 
+import batchstat
 from batchstat.batches import Batches
 from batchstat.batching.planning import plan_windows
 from batchstat.batching.spec import parse_strategy
 from batchstat.epochs import deal, dealt, make_work, plan_shares
 from batchstat.epochs.streamed import StreamedEpoch
+from batchstat.errors import InputError
+from batchstat.profiling import arrays
+from batchstat.profiling.store import read_file, save_lengths
+from batchstat.render.json import comparison_json
 from batchstat.sampling import OVERFLOWS, Epoch, Samples, make_epoch, make_order, order
 from batchstat.settings import Settings
 from batchstat.simulation.measuring import how_measured, measured
 from batchstat.stats import LengthStats
 from batchstat.tally import Measured, measure
+from conftest import SAMPLE_DATA
 
 LENGTHS = st.lists(st.integers(0, 60), min_size=1, max_size=150).filter(any)
 
@@ -155,3 +164,30 @@ def test_batches_by_the_histogram_are_those_of_the_plan(lengths, name, shuffle):
     told = Batches.told(summary)
     for column in ("rows", "widths", "entries", "samples", "tokens", "squares", "unit_offsets"):
         assert getattr(told, column).tolist() == getattr(planned, column).tolist(), column
+
+
+@pytest.mark.parametrize("order", ["file", "blocks", "shuffled"])
+def test_lengths_in_a_temporary_file(tmp_path, monkeypatch, order):
+    corpus = [SAMPLE_DATA / "corpus.txt", SAMPLE_DATA / "corpus.txt"]
+
+    def made(folder: Path) -> tuple[bytes, dict[str, Any]]:
+        profile = replace(batchstat.profile(corpus), created="2026-01-01T00:00:00+00:00")
+        folder.mkdir()
+        with (folder / "lengths.parquet").open("wb") as file:
+            save_lengths(profile, file)
+        again = read_file(folder / "lengths.parquet")
+        is_mapped = {isinstance(each.lengths, np.memmap) for each in (profile, again)}
+        assert is_mapped == {arrays.HELD < 1_000}
+        report = comparison_json(batchstat.compare(again, order=order, tokens_per_batch=4096))
+        return (folder / "lengths.parquet").read_bytes(), report | {"created": ""}
+
+    held = made(tmp_path / "held")
+    monkeypatch.setattr(arrays, "HELD", 100)
+    assert made(tmp_path / "mapped") == held
+
+
+def test_no_room_for_a_temporary_file():
+    """It is said before anything is written: a mapped file without room ends the process."""
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    with pytest.raises(InputError, match="no room for the lengths of .*No space left.*TMPDIR"):
+        arrays.new_array(free // 4 + 1_000_000_000, 1)

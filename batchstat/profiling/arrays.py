@@ -1,6 +1,10 @@
 """Arrays of a number for each sample, in memory or, where they are large, in a temporary file."""
 
+import errno
+import os
+import shutil
 import tempfile
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +28,25 @@ def new_array(n: int, most: int) -> Ints:
         return np.empty(n, dtype=np.int64)
     kind = np.int32 if most < 2**31 else np.int64
     try:
-        file = tempfile.TemporaryFile()  # noqa: SIM115 - it is there as long as the array
-        file.truncate(n * np.dtype(kind).itemsize)
-        return np.memmap(file, dtype=kind, mode="r+", shape=(n,))
+        with tempfile.TemporaryFile() as file:  # which is there as long as it is mapped
+            _reserve(file, n * np.dtype(kind).itemsize)
+            return np.memmap(file, dtype=kind, mode="r+", shape=(n,))
     except OSError as error:
         raise InputError(
             f"no room for the lengths of {n:,} samples in the folder for temporary files: "
             f"{one_line(error)}: set TMPDIR to another"
         ) from None
+
+
+def _reserve(file: IO[bytes], size: int) -> None:
+    """Makes a file that long, with room for all of it: what is mapped and has none is no error
+    when it is written, but the end of the process.
+
+    Raises:
+        OSError: there is none.
+    """
+    if shutil.disk_usage(tempfile.gettempdir()).free < size:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    file.truncate(size)
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, size)
