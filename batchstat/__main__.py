@@ -38,6 +38,9 @@ def main() -> None:
     except BaseException as error:
         if stopped:
             print("interrupted: no file is half written", file=sys.stderr, flush=True)
+            for number in _SIGNALS:
+                signal.signal(number, signal.SIG_DFL)
+            _end_processes()
             # Threads may be counting a block, which nobody waits for any more.
             os._exit(_INTERRUPTED)
         if not isinstance(error, Exception):
@@ -45,6 +48,18 @@ def main() -> None:
         traceback.print_exc()
         print("error: batchstat crashed, which is a bug: please report it", file=sys.stderr)
         sys.exit(_CRASHED)
+
+
+def _end_processes() -> None:
+    """Ends those that count, and gives back what they share, or Python would speak of leaks."""
+    if "multiprocessing.util" not in sys.modules:
+        return
+    from multiprocessing import active_children, util
+
+    for process in active_children():
+        process.kill()
+    # What runs at a usual end, and there is no public name for.
+    util._exit_function()  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":

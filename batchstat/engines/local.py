@@ -4,11 +4,9 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
-from multiprocessing.context import SpawnContext, SpawnProcess
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager
 
 from batchstat.engines.engine import Engine
 
@@ -30,47 +28,22 @@ def processes(workers: int, parts: int) -> Engine:
     own = max(1, workers // at_once)
 
     def start() -> AbstractContextManager[Executor]:
-        began = _Spawning()
-        pool = ProcessPoolExecutor(at_once, began, initializer=_begin, initargs=(own,))
-        return _ended(pool, began.end)
+        # Not by fork: the libraries that count have threads of their own.
+        spawning = multiprocessing.get_context("spawn")
+        return _ended(ProcessPoolExecutor(at_once, spawning, initializer=_begin, initargs=(own,)))
 
     return Engine(PROCESSES, start, at_once, own)
 
 
-class _Spawning(SpawnContext):
-    """Begins processes and knows which; not by fork, for the libraries that count have threads."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._began: list[SpawnProcess] = []
-
-    def Process(self, *args: Any, **how: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802
-        process = SpawnProcess(*args, **how)
-        self._began.append(process)
-        return process
-
-    def end(self) -> None:
-        """Ends them where they are."""
-        for process in self._began:
-            with suppress(ValueError):  # closed, by the pool, once it has ended
-                if process.is_alive():
-                    process.kill()
-
-
 @contextmanager
-def _ended(pool: Executor, end: Callable[[], None] | None = None) -> Iterator[Executor]:
-    """A pool that ends with its use; who is interrupted should not have to wait for it.
-
-    What `end` ends takes no time to wait for, and leaves its semaphores only to who has waited.
-    """
+def _ended(pool: Executor) -> Iterator[Executor]:
+    """A pool that ends with its use; who is interrupted should not have to wait for it."""
     finished = False
     try:
         yield pool
         finished = True
     finally:
-        if not finished and end is not None:
-            end()
-        pool.shutdown(wait=finished or end is not None, cancel_futures=True)
+        pool.shutdown(wait=finished, cancel_futures=True)
 
 
 def _begin(threads: int) -> None:
