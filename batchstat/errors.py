@@ -44,7 +44,19 @@ class SourceError(InputError):
 
 
 class FullError(BatchstatError):
-    """No room is left for what is counted, nor will be for what comes next."""
+    """No room is left for what is counted, nor will be for what comes next.
+
+    Attributes:
+        reason: that, without what to do.
+    """
+
+    def __init__(self, reason: str, remedy: str = "") -> None:
+        """`remedy`: what to do."""
+        super().__init__(f"{reason}: {remedy}")
+        self.reason, self.remedy = printable(reason), remedy
+
+    def __reduce__(self) -> tuple[type, tuple[str, str]]:
+        return type(self), (self.reason, self.remedy)
 
 
 class NoBatchError(InputError):

@@ -3,6 +3,7 @@
 Whatever goes with a `Path` goes with what `as_path` gives for an address too.
 """
 
+import glob
 import os
 import re
 from pathlib import Path
@@ -13,7 +14,7 @@ from batchstat.errors import InputError
 _ETAGS = ("ETag", "etag", "blob_id", "md5Hash", "content_md5", "mtime", "created")
 """What file systems call that which changes with a file's content, the best first."""
 
-_PASSWORD = re.compile(r"(://[^/@:]*):[^/@]+@")
+_PASSWORD = re.compile(r"(://[^/@:\[]*):(?!\d*(?:/|$)).*@")
 
 
 def is_remote(path: str | os.PathLike[str]) -> bool:
@@ -49,6 +50,14 @@ def as_path(address: str | os.PathLike[str]) -> Path:
     except Exception as error:  # whatever a file system raises on its address or its credentials
         raise InputError(f"{address} cannot be reached: {one_line(error)}") from None
     return cast(Path, path)
+
+
+def check_no_pattern(address: str | os.PathLike[str]) -> None:
+    """Raises InputError: an address to write to that file systems would take for a pattern."""
+    if is_remote(address) and glob.has_magic(str(address)):
+        raise InputError(
+            f"{address} is a pattern: what is written to cannot have *, ? or [ in its address"
+        )
 
 
 def move(path: Path, target: Path) -> None:
@@ -91,5 +100,7 @@ def etag_in(info: dict[str, Any]) -> str:
 
 def one_line(error: BaseException) -> str:
     """What an exception says, short."""
+    if isinstance(error, NotImplementedError) and not str(error):
+        return "its kind of storage does not do that"
     text = " ".join(str(getattr(error, "strerror", None) or error).split()) or type(error).__name__
     return text if len(text) <= 200 else f"{text[:200]}…"

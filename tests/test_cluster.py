@@ -170,6 +170,39 @@ def test_by_dask_while_a_worker_is_killed(corpus, expected, tmp_path, out, clust
     assert results(out) == expected
 
 
+def test_an_interrupt_does_not_wait_for_what_workers_were_given(tmp_path, out, cluster):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    rng = random.Random(1)
+    words = [rng.randbytes(8).hex() for _ in range(400_000)]
+    for i in range(40):
+        rng.shuffle(words)
+        (folder / f"{i:02}.txt").write_text("\n".join(words))
+    running = started(folder, tmp_path, "profile", "corpus", *dask(cluster, out))
+    while not (out / "profile.log").exists():
+        assert running.poll() is None
+        time.sleep(0.01)
+    running.send_signal(signal.SIGINT)
+    _, error = running.communicate(timeout=300)
+    assert running.returncode == 130
+    assert error.splitlines()[-1] == "interrupted: no file is half written"
+    assert len(list((out / "parts").glob("*.counts"))) < 30
+
+
+def test_a_folder_of_parts_is_the_one_of_who_asks(tmp_path, monkeypatch, cluster):
+    """Not of the workers, who are at another place."""
+    (tmp_path / "a.txt").write_text("some words\n")
+    monkeypatch.chdir(tmp_path)
+    distributed = needs("distributed")
+    with (
+        distributed.Client(cluster.address, set_as_default=False) as client,
+        client.get_executor(pure=False) as pool,
+    ):
+        found = batchstat.profile(["a.txt"], executor=pool, parts_folder="parts")
+    assert found.lengths.tolist() == [2]
+    assert len(list((tmp_path / "parts").glob("*.counts"))) == 1
+
+
 def test_a_scheduler_that_is_lost(corpus, expected, tmp_path, out):
     needs("distributed")
     with dask_cluster(tmp_path / "dask", workers=1) as cluster:
@@ -325,6 +358,32 @@ def test_a_corpus_in_a_bucket(corpus, tmp_path, out, s3):
         corpus, tmp_path, "check", "-o", "s3://bucket/results", "--max-padding", "99%", status=3
     )
     assert "has changed" in error
+
+
+def test_a_bucket_is_listed_as_a_folder_is(tmp_path, out, s3):
+    """Patterns, names that look like them, what is hidden, and batchstat's own files in it."""
+    for name in ("p-1.txt", "p-2.txt", "p-10.txt", "b[1].txt", ".hidden/p-3.txt", "parts/p-4.txt"):
+        s3.pipe(f"bucket/own/{name}", b"a word\n")
+    s3.touch("bucket/own/folder/")
+
+    def read(address: str, *more: str) -> list[str]:
+        done(tmp_path / "x", tmp_path, "profile", address, "-o", out, *more)
+        sources = json.loads((out / "profile.json").read_text())["corpus"]["sources"]
+        return [source["path"].removeprefix("s3://bucket/own/") for source in sources]
+
+    assert read("s3://bucket/own/p-?.txt") == ["p-1.txt", "p-2.txt"]
+    assert read("s3://bucket/own/b[1].txt") == ["b[1].txt"]
+    assert read("s3://bucket/own/*[1].txt") == ["p-1.txt"]
+    everything = ["b[1].txt", "p-1.txt", "p-10.txt", "p-2.txt", "parts/p-4.txt"]
+    assert read("s3://bucket/own") == everything
+    for i in (1, 2):
+        shard = ["--shard", f"{i}/2", "-o", f"s3://bucket/own/shard-{i}"]
+        done(tmp_path / "x", tmp_path, "profile", "s3://bucket/own", *shard)
+    whole = ["s3://bucket/own/shard-2", "s3://bucket/own/shard-1", "-o", "s3://bucket/own"]
+    done(tmp_path / "x", tmp_path, "merge", *whole)
+    assert read("s3://bucket/own") == everything
+    _, error = done(tmp_path / "x", tmp_path, "profile", "s3://bucket/own/**/*.json", status=3)
+    assert "no data file at s3://bucket/own/**/*.json" in error
 
 
 @pytest.mark.parametrize(

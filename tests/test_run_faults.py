@@ -5,10 +5,11 @@ import gzip
 import json
 import os
 import pickle
+import shutil
 import signal
 import sys
 from collections import Counter
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -38,6 +39,7 @@ from batchstat.profiling.running import TRIES, Run
 from batchstat.render.schemas import schema
 from batchstat.tokens import PieceError, load_tokenizer
 from conftest import Run as Command
+from conftest import needs
 
 
 @pytest.fixture
@@ -125,6 +127,41 @@ def test_a_shard_without_its_counts_is_named(run: Command, shards, tmp_path):
     assert "do not go together: the corpus was not the same (shards/9.txt.gz)" in result.stderr
 
 
+@pytest.mark.parametrize("order", [["1", "1-copy", "2"], ["1-copy", "2", "1"]])
+def test_a_shard_and_its_damaged_copy(run: Command, shards, tmp_path, order):
+    (shards / "3.txt.gz").unlink()
+    for i in (1, 2):
+        assert run("profile", "shards", "--shard", f"{i}/2", "-o", f"part-{i}").returncode == 0
+    shutil.copytree(tmp_path / "part-1", tmp_path / "part-1-copy")
+    for path in (tmp_path / "part-1-copy" / "parts").iterdir():
+        path.write_bytes(b"damaged")
+    result = run("merge", *(f"part-{each}" for each in order), "-o", "whole")
+    assert result.returncode == 0, result.stderr
+    assert "9 samples" not in result.stdout
+    assert "1,800 samples" in result.stdout
+
+
+def test_a_shard_counted_twice_of_what_is_another(run: Command, tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text("one word\n")
+    for i in (1, 2):
+        assert run("profile", ".", "--shard", f"{i}/2", "-o", f"out/{i}").returncode == 0
+    (tmp_path / "a.txt").write_text("one work\n")
+    assert run("profile", ".", "--shard", "1/2", "-o", "out/again").returncode == 0
+    result = run("merge", "out/1", "out/again", "out/2", "-o", "whole")
+    assert result.returncode == 3
+    assert "a.txt was not the same when out/again and another shard counted it" in result.stderr
+
+
+def test_a_shard_of_one_part_has_a_log_too(run: Command, tmp_path):
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"some words\n" * 99)[:-9])
+    result = run("profile", "a.txt.gz", "--shard", "1/1", "-o", "part")
+    assert result.returncode == 3
+    assert "error: 1 part failed, each tried three times: a.txt.gz is cut short" in result.stderr
+    assert "or pass --allow-partial" in result.stderr
+    assert (tmp_path / "part" / "profile.log").read_text().count("FAILED  a.txt.gz, try") == 3
+
+
 @pytest.mark.parametrize("written", ["0/3", "4/3", "3", "a/b", "-1/3", "1/0", "1/3/5"])
 def test_a_shard_that_cannot_be(run: Command, shards, written):
     result = run("profile", shards, "--shard", written, "-o", "part")
@@ -139,6 +176,8 @@ def test_a_shard_that_cannot_be(run: Command, shards, written):
         (["--engine", "dask"], "which scheduler? pass --scheduler"),
         (["--scheduler", "tcp://x:1"], "--scheduler is for --engine dask"),
         (["--engine", "dask", "--scheduler", "tcp://x:1", "--workers", "2"], "is for this machine"),
+        (["--engine", "dask", "--scheduler", "head"], "scheduler=head: must be an address with a"),
+        (["--engine", "dask", "--scheduler", "tcp://head"], "with a port, such as tcp://head:8786"),
     ],
 )
 def test_engines_that_cannot_be(run: Command, shards, options, message):
@@ -247,6 +286,46 @@ def test_a_disk_that_is_full_ends_the_run(tmp_path, monkeypatch):
     assert len(list(store.folder.glob("*.counts"))) == 7
     assert len(set(tries)) <= 7 + 4
     assert max(Counter(tries).values()) == 3
+
+
+def test_a_cache_that_is_full_is_done_without(tmp_path, monkeypatch):
+    sources = sources_of(tmp_path, 5)
+    full, kept = PartStore(str(tmp_path / "cache")), PartStore.write
+
+    def write(store: PartStore, name: str, content: bytes) -> None:
+        if store == full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        kept(store, name, content)
+
+    monkeypatch.setattr(PartStore, "write", write)
+    monkeypatch.setattr("batchstat.profiling.part_store._PAUSE_SECONDS", 0)
+    warned: list[str] = []
+    conduct = Conduct(store=full, may_do_without=True, on_warning=warned.append)
+    found = build(sources, CorpusOptions(), load_tokenizer("builtin"), conduct)
+    assert found.lengths.tolist() == [3] * 5
+    assert len(warned) == 1
+    assert "cache: No space left on device: counted again without the cache" in warned[0]
+
+
+class Broken(ThreadPoolExecutor):
+    """Its processes have come to an end before they are given the part that ended others."""
+
+    def submit(self, *_):
+        raise BrokenExecutor("all gone")
+
+
+def test_an_executor_that_is_found_broken(tmp_path):
+    sources = sources_of(tmp_path, 1)
+    begun: list[Executor] = []
+
+    @contextmanager
+    def start():
+        begun.append(Broken(1) if len(begun) < 2 else ThreadPoolExecutor(1))
+        yield begun[-1]
+
+    engine = Engine("processes", start, 1, 1, shares_memory=True)
+    found = build(sources, CorpusOptions(), load_tokenizer("builtin"), Conduct(engine=engine))
+    assert (len(begun), found.lengths.tolist()) == (3, [3])
 
 
 def test_how_far_it_has_come():
@@ -435,6 +514,11 @@ def test_pieces_that_are_wrong_count_nowhere(tmp_path, order):
         ({"versions": {"python": "2.7"}}, "other versions of"),
         ({"schema": "other"}, "its schema is other"),
         ({"kept": None}, "is no shard's"),
+        ({"kept": {"1": ["ab", "1"]}}, "'1' is no number of samples"),
+        ({"kept": {"1": ["../ab", 1]}}, "'../ab' no key"),
+        ({"created": 5}, "is no shard's"),
+        ({"created": "yesterday"}, "Invalid isoformat string: 'yesterday'"),
+        ({"versions": []}, "is no shard's"),
     ],
 )
 def test_a_shard_that_says_what_cannot_be(run: Command, shards, tmp_path, change, message):
@@ -452,12 +536,14 @@ def test_a_shard_that_says_what_cannot_be(run: Command, shards, tmp_path, change
 
 def test_data_in_a_folder_of_results_is_still_data(run: Command, tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": "some words"}\n')
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "b.jsonl").write_text('{"text": "some words"}\n')
     for _ in range(2):
         assert run("profile", ".", "--shard", "1/1", "-o", ".").returncode == 0
         result = run("profile", ".", "-o", ".", "--no-plots", "--json")
         assert result.returncode == 0, result.stderr
         sources = json.loads(result.stdout)["corpus"]["sources"]
-        assert [source["path"] for source in sources] == ["a.jsonl"]
+        assert [source["path"] for source in sources] == ["a.jsonl", "parts/b.jsonl"]
     result = run("profile", ".", "--shard", "1/1", "--parts", "x", "-o", "y")
     assert result.returncode == 2
     assert "leave --parts out" in result.stderr
@@ -472,12 +558,22 @@ def test_the_log_has_every_try(run: Command, tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [["-o"], ["a.txt", "--parts"], ["a.txt", "-o"], []])
-def test_a_password_is_not_kept(run, tmp_path, arguments):
+@pytest.mark.parametrize("password", ["open%20sesame", "open/sesame", "op@n:sesame", "12sesame"])
+def test_a_password_is_not_kept(run, tmp_path, arguments, password):
     (tmp_path / "a.txt").write_text("a word\n")
-    result = run("profile", *arguments, "sftp://someone:open%20sesame@host/folder")
+    result = run("profile", *arguments, f"sftp://someone:{password}@host/folder")
     assert result.returncode in (2, 3)
     assert "sftp://someone:***@host/folder holds a password" in result.stderr
     assert "sesame" not in result.stderr
+
+
+@pytest.mark.parametrize("option", ["-o", "--parts"])
+def test_what_is_written_to_is_no_pattern(run, tmp_path, option):
+    needs("upath")
+    (tmp_path / "a.txt").write_text("a word\n")
+    result = run("profile", "a.txt", option, f"file://{tmp_path}/out-[1]")
+    assert result.returncode == 3
+    assert f"file://{tmp_path}/out-[1] is a pattern: what is written to cannot" in result.stderr
 
 
 def test_where_counts_cannot_be_kept_it_says_why(run, tmp_path):

@@ -11,7 +11,6 @@ from batchstat.engines import NAMES, Engine, processes, threads
 from batchstat.errors import InputError, OptionError
 from batchstat.options import one_of
 from batchstat.profiling import PARTS_FOLDER, PartStore, default_folder
-from batchstat.storage import is_remote
 from batchstat.threads import worker_count
 
 PROCESSES_FROM = 256 << 20
@@ -55,7 +54,7 @@ def parts_of_folder(folder: Path) -> PartStore:
     Raises:
         InputError: it cannot be written.
     """
-    store = PartStore(str((folder if is_remote(folder) else folder.absolute()) / PARTS_FOLDER))
+    store = PartStore.at(folder / PARTS_FOLDER)
     store.try_writing("pass another folder with -o")
     return store
 
@@ -69,8 +68,7 @@ def store_of(context: typer.Context, folder: Path | None) -> tuple[PartStore | N
     """
     params = context.params
     if params["parts"] is not None:
-        written = params["parts"]
-        store = PartStore(written if is_remote(written) else str(Path(written).absolute()))
+        store = PartStore.at(params["parts"])
         store.try_writing("pass another folder with --parts")
         return store, False
     if params["engine"] == "dask":

@@ -22,13 +22,12 @@ OnOutcome = Callable[[Outcome], None]
 def part_log(
     folder: Path | None, parts: int, engine: Engine, tokenizer: Tokenizer | None
 ) -> Iterator[OnOutcome]:
-    """What to call with each `Outcome`; nothing is written where there is no folder, or but one
-    part, whose outcome is that of the run.
+    """What to call with each `Outcome`; nothing is written where there is no folder.
 
     A line stands in the file as soon as its part has come to an end; at an address, at the end of
     the run.
     """
-    log = _Log(folder if parts > 1 else None)
+    log = _Log(folder)
     name = tokenizer.name if tokenizer else "counted already"
     log.begin = f"{counted(parts, 'part')}, counted by {engine.name}, {name}"
     try:

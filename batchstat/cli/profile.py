@@ -65,6 +65,7 @@ def _show_shard(shard: "Shard", options: dict[str, Any]) -> None:
     say(written([SHARD_FILE], options["output"]))
     if shard.failed and not options["allow_partial"]:
         raise InputError(
-            f"{counted(len(shard.failed), 'part')} failed: {shard.failed[min(shard.failed)]}: run "
-            "again, which counts only what is missing"
+            f"{counted(len(shard.failed), 'part')} failed, each tried three times: "
+            f"{shard.failed[min(shard.failed)]}: mend or remove what failed and run again, which "
+            "counts only what is missing, or pass --allow-partial"
         )

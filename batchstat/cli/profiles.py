@@ -4,6 +4,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,9 +72,10 @@ def count(
     store, is_cache = store_of(context, folder)
     parts = parts_of(sources, options)
     engine = engine_of(context, parts)
-    log = part_log(folder, len(parts), engine, loaded)
+    # What became of a single part is what became of the run.
+    log = part_log(folder if len(parts) > 1 else None, len(parts), engine, loaded)
     with _conduct(context, engine, store, log) as conduct:
-        profile = build(sources, options, loaded, conduct)
+        profile = build(sources, options, loaded, replace(conduct, may_do_without=is_cache))
     if is_cache and store is not None:
         store.make_room()
     return profile, False

@@ -11,7 +11,7 @@ from signal import SIGINT, SIGTERM
 from typing import BinaryIO, cast
 
 from batchstat.errors import InputError
-from batchstat.storage import is_remote, move, one_line
+from batchstat.storage import check_no_pattern, is_remote, move, one_line
 
 Writer = Callable[[BinaryIO], object]
 
@@ -85,6 +85,7 @@ def write_files(
 
 
 def _try_address(folder: Path) -> None:
+    check_no_pattern(folder)
     probe = folder / f".{secrets.token_hex(4)}.tmp"
     try:
         probe.parent.mkdir(parents=True, exist_ok=True)

@@ -98,20 +98,24 @@ def _at_address(
     try:
         storage, path = url_to_fs(address)
         storage.invalidate_cache()  # of what was listed before in this process
-        if glob.has_magic(path) and "?" not in path:
+        is_pattern = _is_pattern(storage, path)
+        if is_pattern:
             found = storage.glob(path, detail=True)
         elif storage.isdir(path):
             found = storage.find(path, detail=True)
         else:
             found = {path: storage.info(path)}
+        files = {n: info for n, info in sorted(found.items()) if info.get("type") != "directory"}
+        is_one = list(files) == [path]
+        if not is_one:
+            below = None if is_pattern else PurePosixPath(path)
+            files = _data_files(files, storage, below, address, on_warning)
+    except InputError:
+        raise
     except FileNotFoundError:
         raise SourceError(f"no such file: {address}") from None
     except Exception as error:  # whatever a file system raises
         raise SourceError(f"{address} cannot be read: {one_line(error)}") from None
-    files = {name: info for name, info in sorted(found.items()) if info.get("type") != "directory"}
-    is_one = list(files) == [path]
-    if not is_one:
-        files = _data_files(files, address, on_warning)
     for name, info in files.items():
         shown = address if is_one else storage.unstrip_protocol(name)
         size = info.get("size")
@@ -121,27 +125,46 @@ def _at_address(
         yield Source(shown, int(size or 0), etag_in(info), kind)
 
 
+def _is_pattern(storage: Any, path: str) -> bool:
+    """As on this machine, a name that is there is no pattern; what follows `?` is a web query."""
+    if not glob.has_magic(path):
+        return False
+    if path.startswith(("http://", "https://")):
+        return "?" not in path
+    return not storage.exists(path)
+
+
 def _data_files(
-    found: dict[str, Any], address: str, on_warning: Callable[[str], object]
+    found: dict[str, Any],
+    storage: Any,
+    folder: PurePosixPath | None,
+    address: str,
+    on_warning: Callable[[str], object],
 ) -> dict[str, Any]:
-    """Of what a folder or pattern holds, what is data, as of a local one."""
-    paths = [PurePosixPath(name) for name in found]
-    results = {each.parent for each in paths if each.name == "lengths.parquet"}
-    results &= {each.parent for each in paths if each.name == "profile.json"}
-    kept = [
-        each
-        for each in paths
-        if not each.name.startswith(".") and not results & {each.parent, *each.parents}
-    ]
-    if glob.has_magic(address):
-        files = kept
-    else:
-        files = [each for each in kept if _ending(each) in _ENDINGS]
-        _warn_of_left(address, [each for each in kept if each not in set(files)], on_warning)
-    if not files:
+    """Of what a folder holds, or a pattern where that is None, what is data, as of a local one."""
+    listed = {PurePosixPath(name) for name in found}
+    listed |= {parent for each in listed for parent in each.parents}
+
+    def is_there(wanted: PurePath) -> bool:
+        return wanted in listed or (folder is None and bool(storage.exists(str(wanted))))
+
+    kept: list[str] = []
+    left: list[PurePosixPath] = []
+    for name, info in found.items():
+        each = PurePosixPath(name)
+        below = each.parts[-1:] if folder is None else each.parts[len(folder.parts) :]
+        stands_for_folder = name.endswith("/") or (info.get("size") == 0 and not each.suffix)
+        is_hidden = any(part.startswith(".") for part in below)
+        if is_hidden or stands_for_folder or _is_result(each, is_there):
+            continue
+        if folder is None or _ending(each) in _ENDINGS:
+            kept.append(name)
+        else:
+            left.append(each)
+    _warn_of_left(address, left, on_warning)
+    if not kept:
         raise InputError(f"no data file at {address} (known: {', '.join(_ENDINGS)})")
-    wanted = set(files)
-    return {name: info for name, info in found.items() if PurePosixPath(name) in wanted}
+    return {name: found[name] for name in kept}
 
 
 def _warn_of_left(
@@ -169,7 +192,7 @@ def _expanded(path: Path, on_warning: Callable[[str], object]) -> Iterator[Path]
     elif not path.exists() and glob.has_magic(str(path)):
         # Path.glob takes no absolute pattern.
         found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))  # noqa: PTH207
-        files = [each for each in found if each.is_file() and not _is_result(each)]
+        files = [each for each in found if each.is_file() and not _is_result(each, _is_there)]
         if not files:
             raise InputError(f"no file matches {path.as_posix()}")
         yield from files
@@ -207,7 +230,7 @@ def _visible(folder: Path) -> Iterator[Path]:
     for below, folders, files in os.walk(folder, onerror=fail):
         folders[:] = [name for name in folders if not name.startswith(".")]
         paths = (Path(below, name) for name in files if not name.startswith("."))
-        yield from (path for path in paths if not _is_result(path))
+        yield from (path for path in paths if not _is_result(path, _is_there))
 
 
 _RESULTS = {
@@ -216,16 +239,22 @@ _RESULTS = {
 }
 
 
-def _is_result(path: Path) -> bool:
+_BELOW = {"plots": (".png",), "parts": (".counts", ".job")}
+"""What it writes in folders of its results."""
+
+
+def _is_result(path: PurePath, is_there: Callable[[PurePath], bool]) -> bool:
     """Whether batchstat itself wrote the file, so that a folder can be profiled into itself."""
-    below = path.parent.name in ("plots", "parts")
+    below = path.suffix in _BELOW.get(path.parent.name, ())
     if not below and path.name not in _RESULTS:
         return False
     folder = path.parent.parent if below else path.parent
-    is_shard = (folder / "shard.json").is_file() and (folder / "parts").is_dir()
-    return is_shard or (
-        (folder / "lengths.parquet").is_file() and (folder / "profile.json").is_file()
-    )
+    pairs = ("shard.json", "parts"), ("lengths.parquet", "profile.json")
+    return any(is_there(folder / one) and is_there(folder / other) for one, other in pairs)
+
+
+def _is_there(path: PurePath) -> bool:
+    return Path(path).exists()
 
 
 def _source(path: Path, input_format: str | None) -> Source:

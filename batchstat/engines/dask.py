@@ -1,6 +1,7 @@
 """A Dask cluster: its scheduler is named, its workers do the counting."""
 
 import logging
+import re
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager, suppress
@@ -13,6 +14,7 @@ from batchstat.errors import InputError, OptionError
 from batchstat.storage import one_line
 
 _LOGGERS = ("distributed", "tornado", "asyncio")
+_ADDRESS = re.compile(r"(?!(tcp|tls)://)[a-z]+://.+|((tcp|tls)://)?[^/]+:[0-9]+")
 _AT_ONCE = 2_000
 """Parts that the scheduler is given: enough for any cluster, few enough to be called back."""
 
@@ -21,12 +23,16 @@ def dask(scheduler: str | None, timeout: str = "20s") -> Engine:
     """The workers of the scheduler at an address, such as tcp://head:8786.
 
     Raises:
-        OptionError: no scheduler is named, or Dask is not installed.
+        OptionError: no scheduler is named, or none that can be, or Dask is not installed.
     """
     if scheduler is None:
         raise OptionError(
             "engine=dask: which scheduler? pass --scheduler tcp://HOST:8786, as dask scheduler "
             "prints it"
+        )
+    if not _ADDRESS.fullmatch(scheduler):
+        raise OptionError(
+            f"scheduler={scheduler}: must be an address with a port, such as tcp://head:8786"
         )
     try:
         connect: Any = import_module("distributed").Client
@@ -51,8 +57,13 @@ def dask(scheduler: str | None, timeout: str = "20s") -> Engine:
         current[:] = [client]
         try:
             _check(client, scheduler)
-            with client.get_executor(pure=False) as executor:
+            executor = client.get_executor(pure=False)
+            try:
                 yield executor
+            finally:
+                # Who is interrupted should not have to wait for what was given to the workers.
+                with suppress(Exception):
+                    executor.shutdown(wait=False)
         finally:
             with suppress(Exception):  # a scheduler that is gone needs no farewell
                 client.close(timeout=2)

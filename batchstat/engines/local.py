@@ -50,6 +50,8 @@ def _begin(threads: int) -> None:
     """In a new process: an interrupt is for the one that began it, whose end is its own."""
     # The tokenizers library would take all cores in each of them.
     os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
+    # What transformers has to say as it loads, it said where the run began.
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 

@@ -72,8 +72,8 @@ def profile(
         counts = counter(read_as, tokenizer, template, sources)
         count = worker_count(workers)
         engine = threads(count) if executor is None else given_executor(executor, workers)
-        folder = None if parts_folder is None else PartStore(os.fspath(parts_folder))
-        return build(sources, read_as, counts, Conduct(engine, folder))
+        store = None if parts_folder is None else PartStore.at(parts_folder)
+        return build(sources, read_as, counts, Conduct(engine, store))
 
     return _of_table(corpus, read_as, counter(read_as, tokenizer, template), worker_count(workers))
 

@@ -5,12 +5,12 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from batchstat.corpus import STANDARD_INPUT, CorpusOptions, Part, Rereadable, Source, parts_of
 from batchstat.engines import Engine, threads
-from batchstat.errors import InputError
+from batchstat.errors import FullError, InputError
 from batchstat.profiling.counting import facts_of
 from batchstat.profiling.jobs import Job
 from batchstat.profiling.merging import Counted, GoneError, Kept, of_parts
@@ -34,6 +34,7 @@ class Conduct:
     Attributes:
         engine: who counts; threads of this process, one a core, unless set.
         store: where the counts of parts are kept; a temporary folder unless set.
+        may_do_without: whether a temporary folder will do where the store has no room.
         anew: whether what is kept there already is left out of account.
         allow_partial: whether a profile is made of what could be counted.
         on_progress: told how far the count has come.
@@ -43,6 +44,7 @@ class Conduct:
 
     engine: Engine = field(default_factory=lambda: threads(worker_count(None)))
     store: PartStore | None = None
+    may_do_without: bool = False
     anew: bool = False
     allow_partial: bool = False
     on_progress: Callable[[Progress], object] = lambda _: None
@@ -63,7 +65,23 @@ def build(
 
     Raises:
         InputError: a part that cannot be read as it is told, or parts that failed.
+        FullError: there is no room for the counts.
     """
+    try:
+        return _built(sources, options, tokenizer, conduct)
+    except FullError as full:
+        if not conduct.may_do_without:
+            raise
+        conduct.on_warning(f"{full.reason}: counted again without the cache")
+        return _built(sources, options, tokenizer, replace(conduct, store=None))
+
+
+def _built(
+    sources: Sequence[Source],
+    options: CorpusOptions,
+    tokenizer: Tokenizer | None,
+    conduct: Conduct,
+) -> Profile:
     created = datetime.now(UTC).isoformat()
     parts = parts_of(sources, options)
     with _stored(conduct.store) as store:
@@ -73,7 +91,7 @@ def build(
             if run.failed and not conduct.allow_partial:
                 _list(run.failed, conduct)
                 raise _failure(run, len(parts))
-            kept = {i: Kept(store, done.key, done.samples) for i, done in run.done.items()}
+            kept = {i: Kept((store,), done.key, done.samples) for i, done in run.done.items()}
             counted = Counted(kept, run.failed)
             try:
                 return of_parts(parts, counted, options, created)

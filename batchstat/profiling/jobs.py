@@ -1,6 +1,5 @@
 """What counts a part, wherever that is: its job, and what it answers."""
 
-import errno
 import hashlib
 import json
 import os
@@ -24,7 +23,7 @@ from batchstat.corpus import (
     content_digests,
 )
 from batchstat.engines.versions import different_versions, versions
-from batchstat.errors import FullError, InputError, SourceError
+from batchstat.errors import InputError, SourceError
 from batchstat.profiling.counting import Counting
 from batchstat.profiling.meter import Amount
 from batchstat.profiling.part_store import JOB_ENDING, PartCounts, PartStore
@@ -129,7 +128,13 @@ class SentJob:
 
 @lru_cache(maxsize=2)
 def _received(sent: SentJob) -> Job:
-    content = (sent.store.folder / sent.name).read_bytes()
+    try:
+        content = (sent.store.folder / sent.name).read_bytes()
+    except Exception as error:  # whatever a file system of an address raises
+        raise SourceError(
+            f"what is to be counted is not in {sent.store.address} for {_here()}: "
+            f"{one_line(error)}: name a folder with --parts that every worker can reach"
+        ) from None
     if hashlib.sha256(content).hexdigest() != sent.digest:
         raise InputError(f"{sent.store.address}: the job {sent.name} is damaged: run again")
     job: Job = pickle.loads(content)  # noqa: S301 - it is what the run sent
@@ -176,16 +181,10 @@ def count_part(given: Job | SentJob, part: Part) -> PartDone:
 
 
 def _keep(job: Job, key: str, found: PartCounts, part: Part) -> None:
-    what = f"the counts of {part.shown} cannot be kept in {job.store.address}"
     try:
         job.store.put(key, found)
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise FullError(
-                f"{what}: {one_line(error)}: make room there and run again, which counts what is "
-                "missing, or name another folder with --parts"
-            ) from None
-        raise SourceError(f"{what}: {one_line(error)}: name another folder with --parts") from None
+        raise job.store.refusal(f"the counts of {part.shown}", error) from None
 
 
 def _state(part: Part) -> tuple[int, ...] | None:

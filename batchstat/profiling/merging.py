@@ -12,16 +12,31 @@ from batchstat.corpus.content import LONGEST
 from batchstat.corpus.faults import EXAMPLES
 from batchstat.errors import InputError
 from batchstat.profiling.arrays import new_array
-from batchstat.profiling.part_store import PartStore
+from batchstat.profiling.part_store import PartCounts, PartStore
 from batchstat.profiling.record import CorpusFacts, Labels, Profile
 
 
 class Kept(NamedTuple):
-    """Where the counts of a part are, and of how many samples."""
+    """Where the counts of a part are, and of how many samples.
 
-    store: PartStore
+    Attributes:
+        stores: one of them will do where it is kept several times.
+        key: under which it is kept.
+        samples: in the part.
+    """
+
+    stores: tuple[PartStore, ...]
     key: str
     samples: int
+
+    def counts(self) -> PartCounts | None:
+        """What is kept; None where it is no longer there, or damaged.
+
+        Raises:
+            InputError: an address that cannot be read.
+        """
+        found = (store.get(self.key) for store in self.stores)
+        return next((each for each in found if each and len(each.profile) == self.samples), None)
 
 
 class Counted(NamedTuple):
@@ -87,8 +102,8 @@ class _Read:
 
     def add(self, number: int, kept: Kept, whole: "_Whole") -> None:
         """Its next part, added to the corpus too. Raises GoneError."""
-        counts = kept.store.get(kept.key)
-        if counts is None or len(counts.profile) != kept.samples:
+        counts = kept.counts()
+        if counts is None:
             raise GoneError(number)
         self.parts += 1
         self._digests += counts.digests

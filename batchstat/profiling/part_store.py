@@ -5,6 +5,7 @@ another name and renamed, and begins with a digest of itself: one that is damage
 none.
 """
 
+import errno
 import hashlib
 import io
 import os
@@ -15,10 +16,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from batchstat.errors import InputError, SourceError
+from batchstat.errors import BatchstatError, FullError, InputError, SourceError
 from batchstat.profiling.record import Profile
 from batchstat.profiling.store import read_counts, save_lengths
-from batchstat.storage import as_path, is_remote, move, one_line
+from batchstat.storage import as_path, check_no_pattern, is_remote, move, one_line
 
 MOST_BYTES = 1 << 30
 """What the cache's folder may hold; beyond it goes what was not used for longest."""
@@ -69,6 +70,12 @@ class PartStore:
 
     address: str
 
+    @classmethod
+    def at(cls, place: str | os.PathLike[str]) -> "PartStore":
+        """In a folder, wherever those who count are, or at an address."""
+        written = os.fspath(place) if isinstance(place, str | Path) else str(place)
+        return cls(written if is_remote(written) else str(Path(written).absolute()))
+
     @cached_property
     def folder(self) -> Path:
         """Where it is; it need not be there yet."""
@@ -76,6 +83,7 @@ class PartStore:
 
     def try_writing(self, remedy: str) -> None:
         """Raises InputError: nothing can be written there."""
+        check_no_pattern(self.address)
         folder, probe = self.folder, f".{secrets.token_hex(4)}.tmp"
         try:
             self.write(probe, b"")
@@ -157,6 +165,17 @@ class PartStore:
         finally:
             with suppress(Exception):
                 temporary.unlink(missing_ok=True)
+
+    def refusal(self, what: str, error: OSError) -> BatchstatError:
+        """How it is said that something cannot be kept."""
+        text = f"{what} cannot be kept in {self.address}: {one_line(error)}"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return FullError(
+                text,
+                "make room there and run again, which counts what is missing, or name another "
+                "folder with --parts",
+            )
+        return SourceError(f"{text}: name another folder with --parts")
 
     def remove(self, key: str) -> None:
         """Keeps a part's counts no longer."""

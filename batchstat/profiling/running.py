@@ -125,11 +125,7 @@ class Run:
             try:
                 sent = SentJob.send(self._job)
             except OSError as error:
-                place = self._job.store.address
-                raise InputError(
-                    f"{place} cannot be written: {one_line(error)}: make room there, or name "
-                    "another folder with --parts"
-                ) from None
+                raise self._job.store.refusal("what is to be counted", error) from None
             try:
                 yield sent
             finally:
@@ -154,7 +150,8 @@ class Run:
                     future = executor.submit(count_part, given, part)
                 except Exception as error:
                     heappush(self._todo, i)
-                    if isinstance(error, RuntimeError):  # also of one that was shut down
+                    if isinstance(error, RuntimeError) and not isinstance(error, BrokenExecutor):
+                        # So says one that was shut down.
                         raise LostError(one_line(error)) from None
                     raise
                 self._tries[i] += 1
@@ -222,6 +219,8 @@ class Run:
         self._on_warning(f"{done.difference}: everything is counted again, whole")
         self._job = replace(self._job, by_pieces=False)
         again = [*self.done, *self._flying.values()]
+        for future in self._flying:
+            future.cancel()
         self.done.clear()
         self._flying.clear()
         self._meter.begin_again()

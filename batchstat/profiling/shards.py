@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,7 @@ def read_shard(folder: Path) -> Shard:
             found["by_pieces"],
             found["versions"],
         )
+        _check_kinds(shard)
         own = [i for i in range(len(shard.parts)) if shard.share.takes(i)]
         if not set(own) >= shard.kept.keys() | shard.failed.keys():
             raise ValueError("it names parts that are none of its own")
@@ -129,6 +131,15 @@ def read_shard(folder: Path) -> Shard:
         ) from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path.as_posix()} is no shard's: {one_line(error)}") from None
+
+
+def _check_kinds(shard: Shard) -> None:
+    """Raises ValueError, TypeError or AttributeError: what no shard has written."""
+    datetime.fromisoformat(shard.created)
+    shard.versions.items()
+    for key, samples in shard.kept.values():
+        if not (key.isalnum() and type(samples) is int and samples >= 0):
+            raise ValueError(f"{samples!r} is no number of samples, or {key!r} no key")
 
 
 def merge_shards(folders: Sequence[Path], *, allow_partial: bool = False) -> Profile:
@@ -148,7 +159,14 @@ def merge_shards(folders: Sequence[Path], *, allow_partial: bool = False) -> Pro
     failed: dict[int, str] = {}
     for folder, shard in shards:
         store = PartStore(_joined(folder))
-        kept |= {i: Kept(store, *known) for i, known in shard.kept.items()}
+        for i, (key, samples) in shard.kept.items():
+            before = kept.get(i, Kept((), key, samples))
+            if (before.key, before.samples) != (key, samples):
+                raise InputError(
+                    f"{first.parts[i].shown} was not the same when {folder.as_posix()} and another "
+                    "shard counted it: count it anew"
+                )
+            kept[i] = before._replace(stores=(*before.stores, store))
         failed |= shard.failed
     parts = first.parts
     failed = {i: why for i, why in failed.items() if i not in kept}
@@ -160,9 +178,10 @@ def merge_shards(folders: Sequence[Path], *, allow_partial: bool = False) -> Pro
     try:
         return of_parts(parts, Counted(kept, failed), first.options, created)
     except GoneError as gone:
+        number = gone.number
         raise InputError(
-            f"{kept[gone.number].store.address} has no counts of {parts[gone.number].shown}, or "
-            f"damaged ones: count shard {gone.number % first.share.of + 1}/{first.share.of} again"
+            f"{kept[number].stores[-1].address} has no counts of {parts[number].shown}, or damaged "
+            f"ones: count shard {number % first.share.of + 1}/{first.share.of} again"
         ) from None
 
 
