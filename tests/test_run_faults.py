@@ -109,6 +109,19 @@ def test_a_partial_profile_says_so_everywhere(run: Command, tmp_path):
     assert run("compare", "shards", "--no-plots").returncode == 3
 
 
+def test_an_empty_shard_is_left_out_only_where_that_is_asked_for(run: Command, tmp_path):
+    (tmp_path / "a.txt").write_text("some words\n")
+    for name in ("b.txt", "c.jsonl", "d.txt.gz", "e.parquet"):
+        (tmp_path / name).write_bytes(b"")
+    result = run("profile", ".", "--no-plots")
+    assert result.returncode == 3
+    assert result.stderr == "error: b.txt is empty: a corpus needs at least one sample\n"
+    result = run("profile", ".", "--no-plots", "--allow-partial", "-o", "out")
+    assert result.returncode == 0
+    assert "4 parts could not be counted" in result.stdout
+    assert "b.txt is empty" in result.stdout
+
+
 def test_a_shard_without_its_counts_is_named(run: Command, shards, tmp_path):
     (shards / "3.txt.gz").unlink()
     for i in (1, 2, 3):

@@ -101,7 +101,8 @@ def _prepared(
     """The sources, how they are read, and what counts them."""
     options = given.reading
     check_engine(context)
-    sources = find_sources(given.corpus, options.input_format, _warn)
+    partial = context.params.get("allow_partial", False)
+    sources = find_sources(given.corpus, options.input_format, _warn, allow_empty=partial)
     if options.input_format is None and any(each.path == STANDARD_INPUT for each in sources):
         _warn("standard input is read as lines of text: --input-format says what else it is")
     return (

@@ -53,18 +53,24 @@ class Source:
         """How messages name it."""
         return "standard input" if self.path == STANDARD_INPUT else self.path
 
+    def emptiness(self) -> InputError:
+        """How it is said that it has not one byte."""
+        return InputError(f"{self.shown} is empty: a corpus needs at least one sample")
+
 
 def find_sources(
     paths: Sequence[str | os.PathLike[str]],
     input_format: str | None = None,
     on_warning: Callable[[str], object] = warnings.warn,
+    *,
+    allow_empty: bool = False,
 ) -> tuple[Source, ...]:
     """The files named, in that order, of which none is read.
 
     A path is a file, a folder (its data files, sorted, or those of a saved `datasets` Dataset), a
     glob pattern, or `-` for standard input; or an address of these, such as s3://bucket/*.jsonl.
     What a folder holds beside data files is left out with a warning, and so is a results folder
-    of batchstat's without one.
+    of batchstat's without one. An empty file is refused here, or where it is counted.
 
     Raises:
         OptionError: no file is named, or standard input twice.
@@ -74,23 +80,30 @@ def find_sources(
         raise OptionError("no corpus: name at least one file")
     if [os.fspath(path) for path in paths].count(STANDARD_INPUT) > 1:
         raise OptionError("standard input (-) can be read only once")
-    return tuple(source for each in paths for source in _found(each, input_format, on_warning))
+    found = [source for each in paths for source in _found(each, input_format, on_warning)]
+    for source, is_empty in found:
+        if is_empty and not allow_empty:
+            raise source.emptiness()
+    return tuple(source for source, _ in found)
 
 
 def _found(
     given: str | os.PathLike[str],
     input_format: str | None,
     on_warning: Callable[[str], object],
-) -> Iterator[Source]:
+) -> Iterator[tuple[Source, bool]]:
+    """Each with whether it is known to be empty."""
     if is_remote(given):
         yield from _at_address(os.fspath(given), input_format, on_warning)
-    else:
-        yield from (_source(path, input_format) for path in _expand(given, on_warning))
+        return
+    for path in _expand(given, on_warning):
+        source = _source(path, input_format)
+        yield source, source.bytes == 0 and source.path != STANDARD_INPUT
 
 
 def _at_address(
     address: str, input_format: str | None, on_warning: Callable[[str], object]
-) -> Iterator[Source]:
+) -> Iterator[tuple[Source, bool]]:
     """The files at an address, listed once with what the listing says of them."""
     as_path(address)
     from fsspec.core import url_to_fs
@@ -119,10 +132,8 @@ def _at_address(
     for name, info in files.items():
         shown = address if is_one else storage.unstrip_protocol(name)
         size = info.get("size")
-        if size == 0:
-            raise InputError(f"{shown} is empty: a corpus needs at least one sample")
         kind = input_format or _ENDINGS.get(_ending(PurePosixPath(name)), "txt")
-        yield Source(shown, int(size or 0), etag_in(info), kind)
+        yield Source(shown, int(size or 0), etag_in(info), kind), size == 0
 
 
 def _is_pattern(storage: Any, path: str) -> bool:
@@ -266,8 +277,6 @@ def _source(path: Path, input_format: str | None) -> Source:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
             raise InputError(f"{shown} is no regular file: redirect it, as in batchstat profile -")
-        if found.st_size == 0:
-            raise InputError(f"{shown} is empty: a corpus needs at least one sample")
         if not os.access(path, os.R_OK):
             raise InputError(f"{shown} cannot be read: Permission denied")
         return Source(shown, found.st_size, "", kind)

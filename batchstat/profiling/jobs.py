@@ -166,6 +166,9 @@ def count_part(given: Job | SentJob, part: Part) -> PartDone:
     was_kept = found is not None
     if found is None:
         found = _counted(job, part, digests)
+        seen = len(found.profile) + sum(found.profile.corpus.skipped.values())
+        if not (is_input or part.source.bytes or seen):
+            raise part.source.emptiness()
         if before is not None and before != _state(part):
             raise SourceError(f"{part.source.shown} changed while it was read: run again")
         _keep(job, key, found, part)
