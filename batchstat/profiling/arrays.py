@@ -49,4 +49,8 @@ def _reserve(file: IO[bytes], size: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     file.truncate(size)
     if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file.fileno(), 0, size)
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:  # others are of file systems that cannot do it
+                raise
