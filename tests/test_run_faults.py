@@ -580,6 +580,7 @@ def test_a_password_is_not_kept(run, tmp_path, arguments, password):
     assert "sesame" not in result.stderr
 
 
+@pytest.mark.cluster  # where what reads addresses is installed
 @pytest.mark.parametrize("option", ["-o", "--parts"])
 def test_what_is_written_to_is_no_pattern(run, tmp_path, option):
     needs("upath")
