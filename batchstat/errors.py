@@ -48,9 +48,10 @@ class FullError(BatchstatError):
 
     Attributes:
         reason: that, without what to do.
+        remedy: what to do.
     """
 
-    def __init__(self, reason: str, remedy: str = "") -> None:
+    def __init__(self, reason: str, remedy: str) -> None:
         """`remedy`: what to do."""
         super().__init__(f"{reason}: {remedy}")
         self.reason, self.remedy = printable(reason), remedy

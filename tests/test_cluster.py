@@ -383,6 +383,9 @@ def test_a_bucket_is_listed_as_a_folder_is(tmp_path, out, s3):
     whole = ["s3://bucket/own/shard-2", "s3://bucket/own/shard-1", "-o", "s3://bucket/own"]
     done(tmp_path / "x", tmp_path, "merge", *whole)
     assert read("s3://bucket/own") == everything
+    s3.touch("bucket/own/part-00001")
+    _, error = done(tmp_path / "x", tmp_path, "profile", "s3://bucket/own/part-*", status=3)
+    assert "s3://bucket/own/part-00001 is empty" in error
     _, error = done(tmp_path / "x", tmp_path, "profile", "s3://bucket/own/**/*.json", status=3)
     assert "no data file at s3://bucket/own/**/*.json" in error
 

@@ -7,6 +7,7 @@ import os
 import pickle
 import shutil
 import signal
+import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, ThreadPoolExecutor
@@ -39,7 +40,7 @@ from batchstat.profiling.running import TRIES, Run
 from batchstat.render.schemas import schema
 from batchstat.tokens import PieceError, load_tokenizer
 from conftest import Run as Command
-from conftest import needs
+from conftest import environment, needs
 
 
 @pytest.fixture
@@ -318,6 +319,32 @@ def test_a_cache_that_is_full_is_done_without(tmp_path, monkeypatch):
     assert found.lengths.tolist() == [3] * 5
     assert len(warned) == 1
     assert "cache: No space left on device: counted again without the cache" in warned[0]
+
+
+def test_standard_input_is_not_counted_again_when_it_is_over(tmp_path):
+    code = (
+        "import errno\n"
+        "from batchstat.__main__ import main\n"
+        "from batchstat.profiling import PartStore\n"
+        "kept = PartStore.write\n"
+        "def write(store, name, content):\n"
+        "    if content and store.address.endswith('cache'):\n"
+        "        raise OSError(errno.ENOSPC, 'No space left on device')\n"
+        "    kept(store, name, content)\n"
+        "PartStore.write = write\n"
+        "main()"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code, "profile", "-", "--no-plots"],
+        cwd=tmp_path,
+        env=environment(BATCHSTAT_CACHE_DIR=str(tmp_path / "cache")),
+        input=b"some words\n",
+        capture_output=True,
+        timeout=300,
+    )
+    assert result.returncode == 3
+    assert b"error: the counts of standard input cannot be kept in" in result.stderr
+    assert b"no sample" not in result.stderr
 
 
 class Broken(ThreadPoolExecutor):

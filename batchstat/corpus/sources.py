@@ -164,9 +164,9 @@ def _data_files(
     for name, info in found.items():
         each = PurePosixPath(name)
         below = each.parts[-1:] if folder is None else each.parts[len(folder.parts) :]
-        stands_for_folder = name.endswith("/") or (info.get("size") == 0 and not each.suffix)
+        is_marker = folder is not None and info.get("size") == 0 and not each.suffix  # of a folder
         is_hidden = any(part.startswith(".") for part in below)
-        if is_hidden or stands_for_folder or _is_result(each, is_there):
+        if is_hidden or is_marker or _is_result(each, is_there):
             continue
         if folder is None or _ending(each) in _ENDINGS:
             kept.append(name)

@@ -70,7 +70,8 @@ def build(
     try:
         return _built(sources, options, tokenizer, conduct)
     except FullError as full:
-        if not conduct.may_do_without:
+        passes_once = any(source.path == STANDARD_INPUT for source in sources)
+        if passes_once or not conduct.may_do_without:
             raise
         conduct.on_warning(f"{full.reason}: counted again without the cache")
         return _built(sources, options, tokenizer, replace(conduct, store=None))
