@@ -1,5 +1,6 @@
 """`BalanceReport`: what `balance` finds out about samplers, as counts with ratios as properties."""
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,16 @@ from batchstat.stats import LengthStats
 
 if TYPE_CHECKING:
     import pandas as pd
+
+BALANCED = 1.05
+"""A class ratio up to this is even."""
+MOST_COMPUTE = 1.5
+"""A sampler that computes more than so many times the tokens of none is expensive."""
+AS_MUCH_SEEN = 0.01
+"""Coverages this near to each other count as equal."""
+
+_BY_CHANCE = 4
+"""Standard deviations of a class's draws, within which it is no more than chance."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +99,8 @@ class SamplerResult:
         seen: different samples drawn up to each epoch.
         ratios: of each epoch, samples drawn of the largest class / of the smallest drawn at all.
         row: one strategy on what is drawn.
+        natural_tokens: total tokens of the same strategy on all samples, as `none` draws them; None
+            where that leaves no batch.
     """
 
     name: str
@@ -102,6 +115,31 @@ class SamplerResult:
     seen: tuple[int, ...]
     ratios: tuple[float, ...]
     row: StrategyResult
+    natural_tokens: int | None
+
+    @property
+    def relative_compute(self) -> float | None:
+        """Total tokens of an epoch / those of `none` under the same strategy; None where that
+        leaves no batch.
+        """
+        if self.natural_tokens is None:
+            return None
+        return self.row.counts.total_tokens / self.natural_tokens
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether it evens all classes out, in the last epoch that is followed."""
+        drawn = [each.after for each in self.classes]
+        if min(drawn) == 0:
+            return False
+        if self.ratios[-1] <= BALANCED:
+            return True
+        if self.name not in ("weighted-random", "per-batch"):
+            return False
+        # Each draw is of a random class, so that counts differ by chance.
+        mean, together = sum(drawn) / len(drawn), int(self.params.get("samples", 1))
+        chance = _BY_CHANCE * math.sqrt(together * mean)
+        return max(abs(each - mean) for each in drawn) <= chance
 
     @property
     def unseen(self) -> int:
@@ -165,6 +203,26 @@ class BalanceReport:
         before = [each.before for each in self.samplers[0].classes]
         return max(before) / min(before)
 
+    @property
+    def balanced(self) -> list[SamplerResult]:
+        """The samplers that even all classes out."""
+        return [row for row in self.samplers if row.name != "none" and row.is_balanced]
+
+    @property
+    def recommended(self) -> SamplerResult | None:
+        """Of those that even the classes out at no more than `MOST_COMPUTE`, the one that sees most
+        of the corpus over all epochs, and of those that see about as much the one that computes
+        least; where each of them computes more, the one that computes least. None where no two
+        samplers are compared, or none evens the classes out.
+        """
+        if len(self.samplers) < 2 or not self.balanced:
+            return None
+        cheap = [row for row in self.balanced if (row.relative_compute or 0) <= MOST_COMPUTE]
+        if not cheap:
+            return min(self.balanced, key=_computed)
+        most = max(row.coverage_after for row in cheap)
+        return min((r for r in cheap if r.coverage_after >= most - AS_MUCH_SEEN), key=_computed)
+
     def to_frame(self) -> "pd.DataFrame":
         """A row a sampler and class: `sampler`, `label`, counts before and after, coverage."""
         import pandas as pd
@@ -172,3 +230,7 @@ class BalanceReport:
         return pd.DataFrame(
             {"sampler": row.spec, **each.numbers()} for row in self.samplers for each in row.classes
         )
+
+
+def _computed(row: SamplerResult) -> int:
+    return row.row.counts.total_tokens

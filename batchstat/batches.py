@@ -7,6 +7,7 @@ import numpy as np
 
 from batchstat.batching.plan import BatchPlan, Ints, offsets_of, take_groups
 from batchstat.batching.runs import Summary
+from batchstat.exact import sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +59,9 @@ class Batches:
                     np.diff(plan.batch_offsets),
                     plan.widths,
                     entries,
-                    entries if plan.starts is None else _sums(begins, edges),
-                    _sums(plan.lengths, edges),
-                    _sums(_squares(plan.lengths), edges),
+                    entries if plan.starts is None else sums(begins, edges),
+                    sums(plan.lengths, edges),
+                    sums(plan.lengths * plan.lengths, edges),
                     np.diff(plan.step_offsets),
                 )
             )
@@ -97,22 +98,7 @@ class Batches:
 
     def of_units(self, numbers: Ints) -> Ints:
         """(n_units,) sums of a number that each batch has."""
-        return _sums(numbers, self.unit_offsets)
+        return sums(numbers, self.unit_offsets)
 
 
 _NUMBERS = ("rows", "widths", "entries", "samples", "tokens", "squares")
-
-
-def _squares(lengths: Ints) -> Ints:
-    """Of whole numbers that may be too large for 64 bits once squared and summed."""
-    longest = int(lengths.max(initial=0))
-    if longest**2 * max(len(lengths), 1) < 2**63:
-        return lengths * lengths
-    return lengths.astype(object) ** 2
-
-
-def _sums(numbers: Ints, offsets: Ints) -> Ints:
-    if len(offsets) == 1:
-        return numbers[:0]
-    sums: Ints = np.add.reduceat(numbers, offsets[:-1])
-    return sums

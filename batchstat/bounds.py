@@ -1,10 +1,11 @@
-"""What padding and numbers of batches are judged by."""
+"""What padding and numbers of batches are compared to."""
 
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from batchstat.exact import wide
 from batchstat.stats import LengthStats
 
 Ints = npt.NDArray[np.integer]
@@ -14,16 +15,21 @@ Ints = npt.NDArray[np.integer]
 class Bounds:
     """Lower bounds for the lengths of one epoch, and what sorting all of it gives.
 
+    Sorting is no lower bound: batches cut in other places can pad a little less.
+
     Attributes:
         batches: real tokens / `tokens_per_batch`, rounded up.
         packed_rows: no packing into rows of `max_length` has fewer.
-        sorted_batches: of `token-budget` over the whole epoch sorted.
-        sorted_padding_tokens: its padding. Batches cut in other places can pad a little less.
+        sorted_strategy: the whole epoch sorted and cut as the best row is: by its own batch size
+            or budget.
+        sorted_batches: of that strategy.
+        sorted_padding_tokens: its padding.
         sorted_total_tokens: its total tokens.
     """
 
     batches: int
     packed_rows: int
+    sorted_strategy: str
     sorted_batches: int
     sorted_padding_tokens: int
     sorted_total_tokens: int
@@ -41,9 +47,9 @@ def least_rows(stats: LengthStats, capacity: int) -> int:
     above half have a row each, and those from k up to half go into the room that these leave, or
     need more rows. Source: Martello and Toth's bound L2 for bin packing (1990).
     """
-    values, counts = stats.values, stats.counts
+    values, counts = stats.values, wide(stats.counts, stats.count * capacity)
     samples = np.concatenate([[0], np.cumsum(counts)])
-    tokens = np.concatenate([[0], np.cumsum(values.astype(np.int64) * counts)])
+    tokens = np.concatenate([[0], np.cumsum(values * counts)])
     half = np.searchsorted(values, capacity // 2, side="right")
     k = np.append(values[:half], 0)
     small = np.searchsorted(values, k)

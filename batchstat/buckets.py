@@ -1,6 +1,6 @@
 """Upper edges of buckets for the lengths of a corpus: by every rule, for any number of them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -11,16 +11,24 @@ import numpy.typing as npt
 from batchstat.batching.edge_rules import RULES, check_buckets
 from batchstat.batching.edges import Cost, each_optimal_edges
 from batchstat.costs import CostModel
-from batchstat.errors import OptionError
+from batchstat.epochs import Work, make_work
+from batchstat.errors import NoBatchError, OptionError
+from batchstat.exact import product, sums_at
+from batchstat.given import as_given
 from batchstat.options import one_of, whole_number
 from batchstat.profiling.record import CorpusFacts, Profile, TokenizerFacts
+from batchstat.report import StrategyResult
 from batchstat.sampling import make_epoch, some_of
 from batchstat.settings import Basis, Settings
-from batchstat.stats import LengthStats, checked_lengths
+from batchstat.simulation.comparing import make_row, parse_strategies
+from batchstat.stats import LengthStats
 
 COSTS = ("linear", "quadratic", "model")
 NUMBERS = range(2, 17)
 """How many buckets are tried."""
+
+MOST_LEFT_OUT = 0.1
+"""Short batches are left out only where that costs at most this share of the tokens."""
 
 _USUAL_BUCKETS = 8
 
@@ -96,6 +104,8 @@ class BucketReport:
         least: samples in each bucket, at least.
         buckets: those of the optimal edges, for the number that was asked for.
         found: by rule and by number of buckets.
+        uses: what the optimal edges give under the settings with rows as wide as edges: short
+            batches left out, which makes as many shapes as buckets, and kept; the better first.
     """
 
     created: str
@@ -109,6 +119,7 @@ class BucketReport:
     least: int
     buckets: tuple[Bucket, ...]
     found: Mapping[str, tuple[Edges, ...]]
+    uses: tuple[StrategyResult, ...]
 
     @property
     def chosen(self) -> Edges:
@@ -121,13 +132,14 @@ class BucketReport:
 
     @property
     def spec(self) -> str:
-        """The strategy with these edges, to paste after `--strategy`."""
-        return f"boundaries:boundaries={','.join(str(each.edge) for each in self.buckets)}"
+        """The strategy to use, to paste after `--strategy`."""
+        return self.uses[0].spec
 
 
 def find_buckets(
     lengths: Profile | npt.ArrayLike,
     *,
+    labels: Iterable[object] | None = None,
     buckets: int | None = None,
     least: int = 1,
     cost: str = "linear",
@@ -138,15 +150,18 @@ def find_buckets(
 
     Args:
         lengths: a `Profile`, or (n,) tokens a sample.
+        labels: (n,) the class of each sample, where the settings name classes.
         buckets: how many; 8 unless set, or as many as there are different widths.
         least: samples in each bucket, at least: other rules' smaller ones join the next.
         cost: `linear` for padding, `quadratic` for attention, `model` for a transformer's.
         model: its shape.
-        settings: the fields of `batchstat.Settings`; edges are multiples of `pad_to_multiple_of`.
+        settings: the fields of `batchstat.Settings`; edges are multiples of `pad_to_multiple_of`,
+            and of all samples, so that they hold for every epoch.
 
     Raises:
         OptionError: a setting that is wrong by itself.
-        InputError: more buckets than different lengths, or too few samples for `least`.
+        InputError: more buckets than different lengths, too few samples for `least`, or no batch
+            is left by the settings.
     """
     if buckets is not None:
         whole_number("buckets", buckets)
@@ -154,9 +169,10 @@ def find_buckets(
     one_of("cost", cost, COSTS)
     if (cost == "model") != (model is not None):
         raise OptionError("cost=model and a model belong together: give both or neither")
-    profile = lengths if isinstance(lengths, Profile) else None
-    whole = lengths.lengths if isinstance(lengths, Profile) else checked_lengths(lengths)
-    basis = Settings(**settings).decide(int(whole.max()), profile.stated_max if profile else None)
+    wanted_settings = Settings(**settings)
+    given = as_given(lengths, labels, wanted_settings.keep_labels)
+    profile, whole = given.profile, given.samples.lengths.astype(np.int64, copy=False)
+    basis = wanted_settings.decide(given.stats.max, given.stated_max)
     visits = make_epoch(np.arange(len(whole)), whole, basis.max_length, basis.overflow)
     kept = np.maximum(some_of(visits, basis.max_length).lengths, 1)
     stats = LengthStats.of(-(-kept // basis.pad_to_multiple_of) * basis.pad_to_multiple_of)
@@ -183,13 +199,35 @@ def find_buckets(
         least=least,
         buckets=tuple(_buckets(chosen, real, basis)),
         found=found,
+        uses=tuple(_uses(chosen, make_work(given.samples, basis), basis)),
     )
+
+
+def _uses(edges: tuple[int, ...], work: Work, basis: Basis) -> list[StrategyResult]:
+    """Rows as wide as edges, short batches kept or left out: the better first.
+
+    Left out, there are as many shapes as buckets. That is the better one where few tokens are lost,
+    and none where a bucket then has no batch.
+    """
+    kept = f"boundaries:boundaries={','.join(map(str, edges))},pad=edge"
+    keep, drop = parse_strategies([kept, f"{kept},leftovers=drop"], basis)
+    every = make_row(keep, work)
+    try:
+        full = make_row(drop, work)
+    except NoBatchError:
+        return [every]
+    lost = full.counts.dropped_ratio - every.counts.dropped_ratio
+    if lost == 0:
+        return [full]
+    if full.counts.distinct_shapes < len(edges):  # whole buckets would never be computed
+        return [every]
+    return [full, every] if lost <= MOST_LEFT_OUT else [every, full]
 
 
 def _price(cost: str, model: CostModel | None) -> Cost:
     if model is not None:
-        return lambda width: float(model.linear * width + model.quadratic * width**2)
-    return float if cost == "linear" else lambda width: float(width * width)
+        return lambda width: model.linear * width + model.quadratic * width**2
+    return int if cost == "linear" else lambda width: width * width
 
 
 def _edges(
@@ -227,7 +265,7 @@ def _measured(
     rule: str, wanted: int, edges: tuple[int, ...], real: LengthStats, price: Cost
 ) -> Edges:
     above = np.searchsorted(edges, real.values)
-    held = np.bincount(above, weights=real.counts, minlength=len(edges)).astype(np.int64)
+    held = sums_at(above, real.counts, len(edges))
     needed = sum(
         price(value) * count
         for value, count in zip(real.values.tolist(), real.counts.tolist(), strict=True)
@@ -239,8 +277,7 @@ def _measured(
 
 def _buckets(edges: tuple[int, ...], real: LengthStats, basis: Basis) -> Iterator[Bucket]:
     above = np.searchsorted(edges, real.values)
-    samples = np.bincount(above, weights=real.counts, minlength=len(edges)).astype(np.int64)
-    tokens = np.zeros(len(edges), dtype=np.int64)
-    np.add.at(tokens, above, real.values.astype(np.int64) * real.counts)
+    samples = sums_at(above, real.counts, len(edges))
+    tokens = sums_at(above, product(real.values, real.counts), len(edges))
     for edge, count, held in zip(edges, samples.tolist(), tokens.tolist(), strict=True):
         yield Bucket(edge, count, held, max(1, basis.tokens_per_batch // edge))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from batchstat.corpus.options import CorpusOptions
-from batchstat.errors import InputError, OptionError, unknown
+from batchstat.errors import BatchstatError, InputError, OptionError, short, unknown
 from batchstat.gate import Limit, read_limits
 from batchstat.options import whole_number
 from batchstat.render.schemas import report_schema
@@ -44,11 +44,14 @@ class CheckSettings:
         name: as the file calls it.
         values: by the names of `KEYS`.
         limits: by what they hold; None for one that is off.
+        table: the file, and the table in it, that settings of this check alone belong into; None
+            where there is no file.
     """
 
     name: str
     values: Mapping[str, Setting] = field(default_factory=dict)
     limits: Mapping[str, Limit | None] = field(default_factory=dict)
+    table: str | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,14 @@ def load_configuration(file: Path | None = None) -> Configuration:
     return _Reader(found.parent, shown.as_posix(), "tool.batchstat").configuration(own)
 
 
+def is_configured() -> bool:
+    """Whether a command finds a configuration, be it one that cannot be read."""
+    try:
+        return _find(Path.cwd()) is not None
+    except BatchstatError:
+        return True
+
+
 def _find(folder: Path) -> Path | None:
     found = (find_here(each) for each in (folder, *folder.parents))
     return next((path for path in found if path is not None), None)
@@ -126,7 +137,7 @@ def _read(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"{path.as_posix()} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also of a number of thousands of digits
         raise OptionError(f"{path.as_posix()} is no TOML: {error}") from None
 
 
@@ -147,6 +158,10 @@ class _Reader:
     def configuration(self, table: Any) -> Configuration:
         if not isinstance(table, Mapping):
             raise OptionError(f"{self._origin()}: must be a table")
+        try:
+            self._check_numbers(table)
+        except RecursionError:
+            raise OptionError(f"{self._origin()}: tables are nested too deeply") from None
         own = {key: value for key, value in table.items() if key != "checks"}
         shared = self._check(DEFAULT_CHECK, own, (), CheckSettings(DEFAULT_CHECK), ("checks",))
         named = table.get("checks", {})
@@ -158,6 +173,14 @@ class _Reader:
             self._check(name, each, ("checks", name), shared) for name, each in named.items()
         )
         return Configuration(self.file, shared, checks)
+
+    def _check_numbers(self, table: Any, *below: str) -> None:
+        """Raises OptionError: a number beyond TOML's 64 bits, which tomllib lets through."""
+        if isinstance(table, int) and abs(table) >= 2**63:
+            raise OptionError(f"{self._origin(*below)}={short(table)}: must fit in 64 bits")
+        inside = table.items() if isinstance(table, Mapping) else ()
+        for key, value in enumerate(table) if isinstance(table, list) else inside:
+            self._check_numbers(value, *below, str(key))
 
     def _name(self, *below: str) -> str:
         return ".".join(part for part in (self.table, *below) if part)
@@ -174,7 +197,7 @@ class _Reader:
         shared: CheckSettings,
         also: tuple[str, ...] = (),
     ) -> CheckSettings:
-        origin = self._origin(*below)
+        whose = origin = self._origin(*below)
         if not isinstance(table, Mapping):
             raise OptionError(f"{origin}: must be a table")
         try:
@@ -193,18 +216,24 @@ class _Reader:
                 found = read_limits(table["limits"], report_schema(), origin)
             except OptionError as error:
                 raise OptionError(f"{origin}: {error}") from None
-        return CheckSettings(name, values, {**shared.limits, **found})
+        return CheckSettings(name, values, {**shared.limits, **found}, whose)
 
     def _value(self, key: str, value: Any) -> Any:
         typed = _typed(key, value)
         if key in _PATHS:
             located = [self._located(each) for each in ([typed] if key != "corpus" else typed)]
             return tuple(located) if key == "corpus" else Path(located[0])
-        if key == "tokenizer" and (self.folder / typed).exists():
+        if key == "tokenizer" and self._is_there(typed):
             return self._located(typed)
         if key == "balance" and (file := weights_file(typed)):
             return typed.replace(file, self._located(file), 1)
         return typed
+
+    def _is_there(self, path: str) -> bool:
+        try:
+            return (self.folder / path).exists()
+        except (OSError, ValueError):  # as of a name that is too long to be one
+            return False
 
     def _located(self, path: str) -> str:
         """A path of the file's folder as one of the working folder."""
@@ -240,7 +269,7 @@ def _typed(key: str, value: Any) -> Any:
         return tuple(_text(name, each) for each in values)
     if bool in types:
         if not isinstance(value, bool):
-            raise OptionError(f"{name}={value!r}: must be true or false")
+            raise OptionError(f"{name}={short(value)}: must be true or false")
         return value
     return whole_number(name, value, least=0) if int in types else _text(name, value)
 
@@ -249,7 +278,7 @@ def _text(name: str, value: Any) -> str:
     if name.endswith("-column") and isinstance(value, int) and not isinstance(value, bool):
         return str(value)  # columns without a header go by number
     if not isinstance(value, str) or not value:
-        raise OptionError(f"{name}={value!r}: must be text")
+        raise OptionError(f"{name}={short(value)}: must be text")
     return value
 
 

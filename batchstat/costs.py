@@ -4,8 +4,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from batchstat.errors import InputError, OptionError, unknown
-from batchstat.options import check_fields
+from batchstat.errors import InputError, OptionError, short, unknown
+from batchstat.options import MOST, check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +101,11 @@ def _from_pairs(written: str) -> CostModel:
 
 def _from_folder(written: str) -> CostModel:
     folder = Path(written)
-    if not (folder / "config.json").is_file():
+    try:
+        found = (folder / "config.json").is_file()
+    except OSError:  # such as a name that is too long
+        found = False
+    if not found:
         raise InputError(
             f"model {written!r}: no folder with a config.json: write one, or hidden=768,layers=12"
         )
@@ -110,29 +114,64 @@ def _from_folder(written: str) -> CostModel:
     try:
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         text = config.get_text_config()
-        hidden, layers = int(text.hidden_size), int(text.num_hidden_layers)
+        activation = getattr(text, "hidden_activation", None) or getattr(text, "hidden_act", None)
+        gated = getattr(text, "is_gated_act", activation in _OF_GATED)
     except Exception as error:  # transformers lets through whatever a file made it raise
-        raise InputError(
-            f"model {written!r} cannot be read: {' '.join(str(error).split())[:200]}: write "
-            "hidden=768,layers=12 in its place"
-        ) from None
-    heads = getattr(text, "num_attention_heads", None) or 1
-    activation = getattr(text, "hidden_activation", None) or getattr(text, "hidden_act", None)
-    return CostModel(
-        hidden=hidden,
-        layers=layers,
-        intermediate=next(
-            (size for key in _INTERMEDIATE if (size := getattr(text, key, None))), None
-        ),
-        vocabulary=getattr(text, "vocab_size", None) or None,
-        heads=heads,
-        kv_heads=getattr(text, "num_key_value_heads", None) or None,
-        head_dim=getattr(text, "head_dim", None) or None,
-        experts=getattr(text, "num_experts_per_tok", None) or 1,
-        gated=bool(getattr(text, "is_gated_act", activation in _OF_GATED)),
+        raise _refusal(written, " ".join(str(error).split())[:200]) from None
+    if not isinstance(gated, bool):
+        raise _refusal(written, f"is_gated_act is {short(gated)}: must be true or false")
+    shape = {
+        key: _size(written, text, names, needed=key in ("hidden", "layers"))
+        for key, names in _NAMES.items()
+    }
+    given = {key: size for key, size in shape.items() if size is not None}
+    try:
+        return CostModel(**given, gated=gated)
+    except OptionError as error:
+        raise _refusal(written, str(error)) from None
+
+
+def _size(written: str, config: Any, names: tuple[str, ...], *, needed: bool) -> int | None:
+    """The first of some sizes that a configuration states; 0 is none.
+
+    Raises:
+        InputError: a size that is not a whole number, or none where one is needed.
+    """
+    for name in names:
+        size = getattr(config, name, None)
+        if size is None or (not needed and type(size) is int and size == 0):
+            continue
+        if type(size) is not int or not 1 <= size <= MOST:
+            raise _refusal(written, f"{name} is {short(size)}: must be a whole number from 1")
+        return size
+    if needed:
+        raise _refusal(written, f"{names[0]} is missing")
+    return None
+
+
+def _refusal(written: str, reason: str) -> InputError:
+    return InputError(
+        f"model {written!r} cannot be read: {reason}: write hidden=768,layers=12 in its place"
     )
 
 
-_INTERMEDIATE = ("moe_intermediate_size", "intermediate_size", "n_inner", "ffn_dim", "d_ff")
+_NAMES = {
+    "hidden": ("hidden_size",),
+    "layers": ("num_hidden_layers",),
+    "intermediate": (
+        "moe_intermediate_size",
+        "intermediate_size",
+        "n_inner",
+        "ffn_dim",
+        "d_ff",
+    ),
+    "vocabulary": ("vocab_size",),
+    "heads": ("num_attention_heads",),
+    "kv_heads": ("num_key_value_heads",),
+    "head_dim": ("head_dim",),
+    "experts": ("num_experts_per_tok",),
+}
+"""Fields of `CostModel` by what configurations call them, the one that holds first."""
+
 _OF_GATED = ("silu", "swish", "gelu_pytorch_tanh")
 """Activations of the families whose feed-forward layers are gated: LLaMA's, Qwen's, Gemma's."""

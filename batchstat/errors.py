@@ -9,14 +9,46 @@ BatchstatError
 
 import re
 from collections.abc import Iterable
+from reprlib import Repr
 from typing import ClassVar
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
+_COMMANDS = re.compile(r"##(?=\w*\[)")
+"""What Azure Pipelines, TeamCity and older GitHub runners take for a command anywhere in a line."""
+_COMMAND_LINES = re.compile(r"(?m)^([^\S\n]*):(?=:)")
+"""What GitHub Actions takes for a command: its runner trims the white space before it."""
+_short = Repr()
+_short.maxstring = _short.maxother = _short.maxlong = 80
+
+
+def short(value: object) -> str:
+    """The `repr` of any value, no longer than fits a message."""
+    try:
+        return _short.repr(value)
+    except ValueError:
+        return "a number of thousands of digits"
+
+
 def printable(text: str) -> str:
-    """Text that may hold the user's data, on one line: what moves a terminal's cursor, escaped."""
-    return _CONTROLS.sub(lambda match: repr(match[0])[1:-1], text)
+    """Text that may hold the user's data, on one line: what moves a terminal's cursor and what a CI
+    runner takes for a command, escaped.
+    """
+    return _without_marks(_CONTROLS.sub(lambda match: repr(match[0])[1:-1], text))
+
+
+def without_commands(text: str) -> str:
+    """Lines as they are written to a stream, none of which a CI runner takes for a command.
+
+    Only here is it known where a line begins: a screen may be folded anywhere. The escapes mean the
+    same character in JSON, TOML and Python.
+    """
+    return _COMMAND_LINES.sub(r"\1\\u003a", _without_marks(text))
+
+
+def _without_marks(text: str) -> str:
+    return _COMMANDS.sub(r"#\\u0023", text)
 
 
 class BatchstatError(Exception):
@@ -70,6 +102,11 @@ class NoBatchError(InputError):
             "by drop_last, by tail=drop or by the strategy's own rule: lower world_size, "
             "batch_size or the multiple, or leave these out"
         )
+
+
+def install_extra(name: str) -> str:
+    """What to do where a library is missing that an extra of batchstat brings."""
+    return f"run python -m pip install '.[{name}]' in a clone of batchstat"
 
 
 def unknown(kind: str, value: str, known: Iterable[str]) -> OptionError:

@@ -5,13 +5,15 @@ Whatever is said elsewhere is taken from there: from docstrings and JSON Schemas
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any
 
 from batchstat.batching import STRATEGIES, Strategy
 from batchstat.batching.edge_rules import RULES
-from batchstat.batching.presets import PRESETS
+from batchstat.batching.presets import PRESETS, Preset
+from batchstat.choices import PARAMETERS, VALUES
+from batchstat.corpus import CorpusOptions
 from batchstat.costs import CostModel
 from batchstat.errors import OptionError, did_you_mean
 from batchstat.render.schemas import schema
@@ -30,17 +32,12 @@ WORDS: Mapping[str, str] = {
     "batch": "Rows of one width: one forward pass on one rank.",
     "step": "What happens between two optimizer updates: accumulate batches on each rank.",
     "width": "Tokens to which the rows of a batch are padded.",
-    "fully sorted": "token-budget over the whole epoch sorted: a mark to judge padding by, though "
-    "no strict bound, as batches cut in other places, or smaller ones, can pad a little less.",
+    "current": "The setup that the others are compared to: static, else the first row.",
+    "varlen attention": "Attention that keeps the samples of a row apart, as FlashAttention's "
+    "variable-length kernels and block masks do: packed rows need it.",
     "share": "How many of all samples.",
     "budget": "tokens_per_batch: the most total tokens in a batch, on one rank.",
     "sampler": "What decides which samples an epoch visits, and how often: --balance.",
-    "unsynced": "A way of --deal: samples, where each rank draws by random numbers of its own; a "
-    "common mistake, since ranks then share some samples and none sees others.",
-    "repeat": "A way of --tail: what does not go round is filled up from the start.",
-    "uneven": "A way of --tail: some ranks take a step more than others.",
-    "empty": "A way of --tail: ranks that have no batch left take an empty step.",
-    "spread": "A way of --tail: the rows of the last batches are spread over all ranks.",
     "part": "What is counted at once, by whoever does it: a file, or 64 MiB of a large one.",
     "shard": "A share of a corpus's parts that is counted by itself: --shard I/N, for batchstat "
     "merge.",
@@ -68,6 +65,7 @@ COLUMNS: Mapping[str, str] = {
     "single class": "single_class_ratio",
     "class separation": "class_separation",
     "class ratio": "class_ratio",
+    "compute": "relative_compute",
     "mean length": "mean_length",
     "after": "coverage_after",
     "unseen": "unseen_samples",
@@ -84,8 +82,16 @@ COLUMNS: Mapping[str, str] = {
     "mean": "mean_tokens",
     "because": "worst",
     "left out": "left_out",
+    "speed-up": "speed_up",
+    "least": "bounds",
+    "all samples sorted": "sorted",
+    "sorting": "recommended",
+    "packing": "packed",
 }
 """Words of the screens, and the keys that they show."""
+
+
+_PRESET_LINES = ("ranks", "tail", "long", "budget")
 
 
 @dataclass(frozen=True)
@@ -103,6 +109,26 @@ class Entry:
     kind: str
     text: str
     facts: tuple[tuple[str, str], ...] = ()
+
+
+def explain_all(words: Sequence[str]) -> list[Entry]:
+    """All that several names mean, each of which may be of several words: `row use`.
+
+    Raises:
+        OptionError: nothing has one of the names.
+    """
+    found: list[Entry] = []
+    first = 0
+    while first < len(words):
+        for last in range(len(words), first, -1):
+            try:
+                found += explain(" ".join(words[first:last]))
+                break
+            except OptionError:
+                if last == first + 1:
+                    raise
+        first = last
+    return found
 
 
 def explain(name: str) -> list[Entry]:
@@ -126,14 +152,8 @@ def entries() -> Iterator[Entry]:
     for name, strategy in STRATEGIES.items():
         yield Entry(name, "strategy", _prose(strategy), tuple(_parameters(strategy)))
     for name, preset in PRESETS.items():
-        facts = [
-            ("ranks", preset.ranks),
-            ("tail", preset.tail),
-            ("long", preset.long),
-            ("budget", preset.budget),
-        ]
-        spec = preset.spec(512)
-        yield Entry(name, "preset", f"{preset.what}.", (("strategy", spec), *facts))
+        facts = ((each, getattr(preset, each)) for each in _PRESET_LINES)
+        yield Entry(name, "preset", f"{preset.what}.", (("strategy", preset.spec(512)), *facts))
     for name, sampler in SAMPLERS.items():
         yield Entry(
             name,
@@ -143,18 +163,50 @@ def entries() -> Iterator[Entry]:
         )
     for name, rule in RULES.items():
         yield Entry(name, "rule for bucket edges", _prose(rule))
-    for name, text in _attributes(Settings).items():
-        yield Entry(name, "setting", text)
+    yield from _parameters_and_settings()
     yield Entry("model", "estimate", _prose(CostModel), tuple(_attributes(CostModel).items()))
     for name, text in WORDS.items():
         yield Entry(name, "word", text)
+    yield from _keys()
+
+
+def _parameters_and_settings() -> Iterator[Entry]:
+    for name, text in PARAMETERS.items():
+        yield Entry(name, f"parameter of {_owners(name)}", text, _values(name))
+    for name, text in _attributes(Settings).items():
+        yield Entry(name, "setting", text, _values(name))
+    for name, text in _attributes(CorpusOptions).items():
+        yield Entry(name, "option of reading", text, _values(name))
+    described = _attributes(Preset)
+    for name in _PRESET_LINES:
+        yield Entry(name, "line of a preset", described[name])
+    for parameter, values in VALUES.items():
+        for name, text in values.items():
+            yield Entry(name, f"value of {parameter}", text)
+
+
+def _keys() -> Iterator[Entry]:
+    """The files of results and their keys; a key that means the same in several, once."""
     seen = set()
     for file in ("profile", "compare", "buckets", "balance", "check"):
+        yield Entry(f"{file}.json", "file", schema(file)["description"])
         for path, text in _described(schema(file)):
             entry = Entry(path.rpartition(".")[2].removesuffix("[]"), f"{file}.json {path}", text)
             if (entry.name, text) not in seen:
                 seen.add((entry.name, text))
                 yield entry
+
+
+def _owners(parameter: str) -> str:
+    """The strategies and samplers that have a parameter, as they are written."""
+    known: dict[str, Any] = {**STRATEGIES, **SAMPLERS}
+    return ", ".join(
+        name for name, kind in known.items() if parameter in {field.name for field in fields(kind)}
+    )
+
+
+def _values(name: str) -> tuple[tuple[str, str], ...]:
+    return tuple(VALUES.get(name, {}).items())
 
 
 def _plain(name: str) -> str:

@@ -6,6 +6,8 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
+from batchstat.exact import total
+
 Ints = npt.NDArray[np.integer]
 Floats = npt.NDArray[np.float64]
 
@@ -48,6 +50,7 @@ class Moments:
         """More numbers (n,), each with a weight, 1 unless given."""
         if len(numbers) == 0:
             return
+        numbers = np.asarray(numbers, dtype=np.float64)
         weight = float(len(numbers) if weights is None else weights.sum())
         alike = numbers.min() == numbers.max()  # of which an average may differ by its rounding
         mean = float(numbers[0] if alike else np.average(numbers, weights=weights))
@@ -133,7 +136,7 @@ class GroupingTally:
         self._samples.add(samples)
         self._step_tokens.add(step_tokens)
         self._squares += squares
-        self._tokens += int(tokens.sum())
+        self._tokens += total(tokens)
         self._entries += int(samples.sum())
 
     @property

@@ -18,7 +18,8 @@ class PlanCounts:
     `squared_tokens` is what attention computes: the sum over rows of the square of their width, or
     over samples of that of their length where attention knows where they begin.
     `real_squared_tokens` is the latter, always. `row_tokens` is how many tokens fit in all rows of
-    `max_length`; None where rows have no such length.
+    `max_length`; None where rows have no such length. `reducible_peak` is the most total tokens in
+    a batch that could be smaller: one of several samples, or padded beyond its only one.
     """
 
     tokens_per_batch: int
@@ -33,6 +34,7 @@ class PlanCounts:
     real_squared_tokens: int
     row_tokens: int | None
     max_batch_tokens: int
+    reducible_peak: int
     over_budget_batches: int
     distinct_shapes: int
     truncated_samples: int
@@ -82,6 +84,13 @@ class PlanCounts:
     def duplicated_ratio(self) -> float:
         """Duplicated tokens / real tokens."""
         return self.duplicated_tokens / self.real_tokens
+
+    @property
+    def compute(self) -> int:
+        """Estimated work of the epoch, of the slowest rank in each step: total tokens, or the
+        operations of the cost model it was measured with.
+        """
+        return self.ranks.compute
 
     @property
     def coverage(self) -> float:

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from batchstat.batches import Batches
+from batchstat.exact import added, total
 
 Ints = npt.NDArray[np.integer]
 
@@ -45,6 +46,8 @@ class RankCounts:
         slowest_tokens: sum over steps of the slowest rank's total tokens.
         squares: cost of attention of all ranks.
         slowest_squares: sum over steps of the slowest rank's cost of attention.
+        compute: sum over steps of the slowest rank's compute: total tokens, or a cost model's
+            operations.
         worst: the step in which most tokens are waited for.
     """
 
@@ -53,8 +56,9 @@ class RankCounts:
     max_steps: int
     tokens: int
     slowest_tokens: int
-    squares: float
-    slowest_squares: float
+    squares: int
+    slowest_squares: int
+    compute: int
     worst: WorstStep
 
     @property
@@ -70,18 +74,33 @@ class RankCounts:
     @property
     def idle_quadratic(self) -> float:
         """The same with attention's cost."""
-        return max(0.0, 1 - self.squares / (self.world_size * self.slowest_squares))
+        return 1 - self.squares / (self.world_size * self.slowest_squares)
 
 
 class RankTally:
     """`RankCounts` of units that are dealt in groups of whole steps, but for the last."""
 
-    def __init__(self, world_size: int, accumulate: int, *, even: bool = False) -> None:
-        """`even`: whether a rank without a unit takes an empty step."""
-        self._accumulate, self._even = accumulate, even
+    def __init__(
+        self,
+        world_size: int,
+        accumulate: int,
+        *,
+        even: bool = False,
+        cost: tuple[int, int] = (1, 0),
+    ) -> None:
+        """Start with no unit.
+
+        Args:
+            world_size: how many ranks.
+            accumulate: turns a step.
+            even: whether a rank without a unit takes an empty step.
+            cost: compute of a token, and of a pair of tokens that attention looks at.
+        """
+        self._accumulate, self._even, self._cost = accumulate, even, cost
+        self._compute = 0
         self._held = np.zeros(world_size, dtype=np.int64)
         self._steps = self._tokens = self._slowest_tokens = 0
-        self._squares = self._slowest_squares = 0.0
+        self._squares = self._slowest_squares = 0
         self._waited = -1.0
         self._worst: WorstStep | None = None
 
@@ -99,18 +118,28 @@ class RankTally:
         linear = steps_of(turns, batches.of_units(batches.total_tokens), self._accumulate)
         quadratic = steps_of(turns, batches.of_units(attention), self._accumulate)
         slowest = linear.max(axis=1)
-        self._tokens += int(linear.sum())
-        self._slowest_tokens += int(slowest.sum())
-        self._squares += float(quadratic.astype(np.float64).sum())
-        self._slowest_squares += float(quadratic.astype(np.float64).max(axis=1).sum())
+        self._compute += self._slowest_compute(linear, quadratic)
+        self._tokens += total(linear)
+        self._slowest_tokens += total(slowest)
+        self._squares += total(quadratic)
+        self._slowest_squares += total(quadratic.max(axis=1))
         self._held += (turns >= 0).sum(axis=0)
-        waited = slowest - linear.mean(axis=1)
+        waited = slowest - linear.mean(axis=1, dtype=np.float64)
         worst = int(np.argmax(waited))
         if waited[worst] > self._waited:
             self._waited = float(waited[worst])
             self._worst = self._step(worst, turns, batches, linear)
         self._steps += len(linear)
         return linear
+
+    def _slowest_compute(self, linear: Ints, quadratic: Ints) -> int:
+        """The sum over steps, exact: floats only say which rank is the slowest."""
+        per_token, per_pair = self._cost
+        if per_pair == 0:
+            return per_token * total(linear.max(axis=1))
+        compute = per_token * linear.astype(np.float64) + per_pair * quadratic.astype(np.float64)
+        slowest = (np.arange(len(linear)), compute.argmax(axis=1))
+        return per_token * total(linear[slowest]) + per_pair * total(quadratic[slowest])
 
     def _step(self, step: int, turns: Ints, batches: Batches, linear: Ints) -> WorstStep:
         rank = int(linear[step].argmax())
@@ -121,7 +150,7 @@ class RankTally:
             step=self._steps + step,
             rank=rank,
             tokens=int(linear[step, rank]),
-            mean_tokens=float(linear[step].mean()),
+            mean_tokens=total(linear[step]) / linear.shape[1],
             rows=int(its.rows[largest]),
             width=int(its.widths[largest]),
             ranks_without=int(np.count_nonzero((shared < 0).all(axis=0))),
@@ -140,6 +169,7 @@ class RankTally:
             slowest_tokens=self._slowest_tokens,
             squares=self._squares,
             slowest_squares=self._slowest_squares,
+            compute=self._compute,
             worst=self._worst,
         )
 
@@ -151,7 +181,6 @@ def steps_of(turns: Ints, numbers: Ints, accumulate: int) -> Ints:
         found = np.where(turns < 0, 0, found)
     if accumulate == 1:
         return found
-    missing = np.zeros((-len(found) % accumulate, turns.shape[1]), dtype=found.dtype)
-    whole = np.concatenate([found, missing])
-    sums: Ints = whole.reshape(-1, accumulate, turns.shape[1]).sum(axis=1)
-    return sums
+    firsts = np.arange(0, len(found), accumulate)
+    most = min(accumulate, len(found))
+    return added(found, lambda part: np.add.reduceat(part, firsts, axis=0), most)

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from batchstat.batches import Batches
 from batchstat.batching.plan import offsets_of, take_groups
+from batchstat.exact import sums_at, total
 from batchstat.sampling.classes import Classes
 from batchstat.sampling.epoch import Epoch
 from batchstat.sampling.samples import Samples
@@ -106,8 +107,7 @@ _DENSE = 8
 """Cells of a table for each entry, above which a sort is cheaper."""
 
 
-@dataclass(frozen=True)
-class RankSamples:
+class RankSamples(NamedTuple):
     """What one rank computes.
 
     Attributes:
@@ -183,7 +183,11 @@ class UnitTally:
         self._samples = np.zeros(world_size, dtype=np.int64)
         self._batches = np.zeros(world_size, dtype=np.int64)
         self._once = 0
-        self._first: dict[int, tuple[int, list[int]]] = {}
+        # Of each unit of the first turn: its samples, how often it is dealt, and to which ranks.
+        self._size = np.zeros(world_size, dtype=np.int64)
+        self._times = np.zeros(world_size, dtype=np.int64)
+        self._lowest = np.full(world_size, world_size)
+        self._highest = np.full(world_size, -1)
 
     def add(self, batches: Batches, turns: Ints, numbers: Ints) -> None:
         """The next units.
@@ -201,27 +205,33 @@ class UnitTally:
         self._batches += _batches(batches, rank, unit, world_size)
         of_first = numbers[unit] < world_size
         self._once += int(size[unit[~of_first]].sum())
-        for i, on in zip(unit[of_first].tolist(), rank[of_first].tolist(), strict=True):
-            known = self._first.setdefault(int(numbers[i]), (int(size[i]), []))
-            known[1].append(on)
+        rank, unit = rank[of_first], unit[of_first]
+        of_epoch = numbers[unit]
+        self._size[of_epoch] = size[unit]
+        np.add.at(self._times, of_epoch, 1)
+        np.minimum.at(self._lowest, of_epoch, rank)
+        np.maximum.at(self._highest, of_epoch, rank)
 
     def reach(self, corpus_samples: int) -> Reach:
         """Of all that was dealt, of a corpus of so many samples."""
-        times = {1: self._once} if self._once else {}
-        shared = 0
-        for size, ranks in self._first.values():
-            if size:
-                times[len(ranks)] = times.get(len(ranks), 0) + size
-                shared += size if len(set(ranks)) > 1 else 0
+        often, which = np.unique(np.append(self._times, 1), return_inverse=True)
+        held = sums_at(which, np.append(self._size, self._once), len(often))
+        known = zip(often.tolist(), held.tolist(), strict=True)
         return Reach(
             corpus_samples=corpus_samples,
-            times=tuple(sorted(times.items())),
-            shared_samples=shared,
-            ranks=tuple(
-                RankSamples(int(n), int(k))
-                for n, k in zip(self._samples, self._batches, strict=True)
-            ),
+            times=tuple((times, samples) for times, samples in known if samples),
+            shared_samples=int(self._size[self._lowest < self._highest].sum()),
+            ranks=_ranks(self._samples, self._batches),
         )
+
+
+def _ranks(samples: Ints, batches: Ints) -> tuple[RankSamples, ...]:
+    """What each rank computes; ranks with equal numbers, as most have, share one record."""
+    columns = [np.unique(each, return_inverse=True)[1] for each in (samples, batches)]
+    cells = columns[0] * (columns[1].max() + 1) + columns[1]
+    _, first, which = np.unique(cells, return_index=True, return_inverse=True)
+    known = list(map(RankSamples, samples[first].tolist(), batches[first].tolist()))
+    return tuple(known[i] for i in which.tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,12 +273,11 @@ def follow(
     visited = samples.places(visits.samples)
     first = visited if visits.starts is None else visited[visits.starts == 0]
     tokens = np.minimum(
-        np.bincount(visited, weights=visits.lengths, minlength=n),
-        np.bincount(place, weights=entries.lengths[entry], minlength=n),
+        sums_at(visited, visits.lengths, n), sums_at(place, entries.lengths[entry], n)
     )
     unique = Unique(
         samples=int(np.minimum(np.bincount(first, minlength=n), times).sum()),
-        tokens=int(tokens.sum()),
+        tokens=total(tokens),
         headless=int(np.count_nonzero(there & (begun == 0))),
     )
     often, count = np.unique(times[times > 0], return_counts=True)

@@ -101,6 +101,8 @@ class StrategyResult:
         spec: the strategy as the user wrote it, or as its preset has it.
         preset: the preset it comes from, if any.
         params: all its parameters.
+        packs_rows: whether its rows hold several samples, which attention has to keep apart.
+        order: the sequence of its samples.
         deal: how its work reaches the ranks.
         tail: what becomes of what does not go round.
         counts: what its plan computes, pads, cuts and leaves out.
@@ -114,6 +116,8 @@ class StrategyResult:
     spec: str
     preset: str | None
     params: dict[str, Any]
+    packs_rows: bool
+    order: str
     deal: str
     tail: str
     counts: PlanCounts
@@ -127,10 +131,28 @@ class StrategyResult:
         """What the row is called: by its preset, or as it was written."""
         return self.preset or self.spec
 
-    @property
-    def is_packed(self) -> bool:
-        """Whether rows hold several samples, which attention has to keep apart."""
-        return self.name in ("packed", "padding-free")
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Which rows of a comparison are recommended.
+
+    Attributes:
+        current: the setup that the others are compared to.
+        best: the least compute among the rows that may be recommended; None where every row has
+            batches over the budget.
+        smaller_change: a row with nearer to the steps of the current setup, which saves at least
+            80 % of what the best one saves; None where the best one is as near.
+        packed: a row of less compute that packs samples into rows, which the attention of the
+            current setup may not keep apart; None where there is none.
+        ruled_out: the row that would be the best if it did not exceed the budget or lose more of
+            the corpus; None where the best one would.
+    """
+
+    current: StrategyResult
+    best: StrategyResult | None
+    smaller_change: StrategyResult | None
+    packed: StrategyResult | None
+    ruled_out: StrategyResult | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,8 +237,8 @@ class Comparison:
         seeds: how many seeds each row was tried with.
         strategies: the rows, as asked for.
         left_out: names of the strategies that no row has.
-        best: the row that a reader should look at first.
-        bounds: what can be had at best.
+        choice: which of them are recommended.
+        bounds: what padding, batches and rows are compared to.
         sweep: padding against `read_ahead`.
         warnings: what else to know.
         sample: how much of the corpus all numbers are of; None for all of it.
@@ -231,17 +253,25 @@ class Comparison:
     seeds: int
     strategies: tuple[StrategyResult, ...]
     left_out: tuple[str, ...]
-    best: StrategyResult
+    choice: Choice
     bounds: Bounds
     sweep: Sweep
     warnings: tuple[ReportWarning, ...]
     sample: SampleFacts | None = None
 
     @property
-    def reference(self) -> StrategyResult:
-        """The row that the others are held against: `static`, or the first."""
-        rows = self.strategies
-        return next((row for row in rows if row.name == "static"), rows[0])
+    def current(self) -> StrategyResult:
+        """The setup that the others are compared to: `static`, or the first row."""
+        return self.choice.current
+
+    @property
+    def best(self) -> StrategyResult:
+        """The row to look at first: the best one, or the current setup where none is eligible."""
+        return self.choice.best or self.choice.current
+
+    def speed_up(self, row: StrategyResult) -> float:
+        """Estimated compute of the current setup / that of a row."""
+        return self.current.counts.compute / row.counts.compute
 
     def costs(self, row: StrategyResult) -> dict[str, float]:
         """What a row computes / what its real tokens need: for work in proportion to the width of
@@ -282,6 +312,7 @@ class Comparison:
         for row in self.strategies:
             counts = {key: n for key, n in asdict(row.counts).items() if key not in internal}
             derived = {name: getattr(row.counts, name) for name in ratios}
+            derived |= {"compute": row.counts.compute, "speed_up": self.speed_up(row)}
             costs = {f"relative_cost_{name}": cost for name, cost in self.costs(row).items()}
             grouping = asdict(row.counts.grouping)
             estimate = {} if row.interval is None else _estimated(row.interval)

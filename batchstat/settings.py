@@ -5,10 +5,17 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 
 from batchstat.errors import OptionError
-from batchstat.options import check_fields, one_of
+from batchstat.options import MOST, MOST_RANKS, check_fields, one_of
 from batchstat.sampling import DEALS, ORDERS, OVERFLOWS, TAILS
 from batchstat.sampling.balancing import Sampler
 from batchstat.sampling.balancing.spec import inlined, parse_sampler
+
+DEFAULT_BUDGET = 16_384
+"""Total tokens per batch where neither a budget nor a batch size is given."""
+
+
+_MOST_PLANNED = 10_000
+"""Ranks, where each plans its own share: about a millisecond each, for every strategy."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +23,9 @@ class Settings:
     """What a comparison or a sampler is told; a strategy's own parameters go before these.
 
     Attributes:
-        tokens_per_batch: the budget, the most total tokens in a batch, on one rank.
+        tokens_per_batch: the budget, the most total tokens in a batch, on one rank; None for
+            `batch_size` × `max_length` where a batch size is given, else for 16,384, or
+            `max_length` where that is more.
         max_length: samples are at most this long; None for the tokenizer's stated maximum or the
             longest sample, whichever is smaller.
         overflow: what happens to longer ones: `truncate`, `drop` or `split`.
@@ -46,7 +55,7 @@ class Settings:
         InputError: a file of weights that cannot be read.
     """
 
-    tokens_per_batch: int = 16_384
+    tokens_per_batch: int | None = None
     max_length: int | None = None
     overflow: str = "truncate"
     batch_size: int | None = None
@@ -65,7 +74,7 @@ class Settings:
     keep_labels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_fields(self, least={"seed": 0, "epoch": 0})
+        check_fields(self, least={"seed": 0, "epoch": 0}, most={"world_size": MOST_RANKS})
         one_of("overflow", self.overflow, OVERFLOWS)
         one_of("order", self.order, ORDERS)
         one_of("deal", self.deal, DEALS)
@@ -74,6 +83,11 @@ class Settings:
             raise OptionError(f"balance={self.balance!r}: must be text, such as 'downsampling'")
         object.__setattr__(self, "balance", inlined(self.balance))
         object.__setattr__(self, "keep_labels", _labels(self.keep_labels))
+        if self.world_size > _MOST_PLANNED and self.deal not in ("batches", "balanced"):
+            raise OptionError(
+                f"world_size={self.world_size} with deal={self.deal}: each rank has a plan of its "
+                f"own, and {_MOST_PLANNED:,} is the most: lower world_size, or set deal=batches"
+            )
         if self.tail == "spread" and self.deal not in ("batches", "balanced"):
             raise OptionError(f"tail=spread is for batches that are dealt, and deal is {self.deal}")
         made_for = self.sampler.batch_size
@@ -89,19 +103,36 @@ class Settings:
         """What `balance` names."""
         return parse_sampler(self.balance)
 
-    def decide(self, longest: int, stated_max: int | None) -> "Basis":
-        """These settings for samples of at most `longest` tokens and a tokenizer's maximum."""
+    def decide(
+        self, longest: int, stated_max: int | None, current_batch_size: int | None = None
+    ) -> "Basis":
+        """Return these settings with nothing left to decide.
+
+        Args:
+            longest: tokens of the longest sample.
+            stated_max: the tokenizer's maximum, if it states one.
+            current_batch_size: of the current setup, where its specification has one: it sets the
+                budget as `batch_size` does.
+        """
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         max_length = self.max_length or max(1, min(stated_max or longest, longest))
         widest = -(-max_length // self.pad_to_multiple_of) * self.pad_to_multiple_of
-        batch_size = self.batch_size or max(1, self.tokens_per_batch // widest)
-        return Basis(**given | {"max_length": max_length, "batch_size": batch_size})
+        fixed = current_batch_size or self.batch_size
+        least = max(DEFAULT_BUDGET, widest) if fixed is None else fixed * widest
+        budget = self.tokens_per_batch or min(least, MOST)
+        decided = {
+            "max_length": max_length,
+            "tokens_per_batch": budget,
+            "batch_size": self.batch_size or max(1, budget // widest),
+        }
+        return Basis(**given | decided)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Basis(Settings):
     """Settings with nothing left to be decided: what a report states above its table."""
 
+    tokens_per_batch: int = field()
     max_length: int = field()
     batch_size: int = field()
 

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from batchstat.errors import InputError, OptionError
+from batchstat.exact import dot
 
 Ints = npt.NDArray[np.integer]
 
@@ -69,7 +70,7 @@ class LengthStats:
     @property
     def sum(self) -> int:
         """All tokens."""
-        return int(self.values.astype(np.int64) @ self.counts)
+        return dot(self.values, self.counts)
 
     @property
     def min(self) -> int:
@@ -103,7 +104,7 @@ class LengthStats:
         """How many lengths are above `limit`, and by how many tokens together."""
         first = np.searchsorted(self.values, limit, side="right")
         counts = self.counts[first:]
-        return int(counts.sum()), int((self.values[first:] - limit) @ counts)
+        return int(counts.sum()), dot(self.values[first:] - limit, counts)
 
     def cut(self, max_length: int, overflow: str) -> "LengthStats":
         """The lengths of what is left where longer ones are cut (`truncate`), left out (`drop`), or
@@ -119,7 +120,7 @@ class LengthStats:
         rest = (values - 1) % max_length + 1
         sizes, which = np.unique(rest, return_inverse=True)
         ends = np.bincount(which, weights=counts, minlength=len(sizes)).astype(np.int64)
-        full = ((values - rest) // max_length) @ counts
+        full = dot((values - rest) // max_length, counts)
         parts = LengthStats(np.array([max_length]), np.array([full]))
         return kept.with_more(parts).with_more(LengthStats(sizes, ends))
 
@@ -134,16 +135,21 @@ def checked_lengths(lengths: npt.ArrayLike) -> Ints:
     """(n,) tokens a sample, as whole numbers of 64 bits.
 
     Raises:
-        OptionError: they are no whole numbers in one dimension, or one is negative or too large.
+        OptionError: they are no whole numbers in one dimension, or one is negative, too large or
+            masked.
         InputError: there is none.
     """
+    if isinstance(lengths, np.ma.MaskedArray) and np.ma.is_masked(lengths):
+        at = int(np.flatnonzero(np.ma.getmaskarray(lengths))[0])
+        raise OptionError(f"lengths[{at}] is masked: leave such samples out with .compressed()")
     try:
         array = np.asarray(lengths)
     except ValueError as error:
         raise OptionError(f"lengths are no array: {error}") from None
     if array.size == 0:
         raise InputError("no lengths: at least one sample is needed")
-    if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
+    # NumPy counts timedeltas among the signed integers.
+    if array.ndim != 1 or array.dtype.kind not in "iu":
         raise OptionError(
             f"lengths must be whole numbers in one dimension, and are {array.dtype} of shape "
             f"{array.shape}: give tokens a sample, or a Profile"

@@ -9,12 +9,19 @@ import re
 from pathlib import Path
 from typing import Any, cast
 
-from batchstat.errors import InputError
+from batchstat.errors import InputError, install_extra
 
 _ETAGS = ("ETag", "etag", "blob_id", "md5Hash", "content_md5", "mtime", "created")
 """What file systems call that which changes with a file's content, the best first."""
 
 _PASSWORD = re.compile(r"(://[^/@:\[]*):(?!\d*(?:/|$)).*@")
+_CREDENTIAL = re.compile(
+    r"([?&](?:sig|[^=&#\s]*(?:token|signature|secret|passw|credential|api.?key|access.?key|auth)"
+    r"[^=&#\s]*)=)[^&#\s'\"]+",
+    re.IGNORECASE,
+)
+"""In the query of an address, as of one that is signed beforehand."""
+_CHAIN = "::"
 
 
 def is_remote(path: str | os.PathLike[str]) -> bool:
@@ -26,8 +33,8 @@ def as_path(address: str | os.PathLike[str]) -> Path:
     """A path of this machine, or the like of it for an address.
 
     Raises:
-        InputError: an address whose kind nothing is installed for, that holds a password, or that
-            is none.
+        InputError: an address whose kind nothing is installed for, that holds a password or a
+            credential, that is a chain of several, or that is none.
     """
     if not isinstance(address, str) or not is_remote(address):
         return cast(Path, address) if hasattr(address, "open") else Path(address)
@@ -37,6 +44,17 @@ def as_path(address: str | os.PathLike[str]) -> Path:
             f"{shown} holds a password, which results would show: leave "
             "it out, and give it in fsspec's configuration or its environment variables"
         )
+    shown = _CREDENTIAL.sub(r"\1***", address)
+    if shown != address:
+        raise InputError(
+            f"{shown} holds a credential, which results would show: download the file, or read it "
+            "from standard input, as in curl ... | batchstat profile -"
+        )
+    if _CHAIN in address:
+        raise InputError(
+            f"{address} is a chain of addresses ({_CHAIN}), of which only some would be read: "
+            "unpack or copy the files, and name where they are"
+        )
     try:
         from upath import UPath
 
@@ -44,8 +62,8 @@ def as_path(address: str | os.PathLike[str]) -> Path:
         _ = path.fs
     except ImportError:
         raise InputError(
-            f"{address} is an address, and what reads it is not installed: run "
-            "pip install 'batchstat[remote]'"
+            f"{address} is an address, and what reads it is not installed: "
+            f"{install_extra('remote')}"
         ) from None
     except Exception as error:  # whatever a file system raises on its address or its credentials
         raise InputError(f"{address} cannot be reached: {one_line(error)}") from None
@@ -58,6 +76,12 @@ def check_no_pattern(address: str | os.PathLike[str]) -> None:
         raise InputError(
             f"{address} is a pattern: what is written to cannot have *, ? or [ in its address"
         )
+
+
+def check_regular(path: Path) -> None:
+    """Raises OSError: a folder, pipe or device, of which reading has no answer or no end."""
+    if not is_remote(path) and path.exists() and not path.is_file():
+        raise OSError("it is not a regular file: move it away")
 
 
 def move(path: Path, target: Path) -> None:
@@ -102,5 +126,10 @@ def one_line(error: BaseException) -> str:
     """What an exception says, short."""
     if isinstance(error, NotImplementedError) and not str(error):
         return "its kind of storage does not do that"
-    text = " ".join(str(getattr(error, "strerror", None) or error).split()) or type(error).__name__
+    try:
+        text = " ".join(str(getattr(error, "strerror", None) or error).split())
+    except Exception:  # one from elsewhere may not even say what it is
+        text = ""
+    text = text or type(error).__name__
+    text = _CREDENTIAL.sub(r"\1***", _PASSWORD.sub(r"\1:***@", text))
     return text if len(text) <= 200 else f"{text[:200]}…"

@@ -1,14 +1,16 @@
 """Plans measured, as their batches are dealt: all at once, or in groups of whole steps."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from batchstat.batches import Batches
+from batchstat.batching.cutting import round_up
 from batchstat.batching.plan import Ints
 from batchstat.errors import InputError, NoBatchError
+from batchstat.exact import added, product, total
 from batchstat.grouping import GroupingTally
 from batchstat.metrics import PlanCounts
 from batchstat.ranks import RankTally, steps_of
@@ -46,6 +48,8 @@ class Tally:
         accumulate: int = 1,
         even: bool = False,
         keep_steps: bool = True,
+        pad_to_multiple_of: int = 1,
+        cost: tuple[int, int] = (1, 0),
     ) -> None:
         """For how they are measured.
 
@@ -57,13 +61,16 @@ class Tally:
             accumulate: turns a step.
             even: whether a rank without a unit takes an empty step.
             keep_steps: whether each step's tokens are kept.
+            pad_to_multiple_of: widths are rounded up to a multiple of it.
+            cost: compute of a token, and of a pair of tokens that attention looks at.
         """
         self._budget, self._max_length = tokens_per_batch, max_length
         self._within, self._accumulate = attends_within_samples, accumulate
-        self._ranks = RankTally(world_size, accumulate, even=even)
+        self._multiple = pad_to_multiple_of
+        self._ranks = RankTally(world_size, accumulate, even=even, cost=cost)
         self._units, self._grouping = UnitTally(world_size), GroupingTally()
         self._sums: dict[str, int] = dict.fromkeys(_SUMS, 0)
-        self._largest = self._most_samples = 0
+        self._largest = self._reducible = self._most_samples = 0
         self._fewest_samples: int | None = None
         self._planned = Unique(0, 0)
         self._repeats = False
@@ -93,11 +100,16 @@ class Tally:
         if self._steps is not None:
             self._steps.append(linear)
         self._units.add(batches, turns, numbers)
-        self._note_batches(dealt, int(_attention(dealt, within=self._within).sum()))
-        tokens = steps_of(turns, batches.of_units(batches.tokens), self._accumulate).sum(axis=1)
-        entries = steps_of(turns, batches.of_units(batches.entries), self._accumulate).sum(axis=1)
-        squares = int(dealt.squares.sum())
-        self._grouping.add(dealt.entries, dealt.tokens, squares, tokens / entries, tokens)
+        self._note_batches(dealt, total(_attention(dealt, within=self._within)))
+        tokens = self._of_steps(turns, batches.of_units(batches.tokens))
+        entries = self._of_steps(turns, batches.of_units(batches.entries))
+        means = np.asarray(tokens / entries, dtype=np.float64)
+        self._grouping.add(dealt.entries, dealt.tokens, total(dealt.squares), means, tokens)
+
+    def _of_steps(self, turns: Ints, numbers: Ints) -> Ints:
+        """(n_steps,) sums of a number that each unit has, over all ranks."""
+        of_ranks = steps_of(turns, numbers, self._accumulate)
+        return added(of_ranks, lambda part: part.sum(axis=1), turns.shape[1])
 
     def _note_planned(self, batches: Batches, units: Ints, first: npt.NDArray[np.bool_]) -> None:
         """What of it is new: a unit that comes again was there before."""
@@ -105,25 +117,27 @@ class Tally:
         new = batches if first.all() else batches.take(np.flatnonzero(first))
         self._planned = Unique(
             self._planned.samples + int(new.samples.sum()),
-            self._planned.tokens + int(new.tokens.sum()),
+            self._planned.tokens + total(new.tokens),
         )
         self._sums["units"] += int(np.count_nonzero(first))
 
     def _note_batches(self, dealt: Batches, attention: int) -> None:
-        total, sums = dealt.total_tokens, self._sums
+        whole, sums = dealt.total_tokens, self._sums
         sums["batches"] += len(dealt)
         sums["rows"] += int(dealt.rows.sum())
         sums["samples"] += int(dealt.samples.sum())
-        sums["real_tokens"] += int(dealt.tokens.sum())
-        sums["total_tokens"] += int(total.sum())
+        sums["real_tokens"] += total(dealt.tokens)
+        sums["total_tokens"] += total(whole)
         sums["squared_tokens"] += attention
-        sums["real_squared_tokens"] += int(dealt.squares.sum())
-        sums["over_budget_batches"] += int(np.count_nonzero(total > self._budget))
+        sums["real_squared_tokens"] += total(dealt.squares)
+        sums["over_budget_batches"] += int(np.count_nonzero(whole > self._budget))
         sums["sum_samples_per_batch"] += int(dealt.entries.sum())
         fewest = int(dealt.entries.min())
         self._fewest_samples = min(self._fewest_samples or fewest, fewest)
         self._most_samples = max(self._most_samples, int(dealt.entries.max()))
-        self._largest = max(self._largest, int(total.max()))
+        self._largest = max(self._largest, int(whole.max()))
+        alone = (dealt.entries == 1) & (whole == round_up(dealt.tokens, self._multiple))
+        self._reducible = max(self._reducible, int(whole[~alone].max(initial=0)))
         widths = LengthStats.of(dealt.widths)
         self._widths = widths if self._widths is None else self._widths.with_more(widths)
         shapes = np.unique((dealt.rows.astype(np.int64) << _WIDTH_BITS) + dealt.widths)
@@ -166,6 +180,7 @@ class Tally:
             real_squared_tokens=sums["real_squared_tokens"],
             row_tokens=None if self._max_length is None else sums["rows"] * self._max_length,
             max_batch_tokens=self._largest,
+            reducible_peak=self._reducible,
             over_budget_batches=sums["over_budget_batches"],
             distinct_shapes=len(self._shapes),
             truncated_samples=visits.truncated_samples,
@@ -197,7 +212,7 @@ def measure(
     turns: Ints,
     visits: Epoch,
     followed: Callable[[], tuple[Unique, Reach]] | None = None,
-    **how: int | bool | None,
+    **how: Any,
 ) -> Measured:
     """The batches of an epoch measured all at once, as they are dealt to the ranks.
 
@@ -207,24 +222,17 @@ def measure(
             none.
         visits: what the epoch visits.
         followed: says which samples are computed, where what is dealt does not.
-        how: see `Tally`.
+        how: other arguments of `Tally`.
 
     Raises:
         InputError: no batch is left, or no token: there is nothing to measure.
     """
-    tally = Tally(turns.shape[1], **how)  # type: ignore[arg-type]
+    tally = Tally(turns.shape[1], **how)
     tally.add(batches, turns)
     some = followed is not None and bool((turns >= 0).any())
     return tally.measured(visits, followed() if followed is not None and some else None)
 
 
 def _attention(batches: Batches, *, within: bool) -> Ints:
-    """(n_batches,) what attention computes: exact, whatever its size."""
-    if within:
-        return batches.squares
-    widest, rows = int(batches.widths.max(initial=0)), int(batches.rows.sum())
-    if widest**2 * rows < 2**63:
-        cost: Ints = batches.rows * batches.widths**2
-        return cost
-    large: Ints = batches.rows.astype(object) * batches.widths.astype(object) ** 2
-    return large
+    """(n_batches,) what attention computes."""
+    return batches.squares if within else product(batches.total_tokens, batches.widths)

@@ -17,6 +17,14 @@ from batchstat.corpus import Block, CorpusOptions, CorpusReader
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
+Cli = Callable[..., tuple[int, str, str]]
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """A name for bytes: their content may hold a time, and every process must find equal names."""
+    return argname if isinstance(val, bytes) else None
+
+
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 ROOT = Path(__file__).parent.parent
@@ -49,6 +57,31 @@ def run(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return start
 
 
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """The command line in this process, in an empty folder: its exit code and what it prints."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BATCHSTAT_CACHE_DIR", str(tmp_path / ".cache"))
+    monkeypatch.setenv("COLUMNS", "1000")
+    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+
+    from batchstat.cli.main import run as run_command
+
+    def start(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["batchstat", *map(str, arguments)])
+        code = 0
+        try:
+            run_command()
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return code, out, err
+
+    return start
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One folder for all examples of a property."""
@@ -74,6 +107,13 @@ def blocks_of(reader: "CorpusReader") -> "Iterator[Block]":
     for block in reader.blocks():
         block.reading.faults.settle(block.faults)
         yield block
+
+
+def resealed(record: dict[str, Any], about: str = "", **changes: object) -> dict[str, Any]:
+    """A sealed record with other values, as if batchstat had written them."""
+    from batchstat.sealed.records import seal
+
+    return seal({k: v for k, v in (record | changes).items() if k != "digest"}, about)
 
 
 def write_jsonl(path: Path, records: list[dict[str, object]]) -> Path:

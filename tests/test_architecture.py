@@ -15,9 +15,9 @@ PACKAGE = ROOT / "batchstat"
 # A room may import from itself and from the rooms that stand before it in this list.
 LAYERS = [
     ["errors"],
-    ["options"],
+    ["options", "exact", "labels"],
     ["stats"],
-    ["threads", "costs", "specs", "storage"],
+    ["threads", "costs", "specs", "storage", "sealed"],
     ["engines"],
     ["corpus", "sampling", "grouping"],
     ["tokens"],
@@ -30,15 +30,17 @@ LAYERS = [
     ["training"],
     ["report"],
     ["balances"],
-    ["simulation", "buckets"],
+    ["simulation"],
+    ["buckets"],
     ["gate"],
     ["render"],
+    ["choices"],
     ["glossary"],
     ["configuration"],
     ["cli"],
     ["__main__"],
 ]
-PURE = ["errors", "options", "threads", "costs", "specs", "sampling", "batching"]
+PURE = ["errors", "options", "exact", "labels", "threads", "costs", "specs", "sampling", "batching"]
 PURE += [
     "stats",
     "tally",

@@ -134,7 +134,7 @@ def test_a_file_in_the_place_of_the_plots_folder(run, tmp_path):
     write(tmp_path, "batchstat-results/profile.json", "earlier")
     result = run("profile", "a.csv")
     assert result.returncode == 3
-    assert "batchstat-results cannot be written" in result.stderr
+    assert "batchstat-results/plots cannot be written: it is not a folder" in result.stderr
     assert (tmp_path / "batchstat-results" / "profile.json").read_text() == "earlier"
     left = sorted(path.name for path in (tmp_path / "batchstat-results").iterdir())
     assert left == ["plots", "profile.json"]

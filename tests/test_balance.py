@@ -243,7 +243,7 @@ def test_a_sample_of_several_labels_is_of_the_rarest(samples, keep):
 
 def test_labels_of_any_type():
     classes = Classes.encode([3, None, float("nan"), "x", True, 3, np.int64(7)])
-    assert classes.names == ("3", "x", "True", "7")
+    assert classes.names == ("3", "x", "true", "7")
     assert classes.codes.tolist() == [0, -1, -1, 1, 2, 0, 3]
 
 
@@ -550,6 +550,13 @@ def test_labels_with_commas_and_colons(tmp_path):
     path.write_text('{"a": ', encoding="utf-8")
     with pytest.raises(InputError, match="is no JSON"):
         Settings(balance=f"weights={path}")
+    for wrong in ('{"a": "1"}', '{"a": null}', '{"a": true}', '{"a": -1}', '{"a": NaN}', "{}"):
+        path.write_text(wrong, encoding="utf-8")
+        with pytest.raises(InputError, match=r"weights\.json: weights"):
+            Settings(balance=f"weights={path}")
+    for wrong in (f'{{"a": {"9" * 5000}}}', '{"a":' * 100_000):
+        with pytest.raises(OptionError, match="no JSON"):
+            Settings(balance=f"weights={wrong}")
 
 
 @pytest.mark.parametrize(
@@ -644,7 +651,7 @@ def test_the_command_and_the_check(run, tmp_path):
     failed = run("check", *reviews, *kept, "50%")
     assert failed.returncode == 1
     assert "the share of the corpus that is computed is 11.9" in failed.stdout
-    assert "balance upsampling gives 100.00%" in failed.stdout
+    assert "--balance upsampling gives 100.00%, but then computes" in failed.stdout
 
 
 def test_labels_to_keep_on_the_command_line(run):
@@ -691,9 +698,10 @@ def test_what_evens_nothing_out_is_not_recommended(run):
     reviews = [SAMPLE_DATA / "reviews.csv", "--text-column", "review", "--label-column", "label"]
     only = ["--balance", "none", "--balance", "weights=negative:1", "--balance", "downsampling"]
     shown = run("balance", *reviews, *only, "--no-plots").stdout
-    assert "use      --balance downsampling" in shown
-    chance = ["--balance", "weighted-random", "--seed", 3]
-    assert "use      --balance weighted-random" in run("balance", *reviews, *chance).stdout
+    assert "use      batchstat compare --balance downsampling" in shown
+    chance = ["--balance", "none", "--balance", "weighted-random", "--seed", 3]
+    shown = run("balance", *reviews, *chance).stdout
+    assert "use      batchstat compare --seed 3 --balance weighted-random" in shown
 
 
 def test_missing_and_several_labels_of_any_kind():

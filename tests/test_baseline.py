@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Run, two_words_definition
+from conftest import Run, resealed, two_words_definition
 
 SETTINGS = ["--tokens-per-batch", 64, "--read-ahead", 20, "--max-length", 64]
 
@@ -92,13 +92,14 @@ def test_a_baseline_of_which_nothing_is_held(folder, run: Run):
 
 def test_difference_and_limit_differ_on_screen_where_they_differ(folder, run: Run):
     record = json.loads((folder / "batchstat-baseline.json").read_text())
-    numbers = record["checks"]["default"]["numbers"]
-    numbers["strategy.padding_ratio"] -= 0.00503
+    check = record["checks"]["default"]
+    check["numbers"]["strategy.padding_ratio"] -= 0.00503
+    record["checks"]["default"] = resealed(check, "default")
     (folder / "batchstat-baseline.json").write_text(json.dumps(record))
     result = run(*CHECK, "--max-increase", "0.5pp")
     assert result.returncode == 1
     assert re.search(r"\+0\.500 pp .* \+0\.503 pp +fail", result.stdout)
-    assert "run batchstat baseline save" in result.stdout or "no setting" in result.stdout
+    assert "need a baseline of their own" in result.stdout or "no setting" in result.stdout
 
 
 def test_saving_one_check_keeps_the_others(folder, run: Run):
@@ -188,13 +189,13 @@ def test_a_baseline_of_the_kept_profile_knows_how_it_was_read(folder, run: Run):
     assert run("check", "--baseline", "b.json").returncode == 3
 
 
-EMPTY = '{"schema": "batchstat.baseline/1", "checks": {"default": %s}}'
+EMPTY = '{"schema": "batchstat.baseline/2", "checks": {"default": %s}}'
 DAMAGED = [
     "",
     "[]",
     "{",
     "\x00\xff",
-    '{"schema": "batchstat.baseline/1"}',
+    '{"schema": "batchstat.baseline/2"}',
     EMPTY % "5",
     EMPTY % '{"tokenizer": {}, "settings": {}, "numbers": {"lengths.max": NaN}}',
     EMPTY % ('{"tokenizer": {}, "settings": {}, "numbers": {"lengths.max": 1%s}}' % ("0" * 400)),
@@ -209,4 +210,4 @@ def test_damaged_baselines(folder, run: Run, text):
     result = run(*CHECK)
     assert result.returncode == 3
     [line] = result.stderr.splitlines()
-    assert "batchstat-baseline.json is no baseline" in line
+    assert "batchstat-baseline.json is not a baseline" in line

@@ -133,7 +133,7 @@ def test_config_says_what_is_in_force_and_from_where(folder, run: Run):
     assert found["corpus"] == ("a.txt", "batchstat.toml")
     assert found["seed"] == ("1", "batchstat.toml")
     assert found["read-ahead"] == ("9", "--read-ahead on the command line")
-    assert found["tokens-per-batch"] == ("16384", "default")
+    assert found["tokens-per-batch"] == ("", "not set")
     assert found["max-length"] == ("", "not set")
     assert found["max-padding"] == ("5%", "batchstat.toml [limits]")
     assert found["min-fill"] == ("60%", "the command line")
@@ -281,7 +281,7 @@ def test_flags_beat_limits_by_path_and_switches_can_be_undone(folder, run: Run):
     assert found["drop-last"][0] == found["strip"][0] == "false"
     empty = run("config", "--max-padding", "")
     assert empty.returncode == 2
-    assert "max-padding=''" in empty.stderr
+    assert "--max-padding is empty" in empty.stderr
 
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), min_size=1)
@@ -294,3 +294,31 @@ def test_what_is_written_is_read_back(one, several, number, flag):
     found = tomllib.loads(text)["tool"]["batchstat"]
     assert found.pop("limits") == {"max-padding": "5%"}
     assert found == {"a": one, "b": several, "c": number, "d": flag}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"seed = {'9' * 5000}",
+        f"seed = 0x{'f' * 5000}",
+        f"tokenizer = 0x{'f' * 5000}",
+        f"corpus = [0x{'f' * 5000}]",
+        f"limits.lengths.max = 0x{'f' * 5000}",
+        f"[limits]\nmax-padding = {{limit = 0x{'f' * 5000}}}",
+        f"[checks.a.limits]\nlengths.max = {{max = {2**64}}}",
+        f"{'a.' * 5000}b = 1",
+        f"seed = {'[' * 5000}",
+        f"seed = {2**63}",
+    ],
+)
+def test_numbers_and_depths_that_no_configuration_has(tmp_path, text):
+    (tmp_path / "batchstat.toml").write_text(text)
+    with pytest.raises(OptionError, match="batchstat.toml") as raised:
+        load_configuration(tmp_path / "batchstat.toml")
+    assert len(str(raised.value)) < 500
+
+
+def test_a_tokenizer_whose_name_is_too_long_for_a_file(tmp_path):
+    (tmp_path / "batchstat.toml").write_text(f"tokenizer = '{'a' * 10_000}'")
+    found = load_configuration(tmp_path / "batchstat.toml")
+    assert found.shared.values["tokenizer"].value == "a" * 10_000

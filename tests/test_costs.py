@@ -104,6 +104,7 @@ def test_a_folder_with_a_configuration(tmp_path, config, expected):
         ("hidden=768,layers=3,heads=12,kv_heads=24", OptionError, "must be at most heads=12"),
         ("hidden=768,layers=3,gated=yes", OptionError, "gated='yes': must be true or false"),
         ("bert-base-cased", InputError, "no folder with a config.json"),
+        ("x" * 300, InputError, "no folder with a config.json"),
     ],
 )
 def test_models_that_cannot_be_meant(written, error, message):
@@ -114,5 +115,14 @@ def test_models_that_cannot_be_meant(written, error, message):
 @pytest.mark.parametrize("text", ["{", "[]", '{"model_type": "unheard-of"}', "{}"])
 def test_configurations_that_cannot_be_read(tmp_path, text):
     (tmp_path / "config.json").write_text(text)
+    with pytest.raises(InputError, match="cannot be read"):
+        load_model(str(tmp_path))
+
+
+@pytest.mark.parametrize("key", ["hidden_size", "intermediate_size", "num_attention_heads"])
+@pytest.mark.parametrize("size", [True, 768.5, "768", [768], -1, 10**30])
+def test_a_size_of_another_type_is_not_taken_for_a_number(tmp_path, key, size):
+    config = {"model_type": "gpt_neox", "hidden_size": 64, "num_hidden_layers": 2}
+    (tmp_path / "config.json").write_text(json.dumps(config | {key: size}))
     with pytest.raises(InputError, match="cannot be read"):
         load_model(str(tmp_path))

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 
 import batchstat
 from batchstat.errors import InputError, OptionError
-from batchstat.gate import NAMED, find_remedy, judge, read_limits
+from batchstat.gate import NAMED, Failing, find_remedy, judge, read_limits
 from batchstat.gate.paths import kind_at, numbers, value_at
 from batchstat.gate.quantities import parse_quantity, shown, shown_apart
 from batchstat.render.json import report_json, simulation_json
@@ -252,62 +252,80 @@ def remedy_of(table, profile, strategy="token-budget", **given):
     [outcome] = judge(report, [limit], SCHEMA)
     assert not outcome.kept
 
-    def measure(other, changed):
-        simulation = simulate(profile, other, changed)
-        return value_at({**report, **simulation_json(simulation)}, limit.path, SCHEMA)
+    def simulated(other, changed):
+        return {**report, **simulation_json(simulate(profile, other, changed))}
 
-    found = find_remedy(limit, outcome.value, None, profile, strategy, settings, measure)
-    return outcome, found
-
-
-def remedied(strategy: str, key: str, value: str) -> str:
-    name, _, rest = strategy.partition(":")
-    kept = [part for part in rest.split(",") if part and not part.startswith(f"{key}=")]
-    return f"{name}:{','.join([*kept, f'{key}={value}'])}"
+    failing = Failing(
+        limit=limit,
+        value=outcome.value,
+        before=None,
+        profile=profile,
+        strategy=strategy,
+        settings=settings,
+        report=report,
+    )
+    return outcome, find_remedy(failing, SCHEMA, simulated, str)
 
 
 @pytest.mark.parametrize(
     ("table", "strategy", "given", "change"),
     [
-        ({"max-padding": "25%"}, "token-budget", {"read_ahead": 100}, "read_ahead 1000"),
+        ({"max-padding": "25%"}, "token-budget", {"read_ahead": 100}, {"read_ahead": 1000}),
         (
             {"max-padding": "25%"},
             "token-budget:read_ahead=100",
             {},
-            "strategy token-budget:read_ahead=1000",
+            {"strategy": "token-budget:read_ahead=1000"},
         ),
-        ({"max-padding": "30%"}, "static", {}, "strategy token-budget"),
-        ({"max-batches": 40}, "bucketed", {"tokens_per_batch": 4096}, "strategy token-budget"),
-        ({"max-truncated": "1%"}, "token-budget", {"max_length": 64}, "max_length 256"),
-        ({"max-truncated": "0%"}, "token-budget", {"max_length": 64}, "max_length 404"),
+        ({"max-padding": "30%"}, "static", {}, {"strategy": "bucketed"}),
+        ({"min-fill": "90%"}, "static", {}, {"strategy": "token-budget"}),
+        (
+            {"min-fill": "90%"},
+            "bucketed:batch_size=7",
+            {"max_length": 256},
+            {"strategy": "token-budget:tokens_per_batch=1792"},
+        ),
+        (
+            {"max-batches": 40},
+            "bucketed",
+            {"tokens_per_batch": 4096},
+            {"strategy": "token-budget"},
+        ),
+        ({"max-truncated": "1%"}, "token-budget", {"max_length": 64}, {"max_length": 256}),
+        ({"max-truncated": "0%"}, "token-budget", {"max_length": 64}, {"max_length": 404}),
         (
             {"max-dropped": "0%"},
             "static:drop_last=true,batch_size=7",
             {},
-            "strategy static:batch_size=7,",
+            {"strategy": "static:batch_size=7,drop_last=false"},
         ),
-        ({"max-dropped": "1%"}, "static", {"max_length": 64, "overflow": "drop"}, "overflow trunc"),
-        ({"max-over-budget": 0}, "token-budget", {"tokens_per_batch": 128}, "max_length 128"),
+        (
+            {"max-dropped": "1%"},
+            "static",
+            {"max_length": 64, "overflow": "drop"},
+            {"overflow": "truncate"},
+        ),
+        ({"max-over-budget": 0}, "token-budget", {"tokens_per_batch": 128}, {"max_length": 128}),
+        ({"max-over-budget": 0}, "static:batch_size=64", {}, {"strategy": "static:batch_size=20"}),
+        (
+            {"strategy.max_batch_tokens": {"max": 4000}},
+            "token-budget",
+            {},
+            {"tokens_per_batch": 4000},
+        ),
     ],
 )
 def test_remedies_do_what_they_say(table, strategy, given, change):
     """The number that a remedy names is measured again by plain settings."""
     profile = profile_of(SKEWED)
-    outcome, remedy = remedy_of(table, profile, strategy, **{"tokens_per_batch": 8192, **given})
-    assert remedy is not None
-    assert remedy.change.startswith(change)
-    assert remedy.keeps
-    assert outcome.limit.over(remedy.value, None) <= 0 < outcome.over
-    key, _, value = remedy.change.partition(" ")
     settings = {"tokens_per_batch": 8192, **given}
-    if key == "strategy":
-        strategy = value
-    elif key in ("read_ahead", "drop_last"):
-        strategy = remedied(strategy, key, value)
-    else:
-        settings[key] = int(value) if value.isdigit() else value
-    again = report_of(profile, strategy, Settings(**settings))
-    assert value_at(again, outcome.limit.path, SCHEMA) == remedy.value
+    outcome, remedy = remedy_of(table, profile, strategy, **settings)
+    assert remedy is not None
+    assert (remedy.settings, remedy.keeps) == (change, True)
+    assert outcome.limit.over(remedy.value, None) <= 0 < outcome.over
+    again = settings | remedy.settings
+    report = report_of(profile, again.pop("strategy", strategy), Settings(**again))
+    assert value_at(report, outcome.limit.path, SCHEMA) == remedy.value
 
 
 def test_the_nearest_remedy_where_none_keeps_the_limit():

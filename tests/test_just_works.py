@@ -161,6 +161,20 @@ def test_terminals(tmp_path, width, extra, colored):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX pipes")
+@pytest.mark.parametrize("arguments", ["--help", "compare --help", "explain"])
+def test_a_reader_that_goes_away_is_no_error(tmp_path, arguments):
+    command = f"'{sys.executable}' -m batchstat {arguments} | true"
+    result = subprocess.run(
+        ["bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX pipes")
 def test_head_ends_a_run_quietly(tmp_path):
     (tmp_path / "a.csv").write_text("text\n" + "some words\n" * 600)
     command = f"'{sys.executable}' -m batchstat profile a.csv --json 2>&1 | head -1"

@@ -12,6 +12,7 @@ from batchstat.batching.planning import plan_epoch
 from batchstat.batching.presets import PRESETS, preset_spec
 from batchstat.batching.spec import parse_strategy
 from batchstat.sampling import Epoch
+from batchstat.specs import with_parameter
 
 MIXED = [5, 3, 9, 1, 7, 2, 8, 4, 6, 10, 11, 12, 15, 14, 13, 16, 2, 2, 2, 3]
 
@@ -20,6 +21,8 @@ def plan(name: str, lengths: list[int], changed: str = "", **settings: int) -> B
     """A preset's plan, unshuffled where it can be."""
     spec = preset_spec(name, settings["max_length"])
     given = {"batch_size": 2, "read_ahead": 9} | settings
+    if "batch_size=" in spec:  # the vectors are of other sizes than the defaults of the original
+        spec = with_parameter(spec, "batch_size", given["batch_size"])
     if hasattr(parse_strategy(spec, given), "shuffle_batches") and "shuffle_batches" not in spec:
         changed += ",shuffle_batches=false"
     written = f"{spec}{changed if ':' in spec else ':' + changed.lstrip(',')}"
@@ -37,16 +40,16 @@ def rows(made: BatchPlan) -> list[list[int]]:
     return [made.samples[first:last].tolist() for first, last in pairwise(made.row_offsets)]
 
 
-def test_hf_trainer():
+def test_hf_group_by_length():
     lengths = [5, 3, 9, 1, 7, 2, 8, 4, 6, 10, 11, 12, 15, 14, 13, 16]
-    made = plan("hf-trainer", lengths, tokens_per_batch=99, max_length=16)
+    made = plan("hf-group-by-length", lengths, tokens_per_batch=99, max_length=16)
     assert made.samples.tolist() == [15, 0, 1, 3, 6, 4, 7, 5, 11, 10, 9, 8, 2, 12, 13, 14]
 
 
-def test_hf_trainer_groups_whole_steps():
+def test_hf_group_by_length_groups_whole_steps():
     """Trainer hands its sampler batch_size x accumulation steps."""
     lengths = np.random.default_rng(0).integers(1, 99, 4000).tolist()
-    made = plan("hf-trainer", lengths, tokens_per_batch=99, max_length=99, accumulate=4)
+    made = plan("hf-group-by-length", lengths, tokens_per_batch=99, max_length=99, accumulate=4)
     step = 2 * 4
     mega = min(4000 // (step * 4), 50) * step
     expected = [
@@ -54,6 +57,12 @@ def test_hf_trainer_groups_whole_steps():
         for first in range(0, 4000, mega)
     ]
     assert sorted(made.samples[mega : 2 * mega].tolist()) == sorted(expected[1])
+
+
+def test_hf_trainer_pads_consecutive_samples():
+    made = plan("hf-trainer", MIXED, tokens_per_batch=99, max_length=16, batch_size=8)
+    assert batches(made) == [[*range(8)], [*range(8, 16)], [*range(16, 20)]]
+    assert made.widths.tolist() == [9, 16, 3]
 
 
 def test_fairseq_drops_what_makes_no_multiple_of_eight():

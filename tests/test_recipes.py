@@ -76,6 +76,29 @@ def test_a_stateful_loader_goes_on_where_training_was(workers, stop):
     assert [ids.tolist() for ids, _ in resumed] == whole[stop:]
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_stateful_loader_at_the_end_of_an_epoch(workers):
+    """It loads its state only when it is iterated, after the next epoch was chosen."""
+    stateful = needs("torchdata.stateful_dataloader")
+
+    def loader(sampler):
+        return stateful.StatefulDataLoader(
+            TEXTS, batch_sampler=sampler, collate_fn=padded, num_workers=workers
+        )
+
+    sampler = BatchSampler(LENGTHS, **SETTINGS)
+    made = loader(sampler)
+    assert len(list(made)) == len(sampler)
+    state = made.state_dict()
+    sampler.set_epoch(1)
+    following = [ids.tolist() for ids, _ in made]
+    again = BatchSampler(LENGTHS, **SETTINGS)
+    resumed = loader(again)
+    resumed.load_state_dict(state)
+    again.set_epoch(1)
+    assert [ids.tolist() for ids, _ in resumed] == following
+
+
 @pytest.mark.parametrize("stop", [0, 1, 7])
 def test_the_caller_keeps_what_was_consumed(stop):
     """A loader with workers runs ahead: the caller counts, and the state is of that."""
@@ -710,6 +733,19 @@ def test_what_no_recipe_can_say(run, flags, message):
     assert ended.returncode == 2
     assert message in ended.stderr
     assert "BatchSampler.batches()" in ended.stderr
+
+
+def test_a_recipe_without_a_profile_suggests_what_can_be_done(run, tmp_path):
+    """It takes no corpus, so that naming one is no remedy."""
+    (tmp_path / "a.txt").write_text("some words\n")
+    ended = run("recipe", "-o", "results")
+    assert ended.returncode == 3
+    assert ended.stderr == (
+        "error: no profile in results: run batchstat profile CORPUS first, or pass its folder with "
+        "-o\n"
+    )
+    assert run("profile", "a.txt", "-o", "results", "--no-plots").returncode == 0
+    assert run("recipe", "-o", "results").returncode == 0
 
 
 def test_samples_are_read_as_they_were_counted(run, tmp_path):

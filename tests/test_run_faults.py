@@ -5,14 +5,21 @@ import gzip
 import json
 import os
 import pickle
+import re
 import shutil
 import signal
 import subprocess
 import sys
 from collections import Counter
-from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import (
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -40,7 +47,7 @@ from batchstat.profiling.running import TRIES, Run
 from batchstat.render.schemas import schema
 from batchstat.tokens import PieceError, load_tokenizer
 from conftest import Run as Command
-from conftest import environment, needs
+from conftest import environment, needs, resealed
 
 
 @pytest.fixture
@@ -256,6 +263,68 @@ def test_processes_that_come_to_a_sudden_end(tmp_path, monkeypatch, kill, failed
     assert all("came to a sudden end" in why for why in run.failed.values())
 
 
+class Answering(Executor):
+    """It counts here, as if elsewhere, and changes what is answered."""
+
+    def __init__(self, change):
+        self.change, self.answers = change, []
+
+    def submit(self, work, given, part):
+        future: Future[object] = Future()
+        try:
+            self.answers.append(work(given, part))
+            future.set_result(self.change(self.answers))
+        except BaseException as error:
+            future.set_exception(error)
+        return future
+
+
+class MuteError(Exception):
+    def __str__(self):
+        raise ValueError("it does not say")
+
+
+def raising(error: BaseException):
+    def change(_):
+        raise error
+
+    return change
+
+
+def changed(**fields):
+    return lambda answers: replace(answers[-1], **fields)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda _: None, "answered NoneType, not counts"),
+        (lambda answers: asdict(answers[-1]), "answered dict, not counts"),
+        (lambda answers: answers[0], "answered with the counts of another part"),
+        (changed(key="../../secret"), "answered with the counts of another part"),
+        (changed(content=("x",)), "answered with the counts of another part"),
+        (changed(content=(1,)), "content that is not text"),
+        (changed(key=None), "answered with key='None'"),
+        (changed(samples=-1), "-1 samples"),
+        (changed(samples=True), "samples='True'"),
+        (changed(samples="3"), "samples='3'"),
+        (changed(tokens=-(10**30)), "of -1000000000000000000000000000000 tokens"),
+        (changed(tokens=1.5), "tokens='1.5'"),
+        (changed(difference=None), "difference='None'"),
+        (raising(SystemExit(0)), "could not be counted: SystemExit: 0"),
+        (raising(MuteError()), "could not be counted: MuteError: MuteError"),
+    ],
+)
+def test_answers_that_cannot_be(tmp_path, monkeypatch, change, message):
+    """Whoever counts elsewhere may answer anything: it is tried again, and then it has failed."""
+    monkeypatch.setattr("batchstat.profiling.running._PAUSE_SECONDS", 0)
+    sources = sources_of(tmp_path, 2)
+    engine = given_executor(Answering(change))
+    conduct = Conduct(engine=engine, on_warning=lambda _: None)
+    with pytest.raises(InputError, match=re.escape(message)):
+        build(sources, CorpusOptions(), load_tokenizer("builtin"), conduct)
+
+
 def fail_once_then_kill(flag: Path, given, part):
     """The first part cannot be read at first; the last one always ends its worker."""
     if part.source.path.endswith("0.txt"):
@@ -446,7 +515,7 @@ def test_a_tokenizer_travels(name, two_words):
     for field in ("name", "digest", "library", "max_length", "special_tokens_per_sample"):
         assert getattr(there, field) == getattr(here, field)
     if name == "chat":
-        chat = [[{"role": "user", "content": "some words"}]]
+        chat = [([{"role": "user", "content": "some words"}], [])]
         assert list(map(len, there.encode_chats(chat))) == list(map(len, here.encode_chats(chat)))
     else:
         texts = ["some words", "words"]
@@ -483,7 +552,7 @@ def test_what_vanishes_between_tries_is_named(tmp_path):
 
 def test_an_address_that_nothing_is_installed_for(monkeypatch):
     monkeypatch.setitem(sys.modules, "upath", None)
-    with pytest.raises(InputError, match=r"pip install 'batchstat\[remote\]'"):
+    with pytest.raises(InputError, match=r"pip install '\.\[remote\]' in a clone"):
         find_sources(["s3://bucket/a.txt"])
 
 
@@ -491,7 +560,7 @@ def test_dask_that_is_not_installed(monkeypatch):
     from batchstat.engines.dask import dask
 
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(batchstat.OptionError, match=r"pip install 'batchstat\[dask\]'"):
+    with pytest.raises(batchstat.OptionError, match=r"pip install '\.\[dask\]' in a clone"):
         dask("tcp://head:8786")
 
 
@@ -546,19 +615,28 @@ def test_pieces_that_are_wrong_count_nowhere(tmp_path, order):
         merge_shards(shards)
 
 
+KEY = "0" * 64
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"kept": {"6": ["x", 1]}}, "names parts that are none of its own"),
+        ({"kept": {"2": [KEY, 1]}}, "names parts that are not its own"),
         ({"shards": 0}, "1 ≤ I ≤ N"),
         ({"versions": {"python": "2.7"}}, "other versions of"),
-        ({"schema": "other"}, "its schema is other"),
-        ({"kept": None}, "is no shard's"),
-        ({"kept": {"1": ["ab", "1"]}}, "'1' is no number of samples"),
-        ({"kept": {"1": ["../ab", 1]}}, "'../ab' no key"),
-        ({"created": 5}, "is no shard's"),
-        ({"created": "yesterday"}, "Invalid isoformat string: 'yesterday'"),
-        ({"versions": []}, "is no shard's"),
+        ({"schema": "other"}, "has schema other, and this batchstat reads"),
+        ({"kept": None}, "kept is None: must be an object"),
+        ({"kept": {"1": [KEY, "1"]}}, "kept.1[1] is '1': must be a whole number"),
+        ({"kept": {"1": [KEY, -1]}}, "kept.1[1] is -1: must be between"),
+        ({"kept": {"1": ["../ab", 1]}}, "kept.1[0] is ../ab: must be a SHA-256"),
+        ({"kept": {"01": [KEY, 1]}}, "whose keys are whole numbers"),
+        ({"created": 5}, "created is 5: must be text"),
+        ({"created": "yesterday"}, "created is 'yesterday': must be a time with its zone"),
+        ({"created": "2025-01-31T12:00:00"}, "must be a time with its zone"),
+        ({"versions": []}, "versions is []: must be an object"),
+        ({"by_pieces": 1}, "by_pieces is 1: must be true or false"),
+        ({"sources": [{"path": "a"}]}, "sources[0].bytes is missing"),
+        ({"more": 1}, "more is not known"),
     ],
 )
 def test_a_shard_that_says_what_cannot_be(run: Command, shards, tmp_path, change, message):
@@ -566,7 +644,10 @@ def test_a_shard_that_says_what_cannot_be(run: Command, shards, tmp_path, change
     for i in (1, 2):
         assert run("profile", "shards", "--shard", f"{i}/2", "-o", f"part-{i}").returncode == 0
     path = tmp_path / "part-2" / "shard.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {"shard": 1}))
+    assert "damaged or edited: its digest differs" in run("merge", "part-1", "part-2").stderr
+    path.write_text(json.dumps(resealed(record, **change)))
     result = run("merge", "part-1", "part-2", "-o", "whole")
     assert result.returncode in (2, 3)
     assert message in result.stderr

@@ -11,8 +11,8 @@ from tokenizers import models, pre_tokenizers, processors
 
 from batchstat import InputError
 from batchstat.corpus import Texts
-from batchstat.tokens import builtin, load_tokenizer
-from conftest import environment
+from batchstat.tokens import builtin, load_tokenizer, token_lengths
+from conftest import environment, needs
 
 BUILTIN = load_tokenizer("builtin")
 BACKEND = Backend.from_str(builtin.definition())
@@ -148,3 +148,126 @@ def test_a_file_that_is_no_tokenizer(tmp_path, content):
     (tmp_path / "tokenizer.json").unlink()
     with pytest.raises(InputError, match="cannot be loaded"):
         load_tokenizer(str(tmp_path))
+
+
+def saved(folder, settings=None, **files):
+    """A folder with the built-in tokenizer and these settings, or with other files."""
+    written = files or {"tokenizer.json": builtin.definition()}
+    for name, content in written.items():
+        path = folder / name.replace("__", ".")
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    config = {"tokenizer_class": "PreTrainedTokenizerFast"} | (settings or {})
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [(512, 512), (1, 1), (512.0, 512), (1e30, None), (10**30, None), (None, None)],
+)
+def test_a_maximum_that_is_stated(tmp_path, stated, expected):
+    assert load_tokenizer(saved(tmp_path, {"model_max_length": stated})).max_length == expected
+
+
+@pytest.mark.parametrize(
+    "stated", ["512", "many", [512], {"a": 1}, -1, 0, -1e30, 0.5, 512.5, True, False, float("nan")]
+)
+def test_a_maximum_that_is_none(tmp_path, stated):
+    folder = saved(tmp_path, {"model_max_length": stated})
+    with pytest.raises(InputError) as refusal:
+        load_tokenizer(folder)
+    message = str(refusal.value)
+    assert message.startswith(f"{folder}/tokenizer_config.json: model_max_length is {stated!r}")
+    assert "must be an integer of at least 1: correct or remove it there" in message
+    assert "\n" not in message
+
+
+def test_a_maximum_of_a_file_that_is_none(tmp_path):
+    definition = json.loads(builtin.definition())
+    cut = {"direction": "Right", "max_length": 0, "strategy": "LongestFirst", "stride": 0}
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(definition | {"truncation": cut}))
+    with pytest.raises(InputError, match="t.json: max_length of its truncation is 0: must be"):
+        load_tokenizer(str(path))
+
+
+EMPTY = ["GPT2Tokenizer", "BertTokenizer", "T5Tokenizer", "LlamaTokenizer", "Qwen2Tokenizer"]
+
+
+@pytest.mark.parametrize("kind", EMPTY)
+def test_a_folder_without_a_vocabulary_is_no_tokenizer(tmp_path, kind):
+    """Of which transformers makes one that counts nothing, or unknown tokens."""
+    folder = saved(tmp_path, {"tokenizer_class": kind}, added_tokens__json='{"<x>": 7}')
+    with pytest.raises(InputError, match=f"{kind} finds no vocabulary there .looks for .*json"):
+        load_tokenizer(folder)
+
+
+@pytest.mark.parametrize("kind", ["T5Tokenizer", "LlamaTokenizer", "PreTrainedTokenizerFast"])
+@pytest.mark.parametrize(
+    ("model", "hidden", "packages"),
+    [
+        (b"\n\x0e\n\x05<unk>", ("sentencepiece", "google.protobuf"), "sentencepiece protobuf"),
+        (b"\n\x0e\n\x05<unk>", ("google.protobuf",), "protobuf"),
+        (b"IQ== 0\nbroken\n", ("tiktoken",), "tiktoken"),
+    ],
+)
+def test_what_to_install_for_a_folder_with_a_model_alone(
+    tmp_path, monkeypatch, kind, model, hidden, packages
+):
+    from batchstat.tokens import refusals
+
+    monkeypatch.setattr(refusals, "_is_there", lambda module: module not in hidden)
+    name = "spiece__model" if kind == "T5Tokenizer" else "tokenizer__model"
+    folder = saved(tmp_path, {"tokenizer_class": kind}, **{name: model})
+    with pytest.raises(InputError) as refusal:
+        load_tokenizer(folder)
+    assert f"pip install {packages}:" in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_folder_with_a_sentencepiece_model_alone(tmp_path):
+    trainer = needs("sentencepiece").SentencePieceTrainer
+    needs("google.protobuf")
+    with (tmp_path / "spiece.model").open("wb") as file:
+        lines = ["hello world the cat", "the cat and the world"] * 20
+        trainer.train(
+            sentence_iterator=iter(lines), model_writer=file, vocab_size=18, minloglevel=5
+        )
+    from transformers import AutoTokenizer
+
+    saved(tmp_path, {"tokenizer_class": "T5Tokenizer"}, README__md="")
+    texts = ["hello world", "the cat  and", ""]
+    own = AutoTokenizer.from_pretrained(tmp_path, local_files_only=True)
+    assert count(tmp_path, *texts) == [len(ids) for ids in own(texts)["input_ids"]]
+
+
+def test_a_tokenizer_whose_class_changes_texts_counts_by_being_called():
+    from transformers import PreTrainedTokenizerFast
+
+    class Doubling(PreTrainedTokenizerFast):
+        def _encode_plus(self, text, *given, **options):
+            return super()._encode_plus([each + each for each in text], *given, **options)
+
+    texts = ["some words", "the cat"]
+    plain, doubling = (
+        kind(tokenizer_object=Backend.from_str(builtin.definition()))
+        for kind in (PreTrainedTokenizerFast, Doubling)
+    )
+    for own in (plain, doubling):
+        expected = [len(ids) for ids in own(texts)["input_ids"]]
+        assert token_lengths(texts, own).tolist() == expected
+    assert token_lengths(texts, plain).tolist() != token_lengths(texts, doubling).tolist()
+
+
+def test_a_post_processor_that_panics_is_refused(tmp_path):
+    """The tokenizers library has two templates in a row not implemented."""
+    backend = Backend.from_str(builtin.definition())
+    special = [("<|endoftext|>", backend.token_to_id("<|endoftext|>"))]
+    template = processors.TemplateProcessing(
+        single="<|endoftext|> $A", pair="<|endoftext|> $A $B", special_tokens=special
+    )
+    backend.post_processor = processors.Sequence([template, template])
+    (tmp_path / "tokenizer.json").write_text(backend.to_str())
+    for name in (tmp_path, tmp_path / "tokenizer.json"):
+        with pytest.raises(InputError, match="cannot be loaded: .*panics"):
+            load_tokenizer(str(name))

@@ -24,7 +24,7 @@ from batchstat import (
     WeightedClassSampler,
 )
 from batchstat.batching import STRATEGIES
-from conftest import SAMPLE_DATA
+from conftest import SAMPLE_DATA, resealed
 
 LENGTHS = np.random.default_rng(0).lognormal(4, 0.9, 211).astype(int).clip(1, 400)
 LABELS = np.random.default_rng(1).choice(["a", "b", "c"], 211, p=[0.8, 0.15, 0.05]).tolist()
@@ -167,6 +167,66 @@ def test_resumed_is_uninterrupted(name, rank, epoch, data):
     made.set_epoch(epoch + 1)
     assert list(other) == list(made)
     assert len(other) == len(made)
+
+
+def test_the_state_is_that_of_the_iterator_started_last():
+    """Another epoch may be chosen, or another iterator begun, while one is running."""
+    sampler = BatchSampler(LENGTHS, **SETTINGS)
+    whole = list(sampler)
+    place = lambda: tuple(sampler.state_dict()[key] for key in ("epoch", "batches"))  # noqa: E731
+    running = iter(sampler)
+    assert list(islice(running, 3)) == whole[:3]
+    sampler.set_epoch(1)
+    assert place() == (1, 0)
+    assert next(running) == whole[3]
+    assert place() == (0, 4)
+    assert sampler.state_dict(consumed=2)["epoch"] == 0
+    assert list(running) == whole[4:]
+    assert place() == (0, len(whole))
+    later = iter(sampler)
+    first = next(later)
+    assert place() == (1, 1)
+    assert first not in (whole[0], whole[3])
+    older = sampler.batches()
+    next(older)
+    newest = sampler.batches()
+    next(newest)
+    assert len(list(older)) == len(sampler) - 1
+    assert place() == (1, 1)
+    sampler.load_state_dict(sampler.state_dict(consumed=5))
+    next(newest)
+    assert place() == (1, 5)
+    assert len(list(newest)) == len(sampler) - 2
+    assert len(list(sampler)) == len(sampler) - 5
+
+
+def test_the_end_of_an_epoch_leaves_a_later_one_as_it_is():
+    sampler = BatchSampler(LENGTHS, epoch=1, **SETTINGS)
+    end = sampler.state_dict(consumed=len(sampler))
+    sampler.set_epoch(2)
+    whole = list(sampler)
+    sampler.load_state_dict(end)
+    assert list(sampler) == whole
+    sampler.set_epoch(0)
+    sampler.load_state_dict(end)
+    assert list(sampler) == []
+    assert sampler.epoch == 1
+
+
+def test_a_state_that_is_refused_changes_nothing():
+    sampler = BatchSampler(LENGTHS, **SETTINGS)
+    state = sampler.state_dict(consumed=4)
+    sampler.load_state_dict(state)
+    for broken in (
+        *({"batches": value} for value in (-1, 10**6, 2**63 - 1, 2**70, 1.0, "3", None, True)),
+        *({"epoch": value} for value in (-1, 2**31, 2**70, 1.5, "0", None, False)),
+        *({"epoch": 2, "batches": 10**6}, {"fingerprint": {}}, {"fingerprint": []}),
+    ):
+        with pytest.raises(OptionError):
+            sampler.load_state_dict(state | broken)
+        assert sampler.epoch == 0
+        assert sampler.state_dict() == state
+    assert len(list(sampler)) == len(sampler) - 4
 
 
 def read_ahead(sampler, batches: int):
@@ -349,12 +409,12 @@ def test_an_exported_plan_is_the_sampler(run, tmp_path, name, tail):
         read.set_epoch(4)
     with pytest.raises(OptionError, match="rank=3"):
         BatchSampler.from_plan(tmp_path / "plan.parquet", rank=3)
-    with pytest.raises(InputError, match="is no plan"):
+    with pytest.raises(InputError, match="is not a plan"):
         BatchSampler.from_plan(tmp_path / "lengths.npy")
     table = pq.read_table(tmp_path / "plan.parquet")
     for other in (table.sort_by("record"), table.slice(0, 100)):
         pq.write_table(other, tmp_path / "other.parquet")
-        with pytest.raises(InputError, match="rows are missing, or in another sequence"):
+        with pytest.raises(InputError, match=r"was damaged, edited or sorted|it has 100 rows and"):
             BatchSampler.from_plan(tmp_path / "other.parquet")
     refused = run("compare", "lengths.npy", "--no-plots", "--export", "lengths.npy")
     assert refused.returncode == 2
@@ -520,6 +580,41 @@ def test_a_stream_that_is_resumed_is_uninterrupted(stop, source):
     assert list(other) == whole
 
 
+def test_a_stream_whose_epoch_changes_while_it_is_read():
+    """The batches and the state stay those of the epoch that was begun."""
+    samples = list(enumerate(LENGTHS.tolist()))
+    settings = {"length": lambda sample: sample[1], "strategy": "token-budget:read_ahead=40"}
+    settings |= {"tokens_per_batch": 1024}
+    whole = list(StreamBatcher(samples, **settings))
+    made = StreamBatcher(samples, **settings)
+    running = iter(made)
+    assert list(islice(running, 3)) == whole[:3]
+    made.set_epoch(1)
+    assert (made.state_dict()["epoch"], made.state_dict()["batches"]) == (1, 0)
+    assert list(running) == whole[3:]
+    state = made.state_dict()
+    assert (state["epoch"], state["window"]) == (0, (len(LENGTHS) - 1) // 40)
+    other = iter(made)
+    next(other)
+    assert made.state_dict()["epoch"] == 1
+    first = _changed(state, batches=1)
+    made.load_state_dict(first)
+    next(other)
+    assert made.state_dict() == first
+    made.load_state_dict(_changed(state, batches=10**6))
+    with pytest.raises(InputError, match="begin the epoch again"):
+        list(made)
+    made.load_state_dict(_changed(state, samples=40 * 2**35, window=2**35))
+    with pytest.raises(InputError, match="the state is of a place after 1,374,389,534,720"):
+        list(made)
+
+
+def _changed(state, **numbers):
+    """A stream's state with other numbers, as if it had been saved with them."""
+    own = {key: value for key, value in state.items() if key != "source"}
+    return {**resealed(own, **numbers), "source": state["source"]}
+
+
 class Stays(Restored):
     """One that goes on where it was put, in every later epoch too, as `datasets` does it."""
 
@@ -595,14 +690,14 @@ def test_a_window_of_which_nothing_is_left(strategy):
 def test_a_state_of_another_kind():
     stream = StreamBatcher([5, 6], length=lambda sample: sample)
     sampler = BatchSampler([5, 6])
-    with pytest.raises(OptionError, match=r"sampler/1, and this goes on from batchstat\.stream"):
+    with pytest.raises(OptionError, match=r"sampler/2, and this goes on from batchstat\.stream"):
         stream.load_state_dict(sampler.state_dict())
     for broken in ({"window": "x"}, {"fingerprint": None}, {"batches": -1}):
         with pytest.raises(OptionError):
             stream.load_state_dict(stream.state_dict() | broken)
     state = stream.state_dict()
-    del state["digest"]
-    with pytest.raises(OptionError, match="has no digest"):
+    del state["lengths"]
+    with pytest.raises(OptionError, match="cannot be used: it was damaged or edited"):
         stream.load_state_dict(state)
 
 

@@ -39,7 +39,7 @@ def find_edges(
     values, counts = np.unique(rounded, return_counts=True)
     name, buckets = wanted
     check_buckets(name, buckets, len(values))
-    found = RULES[rule](values, counts, buckets or min(usual, len(values)), float)
+    found = RULES[rule](values, counts, buckets or min(usual, len(values)), int)
     return tuple(np.unique(-(-found // multiple) * multiple).tolist())
 
 
@@ -127,7 +127,7 @@ def _equal_cost(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
     if len(values) > _MOST_CANDIDATES:
         tried = np.linspace(0, len(values) - 1, max(_MOST_CANDIDATES, buckets + 1)).astype(np.int64)
         values, before = values[tried], np.concatenate([[0], before[tried + 1]])
-    costs = np.array([cost(int(value)) for value in values])
+    costs = np.array([cost(int(value)) for value in values], dtype=np.float64)
     rng = np.random.default_rng(0)
     places = np.argsort(rng.random((_TRIALS, len(values) - 1)), axis=1)[:, : buckets - 1]
     at = np.sort(places, axis=1)

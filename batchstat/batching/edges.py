@@ -35,7 +35,7 @@ def optimal_edges(
     lengths: Ints,
     buckets: int,
     *,
-    cost: Cost = float,
+    cost: Cost = int,
     multiple: int = 1,
     least: int = 1,
 ) -> tuple[int, ...]:
@@ -62,7 +62,7 @@ def optimal_edges(
 
 
 def each_optimal_edges(
-    values: Ints, counts: Ints, buckets: int, *, cost: Cost = float, least: int = 1
+    values: Ints, counts: Ints, buckets: int, *, cost: Cost = int, least: int = 1
 ) -> Iterator[tuple[int, ...]]:
     """The `optimal_edges` of at most 1, 2, … `buckets` buckets, found in one go.
 

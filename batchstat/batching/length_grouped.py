@@ -31,7 +31,7 @@ class LengthGrouped(Strategy):
         n = len(window.lengths)
         step = self.batch_size * self.accumulate
         usual = min(n // (step * _LEAST_GROUPS), _MOST_GROUPED)
-        size = (self.group or max(usual, 1)) * step
+        size = min((self.group or max(usual, 1)) * step, max(n, 1))
         order = np.lexsort((-window.lengths, np.arange(n) // size))
         heads = np.arange(0, n, size)
         if n:

@@ -33,6 +33,7 @@ class Packed(Strategy):
     """
 
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
+    packs_rows: ClassVar[bool] = True
 
     tokens_per_batch: int
     max_length: int
@@ -56,18 +57,18 @@ class Packed(Strategy):
         """Whether attention knows where the samples of a row begin."""
         return self.within_samples
 
+    @property
+    def cuts_samples(self) -> bool:
+        """Where rows are cut from samples laid end to end."""
+        return self.method == "wrapped"
+
     def plan(self, window: Window) -> BatchPlan:
         """Packed, cut by the budget, shuffled.
 
         Raises:
             InputError: a sample is longer than `max_length`.
         """
-        longest = window.lengths.max(initial=0)
-        if longest > self.max_length:
-            raise InputError(
-                f"packed: max_length={self.max_length} is below a sample of {longest} tokens: cut "
-                "samples with the --max-length of all strategies"
-            )
+        self._check_longest(int(window.lengths.max(initial=0)))
         samples, lengths, starts, (row, each, before) = self._packed(window.lengths)
         held, counts = _totals(lengths, row, each)
         order = longest_first(held)
@@ -106,14 +107,26 @@ class Packed(Strategy):
         )
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> Summary | None:
-        """Of best fit of all lengths, which goes by their histogram."""
+        """Of best fit of all lengths, which goes by their histogram.
+
+        Raises:
+            InputError: a sample is longer than `max_length`.
+        """
         if self.method != "bfd" or stats.count > (self.read_ahead or stats.count):
             return None
+        self._check_longest(stats.max)
         rows = Runs.packed(stats, self.max_length, self.max_samples_per_row or MOST)
         offsets = rows.within(
             self.tokens_per_batch, self.pad_to_multiple_of, None, keep_short=not self.drop_last
         )
         return rows.cut(offsets, self.pad_to_multiple_of, rng if self.shuffle_batches else None)
+
+    def _check_longest(self, longest: int) -> None:
+        if longest > self.max_length:
+            raise InputError(
+                f"packed: max_length={self.max_length} is below a sample of {longest} tokens: cut "
+                "samples with the --max-length of all strategies"
+            )
 
     def _packed(self, lengths: Ints) -> tuple[Ints, Ints, Ints | None, Packing]:
         """(n_entries,) sample, length and start of each entry, if any is cut; and their rows."""

@@ -1,6 +1,7 @@
 """`padding-free`: no rows at all, but samples laid end to end."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,6 +18,8 @@ class PaddingFree(Strategy):
     Attention has to know where samples begin, as variable-length kernels do (Hugging Face's
     DataCollatorWithFlattening). Only `pad_to_multiple_of` pads.
     """
+
+    packs_rows: ClassVar[bool] = True
 
     tokens_per_batch: int
     max_samples: int | None = None

@@ -13,6 +13,7 @@ class Preset:
     Attributes:
         spec: the strategy as it is written, for a `max_length`.
         what: what it is, where it stands.
+        order: the sequence it takes samples in; None for that of the settings.
         deal: how it deals to ranks; None for none of its own, so as the settings say.
         rank_tail: what becomes there of what does not go round: a `tail` of the settings.
         ranks: both, in words.
@@ -24,6 +25,7 @@ class Preset:
 
     spec: Callable[[int], str]
     what: str
+    order: str | None = None
     deal: str | None
     rank_tail: str | None
     ranks: str
@@ -58,18 +60,32 @@ def _tensor2tensor(max_length: int) -> str:
     return f"boundaries:boundaries={written},exclusive=true,shuffle_batches=false"
 
 
+_ACCELERATE: Mapping[str, str] = {
+    "deal": "batches",
+    "rank_tail": "repeat",
+    "ranks": "accelerate: batches in turn, filled up with the first ones (even_batches)",
+    "tail": "kept: the last batch is short, unless dataloader_drop_last",
+    "long": "truncated by the tokenizer",
+    "budget": "none: batch_size samples, whatever their length",
+}
+"""What the Trainer does whatever its sampler."""
+
 PRESETS: Mapping[str, Preset] = {
     "hf-trainer": Preset(
-        spec=lambda _: "length-grouped",
-        what="Hugging Face Trainer with train_sampling_strategy='group_by_length': mega-batches of "
-        "50 steps, or fewer so that there are four of them, sorted longest first; the longest "
-        "sample of all begins",
-        deal="batches",
-        rank_tail="repeat",
-        ranks="accelerate: batches in turn, filled up with the first ones (even_batches)",
-        tail="kept: the last batch is short, unless dataloader_drop_last",
-        long="truncated by the tokenizer",
-        budget="none: batch_size samples, whatever their length",
+        spec=lambda _: "static:batch_size=8",
+        what="Hugging Face Trainer with its defaults (transformers 5: "
+        "per_device_train_batch_size=8, train_sampling_strategy='random' and a padding collator): "
+        "shuffled samples, padded to the longest of their batch",
+        order="shuffled",
+        **_ACCELERATE,
+    ),
+    "hf-group-by-length": Preset(
+        spec=lambda _: "length-grouped:batch_size=8",
+        what="Hugging Face Trainer with train_sampling_strategy='group_by_length' (transformers 5; "
+        "group_by_length=True before): mega-batches of 50 steps, or fewer so that there are four "
+        "of them, sorted longest first; the longest sample of all begins",
+        order="shuffled",
+        **_ACCELERATE,
     ),
     "fairseq": Preset(
         spec=lambda _: "max-tokens:required_batch_size_multiple=8",
@@ -101,7 +117,7 @@ PRESETS: Mapping[str, Preset] = {
         "padding_free comes with it, so that attention keeps samples apart",
         deal="batches",
         rank_tail="repeat",
-        ranks="as hf-trainer",
+        ranks=_ACCELERATE["ranks"],
         tail="each 1,000 samples leave rows that are not full",
         long="truncated to max_length (bfd), or cut into parts: --overflow split (bfd_split)",
         budget="rows of max_length",

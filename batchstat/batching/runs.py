@@ -9,6 +9,7 @@ import numpy as np
 from batchstat.batching.cutting import round_up
 from batchstat.batching.packing import placed_runs
 from batchstat.batching.plan import Ints, offsets_of
+from batchstat.exact import added
 from batchstat.stats import LengthStats
 
 
@@ -96,10 +97,18 @@ class Runs:
     def cut(self, offsets: Ints, multiple: int, shuffle: np.random.Generator | None) -> Summary:
         """Batches of consecutive rows, in a random sequence where there is one to shuffle them."""
         firsts = np.searchsorted(self._offsets, offsets[:-1], side="right") - 1
-        columns = (
-            np.diff(offsets),
+        rows = np.diff(offsets)
+
+        def of_batches(numbers: Ints) -> Ints:
+            # Sums before each place may wrap around: their differences do not show it.
+            return np.diff(self._before(numbers, offsets))
+
+        columns: tuple[Ints, ...] = (
+            rows,
             round_up(self.held[firsts], multiple),
-            *(np.diff(self._before(n, offsets)) for n in (self.entries, self.held, self.squares)),
+            of_batches(self.entries),
+            of_batches(self.held),
+            added(self.squares, of_batches, int(rows.max(initial=0))),
         )
         if shuffle is not None:
             sequence = shuffle.permutation(len(firsts))
@@ -112,7 +121,7 @@ class Runs:
 
     def _before(self, numbers: Ints, places: Ints) -> Ints:
         """Sums of a number over all rows before each place."""
-        whole = offsets_of(self.counts * numbers)
+        whole = np.concatenate([[0], np.cumsum(self.counts * numbers)])
         run = np.minimum(np.searchsorted(self._offsets, places, side="right") - 1, len(numbers) - 1)
         sums: Ints = whole[run] + (places - self._offsets[run]) * numbers[run]
         return sums

@@ -3,7 +3,7 @@
 import numpy as np
 
 from batchstat.batching.cutting import round_up
-from batchstat.batching.plan import BatchPlan, Ints, take_groups
+from batchstat.batching.plan import BatchPlan, Ints, offsets_of, take_groups
 
 
 def spread_tail(plan: BatchPlan, world_size: int, multiple: int) -> BatchPlan:
@@ -26,12 +26,12 @@ def spread_tail(plan: BatchPlan, world_size: int, multiple: int) -> BatchPlan:
     rows = np.arange(kept_rows, len(plan.row_offsets) - 1)
     if len(rows) < world_size:
         rows = np.resize(rows, world_size)
-    sizes = [len(part) for part in np.array_split(rows, world_size)]
+    least, more = divmod(len(rows), world_size)
     row_offsets, entries = take_groups(
         plan.row_offsets, np.concatenate([np.arange(kept_rows), rows])
     )
     tokens = np.add.reduceat(plan.lengths[entries], row_offsets[kept_rows:-1])
-    edges = np.cumsum([0, *sizes])
+    edges = offsets_of(least + (np.arange(world_size) < more))
     widest = np.maximum.reduceat(tokens, edges[:-1])
     return BatchPlan(
         samples=plan.samples[entries],

@@ -23,12 +23,14 @@ class Strategy(ABC):
             before any budget is applied.
         drop_last: the epoch's last batch is left out where it could have held more samples.
         own_parameters: those that are not taken from the settings that strategies share.
+        packs_rows: whether a row may hold several samples, which attention has to keep apart.
 
     Raises:
         OptionError: a number below 1, above 2,147,483,647 or not whole.
     """
 
     own_parameters: ClassVar[tuple[str, ...]] = ()
+    packs_rows: ClassVar[bool] = False
 
     pad_to_multiple_of: int = 1
     drop_last: bool = False
@@ -44,6 +46,11 @@ class Strategy(ABC):
     @property
     def attends_within_samples(self) -> bool:
         """Whether attention knows where the samples of a row begin."""
+        return False
+
+    @property
+    def cuts_samples(self) -> bool:
+        """Whether the parts of a sample may be in several rows, and so in several batches."""
         return False
 
     @property

@@ -6,8 +6,6 @@ import typer
 
 from batchstat.cli import options as o
 
-PLOTS = ("balance.png", "coverage.png")
-
 
 @o.takes(
     *(o.OPTIONAL_CORPUS, o.SAMPLERS, o.STRATEGY, o.BATCHING),
@@ -28,7 +26,8 @@ def command(context: typer.Context, **options: Any) -> None:
 
     from batchstat.cli import profiles
     from batchstat.cli.inputs import configuration, inputs
-    from batchstat.cli.results import check_writable
+    from batchstat.cli.pasted import command_line
+    from batchstat.cli.results import check_results
     from batchstat.cli.streams import say, written
     from batchstat.render.balance import balance_screen
     from batchstat.render.json import balance_json, to_text
@@ -54,10 +53,10 @@ def command(context: typer.Context, **options: Any) -> None:
     for spec in samplers:
         basis = Settings(**shared, balance=spec).decide(longest=1, stated_max=None)
         parse_strategies([strategy], basis)
-    check_writable(output)
-    profile, files, changed = profiles.found(context, given)
-    report = balance(profile, samplers=samplers, strategy=strategy, epochs=epochs, **shared)
-    stale = tuple(ReportWarning("stale_profile", change) for change in changed)
+    check_results(output)
+    found = profiles.found(context, given)
+    report = balance(found.profile, samplers=samplers, strategy=strategy, epochs=epochs, **shared)
+    stale = tuple(ReportWarning("stale_profile", change) for change in found.changes)
     report = replace(report, warnings=stale + report.warnings)
 
     plots = {}
@@ -66,7 +65,12 @@ def command(context: typer.Context, **options: Any) -> None:
 
         plots = balance_plots(report)
     result = ("balance.json", to_text(balance_json(report)))
-    profiles.publish(context, profile, files, balance_screen(report), result, (plots, PLOTS))
+
+    def command(spec: str) -> str:
+        return command_line(context, given, "compare", balance=spec, strategy=strategy)
+
+    screen = balance_screen(report, command)
+    files = profiles.publish(context, found, screen, result, plots)
     for warning in report.warnings:
         say(f"warning: {warning.message}")
     say(written(files, output))

@@ -5,11 +5,16 @@ from typing import Any
 import typer
 
 from batchstat.cli import options as o
+from batchstat.cli.literal import LiteralCommand, LiteralGroup
 
-app = typer.Typer(no_args_is_help=True, help="Keep the numbers of checks, to compare with later.")
+app = typer.Typer(
+    cls=LiteralGroup,
+    no_args_is_help=True,
+    help="Keep the numbers of checks, to compare with later.",
+)
 
 
-@app.command("save")
+@app.command("save", cls=LiteralCommand)
 @o.takes(
     o.OPTIONAL_CORPUS,
     o.BASELINE,
@@ -31,6 +36,7 @@ def save(context: typer.Context, **options: Any) -> None:
     batchstat baseline save data/train.jsonl --baseline padding.json
     """
     from batchstat.cli.checking import as_baseline, chosen, measured
+    from batchstat.cli.pasted import repeated
     from batchstat.cli.profiles import encoded
     from batchstat.cli.results import write_file
     from batchstat.cli.streams import say
@@ -47,4 +53,5 @@ def save(context: typer.Context, **options: Any) -> None:
     if options["check"] and path.exists():
         found = load_baselines(path) | found  # the other checks keep theirs
     write_file(path, encoded(save_baselines(found)), remedy="name another with --baseline")
-    say(f"wrote {path.as_posix()}: batchstat check --baseline {path.as_posix()} compares with it")
+    say(f"wrote {path.as_posix()}")
+    say(f"next: {repeated(context, 'check', baseline=path.as_posix())}")

@@ -6,15 +6,15 @@ import typer
 
 from batchstat.cli import options as o
 
-PLOTS = ("buckets.png",)
-
 
 @o.takes(
-    *(o.OPTIONAL_CORPUS, o.BUCKETS, o.WIDTHS, o.MODEL),
+    *(o.OPTIONAL_CORPUS, o.BUCKETS, o.BATCHING, o.BALANCE, o.MODEL),
     *(o.READING, o.FILES, o.CONFIGURATION),
 )
 def command(context: typer.Context, **options: Any) -> None:
     """Find the bucket edges that pad least, ready to paste, and what other rules give.
+
+    Prints what each line gives under all other settings too: ranks, order, classes.
 
     Writes buckets.json and a plot to the results folder; given a corpus, its profile too.
 
@@ -27,7 +27,8 @@ def command(context: typer.Context, **options: Any) -> None:
     from batchstat.buckets import COSTS, find_buckets
     from batchstat.cli import profiles
     from batchstat.cli.inputs import configuration, inputs
-    from batchstat.cli.results import check_writable
+    from batchstat.cli.pasted import command_line
+    from batchstat.cli.results import check_results
     from batchstat.cli.streams import say, written
     from batchstat.costs import load_model
     from batchstat.options import one_of, whole_number
@@ -42,9 +43,9 @@ def command(context: typer.Context, **options: Any) -> None:
         whole_number(key, value)
     model = None if options["model"] is None else load_model(options["model"])
     cost = one_of("cost", options["cost"] or ("model" if model else "linear"), COSTS)
-    check_writable(output)
-    profile, files, changed = profiles.found(context, given)
-    report = find_buckets(profile, **wanted, cost=cost, model=model, **asdict(settings))
+    check_results(output)
+    found = profiles.found(context, given)
+    report = find_buckets(found.profile, **wanted, cost=cost, model=model, **asdict(settings))
 
     plots = {}
     if options["plots"]:
@@ -52,7 +53,10 @@ def command(context: typer.Context, **options: Any) -> None:
 
         plots = bucket_plots(report)
     result = ("buckets.json", to_text(buckets_json(report)))
-    profiles.publish(context, profile, files, buckets_screen(report), result, (plots, PLOTS))
-    for change in changed:
+    screen = buckets_screen(
+        report, lambda spec: command_line(context, given, "compare", strategy=spec)
+    )
+    files = profiles.publish(context, found, screen, result, plots)
+    for change in found.changes:
         say(f"warning: {change}")
     say(written(files, output))

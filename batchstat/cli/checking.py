@@ -9,12 +9,14 @@ from typing import Any
 import typer
 
 from batchstat.cli.inputs import Inputs, configuration, inputs
-from batchstat.cli.profiles import count, refuse_counting
+from batchstat.cli.pasted import written
+from batchstat.cli.profiles import count, refuse_counting, warn_of_left_out
 from batchstat.cli.streams import say
 from batchstat.errors import InputError, OptionError
 from batchstat.gate import (
     Baseline,
     Check,
+    Failing,
     Limit,
     Outcome,
     find_remedy,
@@ -23,7 +25,6 @@ from batchstat.gate import (
     read_limits,
 )
 from batchstat.gate.paths import numbers, value_at
-from batchstat.gate.quantities import Number
 from batchstat.profiling import Profile, changes, load_profile
 from batchstat.render.json import report_json, simulation_json
 from batchstat.render.schemas import report_schema
@@ -105,6 +106,7 @@ def measured(given: Inputs, context: typer.Context) -> Measured:
             f"{records} could not be read, and the numbers would be of the others only: mend the "
             "corpus, or set corpus.unreadable = {max = N} among the limits"
         )
+    warn_of_left_out(profile)
     simulation = simulate(profile, strategy_of(given), given.settings)
     warnings = tuple(warning.message for warning in simulation.warnings)
     return Measured(given, profile, report_json(profile, simulation), warnings)
@@ -180,26 +182,25 @@ def _baseline(given: Inputs) -> Baseline | None:
 
 
 def _with_remedies(found: Measured, outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
-    given, schema = found.given, report_schema()
+    given = found.given
 
     @cache  # what is tried for one limit serves the next
     def simulated(strategy: str, settings: Settings) -> dict[str, Any]:
-        return simulation_json(simulate(found.profile, strategy, settings))
+        return {**found.report, **simulation_json(simulate(found.profile, strategy, settings))}
 
     def remedied(outcome: Outcome) -> Outcome:
-        limit = outcome.limit
-
-        def measure(strategy: str, settings: Settings) -> Number:
-            return value_at({**found.report, **simulated(strategy, settings)}, limit.path, schema)
-
+        failing = Failing(
+            limit=outcome.limit,
+            value=outcome.value,
+            before=outcome.before,
+            kept=[(each.limit, each.before) for each in outcomes if each.kept],
+            profile=found.profile,
+            strategy=strategy_of(given),
+            settings=given.settings,
+            report=found.report,
+        )
         remedy = find_remedy(
-            limit,
-            outcome.value,
-            outcome.before,
-            found.profile,
-            strategy_of(given),
-            given.settings,
-            measure,
+            failing, report_schema(), simulated, lambda changes: written(given, changes)
         )
         return replace(outcome, remedy=remedy)
 

@@ -1,5 +1,6 @@
 """batchstat compare"""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,7 @@ from batchstat.cli import options as o
 if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
     from batchstat.profiling import Profile
-    from batchstat.report import Comparison
-
-PLOTS = ("padding.png", "batch_lengths.png", "read_ahead.png", "ranks.png")
+    from batchstat.report import Comparison, StrategyResult
 
 
 @o.takes(
@@ -34,11 +33,11 @@ def command(context: typer.Context, **options: Any) -> None:
 
     batchstat compare --strategy token-budget --world-size 8 --export plan.parquet
     """
-    from dataclasses import asdict, replace
+    from dataclasses import replace
 
     from batchstat.cli import profiles
     from batchstat.cli.inputs import configuration, inputs
-    from batchstat.cli.results import check_writable
+    from batchstat.cli.results import check_results
     from batchstat.cli.streams import say, written
     from batchstat.costs import load_model
     from batchstat.errors import OptionError
@@ -62,8 +61,9 @@ def command(context: typer.Context, **options: Any) -> None:
         if export is not None:
             raise OptionError("--export writes the batches of all of a corpus: leave --sample out")
     model = None if options["model"] is None else load_model(options["model"])
-    check_writable(output)
-    profile, files, changed = profiles.found(context, given)
+    check_results(output)
+    found = profiles.found(context, given)
+    profile = found.profile
     comparison = compare(
         profile,
         strategies=strategies,
@@ -73,7 +73,7 @@ def command(context: typer.Context, **options: Any) -> None:
         sample=share,
         **asdict(settings),
     )
-    stale = tuple(ReportWarning("stale_profile", change) for change in changed)
+    stale = tuple(ReportWarning("stale_profile", change) for change in found.changes)
     if partial := profiles.incomplete(profile):
         stale += (ReportWarning("partial_profile", partial),)
     comparison = replace(comparison, warnings=stale + comparison.warnings)
@@ -84,13 +84,44 @@ def command(context: typer.Context, **options: Any) -> None:
 
         plots = comparison_plots(comparison) | rank_plots(comparison)
     result = ("compare.json", to_text(comparison_json(comparison)))
-    screen = comparison_screen(comparison)
-    profiles.publish(context, profile, files, screen, result, (plots, PLOTS))
+    screen = comparison_screen(
+        comparison, lambda row: _to_use(context, given, profile, comparison, row)
+    )
+    files = profiles.publish(context, found, screen, result, plots)
     for warning in comparison.warnings:
         say(f"warning: {warning.message}")
     say(written(files, output))
     if export is not None:
         _export(profile, comparison, export)
+
+
+def _to_use(
+    context: typer.Context,
+    given: "Inputs",
+    profile: "Profile",
+    comparison: "Comparison",
+    row: "StrategyResult",
+) -> str:
+    """The line that trains with a row, or that simulates it where no script can say its batches."""
+    from dataclasses import replace
+
+    from batchstat.batching.spec import parse_strategy
+    from batchstat.cli.pasted import command_line
+    from batchstat.render.recipes import holds_text, refusal
+
+    basis = replace(comparison.basis, order=row.order, deal=row.deal, tail=row.tail)
+    strategy = parse_strategy(row.spec, asdict(basis))
+    has_script = holds_text(profile) and not refusal("torch", row.spec, strategy, basis)
+    size = row.params.get("batch_size")
+    decided = {
+        "strategy": row.spec,
+        "tokens_per_batch": basis.tokens_per_batch,
+        "max_length": basis.max_length,
+        "batch_size": None if size is None or "batch_size=" in row.spec else size,
+    }
+    if row.preset is not None:
+        decided |= {"order": row.order, "deal": row.deal, "tail": row.tail}
+    return command_line(context, given, "recipe" if has_script else "compare", **decided)
 
 
 def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
@@ -104,7 +135,7 @@ def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
     from batchstat.training.plan_file import export_plan
 
     best = comparison.best
-    basis = replace(comparison.basis, deal=best.deal, tail=best.tail)
+    basis = replace(comparison.basis, order=best.order, deal=best.deal, tail=best.tail)
     file = BytesIO()
     export_plan(profile, best.spec, basis, file)
     write_file(path, file.getvalue(), remedy="name another with --export")

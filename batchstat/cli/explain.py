@@ -15,10 +15,10 @@ def command(
 
     batchstat explain separation
 
-    batchstat explain token-budget
+    batchstat explain token-budget row use
     """
     from batchstat.cli.streams import console, emit, render
-    from batchstat.glossary import COLUMNS, entries, explain
+    from batchstat.glossary import COLUMNS, entries, explain_all
     from batchstat.render.definitions import definition_screen, names_screen
 
     on = console()
@@ -32,6 +32,6 @@ def command(
         return
     screens = [
         render(definition_screen(entry.name, entry.kind, entry.text, entry.facts), on)
-        for entry in explain(" ".join(name))
+        for entry in explain_all(name)
     ]
     emit("\n".join(screens), sys.stdout.encoding)

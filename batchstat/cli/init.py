@@ -33,7 +33,8 @@ jobs:
           path: ~/.cache/batchstat
           key: batchstat-${{ github.sha }}
           restore-keys: batchstat-
-      - run: python -m pip install batchstat
+      # The wheel is made by: python -m pip wheel --no-deps --wheel-dir vendor CLONE_OF_BATCHSTAT
+      - run: python -m pip install vendor/batchstat-*.whl
       - run: batchstat check --format github
 """
 """For GitHub Actions: needs no token, so that it runs for pull requests from forks too."""

@@ -45,11 +45,19 @@ class Inputs:
         name: of the check.
         values: by the names of `KEYS`, with where each is set; defaults left out.
         limits: by what they hold; None for one that is off.
+        table: the file, and the table in it, that settings of this check alone belong into; None
+            where there is no file.
     """
 
     name: str
     values: Mapping[str, Setting]
     limits: Mapping[str, Limit | None]
+    table: str | None = None
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether a configuration is in force."""
+        return self.table is not None
 
     @property
     def held(self) -> list[Limit]:
@@ -112,7 +120,7 @@ def inputs(context: typer.Context, check: CheckSettings) -> Inputs:
         if (value := context.params.get(name.replace("-", "_"))) is not None
     }
     limits = {**check.limits, **read_limits(given, report_schema(), COMMAND_LINE)}
-    return Inputs(check.name, {**kept, **flags}, limits)
+    return Inputs(check.name, {**kept, **flags}, limits, check.table)
 
 
 def _flags(context: typer.Context) -> dict[str, Setting]:

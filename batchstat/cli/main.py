@@ -19,27 +19,32 @@ from batchstat.cli import (
     profile,
     recipe,
 )
+from batchstat.cli.literal import LiteralCommand, LiteralGroup
 from batchstat.cli.streams import open_closed_streams, say
 from batchstat.errors import BatchstatError, InputError
 
 app = typer.Typer(
     name="batchstat",
+    cls=LiteralGroup,
     help="How much of your training compute is padding, and which batching strategy fixes it.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("profile")(profile.command)
-app.command("merge")(merge.command)
-app.command("compare")(compare.command)
-app.command("balance")(balance.command)
-app.command("buckets")(buckets.command)
-app.command("recipe")(recipe.command)
-app.command("check")(check.command)
+for name, command in {
+    "profile": profile.command,
+    "merge": merge.command,
+    "compare": compare.command,
+    "balance": balance.command,
+    "buckets": buckets.command,
+    "recipe": recipe.command,
+    "check": check.command,
+    "init": init.command,
+    "config": config.command,
+    "explain": explain.command,
+}.items():
+    app.command(name, cls=LiteralCommand)(command)
 app.add_typer(baseline.app, name="baseline")
-app.command("init")(init.command)
-app.command("config")(config.command)
-app.command("explain")(explain.command)
 
 
 def _print_version(wanted: bool) -> None:

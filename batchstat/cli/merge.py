@@ -22,12 +22,18 @@ def command(
 
     batchstat merge part-* -o whole
     """
+    from batchstat.cli.inputs import Inputs
+    from batchstat.cli.pasted import command_line
     from batchstat.cli.profiles import publish_profile
-    from batchstat.cli.results import check_writable
+    from batchstat.cli.results import check_results
+    from batchstat.configuration import is_configured
     from batchstat.profiling import merge_shards
     from batchstat.storage import as_path
 
-    check_writable(options["output"])
+    check_results(options["output"])
     folders = [as_path(each) for each in shards]
     profile = merge_shards(folders, allow_partial=options["allow_partial"])
-    publish_profile(profile, options)
+    given = Inputs("merge", {}, {}, "a configuration" if is_configured() else None)
+    basis = given.settings.decide(profile.stats.max, profile.stated_max)
+    line = command_line(context, given, "compare", tokens_per_batch=basis.tokens_per_batch)
+    publish_profile(profile, options, line)

@@ -6,13 +6,16 @@ is stated once, where the field is.
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import typer
+from typer.models import OptionInfo
 
 from batchstat.cli.declared import batching, engine, output, reading
 from batchstat.cli.declared.making import limit
+from batchstat.errors import OptionError
 
 DEFAULT_FOLDER = Path("batchstat-results")
 
@@ -38,10 +41,28 @@ def takes(*groups: Options) -> Callable[[Command], Command]:
             for group in groups
             for name, annotation in group.items()
         ]
-        command.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
-        return command
+
+        @wraps(command)
+        def checked(*args: Any, **options: Any) -> None:
+            _refuse_empty(options, checked.__signature__)  # type: ignore[attr-defined]
+            command(*args, **options)
+
+        checked.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+        return checked
 
     return given
+
+
+def _refuse_empty(options: Options, signature: inspect.Signature) -> None:
+    """Raises OptionError: an option's value that is empty, as of an unset variable in a script."""
+    for name, value in options.items():
+        for each in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(each, str) and not each.strip():
+                declared = signature.parameters[name].annotation.__metadata__[0]
+                flags = declared.param_decls or (f"--{name.replace('_', '-')}",)
+                is_option = isinstance(declared, OptionInfo)
+                written = max(flags, key=len) if is_option else declared.metavar
+                raise OptionError(f"{written} is empty: give it a value, or leave it out")
 
 
 def was_given(context: typer.Context, name: str) -> bool:
@@ -94,10 +115,6 @@ BATCHING: Options = {
     "keep_labels": batching.KeepLabels,
 }
 BALANCE: Options = {"balance": batching.Balance}
-WIDTHS: Options = {
-    name: BATCHING[name]
-    for name in ("tokens_per_batch", "max_length", "overflow", "pad_to_multiple_of")
-}
 STRATEGIES: Options = {"strategy": batching.Strategies}
 TABLE: Options = {
     "preset": batching.Presets,

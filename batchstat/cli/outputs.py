@@ -83,7 +83,7 @@ def write(checks: Sequence[Check], destinations: Destinations, created: str) -> 
     for name in (name for name, path in destinations.items() if path is None):
         if name != "text" or any(check.error is None for check in checks):
             encoding = sys.stdout.encoding if name in ("text", "github") else "utf-8"
-            emit(formats[name](), encoding)
+            emit(formats[name](), encoding, has_commands=name == "github")
 
 
 def _screen(checks: Sequence[Check], *, plain: bool) -> str:

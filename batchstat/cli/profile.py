@@ -27,7 +27,8 @@ def command(context: typer.Context, **options: Any) -> None:
     """
     from batchstat.cli import profiles
     from batchstat.cli.inputs import configuration, inputs
-    from batchstat.cli.results import check_writable
+    from batchstat.cli.pasted import command_line
+    from batchstat.cli.results import check_results
     from batchstat.errors import OptionError
     from batchstat.profiling import Share
 
@@ -35,19 +36,21 @@ def command(context: typer.Context, **options: Any) -> None:
     given = inputs(context, configuration(context).shared)
     if not given.corpus:
         raise OptionError("no corpus: name at least one file, or - for standard input")
-    check_writable(output)
+    check_results(output)
     if options["shard"] is not None:
         share = Share.parse(options["shard"])
         _show_shard(profiles.shard(context, given, share, output), options)
         return
     profile, _ = profiles.count(context, given, folder=output)
-    profiles.publish_profile(profile, options)
+    basis = given.settings.decide(profile.stats.max, profile.stated_max)
+    line = command_line(context, given, "compare", tokens_per_batch=basis.tokens_per_batch)
+    profiles.publish_profile(profile, options, line)
 
 
 def _show_shard(shard: "Shard", options: dict[str, Any]) -> None:
     """Writes what was counted of a shard, and says what is to be done with it."""
     from batchstat.cli.profiles import encoded
-    from batchstat.cli.results import write_files
+    from batchstat.cli.results import only_writer, write_files
     from batchstat.cli.streams import console, emit, render, say, written
     from batchstat.errors import InputError
     from batchstat.profiling import SHARD_FILE
@@ -56,7 +59,8 @@ def _show_shard(shard: "Shard", options: dict[str, Any]) -> None:
     from batchstat.render.words import counted
 
     text = to_text(shard.to_json())
-    write_files(options["output"], {SHARD_FILE: encoded(text)})
+    with only_writer(options["output"]):
+        write_files(options["output"], {SHARD_FILE: encoded(text)})
     if options["as_json"]:
         emit(text)
     else:

@@ -1,10 +1,9 @@
 """A profile for a command: counted, reused, or the one in the results folder; and its files."""
 
-import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,10 +12,11 @@ import typer
 
 from batchstat.cli.engines import check_engine, engine_of, parts_of_folder, store_of
 from batchstat.cli.inputs import Inputs
-from batchstat.cli.options import DEFAULT_FOLDER, READING, was_given
+from batchstat.cli.options import READING, was_given
 from batchstat.cli.part_log import OnOutcome, part_log
 from batchstat.cli.progress import shown
-from batchstat.cli.results import Writer, write_files
+from batchstat.cli.result_files import PROFILE_FILE, outdated, profile_version
+from batchstat.cli.results import Writer, only_writer, write_files
 from batchstat.cli.streams import console, emit, render, say, written
 from batchstat.corpus import STANDARD_INPUT, CorpusOptions, Source, find_sources, parts_of
 from batchstat.engines import Engine
@@ -43,8 +43,6 @@ from batchstat.tokens import Tokenizer
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-PLOTS = ("plots/lengths.png", "plots/classes.png", "plots/lengths_by_class.png")
 
 
 def count(
@@ -131,42 +129,54 @@ def _conduct(
         )
 
 
-def found(
-    context: typer.Context, given: Inputs
-) -> tuple[Profile, dict[str, bytes | Writer], tuple[str, ...]]:
-    """The profile that a command works from: of the corpus, or the one in the results folder.
+@dataclass(frozen=True)
+class Found:
+    """The profile that a command works from.
 
-    Returns it with the files to write for it, and what has changed since it was counted.
+    Attributes:
+        profile: of the corpus, or the one in the results folder.
+        version: of the one in the folder, as `profile_version` says; empty where it was counted.
+        changes: what has changed since it was counted.
+    """
+
+    profile: Profile
+    version: str
+    changes: tuple[str, ...] = ()
+
+
+def found(context: typer.Context, given: Inputs) -> Found:
+    """Return the profile that a command works from.
 
     Raises:
         OptionError: options that say how to count, where nothing is counted.
         InputError: no corpus and no profile.
     """
-    options = context.params
+    folder = context.params["output"]
+    version = profile_version(folder)
     if given.corpus:
-        profile, kept = count(context, given, folder=options["output"], reuse=True)
-        return profile, {} if kept else profile_files(profile, options["plots"]), ()
+        profile, kept = count(context, given, folder=folder, reuse=True)
+        return Found(profile, version if kept else "")
     refuse_counting(context)
-    profile = load_profile(options["output"])
-    return profile, {}, tuple(changes(profile))
+    profile = load_profile(folder)
+    return Found(profile, version, tuple(changes(profile)))
 
 
-def publish_profile(profile: Profile, options: Mapping[str, Any]) -> None:
-    """Writes a profile, and shows it."""
+def publish_profile(profile: Profile, options: Mapping[str, Any], next_command: str) -> None:
+    """Writes a profile, and shows it with the command to run next."""
     output = options["output"]
     files = profile_files(profile, options["plots"])
-    write_files(output, files, remove=set(PLOTS) - set(files))
+    with only_writer(output):
+        write_files(output, files, remove=outdated(output, files))
     if options["as_json"]:
         emit(to_text(profile_json(profile)))
     else:
-        there = "" if output == DEFAULT_FOLDER else f" -o {shlex.quote(str(output))}"
         on = console()
-        next_command = f"batchstat compare --tokens-per-batch 16384{there}"
         emit(render(profile_screen(profile, on, next_command), on), sys.stdout.encoding)
     if longer := above_maximum(profile):
         say(f"warning: {longer}")
     if partial := incomplete(profile):
         say(f"warning: {partial}")
+    warn_of_left_out(profile)
     say(written(files, output))
 
 
@@ -182,41 +192,61 @@ def incomplete(profile: Profile) -> str | None:
     )
 
 
+def warn_of_left_out(profile: Profile) -> None:
+    """Says what the chat template leaves out, if anything."""
+    found = [
+        f"{name.replace('_', ' ')} of {counted(chats, 'chat')}"
+        for name, chats in profile.corpus.left_out.items()
+    ]
+    if found:
+        _warn(
+            f"the chat template leaves out {', '.join(found)}: they are not counted, as training "
+            "with this template does not see them; --chat-template FILE takes another"
+        )
+
+
 def publish(
     context: typer.Context,
-    profile: Profile,
-    files: dict[str, bytes | Writer],
+    found: Found,
     screen: "RenderableType",
     result: tuple[str, str],
-    plots: tuple[dict[str, bytes], Sequence[str]],
-) -> None:
-    """Writes what a command found, and prints it under whose profile it is.
+    drawn: Mapping[str, bytes],
+) -> Collection[str]:
+    """Write what a command found, and print it under the profile that it is about.
+
+    The profile is written too where the folder does not have it: where it was counted, or where
+    another run has replaced it meanwhile.
 
     Args:
         context: its options.
-        profile: the one it works from.
-        files: those of the profile that are to be written.
+        found: the profile it works from.
         screen: what it prints.
         result: the name and text of its JSON.
-        plots: those it drew, and all that it may draw.
+        drawn: its plots.
+
+    Returns:
+        The names of the files that were written.
     """
-    options = context.params
-    drawn, known = plots
-    files |= {result[0]: encoded(result[1])}
-    files |= {f"plots/{name}": png for name, png in drawn.items()}
-    replaced = {f"plots/{name}" for name in known}
-    if "profile.json" in files:
-        replaced |= set(PLOTS)
-    write_files(options["output"], files, remove=replaced - set(files))
+    options, profile = context.params, found.profile
+    output = options["output"]
+    files = {} if found.version else profile_files(profile, options["plots"])
+    own = {result[0]: encoded(result[1]), **{f"plots/{name}": png for name, png in drawn.items()}}
+    with only_writer(output):
+        if found.version and found.version != profile_version(output):
+            files = profile_files(profile, options["plots"])
+        files |= own
+        write_files(output, files, remove=outdated(output, files))
     on = console()
     whose = render(identity(profile, datetime.now(UTC)), on)
     if result[0] != "compare.json" and (partial := incomplete(profile)):
         say(f"warning: {partial}")
+    warn_of_left_out(profile)
     if options["as_json"]:
         say(whose.rstrip())
         emit(result[1])
     else:
         emit(whose + render(screen, on), sys.stdout.encoding)
+    return files
 
 
 def refuse_counting(context: typer.Context) -> None:
@@ -256,7 +286,7 @@ def encoded(json_text: str) -> bytes:
 def profile_files(profile: Profile, plots: bool) -> dict[str, bytes | Writer]:
     """The files of a profile by their names in the results folder."""
     files: dict[str, bytes | Writer] = {
-        "profile.json": encoded(to_text(profile_json(profile))),
+        PROFILE_FILE: encoded(to_text(profile_json(profile))),
         LENGTHS_FILE: lambda file: save_lengths(profile, file),
     }
     if plots:

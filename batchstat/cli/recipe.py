@@ -29,7 +29,7 @@ def command(
     from batchstat.errors import InputError
     from batchstat.options import one_of
     from batchstat.profiling import LENGTHS_FILE, load_profile
-    from batchstat.render.recipes import FRAMEWORKS, recipe
+    from batchstat.render.recipes import FRAMEWORKS, holds_text, recipe
     from batchstat.simulation import parse_strategies
 
     one_of("framework", framework, FRAMEWORKS)
@@ -38,9 +38,8 @@ def command(
     settings = given.settings
     parse_strategies([spec], settings.decide(longest=1, stated_max=None))
     folder = options["output"]
-    profile = load_profile(folder)
-    counted = any(source.format == "npy" for source in profile.corpus.sources)
-    if counted or profile.corpus.options.content in ("tokens", "length"):
+    profile = load_profile(folder, "run batchstat profile CORPUS first, or pass its folder with -o")
+    if not holds_text(profile):
         raise InputError("the profile is of lengths or token ids, and a recipe reads text")
     basis = settings.decide(profile.stats.max, profile.stated_max)
     (asked,) = parse_strategies([spec], basis)

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchstat.errors import InputError, printable
+from batchstat.errors import InputError, printable, without_commands
 from batchstat.render.words import counted
 
 if TYPE_CHECKING:
@@ -39,18 +39,21 @@ def console(*, plain: bool = False) -> "Console":
 def render(screen: "RenderableType", on: "Console") -> str:
     """A screen as text, without the blanks that rich leaves at the ends of lines."""
     with _standard_output(), on.capture() as captured:
-        on.print(screen)
+        on.print(screen, crop=False)  # a line to paste is longer than a terminal is wide
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
-def emit(text: str, encoding: str = "utf-8") -> None:
+def emit(text: str, encoding: str = "utf-8", *, has_commands: bool = False) -> None:
     """Writes the result; a reader that has gone away, as `head` does, is no error.
+
+    Nothing in it is a command to a CI runner, unless it `has_commands` of its own.
 
     Raises:
         InputError: standard output cannot be written.
     """
     with _standard_output(), suppress(BrokenPipeError):
         try:
+            text = text if has_commands else without_commands(text)
             sys.stdout.buffer.write(text.encode(encoding, "backslashreplace"))
             sys.stdout.flush()
         except OSError:
@@ -92,4 +95,4 @@ def written(files: Collection[str], folder: Path) -> str:
 def say(text: str) -> None:
     """A line on standard error, where somebody reads it."""
     with suppress(OSError):
-        print(printable(text), file=sys.stderr, flush=True)
+        print(without_commands(printable(text)), file=sys.stderr, flush=True)

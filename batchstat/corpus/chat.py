@@ -1,8 +1,13 @@
 """Chats in the shapes that people keep them in, as the one shape that chat templates take."""
 
+import json
 from typing import Any
 
 Message = dict[str, Any]
+Tool = dict[str, Any]
+
+TOOLS_COLUMN = "tools"
+"""Where chats keep the tools that they may call, beside their messages."""
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function", "ipython")
 _SHAREGPT_ROLES = {
@@ -34,6 +39,34 @@ def as_chat(value: object) -> list[Message]:
     if not value:
         raise ChatError("no message")
     return [_message(message, f"message {number}") for number, message in enumerate(value)]
+
+
+def as_tools(value: object) -> list[Tool] | None:
+    """The tools that a chat may call, as a list or its JSON text; none where there is nothing.
+
+    None where a tool has another shape than OpenAI's (`type` function, and a `function` with its
+    `name`), which is all that chat templates are written for.
+    """
+    if isinstance(value, str) and value.strip():
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    if value is None or value in ("", [], {}):
+        return []
+    return _known_tools(value) if isinstance(value, list) else None
+
+
+def _known_tools(tools: list[object]) -> list[Tool] | None:
+    known: list[Tool] = []
+    for tool in tools:
+        function = tool.get("function") if isinstance(tool, dict) else None
+        if not isinstance(tool, dict) or tool.get("type") != "function":
+            return None
+        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+            return None
+        known.append(tool)
+    return known
 
 
 def _message(message: object, which: str) -> Message:

@@ -20,6 +20,7 @@ class Chunk:
         position: bytes of the file, as it lies on disk, that are read so far.
         content: which columns are counted.
         label: which holds the label; None where none is read.
+        tools: which holds the tools that chats may call; None where none is read.
         lines: (size,) the line on which each record starts; None in files without lines.
         counted: whether the content is a number of tokens, whatever the options say.
         blank: records with nothing in them, such as an empty line: their values mean nothing.
@@ -39,3 +40,4 @@ class Chunk:
     failed: set[int] = field(default_factory=set)
     before: Callable[[], int] = int
     label_seen: bool | None = True
+    tools: str | None = None

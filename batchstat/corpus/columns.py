@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from batchstat.corpus.chat import TOOLS_COLUMN
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 
@@ -13,15 +14,20 @@ CHAT_NAMES = ("messages", "conversations", "conversation")
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of one file that are read: what is counted, and the label where one is wanted."""
+    """The columns of one file that are read: what is counted, and the label where one is wanted.
+
+    `tools` is the column with what chats may call, where they may have one.
+    """
 
     content: tuple[str, ...]
     label: str | None
+    tools: str | None = None
 
     @property
     def all(self) -> tuple[str, ...]:
         """Every column that is read, each once."""
-        return tuple(dict.fromkeys((*self.content, *([self.label] if self.label else []))))
+        optional = (self.label, self.tools)
+        return tuple(dict.fromkeys((*self.content, *(name for name in optional if name))))
 
 
 def choose_columns(
@@ -43,7 +49,12 @@ def choose_columns(
         _require(path, column, names, "--text-column")
     single = options.messages_column or options.tokens_column or options.length_column
     content = (single,) if single else options.text_column
-    return Columns(content or (_find_text(path, names, texts, options),), options.label_column)
+    has_tools = options.messages_column is not None and TOOLS_COLUMN in names
+    return Columns(
+        content or (_find_text(path, names, texts, options),),
+        options.label_column,
+        TOOLS_COLUMN if has_tools else None,
+    )
 
 
 def _find_text(
@@ -56,7 +67,7 @@ def _find_text(
     if len(found) == 1:
         _require(path, found[0], names, "--text-column")
         return found[0]
-    remedy = f"--messages-column {chats[0]}" if chats else "--text-column"
+    remedy = f"--messages-column {chats[0]}" if chats else "--text-column NAME"
     raise InputError(f"{path}: which column holds the text? (has: {_listed(names)}): pass {remedy}")
 
 

@@ -1,21 +1,22 @@
 """Columns of a chunk as what is counted: texts, pairs, chats, or counts; and their labels."""
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from batchstat.corpus.chat import ChatError, Message, as_chat
+from batchstat.corpus.arrow_values import decoded, decoded_type, is_list, ranges
+from batchstat.corpus.chat import ChatError, Message, Tool, as_chat, as_tools
 from batchstat.corpus.chunk import Chunk, Column
-from batchstat.corpus.faults import Faults, Place
+from batchstat.corpus.faults import MOST_TEXT_BYTES, Faults, Place, too_long
 from batchstat.corpus.kinds import can_label, holds_text, kind_of
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
+from batchstat.labels import label_text
 
 LONGEST = 10**9
 """Tokens of the longest sample that a column of lengths may state: more is a mistake."""
@@ -38,21 +39,15 @@ class Texts:
         """All of them in turn, as ranges of so many bytes and texts at most, or of one."""
         parts = [self.first] if self.second is None else [self.first, self.second]
         sizes = [pc.binary_length(part).to_numpy(zero_copy_only=False) for part in parts]
-        ends = np.cumsum(sum(sizes))
-        start = 0
-        while start < len(ends):
-            before = ends[start - 1] if start else 0
-            stop = int(np.searchsorted(ends, before + most_bytes, side="right"))
-            stop = min(max(stop, start + 1), start + most)
-            yield start, min(stop, len(ends))
-            start = stop
+        return ranges(sum(sizes), most_bytes, most)
 
 
 @dataclass(frozen=True, eq=False)
 class Chats:
-    """(n,) chats."""
+    """(n,) chats, and the tools that each may call: see `batchstat.corpus.chat.as_tools`."""
 
     messages: list[list[Message]]
+    tools: list[list[Tool] | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +75,7 @@ class ChunkContent:
 
     def text(self, column: str) -> pa.LargeStringArray:
         """(size,) the column as texts, empty where there is none."""
-        values = self._chunk.columns[column]
+        values = self._values(column)
         if isinstance(values, pa.Array):
             if not (holds_text(values.type) or pa.types.is_null(values.type)):
                 raise InputError(
@@ -99,25 +94,37 @@ class ChunkContent:
     def chats(self, column: str) -> list[list[Message]]:
         """(size,) the column as chats, empty lists where there is none."""
         chats: list[list[Message]] = []
-        for i, value in enumerate(_as_list(self._chunk.columns[column])):
+        for i, value in enumerate(_as_list(self._values(column))):
+            chats.append([])
             try:
-                chats.append(as_chat(value) if self.ok[i] else [])
+                chat = as_chat(value) if self.ok[i] else []
             except ChatError as error:
                 self._fail(i, f"{column!r}: {error}", "chat")
-                chats.append([])
+            else:
+                if self._is_short(i, _text_bytes(chat)):
+                    chats[i] = chat
         return chats
+
+    def tools(self, column: str | None) -> list[list[Tool] | None]:
+        """(size,) the column as tools; none for every chat where there is no column."""
+        if column is None:
+            return [[]] * self._chunk.size
+        return [as_tools(value) for value in _as_list(self._values(column))]
 
     def token_lists(self, column: str) -> npt.NDArray[np.int64]:
         """(size,) how many ids the column's lists hold."""
-        values = self._chunk.columns[column]
-        if isinstance(values, pa.Array) and _is_list(values.type):
-            if not pa.types.is_integer(values.type.value_type):
+        values = self._values(column)
+        if isinstance(values, pa.Array) and is_list(values.type):
+            ids = decoded_type(values.type.value_type)
+            if not (pa.types.is_integer(ids) or pa.types.is_null(ids)):
                 raise InputError(
                     f"{self._place(0)}: column {column!r} is {values.type} where lists of token "
                     "ids are expected"
                 )
             for i in _nulls(values):
                 self._fail(i, f"{column!r} is null where a list of token ids is expected")
+            for i in _holding_nulls(values):
+                self._fail(i, f"{column!r} holds null where a token id is expected")
             sizes = pc.fill_null(pc.list_value_length(values), 0).cast(pa.int64())
             counts: npt.NDArray[np.int64] = sizes.to_numpy()
             return counts
@@ -125,13 +132,15 @@ class ChunkContent:
         for i, value in enumerate(_as_list(values)):
             if isinstance(value, list) and all(type(each) is int for each in value):
                 found[i] = len(value)
+            elif isinstance(value, list) and None in value:
+                self._fail(i, f"{column!r} holds null where a token id is expected")
             else:
                 self._fail(i, f"{column!r} is {kind_of(value)} where token ids are expected")
         return found
 
     def lengths(self, column: str) -> npt.NDArray[np.int64]:
         """(size,) the column's whole numbers from 0 to `LONGEST`."""
-        values = self._chunk.columns[column]
+        values = self._values(column)
         whole = isinstance(values, pa.Array) and pa.types.is_integer(values.type)
         if isinstance(values, pa.Array) and whole and values.null_count == 0:
             return self._in_range(values.to_numpy(), column)
@@ -154,17 +163,17 @@ class ChunkContent:
 
     def labels(self, column: str) -> pa.Array:
         """(size,) labels as large_string, or as lists of it where one is a list; null is none."""
-        values = self._chunk.columns[column]
+        values = self._values(column)
         if isinstance(values, pa.Array):
-            kind = values.type.value_type if _is_list(values.type) else values.type
+            kind = values.type.value_type if is_list(values.type) else values.type
             if not can_label(kind):
                 raise InputError(
                     f"{self._place(0)}: column {column!r} is {values.type} where a label is "
                     "expected: text, a number, a boolean, or a list of them"
                 )
-            if not _is_list(values.type):
-                return values.cast(pa.large_string())
-            values = values.cast(_LABEL_LISTS).to_pylist()
+            if not is_list(values.type):
+                return _label_texts(values)
+            values = _label_lists(values)
         labels = [self._label(i, value, column) for i, value in enumerate(values)]
         if not any(isinstance(label, list) for label in labels):
             return pa.array(labels, pa.large_string())
@@ -175,15 +184,31 @@ class ChunkContent:
         """A label, or the different ones of a list; None where there is none."""
         try:
             if not isinstance(value, list):
-                return None if value is None else _as_label(value)
-            return (
-                list(dict.fromkeys(_as_label(each) for each in value if each is not None)) or None
-            )
+                return _as_label(value)
+            return list(dict.fromkeys(filter(_is_there, map(_as_label, value)))) or None
         except TypeError:
             self._fail(i, f"label {column!r} is {kind_of(value)}")
         except UnicodeEncodeError:
             self._fail(i, f"label {column!r} holds half a surrogate pair", "not_utf8")
         return None
+
+    def _values(self, column: str) -> Column:
+        values = self._chunk.columns[column]
+        return decoded(values) if isinstance(values, pa.Array) else values
+
+    def without_long(self, texts: Texts) -> Texts:
+        """The texts, empty in the place of those of more than `MOST_TEXT_BYTES`."""
+        parts = [texts.first] if texts.second is None else [texts.first, texts.second]
+        sizes = sum(pc.binary_length(part).to_numpy(zero_copy_only=False) for part in parts)
+        if not (sizes > MOST_TEXT_BYTES).any():
+            return texts
+        short = pa.array([self._is_short(i, int(size)) for i, size in enumerate(sizes)])
+        return Texts(*(pc.if_else(short, part, "") for part in parts))
+
+    def _is_short(self, i: int, size: int) -> bool:
+        if size > MOST_TEXT_BYTES:
+            self._fail(i, too_long("text", size), "too_long")
+        return size <= MOST_TEXT_BYTES
 
     def _fail(self, i: int, message: str, reason: str = "wrong_type") -> None:
         if self.ok[i]:
@@ -215,14 +240,14 @@ def read_content(
     column = chunk.content[0]
     content: Content
     if options.content == "messages":
-        content = Chats(values.chats(column))
+        content = Chats(values.chats(column), values.tools(chunk.tools))
     elif options.content == "tokens":
         content = Counted(values.token_lists(column))
     elif options.content == "length" or chunk.counted:
         content = Counted(values.lengths(column))
     else:
         second = values.text(chunk.content[1]) if len(chunk.content) > 1 else None
-        content = Texts(values.text(column), second)
+        content = values.without_long(Texts(values.text(column), second))
     labels = values.labels(chunk.label) if chunk.label else None
     return content, labels, values.ok
 
@@ -231,11 +256,43 @@ def _is_number(text: str) -> bool:
     return text.isdecimal() and len(text) <= _MOST_DIGITS
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    return any(
-        is_list(kind)
-        for is_list in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
-    )
+def _text_bytes(value: object) -> int:
+    """The bytes of all texts in a value as JSON has it."""
+    if isinstance(value, str):
+        return len(value.encode(errors="surrogatepass"))
+    if isinstance(value, dict):
+        return sum(map(_text_bytes, value.values()))
+    return sum(map(_text_bytes, value)) if isinstance(value, list) else 0
+
+
+def _holding_nulls(values: pa.Array) -> list[int]:
+    """Which of some lists hold a null."""
+    elements = decoded(pc.list_flatten(values))
+    if elements.null_count == 0:
+        return []
+    held = pc.list_parent_indices(values).filter(elements.is_null())
+    positions: list[int] = pc.unique(held).to_pylist()
+    return positions
+
+
+def _label_texts(values: pa.Array) -> pa.Array:
+    """Each value's `label_text`, as large_string; null for none."""
+    if not pa.types.is_floating(values.type):
+        return values.cast(pa.large_string())
+    numbers = values.to_numpy(zero_copy_only=False)
+    distinct, places = np.unique(numbers, return_inverse=True)
+    texts = pa.array([label_text(number) for number in distinct], pa.large_string())
+    return pc.if_else(values.is_null(), None, texts.take(pa.array(places)))
+
+
+def _label_lists(values: pa.Array) -> list[list[str | None] | None]:
+    texts = _label_texts(decoded(pc.list_flatten(values))).to_pylist()
+    sizes = pc.list_value_length(values).to_pylist()
+    ends = np.cumsum([size or 0 for size in sizes]).tolist()
+    return [
+        None if size is None else texts[end - size : end]
+        for size, end in zip(sizes, ends, strict=True)
+    ]
 
 
 def _nulls(values: pa.Array) -> list[int]:
@@ -248,9 +305,14 @@ def _as_list(values: Column) -> list[Any]:
     return listed
 
 
-def _as_label(value: object) -> str:
-    if isinstance(value, list | dict):
+def _as_label(value: object) -> str | None:
+    if not isinstance(value, str | bool | int | float | np.generic | None):
         raise TypeError
-    label = value if isinstance(value, str) else json.dumps(value)
-    label.encode()
+    label = label_text(value)
+    if label is not None:
+        label.encode()
     return label
+
+
+def _is_there(label: str | None) -> TypeGuard[str]:
+    return label is not None

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from batchstat.corpus.formats.columnar import groups_of
+from batchstat.corpus.formats.parquet_files import open_parquet
 from batchstat.corpus.opening import HEAD_BYTES, is_compressed
 from batchstat.corpus.parts import Part, digest_of_part, hash_span
 from batchstat.errors import SourceError
@@ -64,7 +64,8 @@ def _beside(file: BinaryIO, part: Part) -> Iterator[tuple[int, int]]:
 def _end_of_groups(part: Part) -> int:
     """Where the last row group ends that begins in a part."""
     try:
-        with part.location.open("rb") as file, pq.ParquetFile(file) as parquet:
+        with part.location.open("rb") as file:
+            parquet = open_parquet(file, part.source.shown)
             return max((end for _, end, _ in groups_of(parquet, part)), default=0)
     except pa.ArrowException:
         return part.source.bytes  # which its reader will say

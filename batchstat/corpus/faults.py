@@ -9,6 +9,14 @@ from batchstat.errors import InputError
 EXAMPLES = 5
 """How many messages are kept for the report."""
 
+MOST_TEXT_BYTES = 16 << 20
+"""Of the text of a record, in UTF-8. Tokenizers take up to 190 bytes of memory for each byte of a
+text without spaces: so it is 3 GB for the longest one."""
+
+MOST_RECORD_BYTES = 128 << 20
+"""Of a record as it is written: a line, a CSV record, an element of a JSON array. JSON escapes make
+a text up to 6 times as long, so every text that is not too long fits."""
+
 Item = TypeVar("Item")
 
 
@@ -85,6 +93,14 @@ class Faults:
             self.counts[each.reason] = self.counts.get(each.reason, 0) + 1
             if len(self.examples) < EXAMPLES:
                 self.examples.append(each.message)
+
+
+def too_long(what: str, size: int) -> str:
+    """The message for a record, or its text, that is too long."""
+    return (
+        f"{what} of {size:,} bytes: split it, a record can have {MOST_TEXT_BYTES >> 20} MiB of "
+        f"text, and {MOST_RECORD_BYTES >> 20} MiB as it is written"
+    )
 
 
 def fault(reason: str, place: Place, message: str) -> Fault:

@@ -1,13 +1,13 @@
 """Lines of a byte stream in blocks, as Arrow text: what .txt, .tsv and .jsonl files are made of."""
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from batchstat.corpus.faults import Faults, Place
+from batchstat.corpus.faults import MOST_RECORD_BYTES, Faults, Place, too_long
 from batchstat.corpus.opening import OpenSource
 from batchstat.errors import InputError
 
@@ -19,18 +19,51 @@ _REMEDY = "convert it to UTF-8, for example with iconv"
 
 
 @dataclass(frozen=True)
+class BadLine:
+    """Why a line cannot be read: a word as in `Fault`, and the message."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class LongLine:
+    """A line of more than `MOST_RECORD_BYTES`, of which this is kept.
+
+    Attributes:
+        head: its first bytes.
+        size: how many bytes it has.
+        quotes: how many of them are `"`.
+    """
+
+    head: bytes
+    size: int
+    quotes: int
+
+    @classmethod
+    def of(cls, pieces: Sequence[bytes]) -> "LongLine":
+        """The line of these pieces."""
+        quotes = sum(piece.count(b'"') for piece in pieces)
+        return cls(pieces[0][:_PROBE_BYTES], sum(map(len, pieces)), quotes)
+
+    def with_more(self, piece: bytes) -> "LongLine":
+        """The line with a piece more."""
+        return LongLine(self.head, self.size + len(piece), self.quotes + piece.count(b'"'))
+
+
+@dataclass(frozen=True)
 class Lines:
     """Consecutive lines of a file.
 
     Attributes:
         texts: (n,) large_string, without the line ends.
         first: number of the first line, from 1.
-        broken: what is wrong with those that are not UTF-8: they are empty here.
+        broken: those that cannot be read: they are empty here.
     """
 
     texts: pa.LargeStringArray
     first: int
-    broken: dict[int, str] = field(default_factory=dict)
+    broken: dict[int, BadLine] = field(default_factory=dict)
 
     @property
     def numbers(self) -> range:
@@ -41,9 +74,14 @@ class Lines:
 def read_lines(opened: OpenSource) -> Iterator[Lines]:
     r"""The lines of a source in blocks of about 8 MiB. A line ends with \n or \r\n only.
 
-    A byte-order mark at the start is not part of the text. A line is never cut, however long.
+    A byte-order mark at the start is not part of the text. A line is never cut; one of more than
+    `MOST_RECORD_BYTES` is broken.
     """
     for block in _blocks(opened):
+        if block.long is not None:
+            bad = BadLine("too_long", too_long("line", block.long.size))
+            yield Lines(pa.array([""], pa.large_string()), block.first, {0: bad})
+            continue
         texts = _split(block.data)
         try:
             texts.validate(full=True)
@@ -52,13 +90,16 @@ def read_lines(opened: OpenSource) -> Iterator[Lines]:
             yield _without_broken_lines(block)
 
 
-def read_raw_lines(opened: OpenSource, faults: Faults) -> Iterator[str]:
+def read_raw_lines(opened: OpenSource, faults: Faults) -> Iterator[str | LongLine]:
     r"""The lines of a source one by one, each with its \n or \r\n; otherwise as `read_lines`.
 
     Where faults do not end the reading, bytes that are not UTF-8 become lone surrogates, for the
     caller to find in the record that they belong to.
     """
     for block in _blocks(opened):
+        if block.long is not None:
+            yield block.long
+            continue
         try:
             text = block.data.decode()
         except UnicodeDecodeError as error:
@@ -78,15 +119,20 @@ class _Block:
     data: bytes
     first: int
     offset: int
+    long: LongLine | None = None
 
 
 def _blocks(opened: OpenSource) -> Iterator[_Block]:
     """Blocks that end after a line's end, but for the last."""
     first, offset = 1, _skip_begun_line(opened)
     for data in _cut_after_lines(opened, offset):
-        if offset == 0 and _is_utf16(data):
+        if offset == 0 and _is_utf16(data.head if isinstance(data, LongLine) else data):
             # Much of such a file would pass for UTF-8.
             raise InputError(f"{opened.path} is UTF-16: {_REMEDY}")
+        if isinstance(data, LongLine):
+            yield _Block(b"", first, offset, data)
+            first, offset = first + 1, offset + data.size
+            continue
         if offset == 0 and data.startswith(_BOM):
             data, offset = data.removeprefix(_BOM), len(_BOM)
             if not data:
@@ -137,15 +183,31 @@ def _read(opened: OpenSource, at: int) -> Iterator[bytes]:
             return
 
 
-def _cut_after_lines(opened: OpenSource, at: int) -> Iterator[bytes]:
+def _cut_after_lines(opened: OpenSource, at: int) -> Iterator[bytes | LongLine]:
     held: list[bytes] = []
+    size = 0
+    long: LongLine | None = None
     for data in _read(opened, at):
+        end = data.find(b"\n") + 1
+        piece = data[: end or len(data)]
+        if long is None and size + len(piece) > MOST_RECORD_BYTES:
+            long, held, size = LongLine.of([*held, piece]), [], 0
+        elif long is not None:
+            long = long.with_more(piece)
+        if long is not None:
+            if not end:
+                continue
+            yield long
+            long, data = None, data[end:]
         end = data.rfind(b"\n") + 1
-        if end == 0:
-            held.append(data)
-            continue
-        yield b"".join([*held, data[:end]])
-        held = [data[end:]] if end < len(data) else []
+        if end:
+            yield b"".join([*held, data[:end]])
+            held, size = [], 0
+        if end < len(data):
+            held.append(data[end:])
+            size += len(data) - end
+    if long is not None:
+        yield long
     if held:
         yield b"".join(held)
 
@@ -164,14 +226,15 @@ def _split(data: bytes) -> pa.LargeStringArray:
 
 def _without_broken_lines(block: _Block) -> Lines:
     good: list[str] = []
-    broken: dict[int, str] = {}
+    broken: dict[int, BadLine] = {}
     offset = block.offset
     lines = block.data.removesuffix(b"\n").split(b"\n")
     for i, line in enumerate(lines):
         try:
             good.append(line.removesuffix(b"\r").decode())
         except UnicodeDecodeError as error:
-            broken[i] = not_utf8(offset + error.start, line[error.start])
+            message = not_utf8(offset + error.start, line[error.start])
+            broken[i] = BadLine("not_utf8", message)
             good.append("")
         offset += len(line) + 1
     return Lines(pa.array(good, pa.large_string()), block.first, broken)

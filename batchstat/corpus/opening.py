@@ -81,8 +81,11 @@ _CODECS: dict[bytes, Callable[[BinaryIO], object]] = {
     b"\x28\xb5\x2f\xfd": _zstd,
     b"\xfd7zXZ\x00": _streams(lzma.LZMADecompressor, b"\0"),
 }
+# Zstandard's skippable frames, with which pzstd begins a file.
+_CODECS |= {bytes([0x50 + _kind]) + b"\x2a\x4d\x18": _zstd for _kind in range(16)}
 for _level in b"123456789":
-    _CODECS[b"BZh" + bytes([_level]) + b"1AY&SY"] = _streams(bz2.BZ2Decompressor, b"")
+    for _block in (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"):  # the second ends an empty stream
+        _CODECS[b"BZh" + bytes([_level]) + _block] = _streams(bz2.BZ2Decompressor, b"")
 """By their first bytes."""
 
 

@@ -16,12 +16,12 @@ class CorpusOptions:
     """How a corpus is read.
 
     Attributes:
-        input_format: one of `batchstat.corpus.formats.READERS`; None to tell it from the file.
+        input_format: how every file is read, whatever its name; None to tell it from the name.
         text_column: the columns that hold the text: one, or two for a pair; none to find it. By
             number from 0 where `header` is false.
-        messages_column: the column that holds a chat, in the place of text.
-        tokens_column: the column that holds lists of token ids, in the place of text.
-        length_column: the column that holds a number of tokens, in the place of text.
+        messages_column: the column that holds a chat, instead of text.
+        tokens_column: the column that holds lists of token ids, instead of text.
+        length_column: the column that holds a number of tokens, instead of text.
         label_column: the column that holds the class, or a list of classes.
         header: whether the first record of .csv and .tsv files names the columns.
         quote: whether fields may be quoted (RFC 4180); None for .csv only.
@@ -48,6 +48,11 @@ class CorpusOptions:
     def __post_init__(self) -> None:
         whole_number("min_chars", self.min_chars, least=0)
         one_of("on_error", self.on_error, ON_ERROR)
+        if "" in self.named_columns:
+            raise OptionError(
+                "a column's name is empty: name one, or read the file without a header, where "
+                "columns have numbers from 0"
+            )
         given = [name for name in _CONTENT_COLUMNS if getattr(self, name)]
         if len(given) > 1:
             raise OptionError(f"{given[0]} and {given[1]} exclude each other: give one")

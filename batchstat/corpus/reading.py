@@ -191,7 +191,8 @@ def take(content: Content, kept: npt.NDArray[np.int64]) -> Content:
     if isinstance(content, Counted):
         return Counted(content.lengths[kept])
     if isinstance(content, Chats):
-        return Chats([content.messages[i] for i in kept])
+        places = kept.tolist()
+        return Chats([content.messages[i] for i in places], [content.tools[i] for i in places])
     if len(kept) == len(content.first):
         return content
     places = pa.array(kept)

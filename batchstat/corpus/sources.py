@@ -73,11 +73,13 @@ def find_sources(
     of batchstat's without one. An empty file is refused here, or where it is counted.
 
     Raises:
-        OptionError: no file is named, or standard input twice.
+        OptionError: no file is named, an empty path, or standard input twice.
         InputError: a file is missing, is empty or cannot be read; a folder or pattern without one.
     """
     if not paths:
         raise OptionError("no corpus: name at least one file")
+    if any(not os.fspath(path).strip() for path in paths):
+        raise OptionError("a path of the corpus is empty: name a file, or . for this folder")
     if [os.fspath(path) for path in paths].count(STANDARD_INPUT) > 1:
         raise OptionError("standard input (-) can be read only once")
     found = [source for each in paths for source in _found(each, input_format, on_warning)]

@@ -4,12 +4,15 @@ import hashlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from batchstat.corpus.arrow_values import decoded, decoded_bytes, ranges
 from batchstat.corpus.chunk import Chunk, Column
 from batchstat.corpus.columns import Columns, choose_columns
 from batchstat.corpus.faults import Faults
-from batchstat.corpus.formats.columnar import as_chunk
+from batchstat.corpus.formats.columnar import as_chunks
+from batchstat.corpus.formats.parquet_files import CHUNK_BYTES
 from batchstat.corpus.kinds import holds_text
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.reading import Block, CorpusReader
@@ -77,7 +80,7 @@ def _dataset(name: str, table: Any, options: CorpusOptions, faults: Faults) -> I
             columns = choose_columns(name, part.column_names, texts, options)
         for batch in part.select(list(columns.all)).combine_chunks().to_batches():
             size += batch.nbytes
-            yield as_chunk(name, records, batch, columns, size, faults)
+            yield from as_chunks(name, records, batch, columns, size, faults)
             records += len(batch)
 
 
@@ -93,14 +96,28 @@ def _frame(name: str, table: Any, options: CorpusOptions, _: Faults) -> Iterator
     for first in range(0, len(table), _CHUNK_RECORDS):
         part = table.iloc[first : first + _CHUNK_RECORDS]
         values = {column: _values(part.iloc[:, names.index(column)]) for column in columns.all}
-        yield Chunk(len(part), values, first + len(part), columns.content, columns.label)
+        arrays = (each for each in values.values() if isinstance(each, pa.Array))
+        sizes = sum(map(decoded_bytes, arrays), np.zeros(len(part), dtype=np.int64))
+        for start, stop in ranges(sizes, CHUNK_BYTES, _CHUNK_RECORDS):
+            yield Chunk(
+                size=stop - start,
+                columns={name: each[start:stop] for name, each in values.items()},
+                position=first + stop,
+                content=columns.content,
+                label=columns.label,
+                tools=columns.tools,
+            )
 
 
 def _values(series: Any) -> Column:
     """A column as Arrow's; of mixed types as it is, with None where something is missing."""
     try:
-        values: pa.Array = pa.array(series, from_pandas=True)
+        values = pa.array(series, from_pandas=True)
+        if isinstance(values, pa.ChunkedArray):
+            # More than 2 GiB of text fit into no column of small offsets.
+            kind = pa.large_string() if holds_text(values.type) else values.type
+            values = pa.concat_arrays([decoded(chunk).cast(kind) for chunk in values.chunks])
         return values
-    except pa.ArrowException:
+    except (pa.ArrowException, OverflowError):
         pairs = zip(series, series.isna(), strict=True)
         return [None if missing else value for value, missing in pairs]

@@ -10,7 +10,7 @@ from typing import Any
 
 from batchstat.engines.engine import Engine
 from batchstat.engines.versions import different_versions, versions
-from batchstat.errors import InputError, OptionError
+from batchstat.errors import InputError, OptionError, install_extra
 from batchstat.storage import one_line
 
 _LOGGERS = ("distributed", "tornado", "asyncio")
@@ -37,9 +37,7 @@ def dask(scheduler: str | None, timeout: str = "20s") -> Engine:
     try:
         connect: Any = import_module("distributed").Client
     except ImportError:
-        raise OptionError(
-            "engine=dask: Dask is not installed: run pip install 'batchstat[dask]'"
-        ) from None
+        raise OptionError(f"engine=dask: Dask is not installed: {install_extra('dask')}") from None
     current: list[Any] = []
 
     @contextmanager
@@ -82,8 +80,15 @@ def _check(client: Any, scheduler: str) -> None:
         raise InputError(
             f"a worker of {scheduler} has no module {error.name!r}: install batchstat there as here"
         ) from None
+    except Exception as error:  # whatever a worker raises, or its connection
+        raise InputError(
+            f"the workers of {scheduler} do not say their versions: {one_line(error)}: install "
+            "batchstat there as here"
+        ) from None
     if not found:
         raise InputError(f"the scheduler at {scheduler} has no worker: start one with dask worker")
     for worker, theirs in found.items():
+        if not isinstance(theirs, dict):
+            raise InputError(f"worker {worker} does not say its versions: install the same there")
         if other := different_versions(theirs):
             raise InputError(f"worker {worker} has {other}: install the same there")

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from batchstat.sampling import Epoch, Samples, make_epoch, stream_order
-from batchstat.sampling.epoch import Ints, together
+from batchstat.sampling.epoch import Ints, check_parts, together
 from batchstat.settings import Basis
 from batchstat.stats import LengthStats
 
@@ -35,6 +35,8 @@ class StreamedEpoch(Epoch):
         }
         for name, value in numbers.items():
             object.__setattr__(self, name, value)
+        if self.is_split:
+            check_parts(self.count, longest)
 
     _corpus: Samples
     _basis: Basis

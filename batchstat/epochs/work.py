@@ -104,7 +104,9 @@ def _sequence(chosen: Ints, order: str, basis: Basis) -> Ints:
 
 
 def _visits(samples: Samples, sequence: Ints, basis: Basis) -> Epoch:
-    records, lengths = samples.records[sequence], samples.lengths[sequence]
+    records = samples.records[sequence]
+    # What is mapped from a file may have 32 bits, in which widths and squares do not fit.
+    lengths = samples.lengths[sequence].astype(np.int64, copy=False)
     return some_of(make_epoch(records, lengths, basis.max_length, basis.overflow), basis.max_length)
 
 

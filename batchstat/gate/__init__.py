@@ -3,13 +3,14 @@
 from batchstat.gate.baseline import DEFAULT_FILE, Baseline, load_baselines, save_baselines
 from batchstat.gate.judging import Check, Outcome, Status, judge, worst
 from batchstat.gate.limits import NAMED, Limit, read_limits
-from batchstat.gate.remedies import Remedy, find_remedy
+from batchstat.gate.remedies import Failing, Remedy, find_remedy
 
 __all__ = [
     "DEFAULT_FILE",
     "NAMED",
     "Baseline",
     "Check",
+    "Failing",
     "Limit",
     "Outcome",
     "Remedy",

@@ -8,9 +8,17 @@ from typing import Any
 
 from batchstat.errors import InputError
 from batchstat.gate.quantities import Number
+from batchstat.sealed.records import (
+    OtherSchemaError,
+    decoded,
+    parse,
+    require_schema,
+    seal,
+    unseal,
+)
+from batchstat.storage import one_line
 
-SCHEMA = "batchstat.baseline/1"
-_MOST = 1e18
+SCHEMA = "batchstat.baseline/2"
 
 DEFAULT_FILE = Path("batchstat-baseline.json")
 
@@ -48,34 +56,39 @@ def _what_counts(baseline: Baseline) -> tuple[Any, Any]:
 
 def save_baselines(baselines: Mapping[str, Baseline]) -> str:
     """Baselines by the names of their checks, as the text of their file: the same for the same."""
-    checks = {name: asdict(baseline) for name, baseline in baselines.items()}
+    # Each check has a digest of its own, so that version control may merge changes of two checks.
+    checks = {name: seal(asdict(baseline), name) for name, baseline in baselines.items()}
     record = {"schema": SCHEMA, "checks": checks}
     return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+@dataclass(frozen=True)
+class _File:
+    schema: str
+    checks: Mapping[str, Any]
 
 
 def load_baselines(path: Path) -> dict[str, Baseline]:
     """The baselines of a file by the names of their checks.
 
     Raises:
-        InputError: there is none, it is damaged, or it is of another schema.
+        InputError: there is none, it is damaged or edited, or it is of another schema.
     """
     shown = path.as_posix()
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        if record["schema"] != SCHEMA:
-            raise InputError(
-                f"{shown} is not comparable: schema {record['schema']!r}, and this batchstat's is "
-                f"{SCHEMA!r}: run batchstat baseline save"
-            )
-        return {name: _checked(each) for name, each in record["checks"].items()}
+        record = parse(path.read_bytes())
+        require_schema(record, SCHEMA)
+        file: _File = decoded(_File, record)
+        return {
+            name: decoded(Baseline, unseal(each, about=name), f"checks.{name}")
+            for name, each in file.checks.items()
+        }
     except FileNotFoundError:
         raise InputError(f"no baseline {shown}: run batchstat baseline save") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(f"{shown} is no baseline ({error}): run batchstat baseline save") from None
+    except OtherSchemaError as error:
+        raise InputError(f"{shown} is not comparable: it {error}: {_REMEDY}") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{shown} is not a baseline ({one_line(error)}): {_REMEDY}") from None
 
 
-def _checked(record: Mapping[str, Any]) -> Baseline:
-    for path, value in record["numbers"].items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _MOST:
-            raise TypeError(f"{path} is no number of a report")
-    return Baseline(dict(record["tokenizer"]), dict(record["settings"]), dict(record["numbers"]))
+_REMEDY = "run batchstat baseline save"

@@ -22,13 +22,12 @@ from batchstat.profiling.shards import (
     Share,
     merge_shards,
 )
-from batchstat.profiling.store import LENGTHS_FILE, SCHEMA, load_profile, save_lengths
+from batchstat.profiling.store import LENGTHS_FILE, load_profile, save_lengths
 from batchstat.stats import Histogram, LengthStats, log_edges
 
 __all__ = [
     "LENGTHS_FILE",
     "PARTS_FOLDER",
-    "SCHEMA",
     "SHARD_FILE",
     "SHARD_SCHEMA",
     "ClassCount",

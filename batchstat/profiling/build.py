@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from batchstat.corpus import CorpusOptions, Source, find_sources
 from batchstat.engines import given_executor, threads
 from batchstat.errors import OptionError
+from batchstat.options import named_path
 from batchstat.profiling.conduct import Conduct, build
 from batchstat.profiling.counting import Counting
 from batchstat.profiling.merging import alone
@@ -64,7 +65,7 @@ def profile(
     """
     names = (str(text_column),) if isinstance(text_column, str | int) else tuple(text_column)
     read_as = CorpusOptions(text_column=names, **options)
-    template = Path(chat_template) if chat_template else None
+    template = None if chat_template is None else named_path("chat_template", chat_template)
     if isinstance(corpus, str | os.PathLike):
         corpus = [corpus]
     if isinstance(corpus, Sequence):
@@ -72,6 +73,8 @@ def profile(
         counts = counter(read_as, tokenizer, template, sources)
         count = worker_count(workers)
         engine = threads(count) if executor is None else given_executor(executor, workers)
+        if parts_folder is not None:
+            named_path("parts_folder", parts_folder)
         store = None if parts_folder is None else PartStore.at(parts_folder)
         return build(sources, read_as, counts, Conduct(engine, store))
 
@@ -109,7 +112,7 @@ def counter(
         for name in (name for name, given in needless.items() if given):
             raise OptionError(f"{name} is for texts, and {counted} holds none: leave it out")
         return None
-    loaded = load_tokenizer(tokenizer or BUILTIN)
+    loaded = load_tokenizer(BUILTIN if tokenizer is None else tokenizer)
     return with_chat_template(loaded, chat_template) if options.content == "messages" else loaded
 
 

@@ -1,5 +1,6 @@
 """A part of a corpus to its `Profile`: read in blocks, counted by several threads."""
 
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -46,12 +47,14 @@ class Counting:
         """
         created = datetime.now(UTC).isoformat()
         part, samples, tokens = _Part(), 0, 0
+        left_out: Counter[str] = Counter()
         work = partial(_counted, tokenizer)
         for block in in_order(work, reader.blocks(), self.workers, self.pool):
             block.reading.faults.settle(block.faults)
             part.add(block)
             samples += len(block.lengths)
             tokens += int(block.lengths.sum())
+            left_out.update(block.left_out)
             self.on_progress(Amount(block.position, samples, tokens))
         (reading,) = reader.readings
         return Profile(
@@ -61,6 +64,7 @@ class Counting:
                 self.options,
                 reading.skipped,
                 tuple(reading.faults.examples),
+                left_out=dict(sorted(left_out.items())),
             ),
             tokenizer=None if tokenizer is None else facts_of(tokenizer, self.options),
             records=_joined(part.records),
@@ -101,10 +105,12 @@ class _CountedBlock:
     labels: pa.Array | None
     faults: list[Fault]
     position: int
+    left_out: Counter[str]
 
 
 def _counted(tokenizer: Tokenizer | None, block: Block) -> _CountedBlock:
     faults, labels = list(block.faults), block.labels
+    left_out: Counter[str] = Counter()
     if isinstance(block.content, Counted):
         records, counts = block.records, block.content.lengths
     else:
@@ -115,11 +121,11 @@ def _counted(tokenizer: Tokenizer | None, block: Block) -> _CountedBlock:
             message = f"tokenizer {tokenizer.name!r} cannot count it: {reason[:200]}"
             faults.append(fault("not_counted", block.places(i), message))
 
-        counts, kept = tokenizer.count(block.content, faulty)
+        counts, kept = tokenizer.count(block.content, faulty, left_out)
         if labels is not None and len(kept) < len(counts):
             labels = labels.take(pa.array(kept))
         records, counts = block.records[kept], counts[kept]
-    return _CountedBlock(block.reading, records, counts, labels, faults, block.position)
+    return _CountedBlock(block.reading, records, counts, labels, faults, block.position, left_out)
 
 
 def facts_of(tokenizer: Tokenizer, options: CorpusOptions) -> TokenizerFacts:

@@ -69,5 +69,5 @@ def changes(profile: Profile) -> Iterator[str]:
                 touched > created - _CLOCK_SLACK and digest_of(source) != source.digest
             ):
                 yield f"{source.path} has changed since it was profiled"
-        except OSError:
+        except (OSError, ValueError):  # as of a path with a NUL
             yield f"{source.path} can no longer be read: the profile may not be of it any more"

@@ -81,6 +81,7 @@ class PartDone:
 
     Attributes:
         key: under which its counts are kept.
+        content: what of its bytes the key depends on: see `key_of`.
         samples: in it.
         tokens: in them.
         was_kept: whether an earlier run counted it.
@@ -90,6 +91,7 @@ class PartDone:
     """
 
     key: str
+    content: tuple[str, ...]
     samples: int
     tokens: int
     was_kept: bool
@@ -161,7 +163,8 @@ def count_part(given: Job | SentJob, part: Part) -> PartDone:
     if not is_input and not part.source.digest:
         before = _state(part)
         digests, beside = content_digests(part)
-    key = key_of(part, (*digests, beside), job)
+    content = (*digests, beside)
+    key = key_of(part, content, job)
     found = None if job.anew or is_input else _kept(job, key)
     was_kept = found is not None
     if found is None:
@@ -174,6 +177,7 @@ def count_part(given: Job | SentJob, part: Part) -> PartDone:
         _keep(job, key, found, part)
     return PartDone(
         key=key,
+        content=content,
         samples=len(found.profile),
         tokens=int(found.profile.lengths.sum()),
         was_kept=was_kept,
@@ -181,6 +185,42 @@ def count_part(given: Job | SentJob, part: Part) -> PartDone:
         worker=_here(),
         difference=found.difference,
     )
+
+
+def check_answer(answer: object, part: Part, job: Job) -> PartDone:
+    """Check what another process says of a part that it counted.
+
+    Raises:
+        SourceError: it is not what `count_part` answers, or it is about another part.
+    """
+    if not isinstance(answer, PartDone):
+        raise SourceError(f"{part.shown}: a worker answered {type(answer).__name__}, not counts")
+    for name, kind in _ANSWERED.items():
+        value = getattr(answer, name, None)
+        if type(value) is not kind:
+            raise SourceError(f"{part.shown}: a worker answered with {name}={str(value)[:80]!r}")
+    if min(answer.samples, answer.tokens) < 0:
+        raise SourceError(
+            f"{part.shown}: a worker answered with {answer.samples} samples of {answer.tokens} "
+            "tokens"
+        )
+    if not all(isinstance(each, str) for each in answer.content):
+        raise SourceError(f"{part.shown}: a worker answered with content that is not text")
+    if answer.key != key_of(part, answer.content, job):
+        raise SourceError(f"{part.shown}: a worker answered with the counts of another part")
+    return answer
+
+
+_ANSWERED = {
+    "key": str,
+    "content": tuple,
+    "samples": int,
+    "tokens": int,
+    "was_kept": bool,
+    "seconds": float,
+    "worker": str,
+    "difference": str,
+}
 
 
 def _keep(job: Job, key: str, found: PartCounts, part: Part) -> None:
@@ -200,8 +240,11 @@ def _state(part: Part) -> tuple[int, ...] | None:
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 
-def key_of(part: Part, digests: tuple[str, ...], job: Job) -> str:
+def key_of(part: Part, content: tuple[str, ...], job: Job) -> str:
     """What the counts of a part depend on, and its path, which messages name: as a digest.
+
+    `content` are digests of its bytes and of what else they are read with, where these are not in
+    its source.
 
     That a bad record ends the reading does not change what is read where there is none.
     """
@@ -217,7 +260,7 @@ def key_of(part: Part, digests: tuple[str, ...], job: Job) -> str:
         )
     options = replace(job.options, on_error="fail")
     place = (asdict(part.source), part.first, part.stop)
-    parts = (SCHEMA, __version__, place, digests, asdict(options), counts, job.by_pieces)
+    parts = (SCHEMA, __version__, place, content, asdict(options), counts, job.by_pieces)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

@@ -1,5 +1,6 @@
 """Counts of the parts of a corpus as the profile of the corpus."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -14,6 +15,7 @@ from batchstat.errors import InputError
 from batchstat.profiling.arrays import new_array
 from batchstat.profiling.part_store import PartCounts, PartStore
 from batchstat.profiling.record import CorpusFacts, Labels, Profile
+from batchstat.profiling.store import FAR
 
 
 class Kept(NamedTuple):
@@ -133,10 +135,11 @@ class _Whole:
 
     def __init__(self, samples: int) -> None:
         self.first: Profile | None = None
-        self._lengths, self._records = new_array(samples, LONGEST), new_array(samples, _FAR)
+        self._lengths, self._records = new_array(samples, LONGEST), new_array(samples, FAR)
         self._samples = self._seen = 0
         self._skipped: dict[str, int] = {}
         self._faults: list[str] = []
+        self._left_out: Counter[str] = Counter()
         self._labels: list[Labels] = []
 
     def add(self, part: Profile) -> None:
@@ -150,6 +153,7 @@ class _Whole:
         for reason, count in part.corpus.skipped.items():
             self._skipped[reason] = self._skipped.get(reason, 0) + count
         self._faults += part.corpus.faults[: EXAMPLES - len(self._faults)]
+        self._left_out.update(part.corpus.left_out)
         self._labels += [] if part.labels is None else [part.labels]
 
     def profile(
@@ -164,7 +168,14 @@ class _Whole:
         if self._samples == 0:
             more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
             raise InputError(f"no sample in {sources[0].shown}{more}: {_reason(self._skipped)}")
-        facts = CorpusFacts(tuple(sources), options, self._skipped, tuple(self._faults), failed)
+        facts = CorpusFacts(
+            tuple(sources),
+            options,
+            self._skipped,
+            tuple(self._faults),
+            failed,
+            dict(sorted(self._left_out.items())),
+        )
         return Profile(
             created=created,
             corpus=facts,
@@ -173,10 +184,6 @@ class _Whole:
             lengths=self._lengths,
             labels=_merged(self._labels) if self._labels else None,
         )
-
-
-_FAR = 2**40
-"""Above any record's number in a corpus."""
 
 
 def alone(profile: Profile, created: str) -> Profile:

@@ -12,14 +12,15 @@ import os
 import secrets
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
 from batchstat.errors import BatchstatError, FullError, InputError, SourceError
 from batchstat.profiling.record import Profile
 from batchstat.profiling.store import read_counts, save_lengths
-from batchstat.storage import as_path, check_no_pattern, is_remote, move, one_line
+from batchstat.sealed.records import decoded
+from batchstat.storage import as_path, check_no_pattern, check_regular, is_remote, move, one_line
 
 MOST_BYTES = 1 << 30
 """What the cache's folder may hold; beyond it goes what was not used for longest."""
@@ -41,6 +42,15 @@ def default_folder() -> Path | None:
         return Path.home() / ".cache" / "batchstat"
     except RuntimeError:
         return None
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """What is kept of a part beside its profile: see `PartCounts`."""
+
+    digests: tuple[str, ...]
+    label_seen: bool | None
+    difference: str
 
 
 @dataclass(frozen=True)
@@ -104,11 +114,11 @@ class PartStore:
             if digest != _digest(key, content):
                 return None
             profile, more = read_counts(io.BytesIO(content), path)
-            digests, seen = tuple(more["digests"]), more["label_seen"]
-            found = PartCounts(profile, digests, seen, more["difference"])
+            beside: _Beside = decoded(_Beside, more)
+            found = PartCounts(profile, beside.digests, beside.label_seen, beside.difference)
         except SourceError:
             raise
-        except (OSError, InputError, KeyError):
+        except (OSError, InputError, ValueError):
             return None
         with suppress(OSError):  # as where the folder is for reading only
             if isinstance(path, Path):
@@ -119,6 +129,7 @@ class PartStore:
         """A file's bytes; an address is tried several times. Raises OSError: it is not there."""
         for left in reversed(range(_TRIES)):
             try:
+                check_regular(path)
                 return path.read_bytes()
             except OSError as error:
                 if isinstance(error, FileNotFoundError) or not is_remote(path):
@@ -135,12 +146,8 @@ class PartStore:
     def put(self, key: str, counts: PartCounts) -> None:
         """Keeps the counts of a part. Raises OSError, several times in turn."""
         sink = io.BytesIO()
-        more = {
-            "digests": counts.digests,
-            "label_seen": counts.label_seen,
-            "difference": counts.difference,
-        }
-        save_lengths(counts.profile, sink, more)
+        beside = _Beside(counts.digests, counts.label_seen, counts.difference)
+        save_lengths(counts.profile, sink, asdict(beside))
         content = sink.getvalue()
         for left in reversed(range(_TRIES)):
             try:
@@ -157,7 +164,11 @@ class PartStore:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             temporary.write_bytes(content)
-            move(temporary, self.folder / name)
+            target = self.folder / name
+            if not is_remote(target) and target.is_dir():
+                # Nothing can be renamed to a folder's name; it is kept, for whoever made it.
+                target.rename(target.with_name(f"{name}.{secrets.token_hex(4)}.aside"))
+            move(temporary, target)
         except Exception as error:
             if isinstance(error, OSError) or not is_remote(self.address):
                 raise

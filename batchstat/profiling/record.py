@@ -1,7 +1,7 @@
 """`Profile`: the lengths and labels of a corpus, where they come from, and what they say."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -34,6 +34,8 @@ class CorpusFacts:
         skipped: records that are no samples, by reason.
         faults: what was wrong with the first few records that could not be read.
         failed: why parts of it are not counted: with one, the profile is partial.
+        left_out: chats of which the chat template leaves something out, by what that is: see
+            `batchstat.tokens.places.Places.left_out`.
     """
 
     sources: tuple[Source, ...]
@@ -41,6 +43,7 @@ class CorpusFacts:
     skipped: Mapping[str, int]
     faults: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def faulty(self) -> dict[str, int]:

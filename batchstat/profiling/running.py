@@ -19,7 +19,14 @@ from queue import Empty, SimpleQueue
 from batchstat.corpus import Part, Rereadable
 from batchstat.engines import Engine, LostError
 from batchstat.errors import BatchstatError, InputError, SourceError
-from batchstat.profiling.jobs import Job, PartDone, SentJob, Shared, count_part
+from batchstat.profiling.jobs import (
+    Job,
+    PartDone,
+    SentJob,
+    Shared,
+    check_answer,
+    count_part,
+)
 from batchstat.profiling.meter import Meter, Progress
 from batchstat.storage import is_remote, one_line
 
@@ -196,7 +203,10 @@ class Run:
         del self._flying[future]
         self._suspects.discard(i)
         if error is None:
-            return self._note_done(i, future.result())
+            try:
+                return self._note_done(i, self._answer(i, future.result()))
+            except SourceError as answered:
+                error = answered
         if isinstance(error, BatchstatError) and not isinstance(error, SourceError):
             self._note_refused(i, error)
         elif self._is_bug(error):
@@ -208,7 +218,13 @@ class Run:
     def _is_bug(self, error: BaseException) -> bool:
         """Where memory is shared there is no other machine on which it could be otherwise."""
         known = isinstance(error, SourceError | OSError | MemoryError)
-        return not isinstance(error, Exception) or (self._engine.shares_memory and not known)
+        return self._engine.shares_memory and not known
+
+    def _answer(self, i: int, answer: PartDone) -> PartDone:
+        """What was answered for a part. Raises SourceError: that cannot be."""
+        if self._engine.shares_memory:
+            return answer
+        return check_answer(answer, self._parts[i], self._job)
 
     def _note_done(self, i: int, done: PartDone) -> bool:
         self.done[i] = done

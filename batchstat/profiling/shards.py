@@ -1,12 +1,11 @@
 """A share of a corpus's parts, counted by itself, and shares put together again."""
 
-import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from batchstat import __version__
 from batchstat.corpus import CorpusOptions, Part, Source, parts_of
@@ -15,13 +14,16 @@ from batchstat.errors import InputError, OptionError
 from batchstat.profiling.merging import Counted, GoneError, Kept, of_parts
 from batchstat.profiling.part_store import PartStore
 from batchstat.profiling.record import Profile, TokenizerFacts
-from batchstat.storage import as_path, one_line
+from batchstat.profiling.store import check_formats
+from batchstat.sealed.records import OtherSchemaError, Time, decoded, parse, seal, shown, unseal
+from batchstat.storage import as_path, check_regular, one_line
 
-SHARD_SCHEMA = "batchstat.shard/1"
+SHARD_SCHEMA = "batchstat.shard/2"
 SHARD_FILE = "shard.json"
 PARTS_FOLDER = "parts"
 
 _WRITTEN = re.compile(r"(\d{1,9})/(\d{1,9})")
+_KEY = re.compile("[0-9a-f]{64}")
 _SHOWN = 10
 
 
@@ -82,64 +84,77 @@ class Shard:
 
     def to_json(self) -> dict[str, Any]:
         """shard.json."""
-        return {
-            "schema": SHARD_SCHEMA,
-            "tool": {"name": "batchstat", "version": __version__},
-            "created": self.created,
-            "shard": self.share.number,
-            "shards": self.share.of,
-            "sources": [asdict(source) for source in self.sources],
-            "options": asdict(self.options),
-            "tokenizer": None if self.tokenizer is None else asdict(self.tokenizer),
-            "versions": self.versions,
-            "by_pieces": self.by_pieces,
-            "kept": self.kept,
-            "failed": self.failed,
-        }
+        written = _Written(
+            schema=SHARD_SCHEMA,
+            tool={"name": "batchstat", "version": __version__},
+            created=self.created,
+            shard=self.share.number,
+            shards=self.share.of,
+            sources=self.sources,
+            options=self.options,
+            tokenizer=self.tokenizer,
+            versions=self.versions,
+            by_pieces=self.by_pieces,
+            kept=self.kept,
+            failed=self.failed,
+        )
+        return seal(asdict(written))
+
+
+def _check_key(name: str, key: str) -> None:
+    if not _KEY.fullmatch(key):
+        raise ValueError(f"{name} is {shown(key)}: must be a SHA-256 digest")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Written:
+    """shard.json as it is declared: see `Shard`."""
+
+    schema: str
+    tool: Mapping[str, str]
+    created: Time
+    shard: int
+    shards: int
+    sources: tuple[Source, ...]
+    options: CorpusOptions
+    tokenizer: TokenizerFacts | None
+    versions: Mapping[str, str]
+    by_pieces: bool
+    kept: Mapping[int, tuple[Annotated[str, _check_key], int]]
+    failed: Mapping[int, str]
 
 
 def read_shard(folder: Path) -> Shard:
     """The shard in a folder. Raises InputError: there is none, or none that can be read."""
     path = folder / SHARD_FILE
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if found["schema"] != SHARD_SCHEMA:
-            raise ValueError(
-                f"its schema is {found['schema']}, and this batchstat's {SHARD_SCHEMA}"
-            )
-        options = found["options"] | {"text_column": tuple(found["options"]["text_column"])}
+        check_regular(path)
+        found: _Written = decoded(_Written, unseal(parse(path.read_bytes()), SHARD_SCHEMA))
+        check_formats(found.sources)
         shard = Shard(
-            found["created"],
-            Share.parse(f"{found['shard']}/{found['shards']}"),
-            tuple(Source(**source) for source in found["sources"]),
-            CorpusOptions(**options),
-            TokenizerFacts(**found["tokenizer"]) if found["tokenizer"] else None,
-            {int(part): (key, samples) for part, (key, samples) in found["kept"].items()},
-            {int(part): why for part, why in found["failed"].items()},
-            found["by_pieces"],
-            found["versions"],
+            found.created,
+            Share.parse(f"{found.shard}/{found.shards}"),
+            found.sources,
+            found.options,
+            found.tokenizer,
+            dict(found.kept),
+            dict(found.failed),
+            found.by_pieces,
+            dict(found.versions),
         )
-        _check_kinds(shard)
         own = [i for i in range(len(shard.parts)) if shard.share.takes(i)]
         if not set(own) >= shard.kept.keys() | shard.failed.keys():
-            raise ValueError("it names parts that are none of its own")
+            raise ValueError("it names parts that are not its own")
         return shard
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(
             f"no {SHARD_FILE} in {folder.as_posix()}: name the folders that batchstat profile "
             "--shard I/N -o FOLDER wrote"
         ) from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path.as_posix()} is no shard's: {one_line(error)}") from None
-
-
-def _check_kinds(shard: Shard) -> None:
-    """Raises ValueError, TypeError or AttributeError: what no shard has written."""
-    datetime.fromisoformat(shard.created)
-    shard.versions.items()
-    for key, samples in shard.kept.values():
-        if not (key.isalnum() and type(samples) is int and samples >= 0):
-            raise ValueError(f"{samples!r} is no number of samples, or {key!r} no key")
+    except (OSError, ValueError) as error:
+        reason = one_line(error)
+        what = reason if isinstance(error, OtherSchemaError) else f"is not a shard ({reason})"
+        raise InputError(f"{path.as_posix()} {what}: count that shard again") from None
 
 
 def merge_shards(folders: Sequence[Path], *, allow_partial: bool = False) -> Profile:
@@ -174,7 +189,7 @@ def merge_shards(folders: Sequence[Path], *, allow_partial: bool = False) -> Pro
     failed |= {i: f"{parts[i].shown} is in no shard" for i in missing}
     if failed and not allow_partial:
         raise InputError(_incomplete(failed, missing, first.share.of, len(parts)))
-    created = min(shard.created for _, shard in shards)
+    created = min((shard.created for _, shard in shards), key=datetime.fromisoformat)
     try:
         return of_parts(parts, Counted(kept, failed), first.options, created)
     except GoneError as gone:

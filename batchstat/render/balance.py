@@ -1,24 +1,30 @@
 """Samplers as a screen of text: what each draws, of which classes, and how that batches."""
 
+from collections.abc import Callable, Iterator
+
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from batchstat.balances import BalanceReport, SamplerResult
-from batchstat.render.layout import Rows, basis_line, heading
-from batchstat.render.words import batches, class_name, counted, decimal, one_line, percent
+from batchstat.balances import MOST_COMPUTE, BalanceReport, SamplerResult
+from batchstat.render.layout import Rows, basis_line, heading, pasted
+from batchstat.render.words import class_name, counted, decimal, one_line, percent
 
 _MOST_CLASSES = 12
-_BALANCED = 1.05
 _EVEN_ENOUGH = 1.5
 _APART = 0.1
 
 
-def balance_screen(report: BalanceReport) -> RenderableType:
-    """What `balance` prints: the basis, the tables, the sentence and the recommendation."""
+def balance_screen(report: BalanceReport, command: Callable[[str], str]) -> RenderableType:
+    """What `balance` prints: the basis, the tables, the sentence and the recommendation.
+
+    Args:
+        report: the samplers.
+        command: the line that batches what a sampler draws under the same settings.
+    """
     strategy = report.samplers[0].row.label
     drawn = Text("drawn", style="bold").append(_what_is_drawn(report), "not bold")
     by = Text("batches", style="bold")
-    by.append(f"  by {one_line(strategy)}; what they compute, and of which classes", "not bold")
+    by.append(f"  by {one_line(strategy)}; compute is relative to that of none", "not bold")
     parts: list[RenderableType] = [
         heading("basis", basis_line(report.basis)),
         heading("classes", _classes_line(report)),
@@ -28,8 +34,7 @@ def balance_screen(report: BalanceReport) -> RenderableType:
     if report.basis.world_size > 1:
         words = "     of each rank: samples, largest class / smallest, steps; then of all"
         parts += [Text("ranks", style="bold").append(words, "not bold"), _ranks(report), Text()]
-    parts += [heading("result", _verdict(report)), heading("use", _recommendation(report))]
-    return Group(*parts)
+    return Group(*parts, heading("result", _verdict(report)), *_recommendation(report, command))
 
 
 def _what_is_drawn(report: BalanceReport) -> str:
@@ -89,7 +94,7 @@ def _differ(row: SamplerResult) -> bool:
 
 def _batches(report: BalanceReport) -> Rows:
     rows = Rows(
-        *("sampler", "padding", "batches", "fill", "coverage"),
+        *("sampler", "compute", "padding", "batches", "fill", "coverage"),
         *("classes/batch", "single class", "class separation"),
     )
     for row in report.samplers:
@@ -97,6 +102,7 @@ def _batches(report: BalanceReport) -> Rows:
         assert mixing is not None
         rows.add(
             _name(row),
+            decimal(row.relative_compute),
             percent(counts.padding_ratio, 2),
             f"{counts.batches:,}",
             percent(counts.fill),
@@ -167,7 +173,7 @@ def _range(low: int, high: int) -> str:
 
 
 def _verdict(report: BalanceReport) -> str:
-    words = [_of_sampler(row, report) for row in _balanced(report)]
+    words = [_of_sampler(row, report) for row in report.balanced]
     apart = [
         f"{one_line(row.spec)} {mixing.separation:.2f}"
         for row in report.samplers
@@ -182,23 +188,6 @@ def _verdict(report: BalanceReport) -> str:
     return ". ".join(words or ["no sampler here evens the classes out"]) + "."
 
 
-def _balanced(report: BalanceReport) -> list[SamplerResult]:
-    """The samplers that even all classes out, in the end."""
-    return [row for row in report.samplers if row.name != "none" and _is_balanced(row)]
-
-
-def _is_balanced(row: SamplerResult) -> bool:
-    drawn = [each.after for each in row.classes]
-    if min(drawn) == 0:
-        return False
-    # Where each draw is of a random class, counts differ by chance.
-    chance = _BY_CHANCE * max(drawn) ** 0.5 if row.name in ("weighted-random", "per-batch") else 0
-    return row.ratios[-1] <= _BALANCED or max(drawn) - min(drawn) <= chance
-
-
-_BY_CHANCE = 4
-
-
 def _of_sampler(row: SamplerResult, report: BalanceReport) -> str:
     text = f"{one_line(row.spec)} draws {percent(row.coverage)} of the corpus an epoch"
     if row.coverage < 1:
@@ -208,21 +197,44 @@ def _of_sampler(row: SamplerResult, report: BalanceReport) -> str:
     return text
 
 
-def _recommendation(report: BalanceReport) -> str:
+def _recommendation(
+    report: BalanceReport, command: Callable[[str], str]
+) -> Iterator[RenderableType]:
+    """Nothing where there is nothing to choose from."""
+    if len(report.samplers) < 2:
+        return
+    chosen = report.recommended
     if len(report.samplers[0].classes) == 1:
-        return "none: there is one class."
-    if report.class_ratio <= _EVEN_ENOUGH:
-        return f"none: the classes are within {report.class_ratio:,.1f} times of each other."
-    rows = _balanced(report)
-    if not rows:
-        return "--balance downsampling or upsampling, to see what evens the classes out."
-    widest = max(rows, key=lambda row: (row.coverage_after, -row.lengths.sum))
-    cheapest = min(rows, key=lambda row: row.lengths.sum)
-    text = f"--balance {widest.spec}, which sees most of the corpus"
-    if cheapest is not widest:
-        share = cheapest.lengths.sum / widest.lengths.sum
-        text += (
-            f"; or {cheapest.spec}, {percent(share)} of its tokens an epoch, in "
-            f"{batches(cheapest.row.counts.batches)} instead of {widest.row.counts.batches:,}"
-        )
-    return text + ". Weights in the loss balance classes too, and draw nothing twice."
+        yield heading("use", "none: there is one class.")
+    elif report.class_ratio <= _EVEN_ENOUGH:
+        within = f"within {report.class_ratio:,.1f} times of each other"
+        yield heading("use", f"none: the classes are {within}.")
+    elif chosen is None:
+        yield heading("use", "none of these: no sampler here evens the classes out.")
+    else:
+        yield pasted("use", command(chosen.spec))
+        yield heading("", _reasons(chosen, report))
+
+
+def _reasons(chosen: SamplerResult, report: BalanceReport) -> str:
+    """What the chosen sampler costs and does not show, then the same of the others."""
+    text = f"{_price(chosen, report)}."
+    others = [row for row in report.balanced if row is not chosen]
+    if others:
+        text += f" Else {'; '.join(_price(row, report) for row in others)}."
+    return text + " Weights in the loss balance classes too, and draw nothing twice."
+
+
+def _price(row: SamplerResult, report: BalanceReport) -> str:
+    compute = row.relative_compute
+    cost = "more than none, which leaves no batch,"
+    if compute is not None:
+        expensive = ", which is expensive," if compute > MOST_COMPUTE else ""
+        cost = f"{compute:,.2f} times the tokens of none{expensive}"
+    unseen = f"{percent(1 - row.coverage_after)} of the corpus"
+    if row.coverage_after == 1:
+        unseen = "nothing"
+    return (
+        f"{one_line(row.spec)} computes {cost} and leaves {unseen} unseen in "
+        f"{counted(report.epochs, 'epoch')}"
+    )

@@ -1,17 +1,25 @@
 """Bucket edges as a screen of text."""
 
+from collections.abc import Callable, Iterator
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from batchstat.batching.edge_rules import RULES
 from batchstat.buckets import NUMBERS, BucketReport, Edges
-from batchstat.render.layout import heading, table
+from batchstat.render.layout import heading, pasted, table
 from batchstat.render.words import counted, percent
+from batchstat.report import StrategyResult
 
 
-def buckets_screen(report: BucketReport) -> RenderableType:
-    """What `buckets` prints: the optimal buckets, all rules for 2 to 16 buckets, what to paste."""
+def buckets_screen(report: BucketReport, command: Callable[[str], str]) -> RenderableType:
+    """What `buckets` prints: the optimal buckets, all rules for 2 to 16 buckets, what to paste.
+
+    Args:
+        report: what was found.
+        command: the line that simulates a strategy under the same settings.
+    """
     words = "padding" if report.cost == "linear" else "computed / needed"
     by_rule = Text("by rule", style="bold").append(f"  {words}, rows as wide as edges", "not bold")
     return Group(
@@ -23,7 +31,26 @@ def buckets_screen(report: BucketReport) -> RenderableType:
         _rules(report),
         Text(),
         heading("result", _verdict(report)),
-        heading("use", f"--strategy {report.spec}"),
+        *_uses(report, command),
+    )
+
+
+def _uses(report: BucketReport, command: Callable[[str], str]) -> Iterator[RenderableType]:
+    """The lines to paste, each with what it gives."""
+    for word, row in zip(("use", "or"), report.uses, strict=False):
+        yield pasted(word, command(row.spec))
+        yield heading("", _given(row))
+
+
+def _given(row: StrategyResult) -> str:
+    counts = row.counts
+    left_out = "no sample left out"
+    if counts.dropped_samples:
+        share = percent(counts.dropped_ratio, 2)
+        left_out = f"{counted(counts.dropped_samples, 'sample')} left out, {share} of the tokens"
+    return (
+        f"{counted(counts.distinct_shapes, 'shape')}, {percent(counts.padding_ratio, 2)} padding, "
+        f"{left_out}"
     )
 
 
@@ -88,7 +115,7 @@ def _verdict(report: BucketReport) -> str:
     nearest = min(others, key=lambda each: each.cost)
     fewer = f" (in {len(chosen.edges)} buckets)" if len(chosen.edges) < report.wanted else ""
     return (
-        f"{counted(report.wanted, 'bucket')} with optimal edges{fewer}: {_shown(chosen, report)}; "
-        f"the nearest other rule, {nearest.rule}, gives {_shown(nearest, report)}. Batches padded "
-        "to their longest sample pad less than these: see compare."
+        f"{counted(report.wanted, 'bucket')} with optimal edges{fewer}: {_shown(chosen, report)} "
+        f"with every sample padded to its edge; the nearest other rule, {nearest.rule}, gives "
+        f"{_shown(nearest, report)}. Batches padded to their longest sample pad less: see compare."
     )

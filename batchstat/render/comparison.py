@@ -1,20 +1,30 @@
 """A comparison as a screen of text: the table, what it can be judged by, what to use."""
 
+from collections.abc import Callable, Iterator
+
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from batchstat.costs import CostModel
 from batchstat.ranks import WorstStep
 from batchstat.reach import Mixing
-from batchstat.render.layout import Rows, basis_line, heading
+from batchstat.render.layout import Rows, basis_line, heading, pasted
 from batchstat.render.words import batches, counted, decimal, percent
-from batchstat.report import Comparison, SampleFacts, SeedSpread, StrategyResult, SweepPoint
+from batchstat.report import Comparison, SampleFacts, SeedSpread, StrategyResult
 
-_WORTH_A_FACTOR = 1.1
+_ABOUT_EQUAL = 1.1
+"""Speed-ups below this are within what an estimate can be off."""
 
 
-def comparison_screen(comparison: Comparison) -> RenderableType:
-    """What `compare` prints: the basis, the tables, the sentence and the recommendation."""
+def comparison_screen(
+    comparison: Comparison, command: Callable[[StrategyResult], str]
+) -> RenderableType:
+    """What `compare` prints: the basis, the tables, the sentence and the recommendations.
+
+    Args:
+        comparison: the rows.
+        command: the line that uses a row's strategy under the same settings.
+    """
     parts: list[RenderableType] = [heading("basis", basis_line(comparison.basis))]
     if comparison.sample is not None:
         parts.append(heading("ESTIMATE", _sample(comparison.sample)))
@@ -23,7 +33,8 @@ def comparison_screen(comparison: Comparison) -> RenderableType:
     if comparison.basis.balance != "none" or comparison.basis.keep_labels:
         parts.append(heading("visits", _visits(comparison)))
     parts += [Text(), _strategies(comparison)]
-    parts += [heading("bounds", _bounds(comparison)), *_presets(comparison)]
+    parts += [heading("sorted", _sorted(comparison)), heading("least", _least(comparison))]
+    parts += _presets(comparison)
     if comparison.left_out:
         parts.append(heading("left out", f"{', '.join(comparison.left_out)}: see them with --all"))
     price = Text("price", style="bold").append(
@@ -34,7 +45,7 @@ def comparison_screen(comparison: Comparison) -> RenderableType:
     if comparison.basis.world_size > 1:
         words = "   idle: time in which ranks wait for the slowest; then the worst step"
         parts += [Text("ranks", style="bold").append(words, "not bold"), _ranks(comparison), Text()]
-    parts += [heading("result", _verdict(comparison)), heading("use", _recommendation(comparison))]
+    parts += [heading("result", _verdict(comparison)), *_recommendations(comparison, command)]
     return Group(*parts)
 
 
@@ -53,10 +64,10 @@ def _sample(sample: SampleFacts) -> str:
 
 
 def _visits(comparison: Comparison) -> str:
-    counts = comparison.reference.counts
+    counts = comparison.current.counts
     samples = counts.samples - counts.duplicated_samples + counts.dropped_samples
     return (
-        f"{counted(samples, 'sample')}; {comparison.reference.label} computes "
+        f"{counted(samples, 'sample')}; {comparison.current.label} computes "
         f"{percent(counts.reach.coverage)} of the {comparison.samples:,} of the corpus: see "
         "batchstat balance"
     )
@@ -66,7 +77,7 @@ def _strategies(comparison: Comparison) -> Rows:
     spread = [f"over {comparison.seeds} seeds"] if comparison.seeds > 1 else []
     spread = ["±", *spread] if comparison.sample is not None else spread
     rows = Rows(
-        *("strategy", "padding", *spread, "batches", "steps"),
+        *("strategy", "padding", *spread, "speed-up", "batches", "steps"),
         *("samples/batch", "fill", "shapes", "cut"),
     )
     for row in comparison.strategies:
@@ -76,6 +87,7 @@ def _strategies(comparison: Comparison) -> Rows:
             percent(counts.padding_ratio, 2),
             *([] if row.interval is None else [f"{100 * row.interval.margin:.2f}"]),
             *([] if row.seeds is None else [_spread(row.seeds)]),
+            f"{comparison.speed_up(row):.2f}x",
             f"{counts.batches:,}",
             f"{counts.steps:,}",
             f"{counts.mean_samples_per_batch:,.1f}",
@@ -94,12 +106,21 @@ def _label(row: StrategyResult, comparison: Comparison) -> Text:
     return Text(row.label, style="bold" if row is comparison.best else "")
 
 
-def _bounds(comparison: Comparison) -> str:
+def _sorted(comparison: Comparison) -> str:
+    bounds, params = comparison.bounds, comparison.best.params
+    size = params.get("batch_size")
+    cut = "by the same budget" if size is None else f"every {counted(size, 'sample')}"
+    return (
+        f"{percent(bounds.sorted_padding_ratio, 2)} padding in {batches(bounds.sorted_batches)} "
+        f"with all samples sorted and cut {cut}, as {comparison.best.label} is"
+    )
+
+
+def _least(comparison: Comparison) -> str:
     bounds = comparison.bounds
     return (
-        f"{percent(bounds.sorted_padding_ratio, 2)} padding with all samples sorted · "
-        f"{batches(bounds.batches)} with no padding · packed into "
-        f"{counted(bounds.packed_rows, 'row')} at least"
+        f"{batches(bounds.batches)} without padding · {counted(bounds.packed_rows, 'row')} when "
+        "packed"
     )
 
 
@@ -119,7 +140,7 @@ def _dealt(row: StrategyResult, comparison: Comparison) -> str:
 
 def _price(comparison: Comparison) -> Rows:
     model = ["model"] if comparison.model is not None else []
-    labelled = comparison.reference.counts.reach.mixing is not None
+    labelled = comparison.current.counts.reach.mixing is not None
     classes = ("classes/batch", "single class", "class separation") if labelled else ()
     rows = Rows(
         *("strategy", "attention", *model, "row use"),
@@ -183,83 +204,143 @@ def _because(worst: WorstStep) -> str:
 
 
 def _verdict(comparison: Comparison) -> str:
-    best, reference = comparison.best, comparison.reference
+    choice, current, best = comparison.choice, comparison.current, comparison.best
     padding = percent(best.counts.padding_ratio)
-    if len(comparison.strategies) == 1:
-        judged = _above_bound(comparison)
-        return f"{best.label}: {batches(best.counts.batches)}, {padding} padding{judged}."
-    if best is reference:
+    if choice.best is None:
+        needed = min(row.counts.reducible_peak for row in comparison.strategies)
         return (
-            f"{best.label}: none of the others has fewer batches, or as few with less padding, at "
-            "equal peak memory."
+            f"no strategy of the table keeps its batches within {_budget(comparison)}: "
+            f"--tokens-per-batch {needed} makes room for one"
         )
-    fewer = reference.counts.batches / best.counts.batches
-    instead = batches(best.counts.batches)
-    if fewer == 1:
-        instead = f"as many batches ({best.counts.batches:,})"
+    if len(comparison.strategies) == 1:
+        number = batches(best.counts.batches)
+        return f"{best.label}: {number}, {padding} padding{_above_least(comparison)}."
+    if best is current:
+        text = (
+            f"{current.label}, as it is: no other row saves over 10% of its compute, or has fewer "
+            "steps for as much."
+        )
     else:
-        instead += f" instead of {reference.counts.batches:,}"
-    if fewer >= _WORTH_A_FACTOR:
-        instead += f" ({fewer:,.1f} times fewer)"
-    beyond = ""
-    if reference.counts.max_batch_tokens > comparison.basis.tokens_per_batch:
-        beyond = f"; {reference.label} needs a higher peak"
-    return (
-        f"{best.label} against {reference.label}: {instead}, padding {padding} instead of "
-        f"{percent(reference.counts.padding_ratio)}{_above_bound(comparison)}{beyond}."
-    )
+        text = (
+            f"{best.label} against {current.label}: {_speed_up(comparison, best)}, padding "
+            f"{padding} instead of {percent(current.counts.padding_ratio)}, {_steps(best, current)}"
+            f"{_above_least(comparison)}."
+        )
+    if choice.smaller_change and comparison.speed_up(choice.smaller_change) > comparison.speed_up(
+        best
+    ):
+        text += " Rows within 10% of each other count as equal, and then the fewest steps win."
+    return text + _ruled_out(comparison)
 
 
-def _above_bound(comparison: Comparison) -> str:
+def _budget(comparison: Comparison) -> str:
+    return f"tokens_per_batch={comparison.basis.tokens_per_batch:,}"
+
+
+def _speed_up(comparison: Comparison, row: StrategyResult) -> str:
+    factor = comparison.speed_up(row)
+    by = "total tokens" if comparison.model is None else "the model"
+    if 1 / _ABOUT_EQUAL < factor < _ABOUT_EQUAL:
+        return f"about as much compute ({factor:.2f}x by {by})"
+    return f"an estimated {factor:.2f}x speed-up (by {by})"
+
+
+def _steps(row: StrategyResult, current: StrategyResult) -> str:
+    steps, before = row.counts.steps, current.counts.steps
+    return f"{counted(steps, 'step')}" + ("" if steps == before else f" instead of {before:,}")
+
+
+def _ruled_out(comparison: Comparison) -> str:
+    """Why a row that computes less than the best one is not that."""
+    row, budget = comparison.choice.ruled_out, comparison.basis.tokens_per_batch
+    if row is None:
+        return ""
+    counts = row.counts
+    if counts.reducible_peak > budget:
+        over = counts.over_budget_batches
+        which = f"{over:,} of its {counts.batches:,} batches exceed" if over else "batches exceed"
+        why = f"{which} {_budget(comparison)} (the largest has {counts.max_batch_tokens:,} tokens)"
+    else:
+        why = f"it loses {percent(counts.lost_ratio)} of the tokens"
+    return f" {row.label} would come first, but {why}."
+
+
+def _above_least(comparison: Comparison) -> str:
+    """How far packed rows are from the fewest possible."""
     best, bounds = comparison.best, comparison.bounds
     counts = best.counts
-    if best.is_packed:
-        width = best.params.get("max_length")
-        if width != comparison.basis.max_length or counts.dropped_tokens:
-            return ""
-        more = counts.rows / bounds.packed_rows - 1
-        if more > 0:
-            return f"; {percent(more)} more rows than the least possible"
-        return "; no packing has fewer rows"
-    points = 100 * (counts.padding_ratio - bounds.sorted_padding_ratio)
-    if f"{abs(points):.1f}" == "0.0":
-        return ", as little as with all samples sorted"
-    side = "below" if points < 0 else "above"
-    return f", {abs(points):.1f} points {side} that of all samples sorted"
+    comparable = best.params.get("max_length") == comparison.basis.max_length
+    if not best.packs_rows or not comparable or counts.dropped_tokens or counts.duplicated_tokens:
+        return ""
+    more = counts.rows / bounds.packed_rows - 1
+    if more > 0:
+        return f"; {percent(more)} more rows than the least possible"
+    return "; no packing has fewer rows"
 
 
-def _recommendation(comparison: Comparison) -> str:
-    sweep, row = comparison.sweep, comparison.best
-    chosen = sweep.recommended
-    better = chosen.padding_ratio < row.counts.padding_ratio or chosen.batches < row.counts.batches
-    if not row.is_packed and row is comparison.reference and not better:
-        return f"{row.label}, as it is: no read_ahead does better."
+def _recommendations(
+    comparison: Comparison, command: Callable[[StrategyResult], str]
+) -> Iterator[RenderableType]:
+    """At most two lines to paste, each with its trade-off; and what packing would give."""
+    choice, current = comparison.choice, comparison.current
+    if choice.best is None:
+        return
+    if choice.best is not current or len(comparison.strategies) == 1:
+        yield heading("use", f"{choice.best.label}: {_trade_off(choice.best, current)}")
+        yield pasted("", command(choice.best))
+    if choice.smaller_change is not None:
+        row = choice.smaller_change
+        text = f"{row.label}: {_speed_up(comparison, row)}; {_trade_off(row, current)}"
+        yield heading("or", text)
+        yield pasted("", command(row))
+    if choice.packed is not None:
+        row = choice.packed
+        text = f"{row.label}: {_speed_up(comparison, row)}, but it needs varlen attention, which "
+        yield heading("packing", text + "keeps the samples of a row apart")
+    if choice.best is not current or comparison.sweep.spec == current.spec:
+        yield heading("sorting", _sorting(comparison))
+    yield heading("", "Speed-ups are estimates: time both on your hardware.")
+
+
+def _trade_off(row: StrategyResult, current: StrategyResult) -> str:
+    counts = row.counts
+    if counts.steps == current.counts.steps and _samples(row) == _samples(current):
+        words = ["the same steps and batch size"]
+    else:
+        words = [_steps(row, current), f"{_samples(row)} samples per batch"]
+    separation = counts.grouping.length_separation
+    if separation is not None and separation >= _NOTICED:
+        words.append(
+            f"batches hold similar lengths (separation {separation:.2f}, 0 is random): watch the "
+            "loss"
+        )
+    if row.packs_rows:
+        words.append("needs varlen attention, which keeps the samples of a row apart")
+    return ", ".join(words)
+
+
+def _samples(row: StrategyResult) -> str:
+    least, most = row.counts.min_samples_per_batch, row.counts.max_samples_per_batch
+    size: int | None = row.params.get("batch_size")
+    if size is not None and most <= size:
+        return f"{size:,}"
+    return f"{most:,}" if least == most else f"{least:,} to {most:,}"
+
+
+def _sorting(comparison: Comparison) -> str:
+    sweep = comparison.sweep
+    chosen, best = sweep.recommended, sweep.best
     text = (
-        f"{sweep.recommended_spec}, {percent(chosen.padding_ratio)} padding in "
+        f"{sweep.recommended_spec} has {percent(chosen.padding_ratio)} padding in "
         f"{batches(chosen.batches)}"
     )
-    if chosen is not sweep.best:
-        text += (
-            f", the smallest read_ahead, and so the least sorting, within half a point of the best "
-            f"({percent(sweep.best.padding_ratio)} at {sweep.best.read_ahead:,})"
-        )
-    if row.is_packed:
-        text = f"{row.label}, if attention keeps the samples of a row apart; else {text}"
-    elif sweep.spec != row.spec:
-        text = f"{row.label}, as it is; or {text}"
-    return f"{text}.{_its_price(chosen)} Padding is not speed: time both on your hardware."
-
-
-def _its_price(point: SweepPoint) -> str:
-    """What the recommended grouping costs, where it is more than random batches have."""
-    separation = point.grouping.length_separation
-    if separation is None or separation < _NOTICED:
-        return ""
-    spread = percent(point.grouping.samples_per_batch_spread, 0)
+    if chosen is best:
+        return f"{text}, the least of any read_ahead"
     return (
-        f" Its price: batches hold like lengths (separation {separation:.2f}, 0 is random) and "
-        f"their samples vary by {spread}: watch the loss."
+        f"{text}, the smallest read_ahead, and so the least sorting, within half a point of the "
+        f"best ({percent(best.padding_ratio)} at {best.read_ahead:,})"
     )
 
 
 _NOTICED = 0.5
+"""A separation by length from here on is more than random batches have."""

@@ -35,5 +35,5 @@ def _facts(facts: Sequence[tuple[str, str]]) -> Table:
     grid.add_column(no_wrap=True, style="dim")
     grid.add_column(overflow="fold")
     for key, value in facts:
-        grid.add_row(f"  {key}", value)
+        grid.add_row(Text(f"  {key}"), Text(value))
     return grid

@@ -46,7 +46,8 @@ def _limited(level: str, found: Iterator[tuple[str, str]]) -> Iterator[str]:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return escaped.replace("##[", "##%5B")  # which runners take for a command, and never unescape
 
 
 def _property(text: str) -> str:

@@ -4,6 +4,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from batchstat.errors import printable
 from batchstat.render.words import class_name, corpus_name, counted, one_line, tokenizer_name
 from batchstat.report import Comparison
 from batchstat.settings import Basis
@@ -18,6 +19,12 @@ def heading(word: str, text: str, style: str = "") -> Table:
     grid.add_column(overflow="fold")
     grid.add_row(Text(word, style=f"bold {style}".strip()), Text(text))
     return grid
+
+
+def pasted(word: str, line: str) -> Text:
+    """A line to paste with a word before it: never folded, which would break it in two."""
+    text = Text(f"{word:<9}", style="bold", no_wrap=True, overflow="ignore")
+    return text.append(printable(line), "not bold")
 
 
 class Rows:

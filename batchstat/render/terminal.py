@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from batchstat.profiling.record import ClassCount, Profile
-from batchstat.render.layout import heading, table, whose
+from batchstat.render.layout import heading, pasted, table, whose
 from batchstat.render.words import (
     age,
     class_name,
@@ -26,6 +26,7 @@ _REASONS = {
     "blank": "blank",
     "not_utf8": "not UTF-8",
     "malformed": "malformed",
+    "too_long": "too long",
     "wrong_fields": "with too few or too many fields",
     "missing_column": "without a column",
     "wrong_type": "of another type",
@@ -52,7 +53,7 @@ def profile_screen(profile: Profile, console: Console, next_command: str) -> Ren
     ]
     if profile.labels is not None:
         parts += [Text(), *_classes(profile, console)]
-    return Group(*parts, Text(), heading("next", next_command))
+    return Group(*parts, Text(), pasted("next", next_command))
 
 
 def identity(profile: Profile, now: datetime) -> RenderableType:

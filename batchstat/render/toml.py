@@ -16,13 +16,18 @@ def configuration_toml(
         limits: name, limit and what was measured.
     """
     head = [f"[{table}]"] if table else []
-    settings = [f"{key} = {_value(value)}" for key, value in values.items()]
+    settings = [setting(key, value) for key, value in values.items()]
     named = [f"[{table}.limits]" if table else "[limits]"]
     written = [f"{name} = {limit}" for name, limit, _ in limits]
     width = max(map(len, written), default=0)
     notes = [measured for _, _, measured in limits]
     named += [f"{line:<{width}}  # {note}" for line, note in zip(written, notes, strict=True)]
     return "\n".join([*head, *settings, "", *named]) + "\n"
+
+
+def setting(key: str, value: Any) -> str:
+    """A line of a table."""
+    return f"{key} = {_value(value)}"
 
 
 def text(value: str) -> str:

@@ -142,11 +142,13 @@ def _sentence(outcome: Outcome) -> str:
 def _remedy(outcome: Outcome) -> str:
     remedy = outcome.remedy
     if remedy is None:
-        return "no setting is known to help: mend the corpus, or change the limit"
+        return "no setting is known to help: change the corpus or the limit"
     value, _ = shown_apart(remedy.value, outcome.limit.threshold, outcome.limit.kind)
-    gives = f"{one_line(remedy.change, 200)} gives {value}"
-    if outcome.limit.is_difference:
-        gives += "; with other settings, run batchstat baseline save"
+    gives = f"{printable(remedy.change)} gives {value}"
+    if remedy.costs:
+        gives += f", but then {' and '.join(one_line(each) for each in remedy.costs)}"
+    if outcome.before is not None and remedy.settings:
+        gives += "; other settings need a baseline of their own: batchstat baseline save"
     return gives if remedy.keeps else f"nothing that was tried keeps the limit; {gives}"
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from batchstat.errors import InputError, did_you_mean
+from batchstat.labels import label_text
 
 Ints = npt.NDArray[np.integer]
 
@@ -99,9 +100,9 @@ class Classes:
 
     @classmethod
     def encode(cls, labels: Iterable[object], keep: Sequence[str] = ()) -> "Classes":
-        """Classes from the labels of each sample, of any type, by their text.
+        """Classes from the labels of each sample, of any type, by their `label_text`.
 
-        A list, tuple, set or array is several labels. None, NaN and pandas' NA are none.
+        A list, tuple, set or array is several labels.
 
         Raises:
             InputError: see `of`.
@@ -111,14 +112,14 @@ class Classes:
         offsets = [0]
         several = False
         for label in map(_plain, labels):
-            if isinstance(label, list | tuple | set | frozenset | np.ndarray):
+            if isinstance(label, _SEVERAL) and label is not np.ma.masked:
                 several = True
-                each = [
-                    known.setdefault(str(one), len(known)) for one in map(_plain, label) if _is(one)
-                ]
+                texts = (label_text(_plain(one)) for one in label)
+                each = [known.setdefault(text, len(known)) for text in texts if text is not None]
                 codes += list(dict.fromkeys(each)) or [-1]
             else:
-                codes.append(known.setdefault(str(label), len(known)) if _is(label) else -1)
+                text = label_text(label)
+                codes.append(-1 if text is None else known.setdefault(text, len(known)))
             offsets.append(len(codes))
         ends = np.array(offsets) if several else None
         return cls.of(np.array(codes, dtype=np.int64), tuple(known), ends, keep)
@@ -128,14 +129,9 @@ def _plain(label: Any) -> Any:
     """An Arrow scalar, or a number of NumPy or torch, as Python has it."""
     if hasattr(label, "as_py"):
         return label.as_py()
+    if label is np.ma.masked or isinstance(label, np.floating):
+        return label
     return label.item() if hasattr(label, "item") and getattr(label, "ndim", 1) == 0 else label
-
-
-def _is(label: object) -> bool:
-    """Whether it is a label: pandas' NA is neither equal to itself nor different."""
-    if label is None or type(label).__name__ == "NAType":
-        return False
-    return bool(label == label)
 
 
 def not_there(label: str, names: Sequence[str]) -> str:
@@ -146,3 +142,4 @@ def not_there(label: str, names: Sequence[str]) -> str:
 
 
 _SHOWN = 20
+_SEVERAL = (list, tuple, set, frozenset, np.ndarray)

@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from batchstat.errors import InputError
+from batchstat.exact import total
 from batchstat.options import one_of
+from batchstat.sampling.room import check_room
 from batchstat.stats import LengthStats
 
 Ints = npt.NDArray[np.integer]
@@ -91,6 +93,11 @@ def together(parts: Sequence[Epoch]) -> Epoch:
     )
 
 
+def check_parts(parts: int, max_length: int) -> None:
+    """Raises InputError: more parts of split samples than an epoch can hold."""
+    check_room(f"overflow=split with max_length={max_length} makes", parts, "raise max_length")
+
+
 def some_of(visits: Epoch, max_length: int) -> Epoch:
     """The visits. Raises InputError: there is none."""
     if visits.count == 0:
@@ -108,6 +115,7 @@ def make_epoch(samples: Ints, lengths: Ints, max_length: int, overflow: str) -> 
 
     Raises:
         OptionError: `overflow` is none of these.
+        InputError: `split` makes more parts than an epoch can hold.
     """
     one_of("overflow", overflow, OVERFLOWS)
     longer = lengths > max_length
@@ -129,6 +137,7 @@ def make_epoch(samples: Ints, lengths: Ints, max_length: int, overflow: str) -> 
             dropped_tokens=int(lengths[longer].sum()),
         )
     parts = np.maximum(-(-lengths // max_length), 1)
+    check_parts(total(parts), max_length)
     sample = np.repeat(np.arange(len(lengths)), parts)
     first_part = np.cumsum(parts) - parts
     starts = (np.arange(len(sample)) - first_part[sample]) * max_length

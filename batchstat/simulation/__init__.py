@@ -8,7 +8,6 @@ from batchstat.simulation.balancing import (
 )
 from batchstat.simulation.comparing import (
     DEFAULT_STRATEGIES,
-    best_row,
     check_seeds,
     compare,
     parse_strategies,
@@ -22,7 +21,6 @@ __all__ = [
     "DEFAULT_SAMPLERS",
     "DEFAULT_STRATEGIES",
     "balance",
-    "best_row",
     "check_epochs",
     "check_seeds",
     "check_share",

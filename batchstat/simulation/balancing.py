@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from batchstat.balances import BalanceReport, ClassDraw, SamplerResult
 from batchstat.epochs import drawn, make_work
-from batchstat.errors import InputError, OptionError
+from batchstat.errors import InputError, NoBatchError, OptionError
+from batchstat.exact import dot, total
 from batchstat.given import Given, as_given
 from batchstat.options import MOST, whole_number
 from batchstat.profiling.record import Profile
@@ -59,8 +60,9 @@ def balance(
     classes = given.samples.classes
     if classes is None:
         raise InputError("balance goes by labels, and none were read: pass --label-column")
-    made = [_row(given, each, strategy, epochs) for each in rows]
     wanted = Settings(**settings | {"balance": "none"})
+    natural = _natural_tokens(given, wanted, strategy)
+    made = [_row(given, each, strategy, epochs, natural) for each in rows]
     return BalanceReport(
         created=datetime.now(UTC).isoformat(),
         corpus=given.profile.corpus if given.profile else None,
@@ -81,8 +83,18 @@ def check_epochs(settings: Settings, epochs: int) -> int:
     return epochs
 
 
+def _natural_tokens(given: Given, settings: Settings, spec: str) -> int | None:
+    """Total tokens of an epoch of all samples; None where it has no batch."""
+    basis = settings.decide(given.stats.max, given.stated_max)
+    (asked,) = parse_strategies([spec], basis)
+    try:
+        return make_row(asked, make_work(given.samples, basis)).counts.total_tokens
+    except NoBatchError:
+        return None
+
+
 def _row(
-    given: Given, settings: Settings, spec: str, epochs: int
+    given: Given, settings: Settings, spec: str, epochs: int, natural: int | None
 ) -> tuple[SamplerResult, list[ReportWarning]]:
     samples, basis = given.samples, settings.decide(given.stats.max, given.stated_max)
     (asked,) = parse_strategies([spec], basis)
@@ -104,6 +116,7 @@ def _row(
         seen=tuple(each.seen for each in epochs_of),
         ratios=tuple(each.ratio for each in epochs_of),
         row=row,
+        natural_tokens=natural,
     )
     warned = cautions([row], work.visits, basis, given.stats)
     named = [ReportWarning(w.code, f"{basis.balance}: {w.message}") for w in warned]
@@ -153,8 +166,8 @@ def _classes(
             after=int(times.sum()),
             unique=int(np.count_nonzero(times)),
             max_repeats=int(times.max()),
-            tokens_before=int(tokens.sum()),
-            tokens_after=int((times * tokens).sum()),
+            tokens_before=total(tokens),
+            tokens_after=dot(times, tokens),
             seen=tuple(each.seen_of[code] for each in epochs),
         )
 

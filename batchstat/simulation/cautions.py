@@ -9,7 +9,7 @@ from batchstat.batching.cutting import round_up
 from batchstat.report import ReportWarning, StrategyResult
 from batchstat.sampling import Epoch
 from batchstat.sampling.balancing.per_batch import PerBatch
-from batchstat.settings import Basis
+from batchstat.settings import DEFAULT_BUDGET, Basis
 from batchstat.stats import LengthStats
 
 _ALIKE = 0.5
@@ -22,8 +22,8 @@ _CERTAIN = 3
 def cautions(
     rows: Sequence[StrategyResult], visits: Epoch, basis: Basis, stats: LengthStats
 ) -> Iterator[ReportWarning]:
-    """Long samples, batches over their budget, peaks that differ, batches of one, batches that
-    come sorted.
+    """Long samples, batches over their budget, peaks that differ, batches of one, ranks and classes
+    that are not as they seem, batches that come sorted.
     """
     budget = basis.tokens_per_batch
     too_long = round_up(visits.stats.values, basis.pad_to_multiple_of) > budget
@@ -36,52 +36,94 @@ def cautions(
             f"longest is record {_first_of(visits, longest)} with {longest:,} tokens: even a batch "
             "of one is over the budget",
         )
-    over = [
-        f"{row.label} {row.counts.over_budget_batches:,} of {row.counts.batches:,} "
-        f"(largest {row.counts.max_batch_tokens:,})"
-        for row in rows
-        if row.counts.over_budget_batches
-    ]
-    if over:
-        yield ReportWarning("over_budget", f"batches over their budget: {'; '.join(over)}")
-    above = [
-        f"{row.label} ({row.counts.max_batch_tokens:,})"
-        for row in rows
-        if not row.counts.over_budget_batches and row.counts.max_batch_tokens > budget
-    ]
-    if above:
-        yield ReportWarning(
-            "unequal_peak",
-            f"not at equal peak memory: batches above {budget:,} tokens in {', '.join(above)}",
-        )
-    width = -(-basis.max_length // basis.pad_to_multiple_of) * basis.pad_to_multiple_of
-    fixed = any("batch_size" in row.params for row in rows)
-    if fixed and basis.batch_size == 1 and visits.count > 1 and budget // width <= 1:
-        short = stats.percentile(990)
-        yield ReportWarning(
-            "batch_of_one",
-            f"batch_size is 1, since max_length={basis.max_length:,} leaves room for one sample in "
-            f"tokens_per_batch={budget:,}: "
-            + (
-                f"--max-length {short} would cut 1% of the samples"
-                if short < basis.max_length
-                else "raise --tokens-per-batch"
-            ),
-        )
+    yield from _of_peaks(rows, basis)
+    yield from _of_single_samples(rows, visits, basis, stats)
+    if basis.world_size > visits.count:
+        yield _more_ranks(visits.count, basis)
     yield from _of_ranks(rows, basis)
     yield from _of_classes(rows, basis)
-    sorted_rows = [
-        f"{row.label} ({correlation:.2f})"
+    alike = [
+        row
         for row in rows
         if (correlation := row.counts.grouping.neighbour_correlation or 0) > _ALIKE
         and correlation * sqrt(row.counts.steps) > _CERTAIN
     ]
-    if sorted_rows:
+    if alike:
+        shown = [f"{r.label} ({r.counts.grouping.neighbour_correlation:.2f})" for r in alike]
+        remedies = ["--order shuffled"] if basis.order != "shuffled" else []
+        if any(row.params.get("shuffle_batches") is False for row in alike):
+            remedies.append("shuffle_batches=true")
         yield ReportWarning(
             "alike_neighbours",
             "batches that follow one another are of like length, which the loss will show: "
-            f"{', '.join(sorted_rows)}, 1 is sorted: shuffle the samples or the batches",
+            + f"{', '.join(shown)}, 1 is sorted{': ' if remedies else ''}{' and '.join(remedies)}",
         )
+
+
+def _of_peaks(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[ReportWarning]:
+    """Batches over their budget, and rows that do not use the same memory."""
+    budget = basis.tokens_per_batch
+    over = [
+        f"{row.label} ({row.counts.over_budget_batches:,} of {row.counts.batches:,}, the largest "
+        f"{row.counts.max_batch_tokens:,})"
+        for row in rows
+        if row.counts.over_budget_batches
+    ]
+    if over:
+        never = any(row.counts.reducible_peak > budget for row in rows) and len(rows) > 1
+        yield ReportWarning(
+            "over_budget",
+            f"batches over tokens_per_batch={budget:,}"
+            f"{', which are never recommended' if never else ''}: {', '.join(over)}",
+        )
+    above = [
+        f"{row.label} (up to {row.counts.max_batch_tokens:,})"
+        for row in rows
+        if not row.counts.over_budget_batches and row.counts.max_batch_tokens > budget
+    ]
+    below = [
+        f"{row.label} (at most {capacity:,})"
+        for row in rows
+        if (capacity := _capacity(row, basis)) + _widest(basis) <= budget
+    ]
+    if above or (below and len(below) < len(rows)):
+        yield ReportWarning(
+            "unequal_peak",
+            f"not at equal peak memory: beside {budget:,} total tokens per batch, "
+            f"{', '.join([*above, *below])}: part of a speed-up may come from larger batches",
+        )
+
+
+def _capacity(row: StrategyResult, basis: Basis) -> int:
+    """The most total tokens that the row's parameters allow in a batch."""
+    size = row.params.get("batch_size")
+    budget: int = row.params.get("tokens_per_batch", basis.tokens_per_batch)
+    return budget if size is None else size * _widest(basis)
+
+
+def _widest(basis: Basis) -> int:
+    return -(-basis.max_length // basis.pad_to_multiple_of) * basis.pad_to_multiple_of
+
+
+def _of_single_samples(
+    rows: Sequence[StrategyResult], visits: Epoch, basis: Basis, stats: LengthStats
+) -> Iterator[ReportWarning]:
+    """Batches of one sample, where nothing else fits."""
+    budget, width = basis.tokens_per_batch, _widest(basis)
+    fixed = any("batch_size" in row.params for row in rows)
+    if not fixed or basis.batch_size > 1 or visits.count == 1 or budget // width > 1:
+        return
+    # A budget that max_length alone explains may be derived from it, and falls with it.
+    lasting = min(budget, DEFAULT_BUDGET) if budget == width else budget
+    half = lasting // 2 // basis.pad_to_multiple_of * basis.pad_to_multiple_of
+    cut, _ = stats.above(half)
+    share = f"{100 * cut / stats.count:.1f}%"
+    shorter = f", or --max-length {half}, above which are {share} of the samples" if half else ""
+    yield ReportWarning(
+        "batch_of_one",
+        f"batch_size is 1, since max_length={basis.max_length:,} leaves room for one sample in "
+        f"tokens_per_batch={budget:,}: two need --tokens-per-batch {2 * width}{shorter}",
+    )
 
 
 def _first_of(visits: Epoch, length: int) -> int:
@@ -92,6 +134,17 @@ def _first_of(visits: Epoch, length: int) -> int:
 
 
 _AT_ONCE = 1 << 20
+
+
+def _more_ranks(samples: int, basis: Basis) -> ReportWarning:
+    """More ranks than samples, so that the numbers are about something else than batching."""
+    repeats = basis.tail in ("repeat", "spread")
+    what = "compute only samples that others compute too" if repeats else "have nothing to compute"
+    return ReportWarning(
+        "more_ranks_than_samples",
+        f"{basis.world_size:,} ranks and {samples:,} samples: with tail={basis.tail}, at least "
+        f"{basis.world_size - samples:,} ranks {what}: lower --world-size",
+    )
 
 
 def _of_ranks(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[ReportWarning]:

@@ -10,15 +10,15 @@ import numpy.typing as npt
 from batchstat.batching import STRATEGIES, Strategy
 from batchstat.batching.presets import find_preset
 from batchstat.batching.spec import parse_strategy
+from batchstat.batching.static import Static
 from batchstat.bounds import Bounds, least_rows
 from batchstat.costs import CostModel
 from batchstat.epochs import Work, make_work
 from batchstat.errors import InputError, NoBatchError, OptionError
-from batchstat.given import as_given
+from batchstat.given import Given, as_given
 from batchstat.options import MOST, whole_number
 from batchstat.profiling.record import Profile
 from batchstat.report import (
-    ENOUGH,
     Comparison,
     ReportWarning,
     SeedSpread,
@@ -29,6 +29,7 @@ from batchstat.sampling import Samples
 from batchstat.sampling.epoch import together
 from batchstat.settings import Basis, Settings
 from batchstat.simulation.cautions import cautions
+from batchstat.simulation.choosing import choose
 from batchstat.simulation.estimating import Drawn, check_share, draw
 from batchstat.simulation.measuring import measured
 from batchstat.simulation.sweeping import sweep
@@ -70,7 +71,7 @@ def compare(
     check_seeds(wanted, seeds)
     given = as_given(lengths, labels, wanted.keep_labels)
     profile = given.profile
-    basis = wanted.decide(given.stats.max, given.stated_max)
+    basis = decide(wanted, given, strategies, presets)
     parsed = parse_strategies(strategies, basis, presets)
     drawn = None
     if sample is not None:
@@ -78,12 +79,13 @@ def compare(
         drawn = draw(given.samples, check_share(sample, wanted), basis, max(windows))
     samples = given.samples if drawn is None else drawn.samples
     works = _Works(samples)
-    asked, rows, empty = _rows(parsed, works)
+    asked, rows, empty = _rows(parsed, works, model)
     if seeds > 1:
         rows = _over_seeds(rows, asked, samples, basis, seeds)
     if drawn is not None:
         rows = _estimated(rows, asked, drawn)
-    best = best_row(rows, basis.tokens_per_batch)
+    choice = choose(rows, basis.tokens_per_batch)
+    best = choice.best or choice.current
     chosen, work = asked[rows.index(best)], works.of(basis)
     shown = {row.name for row in rows}
     return Comparison(
@@ -96,8 +98,8 @@ def compare(
         seeds=seeds,
         strategies=tuple(rows),
         left_out=tuple(name for name in STRATEGIES if name not in shown),
-        best=best,
-        bounds=_bounds(work, basis),
+        choice=choice,
+        bounds=_bounds(chosen.strategy, work, basis),
         sweep=sweep(best, chosen.strategy, work, basis),
         warnings=(*empty, *cautions(rows, work.visits, basis, given.stats)),
         sample=None if drawn is None else drawn.facts,
@@ -111,11 +113,27 @@ def simulate(profile: Profile, spec: str, settings: Settings) -> Simulation:
         OptionError: a strategy or parameter that is wrong by itself.
         InputError: no sample is left by these settings.
     """
-    basis = settings.decide(profile.stats.max, profile.stated_max)
+    given = as_given(profile, keep=settings.keep_labels)
+    basis = decide(settings, given, [spec])
     (asked,) = parse_strategies([spec], basis)
-    work = make_work(as_given(profile, keep=basis.keep_labels).samples, basis)
+    work = make_work(given.samples, basis)
     row = make_row(asked, work)
     return Simulation(basis, row, tuple(cautions([row], work.visits, basis, profile.stats)))
+
+
+def decide(
+    settings: Settings, given: Given, strategies: Sequence[str], presets: Sequence[str] = ()
+) -> Basis:
+    """Return the settings of a table: the batch size of its current setup sets the budget.
+
+    Raises:
+        OptionError: a strategy or preset that is wrong by itself.
+    """
+    basis = settings.decide(given.stats.max, given.stated_max)
+    rows = parse_strategies(strategies, basis, presets)
+    current = next((row for row in rows if isinstance(row.strategy, Static)), rows[0])
+    own = getattr(current.strategy, "batch_size", None) if "batch_size=" in current.spec else None
+    return settings.decide(given.stats.max, given.stated_max, own)
 
 
 def check_seeds(settings: Settings, seeds: int) -> int:
@@ -132,7 +150,7 @@ class Asked(NamedTuple):
         spec: the strategy, as it is written or as its preset has it.
         preset: where it comes from, if from one.
         strategy: what that is.
-        basis: its settings: those of the table, but for a preset's own way to the ranks.
+        basis: its settings: those of the table, but for a preset's own order and ranks.
     """
 
     spec: str
@@ -159,32 +177,17 @@ def parse_strategies(
         spec = preset.spec(basis.max_length)
         own = basis
         if preset.deal is not None and preset.rank_tail is not None:
-            own = replace(basis, deal=preset.deal, tail=preset.rank_tail)
+            own = replace(own, deal=preset.deal, tail=preset.rank_tail)
+        if preset.order is not None:
+            own = replace(own, order=preset.order)
         rows.append(Asked(spec, name, parse_strategy(spec, asdict(basis)), own))
     if not rows:
         raise OptionError("no strategy: name at least one")
     return rows
 
 
-def best_row(rows: Sequence[StrategyResult], tokens_per_batch: int) -> StrategyResult:
-    """Of the rows with the fewest batches at equal peak (5 % more count as equal), the one with
-    the least padding. Padding alone would choose tiny batches; what loses more of the corpus than
-    another row, by over half a point, has fewer batches for that.
-    """
-    least = min(row.counts.lost_ratio for row in rows)
-    rows = [row for row in rows if row.counts.lost_ratio <= least + ENOUGH]
-    peak = max(tokens_per_batch, min(row.counts.max_batch_tokens for row in rows))
-    within = [row for row in rows if row.counts.max_batch_tokens <= peak]
-    fewest = min(row.counts.batches for row in within)
-    close = [row for row in within if row.counts.batches * 20 <= fewest * 21]
-    return min(
-        close,
-        key=lambda row: (row.counts.padding_ratio, row.counts.batches, row.name != "static"),
-    )
-
-
 def _rows(
-    asked: list[Asked], works: "_Works"
+    asked: list[Asked], works: "_Works", model: CostModel | None
 ) -> tuple[list[Asked], list[StrategyResult], list[ReportWarning]]:
     """Those rows that have a batch, with what they come from; and which have none.
 
@@ -194,7 +197,7 @@ def _rows(
     kept, rows, empty = [], [], []
     for each in asked:
         try:
-            rows.append(make_row(each, works.of(each.basis)))
+            rows.append(make_row(each, works.of(each.basis), model))
             kept.append(each)
         except NoBatchError as error:
             if len(asked) == 1:
@@ -206,27 +209,29 @@ def _rows(
 
 
 class _Works:
-    """The epochs of a corpus, each way of dealing made once."""
+    """The epochs of a corpus, each order and way of dealing made once."""
 
     def __init__(self, samples: Samples) -> None:
         self.samples = samples
-        self._made: dict[tuple[str, str], Work] = {}
+        self._made: dict[tuple[str, str, str], Work] = {}
 
     def of(self, basis: Basis) -> Work:
-        key = (basis.deal, basis.tail)
+        key = (basis.order, basis.deal, basis.tail)
         if key not in self._made:
             self._made[key] = make_work(self.samples, basis)
         return self._made[key]
 
 
-def make_row(asked: Asked, work: Work) -> StrategyResult:
+def make_row(asked: Asked, work: Work, model: CostModel | None = None) -> StrategyResult:
     """One row. Raises InputError: no batch is left, or no token."""
-    counts, widths, steps = measured(asked.strategy, work, asked.basis)
+    counts, widths, steps = measured(asked.strategy, work, asked.basis, model=model)
     return StrategyResult(
         name=asked.spec.partition(":")[0],
         spec=asked.spec,
         preset=asked.preset,
         params=asdict(asked.strategy),
+        packs_rows=asked.strategy.packs_rows,
+        order=asked.basis.order,
         deal=asked.basis.deal,
         tail=asked.basis.tail,
         counts=counts,
@@ -269,15 +274,25 @@ def _estimated(
     return found
 
 
-def _bounds(work: Work, basis: Basis) -> Bounds:
+def _bounds(best: Strategy, work: Work, basis: Basis) -> Bounds:
+    """What the best row is compared to: the whole epoch sorted, cut by its own size or budget."""
     visits = work.visits if work.is_dealt else together(work.shares)
-    whole = {"read_ahead": visits.count, "max_samples": None, "drop_last": False}
-    strategy = parse_strategy("token-budget", asdict(basis) | whole)
+    size = getattr(best, "batch_size", None)
+    spec = "token-budget" if size is None else "bucketed"
+    own = {
+        "tokens_per_batch": getattr(best, "tokens_per_batch", basis.tokens_per_batch),
+        "batch_size": size,
+        "read_ahead": visits.count,
+        "max_samples": None,
+        "drop_last": False,
+    }
+    strategy = parse_strategy(spec, asdict(basis) | own)
     whole_epoch = replace(work, shares=(visits,))
     counts, _, _ = measured(strategy, whole_epoch, replace(basis, world_size=1), by_sample=False)
     return Bounds(
         batches=max(1, -(-counts.real_tokens // basis.tokens_per_batch)),
         packed_rows=least_rows(visits.stats, basis.max_length),
+        sorted_strategy=spec,
         sorted_batches=counts.batches,
         sorted_padding_tokens=counts.padding_tokens,
         sorted_total_tokens=counts.total_tokens,

@@ -83,9 +83,10 @@ def draw(samples: Samples, share: float, basis: Basis, widest_window: int) -> Dr
     every = -(-n // size)
     wanted = round(every * share)
     if wanted < _LEAST_BLOCKS:
+        remedy = "raise it, or leave it out" if every >= _LEAST_BLOCKS else "leave it out"
         raise InputError(
             f"sample={share:g} is {max(wanted, 0):,} of {every:,} blocks of {size:,} samples, and "
-            f"an estimate needs {_LEAST_BLOCKS}: raise it, or leave it out"
+            f"an estimate needs {_LEAST_BLOCKS}: {remedy}"
         )
     rng = np.random.default_rng(np.random.SeedSequence((basis.seed,), spawn_key=(2,)))
     blocks = rng.permutation(every)[:wanted]

@@ -7,13 +7,21 @@ import numpy as np
 
 from batchstat.batches import Batches
 from batchstat.batching import BatchPlan, Strategy
+from batchstat.costs import CostModel
 from batchstat.epochs import Work, deal, deal_groups, plan_shares
 from batchstat.reach import Entries, Reach, Unique, follow
 from batchstat.settings import Basis
 from batchstat.tally import Measured, Tally, measure
 
 
-def measured(strategy: Strategy, work: Work, basis: Basis, *, by_sample: bool = True) -> Measured:
+def measured(
+    strategy: Strategy,
+    work: Work,
+    basis: Basis,
+    *,
+    by_sample: bool = True,
+    model: CostModel | None = None,
+) -> Measured:
     """An epoch planned, dealt and measured.
 
     Args:
@@ -22,13 +30,16 @@ def measured(strategy: Strategy, work: Work, basis: Basis, *, by_sample: bool = 
         basis: the settings.
         by_sample: whether each sample is followed to its ranks where the deal alone does not say
             where it goes; else what is repeated, left out and mixed is not told.
+        model: by which compute is estimated; None for total tokens.
 
     Raises:
         InputError: no batch is left, or no token.
     """
-    how = how_measured(strategy, basis)
+    how = how_measured(strategy, basis, model)
     plain = basis.balance == "none" and not basis.keep_labels and work.samples.classes is None
-    whole = work.is_dealt and not work.visits.is_split and basis.tail != "spread"
+    # Where units hold each visit once, which of them are dealt says what becomes of every sample.
+    in_parts = work.visits.is_split or strategy.cuts_samples
+    whole = work.is_dealt and not in_parts and basis.tail != "spread"
     if whole and (plain or not by_sample):
         tally = Tally(basis.world_size, **how, keep_steps=basis.world_size > 1)
         for group in deal_groups(_planned(strategy, work, basis), basis):
@@ -48,8 +59,10 @@ def measured(strategy: Strategy, work: Work, basis: Basis, *, by_sample: bool = 
     return measure(batches, turns, work.visits, followed if noted else None, **how)
 
 
-def how_measured(strategy: Strategy, basis: Basis) -> dict[str, Any]:
-    """What a `Tally` is told of a strategy and the settings."""
+def how_measured(
+    strategy: Strategy, basis: Basis, model: CostModel | None = None
+) -> dict[str, Any]:
+    """Return the arguments of a `Tally` for a strategy and the settings."""
     rows_of = None if strategy.attends_within_samples else basis.max_length
     return {
         "tokens_per_batch": getattr(strategy, "tokens_per_batch", basis.tokens_per_batch),
@@ -57,6 +70,8 @@ def how_measured(strategy: Strategy, basis: Basis) -> dict[str, Any]:
         "attends_within_samples": strategy.attends_within_samples,
         "accumulate": basis.accumulate,
         "even": basis.tail == "empty",
+        "pad_to_multiple_of": strategy.pad_to_multiple_of,
+        "cost": (1, 0) if model is None else (model.linear, model.quadratic),
     }
 
 

@@ -20,7 +20,7 @@ def sweep(row: StrategyResult, best: Strategy, work: Work, basis: Basis) -> Swee
     those who cannot pack.
     """
     spec = row.spec
-    if best.looks_ahead is None or row.is_packed:
+    if best.looks_ahead is None or row.packs_rows:
         spec = "token-budget"
         best = parse_strategy(spec, asdict(basis))
     points = []

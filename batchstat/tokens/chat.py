@@ -1,14 +1,15 @@
 """Chats through a tokenizer's chat template, as transformers' `apply_chat_template` does it."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sized
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from batchstat.corpus.chat import Message
+from batchstat.corpus.chat import Message, Tool
 from batchstat.errors import InputError
+from batchstat.tokens.places import Places
 from batchstat.tokens.tokenizer import Tokenizer
 
 _TOOL_CALLS = "tool_calls"
@@ -21,55 +22,71 @@ class TemplateError(Exception):
 def with_chat_template(tokenizer: Tokenizer, template_file: Path | None) -> Tokenizer:
     """The tokenizer ready for chats, by the template of a file or else by its own.
 
-    No generation prompt is added, and special tokens are those that the template writes.
+    No generation prompt is added, and special tokens are those that the template writes. Tools are
+    handed to the template; where the tokenizer has one of its own for them (`tool_use`), to that.
 
     Raises:
         InputError: the file cannot be read; the tokenizer has no template of its own.
     """
-    own = tokenizer.as_transformers
-    template = _read(template_file) if template_file else _own_template(own())
-    if not template:
+    if template_file:
+        plain = with_tools = _read(template_file)
+    else:
+        plain, with_tools = _own_templates(tokenizer.as_transformers())
+    if not plain:
         raise InputError(
             f"tokenizer {tokenizer.name!r} has no chat template: pass --chat-template FILE"
         )
-    return _with_template(tokenizer, template)
+    return _with_templates(tokenizer, plain, with_tools)
 
 
-def _with_template(tokenizer: Tokenizer, template: str) -> Tokenizer:
+def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokenizer:
+    """By one template for chats without tools, and one for those with."""
     loaded = tokenizer.as_transformers()
 
-    def encode_chats(chats: list[list[Message]]) -> Sequence[Any]:
-        for chat in chats:
-            if _TOOL_CALLS not in template and any(message.get(_TOOL_CALLS) for message in chat):
-                raise TemplateError("a tool call, and the chat template has no place for it")
-        ids: Sequence[Any] = loaded.apply_chat_template(
-            chats,
-            chat_template=template,
-            tokenize=True,
+    def render(messages: list[Message], tools: list[Tool] | None) -> str:
+        text: str = loaded.apply_chat_template(
+            messages,
+            tools=tools or None,
+            chat_template=with_tools if tools else plain,
+            tokenize=False,
             add_generation_prompt=False,
-            padding=False,
-            truncation=False,
-            return_dict=False,
         )
-        return ids
+        return text
+
+    def encode_chats(chats: list[tuple[list[Message], list[Tool] | None]]) -> Iterable[Sized]:
+        for messages, tools in chats:
+            template = with_tools if tools else plain
+            if _TOOL_CALLS not in template and any(each.get(_TOOL_CALLS) for each in messages):
+                raise TemplateError("a tool call, and the chat template has no place for it")
+        return tokenizer.encode_rendered([render(*chat) for chat in chats])
 
     # A template may write the special tokens, which stand in the tokenizer's configuration.
-    parts = [tokenizer.digest, template, json.dumps(loaded.special_tokens_map, default=str)]
-    definition = "\n".join(parts)
+    special = json.dumps(loaded.special_tokens_map, default=repr)
+    kind = f"{type(loaded).__module__}.{type(loaded).__qualname__}"
+    definition = json.dumps([tokenizer.digest, plain, with_tools, special, kind])
+    renderers = f"transformers {version('transformers')}, jinja2 {version('jinja2')}"
     return replace(
         tokenizer,
         define=lambda: definition,
-        library=f"{tokenizer.library}, transformers {version('transformers')}",
+        library=f"{tokenizer.library}, {renderers}",
         special_tokens_per_sample=0,
         encode_chats=encode_chats,
-        made_by=(_with_template, (tokenizer, template)),
+        left_out=Places(render).left_out,
+        made_by=(_with_templates, (tokenizer, plain, with_tools)),
     )
 
 
-def _own_template(tokenizer: Any) -> str | None:
-    template = tokenizer.chat_template
-    found: str | None = template.get("default") if isinstance(template, dict) else template
-    return found
+def _own_templates(tokenizer: Any) -> tuple[str, str]:
+    """A tokenizer's templates for chats without and with tools, empty where it has none."""
+    found = tokenizer.chat_template
+    named = found if isinstance(found, dict) else {"default": found}
+    plain = named.get("default") or ""
+    templates = plain, named.get("tool_use") or plain
+    if not all(isinstance(template, str) for template in templates):
+        raise InputError(
+            f"the chat template of {tokenizer.name_or_path!r} is no text: pass --chat-template FILE"
+        )
+    return templates
 
 
 def _read(file: Path) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from batchstat.corpus.arrow_values import decoded
 from batchstat.corpus.content import Texts
 from batchstat.corpus.kinds import holds_text
 from batchstat.errors import OptionError
@@ -102,7 +103,7 @@ def _as_arrow(texts: Any, first: int) -> pa.LargeStringArray:
             raise TypeError(f"they are {texts.type}")
         if isinstance(texts, pa.Array):
             texts.validate(full=True)
-            block = texts.cast(pa.large_string())
+            block = decoded(texts).cast(pa.large_string())
         else:
             block = pa.array(texts, pa.large_string(), from_pandas=True)
     except (pa.ArrowException, TypeError, UnicodeEncodeError) as error:

@@ -1,11 +1,10 @@
 """A tokenizer from what the user wrote: `builtin`, a tokenizer.json, a folder, or a hub name."""
 
-import json
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,24 @@ import tokenizers
 
 from batchstat.errors import InputError, OptionError
 from batchstat.tokens import builtin
+from batchstat.tokens.by_call import from_callable
+from batchstat.tokens.panics import panics_as_errors
 from batchstat.tokens.pieces import find_cuts
 from batchstat.tokens.piecewise import PieceCounter
+from batchstat.tokens.refusals import check_complete, not_loaded, one_line, stated_maximum
+from batchstat.tokens.state import definition_of
 from batchstat.tokens.tokenizer import Tokenizer
 
-_NO_MAXIMUM = 10**9
-"""transformers states an astronomical `model_max_length` where a tokenizer has none."""
+_CALLS = ("__call__", "_call_one", "encode_plus", "_encode_plus", "_batch_encode_plus")
+"""Methods between calling a tokenizer of transformers and its backend."""
+
+_REFUSES_WORDS = frozenset(
+    (
+        *("bart", "blenderbot", "bloom", "codegen", "cohere", "deberta"),
+        *("gpt2", "led", "longformer", "mvp", "roberta", "whisper"),
+    )
+)
+"""Where transformers 4 overrides them only to refuse texts that are split into words already."""
 
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
@@ -54,11 +65,14 @@ def _from_file(name: str, path: Path) -> Tokenizer:
     """A bare tokenizer.json: its maximum is that of the truncation stored in it, if any."""
     try:
         backend = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
-        max_length = (backend.truncation or {}).get("max_length")
-        return _from_backend(name, backend, max_length)
+        stated = (backend.truncation or {}).get("max_length")
+        maximum = stated_maximum(stated, f"{path.as_posix()}: max_length of its truncation")
+        return _from_backend(name, backend, maximum)
+    except InputError:
+        raise
     except Exception as error:  # tokenizers raises bare Exception for a malformed definition
         raise InputError(
-            f"tokenizer {name!r} cannot be loaded: {_one_line(error)}: pass a tokenizer.json, or "
+            f"tokenizer {name!r} cannot be loaded: {one_line(error)}: pass a tokenizer.json, or "
             "the folder of a saved tokenizer"
         ) from None
 
@@ -88,16 +102,19 @@ def _from_backend(
     """Of a backend to change; `loaded` is what it is the backend of, as transformers has it."""
     backend.no_truncation()
     backend.no_padding()
+    with panics_as_errors():  # as some post-processors make it do
+        special = len(backend.encode("").ids), len(backend.encode("", "").ids)
     cuts = find_cuts(backend)
     origin = (backend.encode_special_tokens, name, max_length, loaded, chat_template)
     return Tokenizer(
         name=name,
-        define=backend.to_str,
-        special_tokens_per_sample=backend.num_special_tokens_to_add(False),
-        special_tokens_per_pair=backend.num_special_tokens_to_add(True),
+        define=lambda: definition_of(backend),
+        special_tokens_per_sample=special[0],
+        special_tokens_per_pair=special[1],
         max_length=max_length,
         library=f"tokenizers {tokenizers.__version__}",
         encode=backend.encode_batch_fast,
+        encode_rendered=lambda texts: backend.encode_batch_fast(texts, add_special_tokens=False),
         as_transformers=_as_transformers(backend, chat_template)
         if loaded is None
         else lambda: loaded,
@@ -128,8 +145,16 @@ def _from_transformers(name: str) -> Tokenizer:
             name, trust_remote_code=False, local_files_only=offline
         )
     except Exception as error:  # transformers lets through whatever a file or the hub made it raise
-        raise _not_loaded(name, local, offline, error) from None
-    return _from_loaded(name, tokenizer)
+        raise not_loaded(name, offline, error) from None
+    check_complete(name, tokenizer)
+    file = "tokenizer_config.json"
+    place = (Path(name) / file).as_posix() if local else f"{file} of {name}"
+    try:
+        return _from_loaded(name, tokenizer, place)
+    except InputError:
+        raise
+    except Exception as error:  # as of a tokenizer that raises on an empty text
+        raise not_loaded(name, offline, error) from None
 
 
 def as_tokenizer(given: Any) -> Tokenizer:
@@ -146,21 +171,34 @@ def as_tokenizer(given: Any) -> Tokenizer:
         backend = given if as_it_is else _copy(given, given.encode_special_tokens)
         return _from_backend(type(given).__name__, backend, None)
     if hasattr(given, "get_vocab") and hasattr(given, "init_kwargs"):
-        return _from_loaded(type(given).__name__, given)
+        kind = type(given).__name__
+        return _from_loaded(kind, given, f"the {kind}")
     raise OptionError(
         f"a tokenizer of type {type(given).__name__}: give a name, a path, or one of tokenizers or "
         "transformers"
     )
 
 
-def _from_loaded(name: str, tokenizer: Any) -> Tokenizer:
+def _from_loaded(name: str, tokenizer: Any, place: str) -> Tokenizer:
+    """Of a tokenizer of transformers; `place` is where its settings stand."""
     stated = getattr(tokenizer, "model_max_length", None)
-    max_length = int(stated) if stated is not None and stated < _NO_MAXIMUM else None
+    max_length = stated_maximum(stated, f"{place}: model_max_length")
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    if isinstance(backend, tokenizers.Tokenizer):
-        own = _copy(backend, getattr(tokenizer, "split_special_tokens", False))
-        return _from_backend(name, own, max_length, tokenizer)
-    return _from_python(name, tokenizer, max_length)
+    own = None
+    if isinstance(backend, tokenizers.Tokenizer) and _encodes_by_backend(tokenizer):
+        with suppress(Exception):  # tokenizers raises it for parts that are written in Python
+            own = _copy(backend, getattr(tokenizer, "split_special_tokens", False))
+    if own is None:
+        return from_callable(name, tokenizer, max_length)
+    return _from_backend(name, own, max_length, tokenizer)
+
+
+def _encodes_by_backend(tokenizer: Any) -> bool:
+    """Whether calling it does nothing to texts beside handing them to its backend."""
+    kind, usual = type(tokenizer), _import_quietly("PreTrainedTokenizerFast")
+    calls = [(getattr(kind, name, None), getattr(usual, name, None)) for name in _CALLS]
+    modules = [own.__module__ for own, inherited in calls if own is not inherited]
+    return all(_REFUSES_WORDS.intersection(module.split(".")) for module in modules)
 
 
 def _copy(backend: tokenizers.Tokenizer, encode_special_tokens: bool) -> tokenizers.Tokenizer:
@@ -181,41 +219,6 @@ def _import_quietly(name: str) -> Any:
             del os.environ["TRANSFORMERS_VERBOSITY"]
 
 
-def _from_python(name: str, tokenizer: Any, max_length: int | None) -> Tokenizer:
-    """A tokenizer written in Python, such as ByT5's, which has no tokenizer.json."""
-    paths = ("name_or_path", "tokenizer_file", "vocab_file")
-    settings = {key: str(value) for key, value in tokenizer.init_kwargs.items() if key not in paths}
-    definition = {
-        "class": type(tokenizer).__name__,
-        "vocabulary": tokenizer.get_vocab(),
-        "settings": settings,
-    }
-
-    def encode(samples: list[Any]) -> list[list[int]]:
-        pairs = list(zip(*samples, strict=True)) if isinstance(samples[0], tuple) else [samples]
-        encoded = tokenizer(
-            *map(list, pairs),
-            padding=False,
-            truncation=False,
-            verbose=False,
-            return_attention_mask=False,
-        )
-        ids: list[list[int]] = encoded["input_ids"]
-        return ids
-
-    return Tokenizer(
-        name=name,
-        define=lambda: json.dumps(definition, sort_keys=True),
-        special_tokens_per_sample=len(encode([""])[0]),
-        special_tokens_per_pair=len(encode([("", "")])[0]),
-        max_length=max_length,
-        library=f"transformers {version('transformers')}",
-        encode=encode,
-        as_transformers=lambda: tokenizer,
-        made_by=(_from_python, (name, tokenizer, max_length)),
-    )
-
-
 def _hub_answers() -> bool:
     """Whether Hugging Face's hub can be reached: asked once, where its client would retry 46 s."""
     from huggingface_hub import constants
@@ -228,43 +231,3 @@ def _hub_answers() -> bool:
     except Exception:  # any failure to connect, of whichever HTTP library the client uses
         return False
     return True
-
-
-def _not_loaded(name: str, local: bool, offline: bool, error: Exception) -> InputError:
-    if "trust_remote_code" in str(error):
-        reason = "it wants to run code of its own, which batchstat never does"
-        remedy = "pass a tokenizer.json"
-    elif local:
-        reason, remedy = _local_reason(Path(name), error), "pass the folder of a saved tokenizer"
-    elif offline:
-        reason = (
-            "no such file or folder, not in the local cache, and Hugging Face's hub not reached"
-        )
-        remedy = (
-            f"where there is a network, run hf download {name} --include '*token*' '*.json' "
-            "--local-dir FOLDER and pass --tokenizer FOLDER"
-        )
-    else:
-        reason, remedy = _one_line(error), "check the name, or set HF_TOKEN for a gated one"
-    return InputError(
-        f"tokenizer {name!r} cannot be loaded: {reason}: {remedy}, or use the one built in: "
-        f"--tokenizer {builtin.NAME}"
-    )
-
-
-def _local_reason(folder: Path, error: Exception) -> str:
-    patterns = ("*token*", "*vocab*", "*.model")
-    if not any(match for pattern in patterns for match in folder.glob(pattern)):
-        return "the folder holds no tokenizer, such as a tokenizer.json"
-    definition = folder / "tokenizer.json"
-    try:
-        if definition.exists():
-            tokenizers.Tokenizer.from_file(str(definition))
-    except Exception as broken:  # tokenizers raises bare Exception for a malformed definition
-        return f"tokenizer.json is malformed: {_one_line(broken)}"
-    return _one_line(error)
-
-
-def _one_line(error: Exception) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= 200 else f"{text[:200]}…"

@@ -9,6 +9,7 @@ or base64, asking for whole texts is quicker, and `count` says so.
 
 import threading
 import zlib
+from collections.abc import Sequence
 from itertools import repeat
 
 import numpy as np
@@ -17,7 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import tokenizers
 
+from batchstat.tokens.panics import panics_as_errors
 from batchstat.tokens.pieces import Cuts
+from batchstat.tokens.post_processing import find_rule
 
 _PROBES, _PROBE_BYTES = 8, 32 << 10
 _MOST_NEW = 0.85
@@ -51,6 +54,7 @@ class PieceCounter:
         """For a tokenizer without truncation and padding, and the cuts that are sound for it."""
         self._backend, self._cuts = backend, cuts
         self._separator = _separator(backend)
+        self._rules = {number: find_rule(backend, number) for number in (1, 2)}
         self._known: dict[bytes, int] = {}
         self._asking = threading.Lock()
 
@@ -65,26 +69,22 @@ class PieceCounter:
         Raises:
             PieceError: a text of those that are also counted whole.
         """
-        special = self._backend.num_special_tokens_to_add(second is not None)
-        total: Ints = np.full(len(first), special, dtype=np.int64)
-        for texts in (first,) if second is None else (first, second):
-            try:
-                counts = self._texts(texts)
-            except _RefusedError:
-                return None
-            if counts is None:
-                return None
-            total += counts
-        return total
-
-    def _texts(self, texts: pa.LargeStringArray) -> Ints | None:
-        if len(texts) == 0:
-            return np.empty(0, dtype=np.int64)
-        offsets, data = _buffers(texts)
-        if data.size > _MOST_BYTES or not self._repeat(offsets, data):
+        sides = [first] if second is None else [first, second]
+        if self._rules[len(sides)] is None:
             return None
-        counts = self._by_pieces(offsets, data)
-        self._check(texts, counts, zlib.crc32(data.slice(0, min(data.size, _PROBE_BYTES))))
+        if len(first) == 0:
+            return np.empty(0, dtype=np.int64)
+        buffers = [_buffers(side) for side in sides]
+        if not all(
+            data.size <= _MOST_BYTES and self._repeat(offsets, data) for offsets, data in buffers
+        ):
+            return None
+        try:
+            counts = self._by_pieces(buffers)
+            head = buffers[0][1].slice(0, min(buffers[0][1].size, _PROBE_BYTES))
+            self._check(sides, counts, zlib.crc32(head))
+        except _RefusedError:
+            return None
         return counts
 
     def _repeat(self, offsets: Ints, data: pa.Buffer) -> bool:
@@ -104,7 +104,15 @@ class PieceCounter:
         new, every = (length or 0 for length in lengths)
         return bool(new <= _MOST_NEW * every)
 
-    def _by_pieces(self, offsets: Ints, data: pa.Buffer) -> Ints:
+    def _by_pieces(self, sides: Sequence[tuple[Ints, pa.Buffer]]) -> Ints:
+        """(n,) tokens of the samples whose sides begin at these offsets in these bytes."""
+        rule = self._rules[len(sides)]
+        assert rule is not None
+        counts = [times * self._side(*side) for times, side in zip(rule.times, sides, strict=True)]
+        total: Ints = np.sum(counts, axis=0) + rule.special
+        return total
+
+    def _side(self, offsets: Ints, data: pa.Buffer) -> Ints:
         """(n,) tokens of the texts that begin at the offsets; special ones left out."""
         starts = self._starts(data, offsets)
         distinct = _slices(data, starts).dictionary_encode()
@@ -143,7 +151,7 @@ class PieceCounter:
 
     def _ask(self, pieces: list[bytes]) -> Ints:
         if self._separator is None:
-            return self._whole([piece.decode() for piece in pieces])
+            return self._alone(pieces)
         text, number = self._separator
         groups = [
             pieces[first : first + _ASKED_TOGETHER]
@@ -160,40 +168,54 @@ class PieceCounter:
     def _between(self, ids: Ints, number: int, group: list[bytes]) -> Ints:
         borders = np.flatnonzero(ids == number)
         if len(borders) != len(group) - 1:  # a piece holds the text of the special token
-            return self._whole([piece.decode() for piece in group])
+            return self._alone(group)
         return np.diff(borders, prepend=-1, append=len(ids)) - 1
 
-    def _whole(self, texts: list[str]) -> Ints:
-        return np.fromiter(map(len, self._encoded(texts)), np.int64, len(texts))
+    def _alone(self, pieces: list[bytes]) -> Ints:
+        """(n,) tokens of each of these pieces, asked for by itself."""
+        encoded = self._encoded([piece.decode() for piece in pieces])
+        return np.fromiter(map(len, encoded), np.int64, len(pieces))
 
-    def _encoded(self, texts: list[str]) -> list[tokenizers.Encoding]:
+    def _encoded(
+        self, texts: Sequence[str | tuple[str, str]], *, special: bool = False
+    ) -> list[tokenizers.Encoding]:
         try:
-            return self._backend.encode_batch_fast(texts, add_special_tokens=False)
+            with panics_as_errors():
+                return self._backend.encode_batch_fast(list(texts), add_special_tokens=special)
         except Exception as error:  # tokenizers raises bare Exception
             raise _RefusedError from error
 
-    def _check(self, texts: pa.LargeStringArray, counts: Ints, seed: int) -> None:
-        """Counts some texts whole: the first of a block and some by chance, long ones in part."""
-        offsets, _ = _buffers(texts)
-        sizes = np.minimum(np.diff(offsets), _EXCERPT)
-        bytes_ = int(offsets[-1])
+    def _whole(self, samples: Sequence[str | tuple[str, str]]) -> Ints:
+        """(n,) tokens of each of these samples, as its users get them."""
+        encoded = self._encoded(samples, special=True)
+        return np.fromiter(map(len, encoded), np.int64, len(samples))
+
+    def _check(self, sides: Sequence[pa.LargeStringArray], counts: Ints, seed: int) -> None:
+        """Counts some samples whole: the first of a block and some by chance, long ones in part."""
+        ends = [_buffers(side)[0] for side in sides]
+        sizes = np.sum([np.minimum(np.diff(each), _EXCERPT) for each in ends], axis=0)
+        bytes_ = sum(int(each[-1]) for each in ends)
         budget = max(bytes_ // _CHECKED, min(bytes_ // _CHECKED_OF_SMALL, _CHECKED_BYTES))
         rng = np.random.default_rng(seed)
         order = rng.permutation(len(sizes))
         picked = np.union1d(
             np.arange(_fitting(sizes, budget // 2)), order[: _fitting(sizes[order], budget // 2)]
         )
-        whole = texts.take(pa.array(picked)).to_pylist()
-        parts = [_excerpt(text, rng) for text in whole]
-        cut = np.array([len(part) < len(text) for part, text in zip(parts, whole, strict=True)])
+        whole = [side.take(pa.array(picked)).to_pylist() for side in sides]
+        parts = [[_excerpt(text, rng) for text in texts] for texts in whole]
+        samples = list(zip(*parts, strict=True))
+        cut = np.array(
+            [part != text for part, text in zip(samples, zip(*whole, strict=True), strict=True)]
+        )
         found = counts[picked]
-        found[cut] = self._by_pieces(*_buffers(pa.array(parts, pa.large_string())))[cut]
-        differing = np.flatnonzero(self._whole(parts) != found)
+        found[cut] = self._by_pieces([_buffers(pa.array(p, pa.large_string())) for p in parts])[cut]
+        own = self._whole(parts[0] if len(parts) == 1 else samples)
+        differing = np.flatnonzero(own != found)
         if len(differing):
             i = int(differing[0])
-            shown = parts[i] if len(parts[i]) <= 80 else f"{parts[i][:80]}…"
-            own = len(self._encoded([parts[i]])[0])
-            raise PieceError(f"{shown!r} has {own} tokens, and its pieces {found[i]}")
+            text = " | ".join(samples[i])
+            shown = text if len(text) <= 80 else f"{text[:80]}…"
+            raise PieceError(f"{shown!r} has {own[i]} tokens, and its pieces {found[i]}")
 
 
 def _fitting(sizes: Ints, budget: int) -> int:

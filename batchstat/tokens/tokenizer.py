@@ -1,7 +1,8 @@
 """What counts: a tokenizer with its name, its digest and its batch calls."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from batchstat.corpus.chat import Message, Tool
 from batchstat.corpus.content import Chats, Content, Counted, Texts
+from batchstat.tokens.panics import panics_as_errors
 from batchstat.tokens.piecewise import PieceCounter
 
 _PIECES_BYTES = 16 << 20
@@ -28,13 +31,17 @@ class Tokenizer:
 
     Attributes:
         name: as the user wrote it.
-        define: its definition, and its chat template where one is used, as text.
+        define: everything about it that can change a count, as text: its settings, its state, and
+            its chat template where one is used.
         special_tokens_per_sample: tokens of an empty text.
         special_tokens_per_pair: tokens of a pair of them.
         max_length: the longest sample its maker states, in tokens; None where none is stated.
         library: what counts, with its version.
         encode: texts, or pairs of them, to one sized thing each, whose size is the count.
-        encode_chats: the same for chats; None where it has not been given a chat template.
+        encode_rendered: the same for texts in which special tokens stand already, none added.
+        encode_chats: the same for chats with their tools; None where it has not been given a chat
+            template.
+        left_out: what of a chat with its tools the template leaves out: see `Places`.
         pieces: counts texts by their pieces; None where it is of no kind that may be cut.
         as_transformers: itself as transformers has it, which knows chat templates.
         made_by: a function and its arguments that make it again, in another process too.
@@ -47,9 +54,11 @@ class Tokenizer:
     max_length: int | None
     library: str
     encode: Callable[[list[Any]], Iterable[Sized]]
+    encode_rendered: Callable[[list[str]], Iterable[Sized]]
     as_transformers: Callable[[], Any]
     made_by: tuple[Callable[..., "Tokenizer"], tuple[Any, ...]]
     encode_chats: Callable[[list[Any]], Iterable[Sized]] | None = None
+    left_out: Callable[[list[Message], list[Tool] | None], Collection[str]] | None = None
     pieces: PieceCounter | None = None
 
     def __reduce__(self) -> tuple[Callable[..., "Tokenizer"], tuple[Any, ...]]:
@@ -57,14 +66,20 @@ class Tokenizer:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of its definition, in hexadecimal after `sha256:`."""
+        """SHA-256 of what `define` gives, in hexadecimal after `sha256:`."""
         return f"sha256:{hashlib.sha256(self.define().encode()).hexdigest()}"
 
-    def count(self, content: Content, faulty: Faulty | None = None) -> tuple[Ints, Ints]:
+    def count(
+        self,
+        content: Content,
+        faulty: Faulty | None = None,
+        left_out: Counter[str] | None = None,
+    ) -> tuple[Ints, Ints]:
         """(n,) tokens of each sample, and the positions of those that could be counted.
 
         An exception that the tokenizer raises goes to `faulty` with the sample it raises on, or
-        through where there is none.
+        through where there is none. `left_out` gets the chats of which the template leaves
+        something out, by what that is.
 
         Raises:
             PieceError: see `PieceCounter.count`.
@@ -85,6 +100,9 @@ class Tokenizer:
         else:
             assert self.encode_chats is not None, "it is given its chat template before"
             self._encode(self.encode_chats, content, counts, 0, faulty)
+            if left_out is not None and self.left_out is not None:
+                for i in np.flatnonzero(counts >= 0).tolist():
+                    left_out.update(self.left_out(content.messages[i], content.tools[i]))
         return counts, np.flatnonzero(counts >= 0)
 
     def _encode(
@@ -99,7 +117,8 @@ class Tokenizer:
         for first, last in _batches(content):
             samples = _as_python(content, first, last)
             try:
-                counts[first:last] = _sizes(encode(samples), last - first)
+                with panics_as_errors():
+                    counts[first:last] = _sizes(encode(samples), last - first)
             except Exception as error:
                 # Whatever a tokenizer or a template raises is about one sample: find which.
                 if faulty is None:
@@ -118,7 +137,8 @@ def _one_by_one(
     found = False
     for i, sample in enumerate(samples):
         try:
-            counts[i] = _sizes(encode([sample]), 1)[0]
+            with panics_as_errors():
+                counts[i] = _sizes(encode([sample]), 1)[0]
         except Exception as own:
             found = True
             faulty(first + i, own)
@@ -145,7 +165,8 @@ def _part(texts: Texts, first: int, last: int) -> Texts:
 def _as_python(content: Content, first: int, last: int) -> list[Any]:
     assert not isinstance(content, Counted)
     if isinstance(content, Chats):
-        return content.messages[first:last]
+        chats = zip(content.messages[first:last], content.tools[first:last], strict=True)
+        return list(chats)
     part = _part(content, first, last)
     texts: list[str] = part.first.to_pylist()
     return texts if part.second is None else list(zip(texts, part.second.to_pylist(), strict=True))

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from batchstat.batching.spec import parse_strategy
 from batchstat.errors import InputError, OptionError
 from batchstat.given import Given, as_given
 from batchstat.options import whole_number
+from batchstat.sealed.records import seal
 from batchstat.settings import Basis, Settings
 from batchstat.storage import as_path
 from batchstat.training.plan_file import load_plan
@@ -84,7 +85,8 @@ class BatchSampler:
         self._epoch = epoch
         self._planned: tuple[int, RankBatches] | None = None
         self._start = 0
-        self._consumed = 0
+        self._place = _Place(epoch, 0)
+        self._running: _Place | None = None
 
     @property
     def epoch(self) -> int:
@@ -97,11 +99,11 @@ class BatchSampler:
             epoch = whole_number("epoch", epoch, least=0)
             self._source.check_epoch(epoch)
             self._epoch = epoch
-            self._start = self._consumed = 0
+            self._start, self._place = 0, _Place(epoch, 0)
 
     def __len__(self) -> int:
         """How many batches this rank has in the epoch."""
-        return len(self._batches())
+        return len(self._batches(self._epoch))
 
     def __iter__(self) -> Iterator[list[int]]:
         """The record numbers of each batch.
@@ -109,7 +111,8 @@ class BatchSampler:
         Raises:
             InputError: samples are cut into parts, which record numbers alone cannot say.
         """
-        batches = self._batches()
+        epoch = self._epoch
+        batches = self._batches(epoch)
         if batches.starts is not None:
             raise InputError(
                 "samples are cut into parts, which record numbers alone cannot say: iterate "
@@ -117,7 +120,7 @@ class BatchSampler:
             )
         records, edges = batches.records, batches.entry_offsets.tolist()
         start, self._start = self._start, 0
-        for place in self._places(start, len(batches)):
+        for place in self._places(_Place(epoch, start), len(batches)):
             yield records[edges[place] : edges[place + 1]].tolist()
 
     def batches(self) -> Iterator[Batch]:
@@ -126,18 +129,21 @@ class BatchSampler:
         It goes on from where the sampler stands when this is called, so that it runs beside a
         loader: `zip(loader, sampler.batches())`, also where the loader reads ahead.
         """
-        return self._known(self._start)
+        return self._known(_Place(self._epoch, self._start))
 
-    def _known(self, start: int) -> Iterator[Batch]:
-        batches = self._batches()
-        for place in self._places(start, len(batches)):
+    def _known(self, own: "_Place") -> Iterator[Batch]:
+        batches = self._batches(own.epoch)
+        for place in self._places(own, len(batches)):
             yield batches.batch(place)
-        self._start = 0
+        if self._running is own and self._epoch == own.epoch:
+            self._start = 0
 
     def state_dict(self, consumed: int | None = None) -> dict[str, Any]:
         """Where the epoch stands: to be given to `load_state_dict` of an equal sampler.
 
-        At the end of an epoch nothing of it is left: `set_epoch` goes on to the next one.
+        It is where the iterator that was started last stands, in that iterator's epoch, whatever
+        epoch was chosen while it was running. At the end of an epoch nothing of it is left:
+        `set_epoch` goes on to the next one.
 
         Args:
             consumed: batches of this epoch that training has consumed, counted from its first one:
@@ -147,25 +153,41 @@ class BatchSampler:
         Raises:
             OptionError: more than there are.
         """
-        batches = self._consumed if consumed is None else consumed
-        batches = whole_number("consumed", batches, least=0, most=len(self))
-        return {
-            "schema": SCHEMA,
-            "epoch": self._epoch,
-            "batches": batches,
-            "fingerprint": self._source.fingerprint,
-        }
+        epoch, batches = self._place.epoch, self._place.batches
+        if consumed is not None:
+            most = len(self._batches(epoch))
+            batches = whole_number("consumed", consumed, least=0, most=most)
+        return seal(
+            {
+                "schema": SCHEMA,
+                "epoch": epoch,
+                "batches": batches,
+                "fingerprint": self._source.fingerprint,
+            }
+        )
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on where another sampler stood.
+        """Goes on where another sampler stood. Where that was at the end of an epoch, a later epoch
+        that is chosen already begins at its first batch.
 
         Raises:
             OptionError: no state, one of another version, or of other lengths or settings; the
                 message says which.
         """
         refuse_other(state, self._source.fingerprint)
-        self.set_epoch(state["epoch"])
-        self._start = self._consumed = whole_number("batches", state["batches"], 0, len(self))
+        epoch = whole_number("epoch", state["epoch"], least=0)
+        if epoch != self._epoch:
+            self._source.check_epoch(epoch)
+        most = len(self._batches(epoch))
+        start = whole_number("batches", state["batches"], 0, most)
+        self._running = None
+        if start == most and epoch < self._epoch:
+            # A loader may load it only as it begins, after the next epoch was chosen.
+            self._start, self._place = 0, _Place(self._epoch, 0)
+            return
+        self._start = start
+        self._epoch = epoch
+        self._place = _Place(epoch, self._start)
 
     def check(self, dataset: Any) -> None:
         """Raises InputError: a dataset that has fewer samples than the records say."""
@@ -175,17 +197,32 @@ class BatchSampler:
                 f"{self._source.samples:,}: count it again"
             )
 
-    def _places(self, start: int, n: int) -> Iterator[int]:
-        self._consumed = start
-        for place in range(start, n):
-            self._consumed = place + 1
+    def _places(self, own: "_Place", n: int) -> Iterator[int]:
+        self._running = self._place = own
+        for place in range(own.batches, n):
+            own.batches = place + 1
+            if self._running is own:
+                self._place = own
             yield place
 
-    def _batches(self) -> RankBatches:
-        if self._planned is None or self._planned[0] != self._epoch:
+    def _batches(self, epoch: int) -> RankBatches:
+        if self._planned is None or self._planned[0] != epoch:
             self._planned = None  # so that two epochs are never held at once
-            self._planned = (self._epoch, self._source.batches(self._epoch))
+            self._planned = (epoch, self._source.batches(epoch))
         return self._planned[1]
+
+
+@dataclass
+class _Place:
+    """Where an iterator stands.
+
+    Attributes:
+        epoch: that it iterates.
+        batches: that it has yielded, with those before its first one.
+    """
+
+    epoch: int
+    batches: int
 
 
 class _Source(ABC):
@@ -226,12 +263,10 @@ class _Planned(_Source):
 class _Exported(_Source):
     def __init__(self, path: Path, rank: int) -> None:
         self._path = path
-        every, about = load_plan(path)
+        every, self.epoch, self.fingerprint = load_plan(path)
         check_rank(rank, every.world_size)
         self._own = every.of_rank(rank)
-        self.epoch = int(about["epoch"])
         self.samples = int(every.records.max()) + 1
-        self.fingerprint = about["fingerprint"]
 
     def batches(self, epoch: int) -> RankBatches:  # noqa: ARG002
         return self._own

@@ -1,26 +1,64 @@
 """Planned batches as a Parquet file, for training without a sampler of ours."""
 
 import json
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from batchstat.batching import Ints
 from batchstat.batching.spec import parse_strategy
 from batchstat.errors import InputError
 from batchstat.given import as_given
 from batchstat.profiling.record import Profile
+from batchstat.sealed.records import OtherSchemaError, decoded, digest_of_numbers, seal
 from batchstat.settings import Basis
-from batchstat.storage import is_remote
+from batchstat.storage import check_regular, is_remote, one_line
 from batchstat.training.rank_batches import RankBatches, plan_ranks
 from batchstat.training.state import fingerprint
 
-SCHEMA = "batchstat.plan/1"
+if TYPE_CHECKING:
+    from batchstat.sealed.tables import SealedTable
 
-_METADATA_KEY = b"batchstat"
-_COLUMNS = ("record", "start", "stop", "row", "batch", "step", "rank", "width", "repeated")
+SCHEMA = "batchstat.plan/2"
+
+_FAR = 2**40
+"""Above any record and any width."""
+
+_TYPES = {
+    **{name: ["int64"] for name in ("record", "start", "stop", "row", "batch", "step")},
+    "rank": ["int32"],
+    "width": ["int64"],
+    "repeated": ["bool"],
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Facts:
+    """What is kept beside the columns.
+
+    Attributes:
+        schema: of the file.
+        world_size: how many ranks.
+        rows: entries of all batches.
+        in_parts: whether samples are cut into parts.
+        empty: batch, step and rank of each batch without an entry.
+        epoch: which epoch is planned.
+        fingerprint: what it was planned from.
+        columns: digests of the columns.
+    """
+
+    schema: str
+    world_size: int
+    rows: int
+    in_parts: bool
+    empty: tuple[tuple[int, int, int], ...]
+    epoch: int
+    fingerprint: Mapping[str, Any]
+    columns: Mapping[str, str]
 
 
 def export_plan(profile: Profile, strategy: str, basis: Basis, file: BinaryIO) -> None:
@@ -31,84 +69,153 @@ def export_plan(profile: Profile, strategy: str, basis: Basis, file: BinaryIO) -
     """
     given = as_given(profile, keep=basis.keep_labels)
     batches = plan_ranks(given.samples, parse_strategy(strategy, asdict(basis)), basis)
-    about = {"epoch": basis.epoch, "fingerprint": fingerprint(given, strategy, basis)}
-    save_plan(batches, about, file)
+    save_plan(batches, basis.epoch, fingerprint(given, strategy, basis), file)
 
 
-def save_plan(batches: RankBatches, about: dict[str, Any], file: BinaryIO) -> None:
+def save_plan(
+    batches: RankBatches, epoch: int, planned_from: Mapping[str, Any], file: BinaryIO
+) -> None:
     """Writes a row an entry: `record`, `start`, `stop`, `row`, `batch`, `step`, `rank`, `width` and
     `repeated`, rows and batches counted through all ranks in the sequence in which they are dealt.
 
     Args:
         batches: of all ranks.
-        about: what else is kept in the metadata: the epoch, and what it was planned from.
+        epoch: of them.
+        planned_from: their fingerprint, kept in the metadata.
         file: where to.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from batchstat.sealed.tables import METADATA_KEY
+
     rows = np.repeat(np.arange(len(batches.row_offsets) - 1), np.diff(batches.row_offsets))
     entries = np.diff(batches.entry_offsets)
     starts = np.zeros_like(batches.records) if batches.starts is None else batches.starts
-    table = pa.table(
-        {
-            "record": pa.array(batches.records, pa.int64()),
-            "start": pa.array(starts, pa.int64()),
-            "stop": pa.array(starts + batches.lengths, pa.int64()),
-            "row": pa.array(rows, pa.int64()),
-            "batch": pa.array(np.repeat(np.arange(len(batches)), entries), pa.int64()),
-            "step": pa.array(np.repeat(batches.steps, entries), pa.int64()),
-            "rank": pa.array(np.repeat(batches.ranks, entries), pa.int32()),
-            "width": pa.array(np.repeat(batches.widths, entries), pa.int64()),
-            "repeated": pa.array(batches.repeated),
-        }
-    )
+    columns = {
+        "record": batches.records,
+        "start": starts,
+        "stop": starts + batches.lengths,
+        "row": rows,
+        "batch": np.repeat(np.arange(len(batches)), entries),
+        "step": np.repeat(batches.steps, entries),
+        "rank": np.repeat(batches.ranks, entries),
+        "width": np.repeat(batches.widths, entries),
+        "repeated": batches.repeated,
+    }
     # A rank's empty steps have no entry to stand in.
     empty = np.flatnonzero(entries == 0)
-    meta = {
-        "schema": SCHEMA,
-        "world_size": batches.world_size,
-        "entries": len(batches.records),
-        "in_parts": batches.starts is not None,
-        "empty": [[int(i), int(batches.steps[i]), int(batches.ranks[i])] for i in empty],
-        **about,
-    }
-    pq.write_table(
-        table.replace_schema_metadata({_METADATA_KEY: json.dumps(meta)}), file, compression="zstd"
+    facts = _Facts(
+        schema=SCHEMA,
+        world_size=batches.world_size,
+        rows=len(batches.records),
+        in_parts=batches.starts is not None,
+        empty=tuple((int(i), int(batches.steps[i]), int(batches.ranks[i])) for i in empty),
+        epoch=epoch,
+        fingerprint=planned_from,
+        columns=_digests(columns),
     )
+    types = {"int64": pa.int64(), "int32": pa.int32(), "bool": pa.bool_()}
+    schema = pa.schema(
+        [(name, types[kind]) for name, [kind] in _TYPES.items()],
+        metadata={METADATA_KEY: json.dumps(seal(asdict(facts)))},
+    )
+    pq.write_table(pa.table(columns, schema=schema), file, compression="zstd")
 
 
-def load_plan(path: Path) -> tuple[RankBatches, dict[str, Any]]:
-    """The batches of all ranks that `save_plan` wrote, and what it kept about them.
+def _digests(columns: Mapping[str, Any]) -> dict[str, str]:
+    return {name: digest_of_numbers(numbers) for name, numbers in columns.items()}
+
+
+def load_plan(path: Path) -> tuple[RankBatches, int, dict[str, Any]]:
+    """The batches of all ranks that `save_plan` wrote, their epoch, and their fingerprint.
 
     Raises:
-        InputError: there is none, it is damaged, or it is of another batchstat's schema.
+        InputError: there is none, it is damaged or edited, or it is of another batchstat's schema.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from batchstat.sealed.tables import UNREADABLE, opened
 
-    shown = path.as_posix()
     try:
+        check_regular(path)
         file = BytesIO(path.read_bytes()) if is_remote(path) else path
-        table = pq.ParquetFile(file, pre_buffer=False).read(use_threads=False)
-        meta = json.loads(table.schema.metadata[_METADATA_KEY])
-        if meta["schema"] == SCHEMA:
-            columns = {name: table[name].to_numpy() for name in _COLUMNS}
-            rises = all((np.diff(columns[name]) >= 0).all() for name in ("row", "batch"))
-            if len(table) != meta["entries"] or not rises:
-                raise ValueError("rows are missing, or in another sequence")
-            return _batches(columns, meta), meta
-    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{shown} is no plan ({reason}): run batchstat compare --export") from None
-    raise InputError(
-        f"{shown} has schema {meta['schema']}, and this batchstat reads {SCHEMA}: run batchstat "
-        "compare --export again"
-    )
+        with opened(file, SCHEMA, _TYPES) as table:
+            facts: _Facts = decoded(_Facts, table.record)
+            columns = _columns(table)
+            _check(columns, facts)
+            return _batches(columns, facts), facts.epoch, dict(facts.fingerprint)
+    except UNREADABLE as error:
+        reason = one_line(error)
+        what = reason if isinstance(error, OtherSchemaError) else f"is not a plan ({reason})"
+        raise InputError(
+            f"{path.as_posix()} {what}: run batchstat compare --export again"
+        ) from None
 
 
-def _batches(columns: dict[str, Any], meta: dict[str, Any]) -> RankBatches:
-    empty = np.array(meta["empty"], dtype=np.int64).reshape(-1, 3)
+def _columns(table: "SealedTable") -> dict[str, Any]:
+    """(n_entries,) of each name."""
+    from batchstat.sealed.tables import numbers_in
+
+    found: dict[str, list[Any]] = {name: [] for name in _TYPES}
+    for block in table.blocks():
+        for name, parts in found.items():
+            parts.append(numbers_in(block, name))
+    return {name: np.concatenate(parts) if parts else np.array([]) for name, parts in found.items()}
+
+
+def _check(columns: Mapping[str, Any], facts: _Facts) -> None:
+    """Raises ValueError: columns that were not written so, or that no plan could have."""
+    from batchstat.sealed.tables import check_between
+
+    if not facts.rows:
+        raise ValueError("it has no rows")
+    for name, found in _digests(columns).items():
+        if found != facts.columns.get(name):
+            raise ValueError(f"column {name} was damaged, edited or sorted: its digest differs")
+    for name in ("record", "start", "stop", "width"):
+        check_between(name, columns[name], 0, _FAR)
+    check_between("stop - start", columns["stop"] - columns["start"], 0, _FAR)
+    empty = _empty(facts)
+    batches = np.concatenate([columns["batch"], empty[:, 0]])
+    check_between("batch", batches, 0, len(batches) - 1)
+    check_between("step", np.concatenate([columns["step"], empty[:, 1]]), 0, int(batches.max()))
+    check_between("rank", np.concatenate([columns["rank"], empty[:, 2]]), 0, facts.world_size - 1)
+    _check_sequence(columns, empty[:, 0])
+    if not facts.in_parts and columns["start"].any():
+        raise ValueError("start is above 0 where samples are whole")
+
+
+def _empty(facts: _Facts) -> Ints:
+    return np.array(facts.empty, dtype=np.int64).reshape(-1, 3)
+
+
+def _check_sequence(columns: Mapping[str, Any], empty: Ints) -> None:
+    """Raises ValueError: rows and batches that do not follow each other, or are not of one rank,
+    step and width.
+    """
+    row, batch = columns["row"], columns["batch"]
+    turns = np.diff(row)
+    first = np.flatnonzero(np.diff(batch, prepend=-1))
+    present = np.concatenate([batch[first], empty])
+    in_turn = row[0] == 0 and ((turns == 0) | (turns == 1)).all() and (np.diff(batch) >= 0).all()
+    whole = np.array_equal(np.sort(present), np.arange(len(present)))
+    if not (in_turn and whole and not (np.diff(batch)[turns == 0]).any()):
+        raise ValueError("rows are missing, or in another sequence")
+    sizes = np.diff(np.append(first, len(batch)))
+    for name in ("step", "rank", "width"):
+        if (np.repeat(columns[name][first], sizes) != columns[name]).any():
+            raise ValueError(f"a batch has more than one {name}")
+    begins = np.flatnonzero(np.diff(row, prepend=-1))
+    filled = np.add.reduceat(columns["stop"] - columns["start"], begins)
+    if (filled > columns["width"][begins]).any():
+        raise ValueError("a row has more tokens than its width")
+    order = np.argsort(columns["rank"], kind="stable")
+    falls = np.diff(columns["step"][order]) < 0
+    if (falls & (np.diff(columns["rank"][order]) == 0)).any():
+        raise ValueError("the steps of a rank do not rise")
+
+
+def _batches(columns: dict[str, Any], facts: _Facts) -> RankBatches:
+    empty = _empty(facts)
     n = max(int(columns["batch"].max(initial=-1)), int(empty[:, 0].max(initial=-1))) + 1
     numbers = {name: np.zeros(n, dtype=np.int64) for name in ("step", "rank", "width")}
     for name, values in numbers.items():
@@ -120,7 +227,7 @@ def _batches(columns: dict[str, Any], meta: dict[str, Any]) -> RankBatches:
     steps = int(numbers["step"].max()) + 1
     return RankBatches(
         records=columns["record"],
-        starts=columns["start"] if meta["in_parts"] else None,
+        starts=columns["start"] if facts.in_parts else None,
         lengths=lengths,
         repeated=columns["repeated"],
         row_offsets=np.append(first_of_row, len(lengths)),
@@ -130,5 +237,5 @@ def _batches(columns: dict[str, Any], meta: dict[str, Any]) -> RankBatches:
         ranks=numbers["rank"],
         step_samples=np.bincount(columns["step"], minlength=steps),
         step_tokens=np.bincount(columns["step"], weights=lengths, minlength=steps).astype(np.int64),
-        world_size=int(meta["world_size"]),
+        world_size=facts.world_size,
     )

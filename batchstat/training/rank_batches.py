@@ -11,6 +11,7 @@ from batchstat.batching import BatchPlan, Ints, Strategy
 from batchstat.batching.plan import spans, take_groups
 from batchstat.epochs import Work, deal, make_work, plan_shares
 from batchstat.errors import NoBatchError
+from batchstat.exact import sums_at, total
 from batchstat.sampling import Samples
 from batchstat.settings import Basis
 
@@ -128,7 +129,7 @@ class RankBatches:
             step=int(step),
             ends_step=place + 1 == len(self) or bool(self.steps[place + 1] != step),
             weight=float(len(lengths) * self.world_size / self.step_samples[step]),
-            token_weight=float(lengths.sum() * self.world_size / self.step_tokens[step]),
+            token_weight=total(lengths) * self.world_size / max(1, int(self.step_tokens[step])),
             repeated=self.repeated[entries].tolist(),
         )
 
@@ -172,7 +173,7 @@ def plan_ranks(samples: Samples, strategy: Strategy, basis: Basis) -> RankBatche
         steps=steps,
         ranks=dealt.ranks,
         step_samples=np.bincount(of_entry, minlength=n_steps),
-        step_tokens=np.bincount(of_entry, weights=lengths, minlength=n_steps).astype(np.int64),
+        step_tokens=sums_at(of_entry, lengths, n_steps),
         world_size=basis.world_size,
     )
 

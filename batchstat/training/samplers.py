@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from batchstat.errors import OptionError
+from batchstat.labels import label_text
 from batchstat.options import one_of, whole_number
 from batchstat.sampling import Classes, deal_in_turn, make_order
 from batchstat.sampling.balancing.count import Count
@@ -114,7 +115,7 @@ class WeightedClassSampler(_ClassSampler):
         """
         if not isinstance(weights, Mapping):
             raise OptionError(f"weights={weights!r}: must be a weight for each class by its label")
-        named = {str(label): weight for label, weight in weights.items()}
+        named = {str(label_text(label)): weight for label, weight in weights.items()}
         sampler = Weights(weights=named, length=length, even=even)
         super().__init__(labels, sampler, seed)
         sampler.counts(self._classes, 0)

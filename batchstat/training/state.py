@@ -11,10 +11,11 @@ import numpy.typing as npt
 from batchstat.batching.spec import parse_strategy
 from batchstat.errors import OptionError
 from batchstat.given import Given
-from batchstat.options import whole_number
+from batchstat.options import MOST_RANKS, whole_number
+from batchstat.sealed.records import shown, unseal
 from batchstat.settings import Basis
 
-SCHEMA = "batchstat.sampler/1"
+SCHEMA = "batchstat.sampler/2"
 
 
 def digest(*arrays: npt.NDArray[np.integer]) -> str:
@@ -25,13 +26,20 @@ def digest(*arrays: npt.NDArray[np.integer]) -> str:
     return f"sha256:{found.hexdigest()}"
 
 
+_MOST = 2**63 - 1
+"""Samples and batches of a stream, which may be long."""
+
 _NAMES = 1000
 """So many names of classes are kept in a fingerprint; the codes count them in any case."""
 
 
+_MOST = 2**63 - 1
+"""Streams may be longer than any setting is large."""
+
+
 def check_rank(rank: int, world_size: int) -> None:
     """Raises OptionError: no rank of so many."""
-    whole_number("world_size", world_size)
+    whole_number("world_size", world_size, most=MOST_RANKS)
     if not 0 <= whole_number("rank", rank, least=0) < world_size:
         raise OptionError(f"rank={rank}: must be below world_size={world_size}")
 
@@ -55,7 +63,8 @@ def refuse_other(
     schema: str = SCHEMA,
     numbers: Sequence[str] = ("epoch", "batches"),
 ) -> None:
-    """Raises OptionError: no state, one of another version, or of something else, and of what.
+    """Raises OptionError: no state, one of another version, one that was changed, or one of
+    something else, and of what.
 
     Args:
         state: as it is given.
@@ -67,17 +76,22 @@ def refuse_other(
         raise OptionError(f"{type(state).__name__} is no state of a sampler: give state_dict()'s")
     if state["schema"] != schema:
         raise OptionError(
-            f"a state of {state['schema']}, and this goes on from {schema} only: begin the epoch "
-            "again"
+            f"a state of {shown(state['schema'])}, and this goes on from {schema} only: begin the "
+            "epoch again"
         )
+    own = {key: value for key, value in state.items() if key != "source"}
     for key in (*numbers, "fingerprint"):
-        if key not in state:
+        if key not in own:
             raise OptionError(f"the state has no {key}: give state_dict()'s, whole")
     for key in numbers:
-        whole_number(key, state[key], least=0)
-    before = state["fingerprint"]
+        whole_number(key, own[key], least=0, most=_MOST)
+    before = own["fingerprint"]
     if not isinstance(before, Mapping):
-        raise OptionError("the state's fingerprint is none: give state_dict()'s, whole")
+        raise OptionError(f"the state's fingerprint is {shown(before)}: give state_dict()'s, whole")
+    try:
+        unseal(own, schema)
+    except ValueError as error:
+        raise OptionError(f"the state cannot be used: {error}: give state_dict()'s") from None
     differences = [
         _difference(key, before.get(key), fingerprint.get(key))
         for key in (*fingerprint, *(key for key in before if key not in fingerprint))

@@ -12,10 +12,11 @@ from batchstat.batching import Strategy, Window
 from batchstat.batching.spec import parse_strategy
 from batchstat.errors import InputError, OptionError
 from batchstat.options import MOST, whole_number
+from batchstat.sealed.records import seal
 from batchstat.settings import Settings
 from batchstat.training.state import digest, refuse_other
 
-SCHEMA = "batchstat.stream/1"
+SCHEMA = "batchstat.stream/2"
 
 _NEEDS_EPOCH = ("length-grouped",)
 _NOT_STREAMED = ("world_size", "deal", "tail", "order", "balance", "keep_labels", "accumulate")
@@ -85,14 +86,16 @@ class StreamBatcher:
             **{key: getattr(self._basis, key) for key in ("max_length", "overflow", "seed")},
         }
         self._resume: Mapping[str, Any] | None = None
-        self._state = self._state_of(0, 0, 0, None, None)
+        self._state = self._state_of(self._basis.epoch, 0, 0, 0, None, None)
+        self._running: object = None
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch, of the source too where it has epochs. Another begins anew."""
+        epoch = whole_number("epoch", epoch, least=0)
         if epoch != self._basis.epoch:
-            self._basis = replace(self._basis, epoch=whole_number("epoch", epoch, least=0))
+            self._basis = replace(self._basis, epoch=epoch)
             self._resume = None
-            self._state = self._state_of(0, 0, 0, None, None)
+            self._state = self._state_of(epoch, 0, 0, 0, None, None)
         if hasattr(self._source, "set_epoch"):
             self._source.set_epoch(epoch)
 
@@ -103,6 +106,8 @@ class StreamBatcher:
             InputError: a length that is none, or a source that is not the one of the state.
         """
         resume, self._resume = self._resume, None
+        own = self._running = object()
+        epoch = self._basis.epoch
         number = 0 if resume is None else resume["window"]
         skip = 0 if resume is None else resume["batches"]
         before = 0 if resume is None else resume["samples"]
@@ -121,18 +126,25 @@ class StreamBatcher:
             following = list(islice(stream, self._window)) if len(window) == self._window else []
             lengths = self._lengths(window, before)
             known = digest(lengths)
-            if skip and resume is not None and known != resume["digest"]:
+            if skip and resume is not None and known != resume["lengths"]:
                 raise InputError(_OTHER_SOURCE)
-            for place, batch in enumerate(self._planned(window, lengths, number, not following)):
-                if place >= skip:
-                    self._state = self._state_of(number, place + 1, before, state, known)
+            rng = np.random.default_rng((self._basis.seed, epoch, number))
+            last, made = not following, 0
+            for made, batch in enumerate(self._planned(window, lengths, rng, last=last), 1):
+                if made > skip:
+                    if self._running is own:
+                        self._state = self._state_of(epoch, number, made, before, state, known)
                     yield batch
+            if skip > made:
+                raise InputError(_OTHER_SOURCE)
             before += len(window)
             number, skip, window, state = number + 1, 0, following, state_after
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the stream stands: after the batch that was yielded last."""
-        return deepcopy(self._state)
+        """Where the stream stands: after the last batch of the iterator that was started last."""
+        own = {key: value for key, value in self._state.items() if key != "source"}
+        # The source's own state may hold what JSON cannot say, and is the source's to check.
+        return {**seal(own), "source": deepcopy(self._state["source"])}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on where another batcher of an equal source stood.
@@ -143,7 +155,7 @@ class StreamBatcher:
         """
         numbers = ("epoch", "window", "batches", "samples")
         refuse_other(state, self._fingerprint, SCHEMA, numbers)
-        for key in ("source", "digest"):
+        for key in ("source", "lengths"):
             if key not in state:
                 raise OptionError(f"the state has no {key}: give state_dict()'s, whole")
         if state["source"] is not None and not hasattr(self._source, "load_state_dict"):
@@ -151,12 +163,18 @@ class StreamBatcher:
                 f"the state holds that of its source, and {type(self._source).__name__} cannot "
                 "be put back: give a source with load_state_dict"
             )
+        if state["samples"] != state["window"] * self._window:
+            raise OptionError(
+                f"the state is after {state['samples']:,} samples of {state['window']:,} windows "
+                f"of {self._window:,}: give state_dict()'s"
+            )
         self.set_epoch(state["epoch"])
-        self._resume = state
-        self._state = dict(state)
+        self._resume = {key: value for key, value in state.items() if key != "digest"}
+        self._state = dict(self._resume)
+        self._running = None
 
     def _planned(
-        self, window: list[Any], lengths: Any, number: int, last: bool
+        self, window: list[Any], lengths: Any, rng: np.random.Generator, *, last: bool
     ) -> Iterator[list[Any]]:
         kept = np.arange(len(window))
         if self._basis.overflow == "drop":
@@ -164,7 +182,6 @@ class StreamBatcher:
         if len(kept) == 0:
             return
         known = np.minimum(lengths[kept], self._max_length)
-        rng = np.random.default_rng((self._basis.seed, self._basis.epoch, number))
         plan = self._strategy.plan(Window(known, rng, last))
         if plan.starts is not None:
             raise InputError(
@@ -226,16 +243,16 @@ class StreamBatcher:
             )
 
     def _state_of(
-        self, window: int, batches: int, samples: int, source: Any, known: str | None
+        self, epoch: int, window: int, batches: int, samples: int, source: Any, known: str | None
     ) -> dict[str, Any]:
         return {
             "schema": SCHEMA,
-            "epoch": self._basis.epoch,
+            "epoch": epoch,
             "window": window,
             "batches": batches,
             "samples": samples,
             "source": source,
-            "digest": known,
+            "lengths": known,
             "fingerprint": self._fingerprint,
         }
 

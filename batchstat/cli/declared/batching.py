@@ -18,8 +18,8 @@ Presets = Annotated[
     list[str] | None,
     option(
         BATCHING,
-        "A row more, as others batch: hf-trainer, fairseq, lhotse, trl, axolotl, tf-data, "
-        "infinibatch or asym. Repeatable.",
+        "A row more, as others batch: hf-trainer, hf-group-by-length, fairseq, lhotse, trl, "
+        "axolotl, tf-data, infinibatch or asym. Repeatable.",
         False,
         "NAME",
         "--preset",
@@ -59,7 +59,13 @@ Cost = Annotated[
     ),
 ]
 TokensPerBatch = Annotated[
-    int | None, option(BATCHING, "Budget: most tokens a batch, padding counted.", "16384", "N")
+    int | None,
+    option(
+        BATCHING,
+        "Budget: most total tokens per batch, padding counted.",
+        "batch-size x max-length, else 16384 or max-length",
+        "N",
+    ),
 ]
 MaxLength = Annotated[
     int | None,

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from batchstat.storage import as_path
+
 BATCHING, RANKS, CORPUS = "Batching", "Ranks", "Corpus"
 LIMITS, OUTPUT, CLASSES, ENGINE = "Limits", "Output", "Classes", "Engine"
 
@@ -28,6 +30,22 @@ def option(
         readable=False,
         parser=parser,
     )
+
+
+def local_path(given: str | Path) -> Path:
+    """A path of this machine. Raises BadParameter: an empty one."""
+    return Path(_filled(given))
+
+
+def any_path(given: str | Path) -> Path:
+    """A path of this machine, or an address. Raises BadParameter: an empty one."""
+    return as_path(_filled(given))
+
+
+def _filled(given: str | Path) -> str | Path:
+    if not str(given).strip():
+        raise typer.BadParameter("it is empty: name a file or folder, or leave it out")
+    return given
 
 
 def limit(help: str, metavar: str) -> Any:

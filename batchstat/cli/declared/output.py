@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from batchstat.cli.declared.making import LIMITS, OUTPUT, option
-from batchstat.storage import as_path
+from batchstat.cli.declared.making import LIMITS, OUTPUT, any_path, local_path, option
 
 Output = Annotated[
     Path,
@@ -14,7 +13,7 @@ Output = Annotated[
         True,
         "DIR",
         *("-o", "--output"),
-        parser=as_path,
+        parser=any_path,
     ),
 ]
 AsJson = Annotated[bool, option(OUTPUT, "Print the JSON that is written.", False, None, "--json")]
@@ -26,7 +25,7 @@ Export = Annotated[
         "Write the batches of the row in bold, of all ranks, for BatchSampler.from_plan.",
         False,
         "FILE",
-        parser=as_path,
+        parser=any_path,
     ),
 ]
 CheckNames = Annotated[
@@ -41,6 +40,7 @@ ConfigFile = Annotated[
         "the nearest here or above",
         "FILE",
         "--config",
+        parser=local_path,
     ),
 ]
 NoConfig = Annotated[
@@ -60,7 +60,14 @@ Formats = Annotated[
     ),
 ]
 Baseline = Annotated[
-    Path | None, option(LIMITS, "Hold the numbers against those of a baseline.", False, "FILE")
+    Path | None,
+    option(
+        LIMITS,
+        "Hold the numbers against those of a baseline.",
+        False,
+        "FILE",
+        parser=local_path,
+    ),
 ]
 EqualSteps = Annotated[
     bool | None,
@@ -68,5 +75,11 @@ EqualSteps = Annotated[
 ]
 BaselineFile = Annotated[
     Path | None,
-    option(OUTPUT, "The file.", "the configuration's, or batchstat-baseline.json", "FILE"),
+    option(
+        OUTPUT,
+        "The file.",
+        "the configuration's, or batchstat-baseline.json",
+        "FILE",
+        parser=local_path,
+    ),
 ]

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from batchstat.cli.declared.making import CORPUS, option
+from batchstat.cli.declared.making import CORPUS, local_path, option
 
 Corpus = Annotated[
     list[str] | None,
@@ -43,7 +43,8 @@ MessagesColumn = Annotated[
     str | None, option(CORPUS, "Column of a chat, instead of text.", False, "COLUMN")
 ]
 ChatTemplate = Annotated[
-    Path | None, option(CORPUS, "Jinja template of chats.", "the tokenizer's", "FILE")
+    Path | None,
+    option(CORPUS, "Jinja template of chats.", "the tokenizer's", "FILE", parser=local_path),
 ]
 TokensColumn = Annotated[
     str | None, option(CORPUS, "Column of lists of token ids, instead of text.", False, "COLUMN")

@@ -2,26 +2,32 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from batchstat.corpus.arrow_values import decoded, decoded_bytes, decoded_type, ranges
 from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.columns import Columns, choose_columns
 from batchstat.corpus.faults import Faults, Place
+from batchstat.corpus.formats.ipc import open_batches
+from batchstat.corpus.formats.parquet_files import (
+    CHUNK_BYTES,
+    MOST_RECORDS,
+    group_span,
+    open_parquet,
+    read_groups,
+)
 from batchstat.corpus.kinds import holds_text
 from batchstat.corpus.opening import OpenSource, seekable
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.parts import Part
 from batchstat.errors import SourceError
-
-_CHUNK_BYTES = 8 << 20
-_MOST_RECORDS = 65_536
-_FILE_MAGIC = b"ARROW1"
 
 
 def read_parquet(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
@@ -31,17 +37,15 @@ def read_parquet(opened: OpenSource, options: CorpusOptions, faults: Faults) -> 
         InputError: the file is damaged, or a column is missing.
     """
     with seekable(opened) as unpacked, _readable(opened.path, "Parquet"):
-        file = pq.ParquetFile(unpacked)
+        file = open_parquet(unpacked, opened.path)
         columns = _columns(opened.path, file.schema_arrow, options)
         groups = [i for i, _, _ in groups_of(file, opened.part)]
         every = sum(file.metadata.row_group(i).num_rows for i in groups)
         before = _records_before(file, groups)
         records = 0
-        batches = file.iter_batches(_batch_size(file), groups, columns=list(columns.all))
-        for batch in batches if groups else ():
+        for batch in read_groups(file, unpacked, groups, columns.all):
             position = opened.part.bytes * (records + len(batch)) // max(every, 1)
-            chunk = as_chunk(opened.path, records, batch, columns, position, faults, before)
-            yield chunk
+            yield from as_chunks(opened.path, records, batch, columns, position, faults, before)
             records += len(batch)
 
 
@@ -52,27 +56,16 @@ def read_arrow(opened: OpenSource, options: CorpusOptions, faults: Faults) -> It
         InputError: the file is damaged, or a column is missing.
     """
     with seekable(opened) as file, _readable(opened.path, "Arrow"):
-        is_file = file.read(len(_FILE_MAGIC)) == _FILE_MAGIC
-        file.seek(0)
-        reader = pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
-        columns = _columns(opened.path, reader.schema, options)
+        schema, batches = open_batches(file, opened.path)
+        columns = _columns(opened.path, schema, options)
         records = 0
-        for batch in _batches(reader, is_file):
-            for first in range(0, len(batch), _MOST_RECORDS):
-                part = batch.slice(first, _MOST_RECORDS)
-                position = min(file.tell(), opened.size)
-                yield as_chunk(opened.path, records + first, part, columns, position, faults)
+        for batch in batches:
+            position = min(file.tell(), opened.size)
+            yield from as_chunks(opened.path, records, batch, columns, position, faults)
             records += len(batch)
 
 
-def _batches(reader: Any, is_file: bool) -> Iterable[pa.RecordBatch]:
-    if is_file:
-        return (reader.get_batch(i) for i in range(reader.num_record_batches))
-    stream: Iterable[pa.RecordBatch] = reader
-    return stream
-
-
-def as_chunk(
+def as_chunks(
     path: str,
     first: int,
     batch: pa.RecordBatch,
@@ -80,29 +73,54 @@ def as_chunk(
     position: int,
     faults: Faults,
     before: Callable[[], int] = int,
-) -> Chunk:
-    """The columns that are wanted of a record batch, whose first record is number `first` of those
-    after `before`.
+) -> Iterator[Chunk]:
+    """The columns that are wanted of a record batch, in blocks of about 8 MiB once decoded.
 
-    pyarrow takes a file at its word; here offsets, lengths and UTF-8 are checked before use.
+    pyarrow takes a file at its word; here offsets, lengths and UTF-8 are checked before use. The
+    first record is number `first` of those after `before`.
 
     Raises:
         ArrowInvalid: a column whose parts contradict each other.
-        InputError: text that is not UTF-8 where faults end the reading.
     """
-    failed: set[int] = set()
+    checked = {name: _checked(batch.column(name)) for name in columns.all}
+    broken = [name for name, each in checked.items() if each.type != batch.column(name).type]
+    sizes = sum(map(decoded_bytes, checked.values()), np.zeros(len(batch), dtype=np.int64))
+    for start, stop in ranges(sizes, CHUNK_BYTES, MOST_RECORDS):
+        values = {name: each.slice(start, stop - start) for name, each in checked.items()}
+        if names := _class_names(batch.schema, columns.label):
+            values[str(columns.label)] = _named(decoded(values[str(columns.label)]), names)
+        yield _chunk(path, first + start, values, columns, broken, position, faults, before)
 
-    def checked(name: str) -> pa.Array:
-        values = batch.column(name)
-        try:
-            values.validate(full=True)
-        except pa.ArrowInvalid:
-            if pa.types.is_dictionary(values.type) or not holds_text(values.type):
-                raise
-            texts = values.cast(pa.large_binary())
-            texts.validate(full=True)
-            return _decoded(texts, lambda i, byte: fail(name, i, byte))
+
+def _checked(values: pa.Array) -> pa.Array:
+    """The values, or bytes in the place of texts that are not UTF-8. Raises ArrowInvalid."""
+    try:
+        values.validate(full=True)
         return values
+    except pa.ArrowInvalid:
+        if not holds_text(values.type):
+            raise
+    kind = values.type
+    encoded = values.cast(
+        pa.dictionary(kind.index_type, pa.large_binary())
+        if pa.types.is_dictionary(kind)
+        else pa.large_binary()
+    )
+    encoded.validate(full=True)
+    return encoded
+
+
+def _chunk(
+    path: str,
+    first: int,
+    values: dict[str, pa.Array],
+    columns: Columns,
+    broken: Collection[str],
+    position: int,
+    faults: Faults,
+    before: Callable[[], int],
+) -> Chunk:
+    failed: set[int] = set()
 
     def fail(name: str, i: int, byte: int) -> None:
         if i not in failed:
@@ -110,15 +128,16 @@ def as_chunk(
             message = f"column {name!r} is not UTF-8 (0x{byte:02x})"
             faults.add("not_utf8", Place(path, first + i, before=before), message)
 
-    values = {name: checked(name) for name in columns.all}
-    if names := _class_names(batch.schema, columns.label):
-        values[str(columns.label)] = _named(values[str(columns.label)], names)
+    size = len(values[columns.content[0]])
+    for name in broken:
+        values[name] = _decoded(decoded(values[name]), partial(fail, name))
     return Chunk(
-        size=len(batch),
+        size=size,
         columns=values,
         position=position,
         content=columns.content,
         label=columns.label,
+        tools=columns.tools,
         failed=failed,
         before=before,
     )
@@ -128,10 +147,12 @@ def _class_names(schema: pa.Schema, label: str | None) -> list[str]:
     """The names that the datasets library keeps beside the numbers of a class label."""
     try:
         kept = json.loads((schema.metadata or {})[b"huggingface"])
-        names: list[str] = kept["info"]["features"][label]["names"]
-    except (KeyError, TypeError, ValueError):
+        names = kept["info"]["features"][label]["names"]
+    except (KeyError, TypeError, ValueError, RecursionError):
         return []
-    return names
+    numbered = pa.types.is_integer(decoded_type(schema.field(label).type))
+    named = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    return names if numbered and named else []
 
 
 def _named(values: pa.Array, names: list[str]) -> pa.Array:
@@ -161,34 +182,19 @@ def groups_of(file: pq.ParquetFile, part: Part) -> list[tuple[int, int, int]]:
     stop = sys.maxsize if part.stop is None else part.stop
     found = []
     for i in range(file.metadata.num_row_groups):
-        group = file.metadata.row_group(i)
-        columns = [group.column(k) for k in range(group.num_columns)]
-        begins = [
-            min(filter(None, (c.dictionary_page_offset, c.data_page_offset)), default=0)
-            for c in columns
-        ]
-        ends = [at + c.total_compressed_size for at, c in zip(begins, columns, strict=True)]
-        begin = min(begins, default=0)
+        begin, end = group_span(file, i)
         if (
             (part.stop is None and begin >= part.first)
             or part.is_whole
             or part.first <= begin < stop
         ):
-            found.append((i, max(ends, default=0), begin))
+            found.append((i, end, begin))
     return found
 
 
 def _records_before(file: pq.ParquetFile, groups: list[int]) -> Callable[[], int]:
     first = groups[0] if groups else 0
     return lambda: sum(file.metadata.row_group(i).num_rows for i in range(first))
-
-
-def _batch_size(file: pq.ParquetFile) -> int:
-    """Records a block, from what a record takes on average over the file."""
-    meta = file.metadata
-    total: int = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
-    records = _CHUNK_BYTES * int(meta.num_rows) // max(total, 1)
-    return max(1, min(_MOST_RECORDS, records))
 
 
 @contextmanager

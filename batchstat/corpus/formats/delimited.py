@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.columns import Columns, choose_columns
-from batchstat.corpus.faults import Faults, Place, grouped
-from batchstat.corpus.lines import read_lines, read_raw_lines
+from batchstat.corpus.faults import MOST_RECORD_BYTES, Faults, Place, grouped, too_long
+from batchstat.corpus.lines import LongLine, read_lines, read_raw_lines
 from batchstat.corpus.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
@@ -128,7 +128,7 @@ def _unquoted(opened: OpenSource, delimiter: str, faults: Faults) -> Iterator[Re
         for i, line in enumerate(lines.texts.to_pylist()):
             if i in lines.broken:
                 place = Place(opened.path, lines.first + i, "line", opened.lines_before)
-                faults.add("not_utf8", place, lines.broken[i])
+                faults.add(lines.broken[i].reason, place, lines.broken[i].message)
                 yield lines.first + i, None
             else:
                 yield lines.first + i, line.split(delimiter) if line else []
@@ -136,13 +136,17 @@ def _unquoted(opened: OpenSource, delimiter: str, faults: Faults) -> Iterator[Re
 
 def _quoted(opened: OpenSource, delimiter: str, faults: Faults) -> Iterator[Record]:
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
-    reader = csv.reader(read_raw_lines(opened, faults), delimiter=delimiter, strict=True)
-    line = 1
+    lines = _RecordLines(read_raw_lines(opened, faults))
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
+        line = lines.begin_record()
         try:
             fields = next(reader)
         except StopIteration:
             return
+        except _LongRecordError as long:
+            faults.add("too_long", Place(opened.path, line, "line"), too_long("record", long.size))
+            yield line, None
         except csv.Error as error:
             reason = str(error)
             if "new-line character" in reason:
@@ -158,4 +162,50 @@ def _quoted(opened: OpenSource, delimiter: str, faults: Faults) -> Iterator[Reco
             yield line, None
         else:
             yield line, fields
-        line = reader.line_num + 1
+
+
+class _LongRecordError(Exception):
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+class _RecordLines:
+    """Lines for `csv.reader`, which would hold a record of any size.
+
+    A record of more than `MOST_RECORD_BYTES` is passed over, up to the end of the line on which its
+    last quote is closed, and then raised.
+    """
+
+    def __init__(self, lines: Iterator[str | LongLine]) -> None:
+        self._lines = lines
+        self._read = self._size = self._quotes = 0
+
+    def begin_record(self) -> int:
+        """The number of the line on which the next record starts."""
+        self._size = self._quotes = 0
+        return self._read + 1
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._next()
+        if self._size <= MOST_RECORD_BYTES and isinstance(line, str):
+            return line
+        while self._quotes % 2:
+            try:
+                self._next()
+            except StopIteration:
+                raise csv.Error("unexpected end of data") from None
+        raise _LongRecordError(self._size)
+
+    def _next(self) -> str | LongLine:
+        line = next(self._lines)
+        self._read += 1
+        if isinstance(line, LongLine):
+            self._size += line.size
+            self._quotes += line.quotes
+        else:
+            self._size += len(line if line.isascii() else line.encode(errors="surrogateescape"))
+            self._quotes += line.count('"')
+        return line

@@ -2,12 +2,14 @@
 
 import codecs
 import json
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from batchstat.corpus.chat import TOOLS_COLUMN
 from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.columns import TEXT_NAMES, Columns, choose_columns
-from batchstat.corpus.faults import Faults, Place, grouped
+from batchstat.corpus.faults import MOST_RECORD_BYTES, Faults, Place, grouped, too_long
 from batchstat.corpus.kinds import kind_of
 from batchstat.corpus.lines import not_utf8, read_lines
 from batchstat.corpus.opening import OpenSource
@@ -18,6 +20,7 @@ _CHUNK_CHARS = 8 << 20
 _RECORD_CHARS = 400
 """What a record takes beside its text."""
 _PIECE_BYTES = 1 << 18
+_STRUCTURE = re.compile(r'[\\"{}\[\],]')
 
 
 class _Collector:
@@ -76,7 +79,9 @@ class _Collector:
         names = list(dict.fromkeys([*record, *filter(None, [self._options.label_column])]))
         texts = [name for name, value in record.items() if value is None or isinstance(value, str)]
         usual = [name for name in record if name.lower() in TEXT_NAMES]
-        return choose_columns(self._opened.path, names, texts or usual, self._options)
+        chosen = choose_columns(self._opened.path, names, texts or usual, self._options)
+        # Not every chat of a file has tools.
+        return replace(chosen, tools=TOOLS_COLUMN) if self._options.messages_column else chosen
 
     def chunk(self, lines: Sequence[int] | None = None) -> Chunk:
         """What was added since the last chunk."""
@@ -92,6 +97,7 @@ class _Collector:
             failed=self._failed,
             before=self._before,
             label_seen=None if self._columns is None else self._label_seen,
+            tools=columns.tools,
         )
         self._records, self._blank, self._failed = [], set(), set()
         return made
@@ -107,7 +113,7 @@ def read_jsonl(opened: OpenSource, options: CorpusOptions, faults: Faults) -> It
         for i, line in enumerate(lines.texts.to_pylist()):
             place = Place(opened.path, lines.first + i, "line", before)
             if i in lines.broken:
-                found.fault("not_utf8", place, lines.broken[i])
+                found.fault(lines.broken[i].reason, place, lines.broken[i].message)
             elif not line or line.isspace():
                 found.add_blank()
             else:
@@ -142,7 +148,11 @@ def read_json(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Ite
     number = 0
     for some in grouped(_elements(opened), lambda each: each.chars + _RECORD_CHARS, _CHUNK_CHARS):
         for element in some:
-            found.add(Place(opened.path, number), element.value)
+            place = Place(opened.path, number)
+            if element.chars > MOST_RECORD_BYTES:
+                found.fault("too_long", place, too_long("record", element.chars))
+            else:
+                found.add(place, element.value)
             number += 1
         yield found.chunk()
 
@@ -177,6 +187,16 @@ def _elements(opened: OpenSource) -> Iterator[_Element]:
         except (ValueError, RecursionError) as error:
             # What is here may begin a longer element. Read as much again, so that an element of
             # any size is parsed a handful of times.
+            if _may_go_on(error, text) and len(text) - at > MOST_RECORD_BYTES:
+                rest, end, size = _without_element(text, at, pieces)
+                if end < len(rest):
+                    yield _Element(None, size)
+                    number += 1
+                    passed += at + size - end
+                    after_comma = rest[end] == ","
+                    text, at = rest, end + after_comma
+                    continue
+                text, at = "", 0
             fresh = _some_of(pieces, len(text) - at) if _may_go_on(error, text) else ""
             if not fresh:
                 place = Place(opened.path, number)
@@ -191,6 +211,36 @@ def _elements(opened: OpenSource) -> Iterator[_Element]:
         at = end + after_comma
     if text[at + 1 :].strip() or any(piece.strip() for piece in pieces):
         raise InputError(f"{opened.path}: something stands after the array's end: one array a file")
+
+
+def _without_element(text: str, at: int, pieces: Iterator[str]) -> tuple[str, int, int]:
+    """What follows an element that begins at `at`, which is passed over without being held.
+
+    Returns:
+        The piece in which it ends, where in it the comma or bracket after it stands, and the
+        element's size in characters. Without an end, a place after all of the piece.
+    """
+    size, depth, in_string, skipped_to = 0, 0, False, at
+    while True:
+        for match in _STRUCTURE.finditer(text, at):
+            i, mark = match.start(), match[0]
+            if i < skipped_to:
+                continue
+            if in_string:
+                in_string = mark != '"'
+                skipped_to = i + 2 if mark == "\\" else i
+            elif mark == '"':
+                in_string = True
+            elif depth == 0 and mark in ",]}":
+                return text, i, size + i - at
+            elif mark != "," and mark != "\\":
+                depth += 1 if mark in "{[" else -1
+        size += len(text) - at
+        skipped_to -= len(text)
+        at = 0
+        text = next(pieces, "")
+        if not text:
+            return "", 0, size
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:

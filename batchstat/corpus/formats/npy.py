@@ -12,6 +12,7 @@ from batchstat.corpus.opening import OpenSource, seekable
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.parts import Part
 from batchstat.errors import InputError, SourceError
+from batchstat.storage import one_line
 
 _MOST_RECORDS = 1 << 20
 
@@ -27,7 +28,8 @@ def read_npy(opened: OpenSource, options: CorpusOptions, _: Faults) -> Iterator[
     try:
         with seekable(opened) as file:
             shape, kind = _header(file)
-            if len(shape) != 1 or not np.issubdtype(kind, np.integer):
+            # NumPy counts timedeltas among the signed integers.
+            if len(shape) != 1 or kind.kind not in "iu" or shape[0] < 0:
                 raise InputError(
                     f"{opened.path} holds {kind} of shape {shape} where whole numbers in one "
                     "dimension are expected"
@@ -35,6 +37,9 @@ def read_npy(opened: OpenSource, options: CorpusOptions, _: Faults) -> Iterator[
             begin, size = file.tell(), kind.itemsize
             stop = begin + shape[0] * size
             first, last = _numbers_of(opened.part, begin, size, stop)
+            file.seek(stop)
+            if file.read(1):
+                raise ValueError("something else stands after its array")
             file.seek(begin + first * size)
             for at in range(first, last, _MOST_RECORDS):
                 wanted = min(_MOST_RECORDS, last - at) * size
@@ -57,7 +62,12 @@ def read_npy(opened: OpenSource, options: CorpusOptions, _: Faults) -> Iterator[
 def _header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
     version = np.lib.format.read_magic(file)
     readers = {(1, 0): np.lib.format.read_array_header_1_0}
-    shape, _, kind = readers.get(version, np.lib.format.read_array_header_2_0)(file)
+    try:
+        shape, _, kind = readers.get(version, np.lib.format.read_array_header_2_0)(file)
+    except OSError:
+        raise
+    except Exception as error:  # it is parsed as Python, in more than one way
+        raise ValueError(f"its header cannot be read: {one_line(error)}") from None
     return shape, kind
 
 

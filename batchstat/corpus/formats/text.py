@@ -28,9 +28,9 @@ def read_text(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Ite
                 "standard input looks like JSON: pass --input-format jsonl or json, or txt where "
                 "every line is a text"
             )
-        for i, message in lines.broken.items():
+        for i, bad in lines.broken.items():
             place = Place(opened.path, lines.first + i, "line", opened.lines_before)
-            faults.add("not_utf8", place, message)
+            faults.add(bad.reason, place, bad.message)
         yield Chunk(
             size=len(lines.texts),
             columns={"": lines.texts},

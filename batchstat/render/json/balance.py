@@ -21,6 +21,7 @@ def balance_json(report: BalanceReport) -> dict[str, Any]:
         "unlabelled_samples": report.unlabelled,
         "multilabel_samples": report.multilabel,
         "samplers": [_sampler(row, report.basis.epoch) for row in report.samplers],
+        "recommended": report.recommended and report.recommended.spec,
         "warnings": [asdict(warning) for warning in report.warnings],
     }
 
@@ -38,6 +39,7 @@ def _sampler(row: SamplerResult, epoch: int) -> dict[str, Any]:
         "unseen_samples": row.unseen,
         "max_repeats": row.max_repeats,
         "class_ratio": row.class_ratio,
+        "relative_compute": row.relative_compute,
         "lengths": {
             "mean": lengths.mean,
             "p50": lengths.percentile(500),

@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from batchstat.buckets import BucketReport, Edges
+from batchstat.render.json.comparison import strategy_json
 from batchstat.render.json.parts import corpus_json, head, tokenizer_json
 
 SCHEMA = "batchstat.buckets/1"
@@ -20,6 +21,7 @@ def buckets_json(report: BucketReport) -> dict[str, Any]:
         "model": None if report.model is None else asdict(report.model),
         "least": report.least,
         "strategy": report.spec,
+        "strategies": [strategy_json(row, report.model) for row in report.uses],
         "buckets": [
             {
                 **asdict(each),

@@ -1,6 +1,6 @@
 """compare.json, and the numbers of one strategy."""
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from batchstat.bounds import Bounds
@@ -9,9 +9,16 @@ from batchstat.profiling.record import Profile
 from batchstat.reach import Mixing
 from batchstat.render.json.parts import corpus_json, head, tokenizer_json
 from batchstat.render.json.profile import profile_json
-from batchstat.report import Comparison, SampleFacts, SeedSpread, Simulation, StrategyResult, Sweep
+from batchstat.report import (
+    Choice,
+    Comparison,
+    SeedSpread,
+    Simulation,
+    StrategyResult,
+    Sweep,
+)
 
-SCHEMA = "batchstat.compare/1"
+SCHEMA = "batchstat.compare/2"
 
 
 def report_json(profile: Profile, simulation: Simulation) -> dict[str, Any]:
@@ -37,16 +44,14 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "seeds": comparison.seeds,
         "sample": comparison.sample
         and {**asdict(comparison.sample), "share": comparison.sample.share},
-        "strategies": [strategy_json(row, comparison.model) for row in comparison.strategies],
-        "best": comparison.best.spec,
+        "strategies": [
+            {**strategy_json(row, comparison.model), "speed_up": comparison.speed_up(row)}
+            for row in comparison.strategies
+        ],
+        "choice": _choice(comparison.choice),
         "left_out": list(comparison.left_out),
         "bounds": _bounds(comparison.bounds),
         "sweep": _sweep(comparison.sweep),
-        "recommendation": {
-            "strategy": comparison.sweep.recommended_spec,
-            "read_ahead": comparison.sweep.recommended.read_ahead,
-            "padding_ratio": comparison.sweep.recommended.padding_ratio,
-        },
         "warnings": [asdict(warning) for warning in comparison.warnings],
     }
 
@@ -57,6 +62,7 @@ def strategy_json(row: StrategyResult, model: CostModel | None = None) -> dict[s
     held = [each.samples for each in reach.ranks]
     return {
         "name": row.name,
+        "label": row.label,
         "preset": row.preset,
         "params": row.params,
         "samples": counts.samples,
@@ -69,6 +75,8 @@ def strategy_json(row: StrategyResult, model: CostModel | None = None) -> dict[s
         "padding_ratio": counts.padding_ratio,
         "fill": counts.fill,
         "packing_efficiency": counts.packing_efficiency,
+        "compute": counts.compute,
+        "speed_up": None,
         "max_batch_tokens": counts.max_batch_tokens,
         "over_budget_batches": counts.over_budget_batches,
         "distinct_shapes": counts.distinct_shapes,
@@ -116,8 +124,9 @@ def strategy_json(row: StrategyResult, model: CostModel | None = None) -> dict[s
     }
 
 
-def _sample(sample: SampleFacts) -> dict[str, Any]:
-    return {**asdict(sample), "share": sample.share}
+def _choice(choice: Choice) -> dict[str, str | None]:
+    rows = {field.name: getattr(choice, field.name) for field in fields(choice)}
+    return {name: None if row is None else row.label for name, row in rows.items()}
 
 
 def _mixing(mixing: Mixing) -> dict[str, Any]:
@@ -150,6 +159,7 @@ def _bounds(bounds: Bounds) -> dict[str, Any]:
         "batches": bounds.batches,
         "packed_rows": bounds.packed_rows,
         "sorted": {
+            "strategy": bounds.sorted_strategy,
             "batches": bounds.sorted_batches,
             "padding_tokens": bounds.sorted_padding_tokens,
             "total_tokens": bounds.sorted_total_tokens,
@@ -164,4 +174,5 @@ def _sweep(sweep: Sweep) -> dict[str, Any]:
         "points": [
             {**asdict(point), "padding_ratio": point.padding_ratio} for point in sweep.points
         ],
+        "recommended": sweep.recommended_spec,
     }

@@ -5,12 +5,14 @@ from dataclasses import asdict
 from typing import Any
 
 from batchstat import __version__
+from batchstat.errors import without_commands
 from batchstat.profiling.record import CorpusFacts, TokenizerFacts
 
 
 def to_text(record: dict[str, Any]) -> str:
     """The JSON text of a file, and of `--json`."""
-    return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
+    return without_commands(f"{text}\n")
 
 
 def head(schema: str, created: str) -> dict[str, Any]:
@@ -32,6 +34,7 @@ def corpus_json(corpus: CorpusFacts | None, samples: int) -> dict[str, Any]:
             "unreadable": 0,
             "faults": [],
             "failed": [],
+            "left_out": {},
             "options": None,
         }
     return {
@@ -41,6 +44,7 @@ def corpus_json(corpus: CorpusFacts | None, samples: int) -> dict[str, Any]:
         "unreadable": corpus.unreadable,
         "faults": list(corpus.faults),
         "failed": list(corpus.failed),
+        "left_out": dict(corpus.left_out),
         "options": asdict(corpus.options),
     }
 

@@ -4,8 +4,9 @@ from dataclasses import asdict
 from typing import Any
 
 from batchstat.profiling.record import Profile
-from batchstat.profiling.store import SCHEMA
 from batchstat.render.json.parts import corpus_json, head, tokenizer_json
+
+SCHEMA = "batchstat.profile/1"
 
 
 def profile_json(profile: Profile) -> dict[str, Any]:

@@ -33,7 +33,9 @@ def _whose(report: BalanceReport) -> str:
 
 
 def _balance(figure: Figure, report: BalanceReport) -> None:
-    style.title(figure, "Classes before and after", _whose(report))
+    classes = len(report.samplers[0].classes)
+    of = f" · the {_MOST_CLASSES} largest of {classes:,} classes" if classes > _MOST_CLASSES else ""
+    style.title(figure, "Classes before and after", _whose(report) + of)
     columns = min(len(report.samplers), _A_ROW)
     rows = -(-len(report.samplers) // columns)
     panels = figure.subplots(rows, columns, sharey=True, sharex=True, squeeze=False).ravel()
@@ -114,7 +116,7 @@ def _coverage(figure: Figure, report: BalanceReport) -> None:
             axes.plot(epochs, least, color=colour, linestyle=line, linewidth=0.7, alpha=0.6)
     axes.set_ylim(0, 1.03)
     axes.yaxis.set_major_formatter(PercentFormatter(1))
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    style.count_axis(axes.xaxis)
     axes.set_xlabel("epochs (thin lines: the class of which least is seen)")
     axes.set_ylabel("seen at least once")
     axes.grid(axis="y", alpha=0.3)

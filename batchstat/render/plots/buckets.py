@@ -1,7 +1,7 @@
 """The plot of bucket edges: padding against the number of buckets, by rule."""
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 
 from batchstat.buckets import BucketReport
 from batchstat.render.plots import style
@@ -41,8 +41,9 @@ def _rules(figure: Figure, report: BucketReport) -> None:
             markersize=5,
             label=rule,
         )
-    axes.axvline(report.wanted, color=style.GREY, linewidth=0.8)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    chosen = counted(report.wanted, "bucket")
+    axes.axvline(report.wanted, color=style.GREY, linewidth=0.8, label=f"chosen: {chosen}")
+    style.count_axis(axes.xaxis)
     if linear:
         axes.yaxis.set_major_formatter(PercentFormatter(1))
         axes.set_ylim(bottom=0)

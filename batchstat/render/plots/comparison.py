@@ -30,7 +30,7 @@ def _whose(comparison: Comparison) -> str:
     paths = [source.path for source in comparison.corpus.sources] if comparison.corpus else []
     by = f" · {one_line(comparison.tokenizer.name)}" if comparison.tokenizer else ""
     samples = sample_words(comparison)
-    budget = f"{comparison.basis.tokens_per_batch:,} tokens a batch"
+    budget = f"{comparison.basis.tokens_per_batch:,} tokens per batch"
     return f"{corpus_name(paths)}{by} · {samples} · {budget}"
 
 
@@ -71,8 +71,8 @@ def _padding(figure: Figure, comparison: Comparison) -> None:
     axes.set_yticks(places, [_wrapped(row.label) for row in rows], parse_math=False)
     axes.invert_yaxis()
     axes.set_xlim(0, float((total + lost).max()) * 1.2 or 1)
-    axes.xaxis.set_major_formatter(FuncFormatter(style.short))
-    axes.set_xlabel("tokens an epoch")
+    style.count_axis(axes.xaxis, style.short)
+    axes.set_xlabel("tokens per epoch")
     style.open_frame(axes)
     figure.legend(loc="outside lower center", ncols=4, frameon=False)
 
@@ -93,7 +93,7 @@ def _batch_lengths(figure: Figure, comparison: Comparison) -> None:
     every = figure.subplots(len(rows), 1, sharex=True, squeeze=False)[:, 0]
     for axes, row in zip(every, rows, strict=True):
         shares = np.array(row.widths.counts) / row.counts.batches
-        axes.stairs(shares, np.maximum(row.widths.edges, 0.5), fill=True, color=style.BLUE)
+        axes.stairs(shares, style.on_log_scale(row.widths.edges), fill=True, color=style.BLUE)
         axes.set_ylabel("batches", fontsize=8)
         axes.set_ylim(0, 1.3 * float(shares.max()))
         axes.yaxis.set_major_formatter(PercentFormatter(1))

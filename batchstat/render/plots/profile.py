@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 
 from batchstat.profiling.record import ClassCount, Profile
 from batchstat.render.plots import style
@@ -15,6 +15,7 @@ from batchstat.render.words import (
     shown_classes,
     tokenizer_name,
 )
+from batchstat.stats import LengthStats
 
 _MOST_CANDIDATES = 6
 _HEADROOM = 1.3
@@ -42,16 +43,23 @@ def _whose(profile: Profile) -> str:
 
 
 def _lengths(figure: Figure, profile: Profile) -> None:
-    style.title(figure, "Tokens a sample", _whose(profile))
+    style.title(figure, "Tokens per sample", _whose(profile))
     axes = figure.subplots()
     bins = profile.histogram
-    # Whole-number edges make unequal bins at the short end: drawn as a density, they do not show.
-    edges = np.maximum(bins.edges, 0.5)
-    heights = np.array(bins.counts) / (4 * np.log2(edges[1:] / edges[:-1]))
-    top = float(heights.max()) * _HEADROOM
-    axes.stairs(heights, edges, fill=True, color=style.SKY)
-    axes.set_ylabel("samples a quarter octave (bars)")
-    axes.yaxis.set_major_formatter(FuncFormatter(style.plain))
+    edges = style.on_log_scale(bins.edges)
+    top = max(bins.counts) * _HEADROOM
+    # Bars whose edges are whole numbers are not equally wide: the white shows where each ends.
+    axes.bar(
+        edges[:-1],
+        bins.counts,
+        np.diff(edges),
+        align="edge",
+        color=style.SKY,
+        edgecolor="white",
+        linewidth=0.5,
+    )
+    axes.set_ylabel("samples per bar")
+    style.count_axis(axes.yaxis)
     axes.spines["top"].set_visible(False)
     axes.set_ylim(0, top)
     style.length_axis(axes, bins.edges[0], bins.edges[-1], "tokens")
@@ -63,9 +71,10 @@ def _percentiles(axes: Axes, profile: Profile, top: float) -> None:
     for place, name, height in ((500, "p50", 0.99), (900, "p90", 0.93), (990, "p99", 0.87)):
         at = profile.stats.percentile(place)
         side = "right" if at > profile.histogram.edges[-1] / 2 else "left"
-        axes.axvline(at, color=style.BLUE, linewidth=1.2, linestyle="--")
+        place_of = float(style.on_log_scale(at))
+        axes.axvline(place_of, color=style.BLUE, linewidth=1.2, linestyle="--")
         axes.text(
-            *(at, height * top, f" {name} {at:,} "),
+            *(place_of, height * top, f" {name} {at:,} "),
             color=style.BLUE,
             fontsize=8,
             va="top",
@@ -78,7 +87,11 @@ def _cumulative(figure: Figure, axes: Axes, profile: Profile) -> None:
     """The share of samples up to each length, and what the `max_length` candidates cut of it."""
     stats = profile.stats
     share = axes.twinx()
-    share.step(stats.values, np.cumsum(stats.counts) / stats.count, where="post", color="black")
+    # From no sample at the left edge to all of them at the right one.
+    first, last = profile.histogram.edges[0], profile.histogram.edges[-1]
+    lengths = style.on_log_scale([first, *stats.values, last])
+    shares = [0, *np.cumsum(stats.counts) / stats.count, 1]
+    share.step(lengths, shares, where="post", color="black")
     share.set_ylim(0, _HEADROOM)
     share.set_yticks(np.linspace(0, 1, 6))
     share.yaxis.set_major_formatter(PercentFormatter(1))
@@ -87,8 +100,9 @@ def _cumulative(figure: Figure, axes: Axes, profile: Profile) -> None:
     lines = ["max_length  cuts of samples, tokens"]
     for cut in [each for each in profile.truncation if each.samples][-_MOST_CANDIDATES:]:
         samples = cut.samples / len(profile)
-        share.plot([cut.max_length] * 2, [0, 1 - samples], color=style.VERMILION, linestyle=":")
-        share.plot(cut.max_length, 1 - samples, color=style.VERMILION, marker="o", markersize=4)
+        at = float(style.on_log_scale(cut.max_length))
+        share.plot([at, at], [0, 1 - samples], color=style.VERMILION, linestyle=":")
+        share.plot(at, 1 - samples, color=style.VERMILION, marker="o", markersize=4)
         tokens = percent(cut.tokens / stats.sum)
         lines.append(f"{cut.max_length:>10,}  {percent(samples):>15}  {tokens:>6}")
     if len(lines) > 1:
@@ -108,7 +122,7 @@ def _rows(profile: Profile) -> list[tuple[str, int, ClassCount | None]]:
 
 
 def _classes(figure: Figure, profile: Profile) -> None:
-    style.title(figure, "Samples a class", _whose(profile))
+    style.title(figure, "Samples per class", _whose(profile))
     axes = figure.subplots()
     rows = _rows(profile)
     names, counts = [name for name, _, _ in rows], [count for _, count, _ in rows]
@@ -121,18 +135,20 @@ def _classes(figure: Figure, profile: Profile) -> None:
         note = f" {count:,}  {percent(count / len(profile))}"
         axes.text(count, place, note, va="center", fontsize=9)
     axes.set_xlabel("samples")
-    axes.xaxis.set_major_formatter(FuncFormatter(style.plain))
+    style.count_axis(axes.xaxis)
     style.open_frame(axes)
 
 
 def _lengths_by_class(figure: Figure, profile: Profile) -> None:
-    style.title(figure, "Tokens a sample, by class", _whose(profile))
+    style.title(figure, "Tokens per sample, by class", _whose(profile))
     axes = figure.subplots()
     rows = _rows(profile)
-    axes.boxplot(
-        [np.maximum(profile.lengths_of(each.label), 0.5) if each else [] for _, _, each in rows],
+    boxes = [(place, each) for place, (_, _, each) in enumerate(rows, start=1) if each]
+    axes.bxp(
+        [_box(profile, each) for _, each in boxes],
+        positions=[place for place, _ in boxes],
+        widths=0.5,
         orientation="horizontal",
-        whis=(1, 99),
         showfliers=False,
         patch_artist=True,
         boxprops={"facecolor": style.SKY},
@@ -142,8 +158,19 @@ def _lengths_by_class(figure: Figure, profile: Profile) -> None:
     )
     names = [f"{name} ({count:,})" for name, count, _ in rows]
     axes.set_yticks(range(1, len(rows) + 1), names, parse_math=False)
-    axes.invert_yaxis()
+    axes.set_ylim(len(rows) + 0.5, 0.5)
     style.open_frame(axes)
     edges = profile.histogram.edges
     label = "tokens: box p25 to p75, line median, diamond mean, whiskers p1 to p99"
     style.length_axis(axes, edges[0], edges[-1], label)
+
+
+def _box(profile: Profile, each: ClassCount) -> dict[str, float]:
+    """A class as `Axes.bxp` takes it: percentiles are observed lengths, as they are everywhere."""
+    stats = LengthStats.of(profile.lengths_of(each.label))
+    drawn = {"whislo": 10, "q1": 250, "med": 500, "q3": 750, "whishi": 990}
+    numbers = {name: stats.percentile(place) for name, place in drawn.items()}
+    return {
+        name: float(style.on_log_scale(number))
+        for name, number in {**numbers, "mean": each.mean_length}.items()
+    }

@@ -3,14 +3,14 @@
 import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter
 
 from batchstat.render.layout import sample_words
 from batchstat.render.plots import style
 from batchstat.render.words import corpus_name, counted, one_line, percent
 from batchstat.report import Comparison
 
-_MOST_COLUMNS = 400
+_MOST_COLUMNS, _MOST_ROWS = 400, 200
 
 Floats = npt.NDArray[np.floating]
 Ints = npt.NDArray[np.integer]
@@ -25,6 +25,7 @@ def rank_plots(comparison: Comparison) -> dict[str, bytes]:
 
 
 def _ranks(figure: Figure, comparison: Comparison, steps: Ints) -> None:
+    """Draw `steps` (n_steps, world_size); of more steps than columns, the most of each bin."""
     row, basis = comparison.best, comparison.basis
     paths = [source.path for source in comparison.corpus.sources] if comparison.corpus else []
     idle = percent(row.counts.rank_idle)
@@ -35,34 +36,58 @@ def _ranks(figure: Figure, comparison: Comparison, steps: Ints) -> None:
         f"{counted(len(steps), 'step')}",
     )
     lines, heat = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1))
-    edges = np.linspace(0, len(steps), min(len(steps), _MOST_COLUMNS) + 1).astype(np.int64)
+    edges, many = _bins(len(steps), _MOST_COLUMNS, "step")
     middles = (edges[:-1] + edges[1:] - 1) / 2
-    slowest, mean = _binned(steps.max(axis=1), edges), _binned(steps.mean(axis=1), edges)
-    lines.plot(middles, slowest, color=style.VERMILION, label="slowest rank", linewidth=1.2)
-    lines.plot(middles, mean, color=style.BLUE, linestyle="--", label="mean rank", linewidth=1.2)
-    lines.set_ylim(0, float(slowest.max()) * 1.25)
-    lines.yaxis.set_major_formatter(FuncFormatter(style.short))
-    lines.set_ylabel("tokens a step")
-    lines.legend(frameon=False, loc="upper right", ncols=2)
+    slowest = np.maximum.reduceat(steps.max(axis=1), edges[:-1])
+    mean = np.add.reduceat(steps.mean(axis=1), edges[:-1]) / np.diff(edges)
+    most, average = (f", most of {many}", f", mean of {many}") if many else ("", "")
+    marker = "o" if len(middles) == 1 else None
+    for numbers, colour, line, label in (
+        (slowest, style.VERMILION, "-", f"slowest rank{most}"),
+        (mean, style.BLUE, "--", f"mean rank{average}"),
+    ):
+        lines.plot(middles, numbers, line, color=colour, label=label, marker=marker, linewidth=1.2)
+    worst = row.counts.ranks.worst
+    lines.plot(
+        worst.step,
+        worst.tokens,
+        "v",
+        color="black",
+        label=f"most waited for: step {worst.step:,}, {worst.tokens:,} tokens",
+    )
+    lines.set_ylim(0, float(slowest.max()) * 1.4)
+    style.count_axis(lines.yaxis, style.short)
+    lines.set_ylabel("tokens per step")
+    lines.legend(frameon=False, loc="upper right", ncols=3, fontsize=8)
     style.open_frame(lines)
-    ranks = np.stack([_binned(steps[:, rank], edges) for rank in range(steps.shape[1])])
-    shown = heat.imshow(
-        ranks,
-        aspect="auto",
+    rows, together = _bins(steps.shape[1], _MOST_ROWS, "rank")
+    shown = heat.pcolormesh(
+        edges - 0.5,
+        rows - 0.5,
+        np.maximum.reduceat(np.maximum.reduceat(steps, edges[:-1]), rows[:-1], axis=1).T,
         cmap="cividis",
         vmin=0,
-        extent=(-0.5, len(steps) - 0.5, steps.shape[1] - 0.5, -0.5),
-        interpolation="nearest",
+        rasterized=True,
     )
+    heat.set_ylim(rows[-1] - 0.5, -0.5)
     heat.set_xlabel("step")
     heat.set_ylabel("rank")
-    heat.xaxis.set_major_locator(MaxNLocator(integer=True))
-    heat.yaxis.set_major_locator(MaxNLocator(integer=True))
-    figure.colorbar(shown, ax=heat, label="tokens", format=FuncFormatter(style.short))
+    style.count_axis(heat.xaxis)
+    style.count_axis(heat.yaxis)
+    of = " and ".join(filter(None, (many, together)))
+    figure.colorbar(
+        shown,
+        ax=heat,
+        label=f"tokens, most of {of}" if of else "tokens",
+        format=FuncFormatter(style.short),
+        ticks=style.whole_numbers(),
+    )
 
 
-def _binned(numbers: Floats | Ints, edges: Ints) -> Floats:
-    """(len(edges) - 1,) means between edges."""
-    sums = np.add.reduceat(numbers.astype(np.float64), edges[:-1])
-    means: Floats = sums / np.diff(edges)
-    return means
+def _bins(number: int, most: int, word: str) -> tuple[Ints, str]:
+    """The edges of at most so many bins, and how many of a thing each but the last holds; in no
+    words where that is one.
+    """
+    size = -(-number // most)
+    edges = np.append(np.arange(0, number, size), number)
+    return edges, counted(size, word) if size > 1 else ""

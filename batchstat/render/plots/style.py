@@ -4,9 +4,12 @@ import io
 import warnings
 from collections.abc import Callable
 
+import numpy as np
+import numpy.typing as npt
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 BLUE, ORANGE, VERMILION, SKY, GREY = "#0072B2", "#E69F00", "#D55E00", "#56B4E9", "#8a8a8a"
 
@@ -40,8 +43,24 @@ def short(value: float, _: object = None) -> str:
     """An axis label with k, M or G."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= size:
-            return f"{value / size:,.3g}{unit}"
+            return f"{value / size:,.2f}".rstrip("0").rstrip(".") + unit
     return f"{value:,.0f}"
+
+
+def whole_numbers() -> MaxNLocator:
+    """Ticks at whole numbers only, so that a label without decimals says where it stands."""
+    return MaxNLocator(integer=True, min_n_ticks=1)
+
+
+def count_axis(axis: Axis, label: Callable[[float, object], str] = plain) -> None:
+    """An axis of counts."""
+    axis.set_major_locator(whole_numbers())
+    axis.set_major_formatter(FuncFormatter(label))
+
+
+def on_log_scale(lengths: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Where lengths stand on a log scale, which has no 0: 0 is drawn, and labelled, at a half."""
+    return np.maximum(np.asarray(lengths, dtype=np.float64), 0.5)
 
 
 def open_frame(axes: Axes) -> None:
@@ -52,7 +71,7 @@ def open_frame(axes: Axes) -> None:
 def length_axis(axes: Axes, low: float, high: float, label: str) -> None:
     """An x axis of tokens, in powers of two."""
     axes.set_xscale("log", base=2)
-    axes.set_xlim(max(low, 0.5), high)
+    axes.set_xlim(*on_log_scale([low, high]))
     axes.xaxis.set_major_locator(LogLocator(base=2, numticks=16))
     axes.xaxis.set_major_formatter(FuncFormatter(plain))
     axes.xaxis.set_minor_formatter(NullFormatter())

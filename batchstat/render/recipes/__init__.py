@@ -1,5 +1,5 @@
 """Training scripts for a setting, as text."""
 
-from batchstat.render.recipes.writing import FRAMEWORKS, recipe
+from batchstat.render.recipes.writing import FRAMEWORKS, holds_text, recipe, refusal
 
-__all__ = ["FRAMEWORKS", "recipe"]
+__all__ = ["FRAMEWORKS", "holds_text", "recipe", "refusal"]

@@ -52,7 +52,9 @@ def recipe(
     Raises:
         OptionError: batches that record numbers alone do not say.
     """
-    _refuse(framework, spec, strategy, basis)
+    refused = refusal(framework, spec, strategy, basis)
+    if refused is not None:
+        raise OptionError(refused)
     flat = spec.partition(":")[0] in ("packed", "padding-free")
     labelled = profile.labels is not None and profile.labels.offsets is None and not flat
     model = "AutoModelForSequenceClassification" if labelled else "AutoModelForCausalLM"
@@ -86,7 +88,14 @@ def recipe(
     )
 
 
-def _refuse(framework: str, spec: str, strategy: Strategy, basis: Basis) -> None:
+def holds_text(profile: Profile) -> bool:
+    """Return whether a script can read the corpus: not where it holds lengths or token ids."""
+    counted = any(source.format == "npy" for source in profile.corpus.sources)
+    return not counted and profile.corpus.options.content not in ("tokens", "length")
+
+
+def refusal(framework: str, spec: str, strategy: Strategy, basis: Basis) -> str | None:
+    """Return why there is no script for a strategy; None where there is one."""
     why = ""
     unlike = basis.tail == "uneven" or basis.deal not in ("batches", "balanced")
     if basis.overflow == "split" or getattr(strategy, "method", "") == "wrapped":
@@ -99,8 +108,7 @@ def _refuse(framework: str, spec: str, strategy: Strategy, basis: Basis) -> None
         why = f"with deal={basis.deal}, tail={basis.tail} may give ranks unequal numbers of steps"
     elif framework == "trainer" and spec.partition(":")[0] == "grouped":
         why = "has steps of unlike numbers of batches, which Trainer cannot"
-    if why:
-        raise OptionError(f"{spec} {why}: write the script around BatchSampler.batches()")
+    return f"{spec} {why}: write the script around BatchSampler.batches()" if why else None
 
 
 def _changed(settings: Settings) -> Mapping[str, Any]:

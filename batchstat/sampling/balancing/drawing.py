@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from batchstat.errors import InputError
 from batchstat.sampling.classes import Classes
+from batchstat.sampling.room import check_room
 
 Ints = npt.NDArray[np.integer]
 
@@ -36,6 +37,7 @@ def check_total(samples: int) -> None:
         raise InputError(
             f"balance draws {samples:,} samples an epoch: ask for {MOST_DRAWN:,} at most"
         )
+    check_room("balance draws", samples, "ask for fewer")
 
 
 MOST_DRAWN = 10**9

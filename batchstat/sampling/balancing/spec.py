@@ -6,7 +6,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
-from batchstat.errors import InputError, OptionError, unknown
+from batchstat.errors import InputError, OptionError, short, unknown
 from batchstat.sampling.balancing import SAMPLERS, Sampler
 from batchstat.sampling.balancing.weights import Weights
 from batchstat.specs import read_parameters
@@ -81,8 +81,10 @@ def _weights(rest: str) -> tuple[dict[str, Any], str]:
     if after.startswith("{"):
         try:
             table, end = json.JSONDecoder(object_pairs_hook=_unlike).raw_decode(after)
-        except json.JSONDecodeError as error:
-            raise OptionError(f"weights={after!r}: no JSON: {error}") from None
+        except OptionError:
+            raise
+        except (ValueError, RecursionError) as error:
+            raise OptionError(f"weights={short(after)}: no JSON: {error}") from None
         others = after[end:]
         if others and not others.startswith(","):
             raise OptionError(f"weights={after!r}: write a comma after the object")
@@ -132,6 +134,8 @@ def _from_file(name: str) -> Mapping[str, float]:
     try:
         text = Path(name).read_text(encoding="utf-8")
         table = json.loads(text, object_pairs_hook=_unlike)
+        if isinstance(table, dict):
+            Weights(weights=table)  # so that what is wrong with one names the file
     except OptionError as error:
         raise InputError(f"{name}: {error}") from None
     except OSError as error:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from batchstat.errors import InputError, OptionError
+from batchstat.errors import InputError, OptionError, short
 from batchstat.sampling.balancing.counted import Counted
 from batchstat.sampling.balancing.drawing import round_shares
 from batchstat.sampling.classes import Classes, not_there
@@ -29,7 +29,7 @@ class Weights(Counted):
             raise OptionError("weights={}: name a class, as in weights=positive:1,negative:3")
         for label, weight in self.weights.items():
             if isinstance(weight, bool) or not isinstance(weight, int | float):
-                raise OptionError(f"weights: {label}:{weight!r}: must be a number")
+                raise OptionError(f"weights: {label}:{short(weight)}: must be a number")
             if not 0 <= weight <= _MOST:
                 raise OptionError(f"weights: {label}:{weight}: must be 0 or more, and at most 1e18")
         if not any(self.weights.values()):

@@ -1,0 +1,87 @@
+"""What the parameters of strategies and samplers mean, and the values that are names."""
+
+from collections.abc import Mapping
+
+PARAMETERS: Mapping[str, str] = {
+    "boundaries": "Upper edges of the buckets, rising; a rule finds them where none are given.",
+    "buckets": "How many buckets a rule finds edges for.",
+    "rule": "How edges are found where none are given: one of the rules for bucket edges.",
+    "exclusive": "Whether a bucket ends below its edge, as in tf.data, or at it.",
+    "pad": "To which width a batch of a bucket is padded.",
+    "leftovers": "What happens to the samples that a bucket has left at the end of a window.",
+    "shuffle_batches": "Whether the batches of a window are shuffled, or come as they were cut.",
+    "group": "How many batches' worth of samples is sorted together; 50 unless set, or fewer where "
+    "that makes less than four groups of the epoch.",
+    "buffer_size": "How many samples are in the buckets at a time.",
+    "shuffle": "Whether random samples of a bucket are drawn, or those that have waited longest.",
+    "thresholds": "Upper edges of the groups into which a step is split; a rule finds them where "
+    "none are given.",
+    "groups": "How many groups a rule finds thresholds for.",
+    "required_batch_size_multiple": "A batch has fewer samples than this, or a multiple of it.",
+    "method": "How samples are packed into rows.",
+    "max_samples_per_row": "The most samples in a row.",
+    "within_samples": "Whether attention knows where the samples of a row begin.",
+    "even": "Whether the samples of a class that has too few are all repeated equally often, so "
+    "that none is missed.",
+    "count": "Samples of each class.",
+    "weights": "Each class with its weight: its share of the samples is in proportion.",
+    "length": "Samples per epoch; as many as the corpus has unless set.",
+    "decay": "How fast the classes become balanced: the exponent of their ratio is decay^epoch.",
+    "cap": "How many times as often as the smallest class another is visited at most.",
+    "classes": "How many random classes a batch has.",
+    "samples": "How many random samples of each of its classes a batch has.",
+    "batches": "Batches per epoch; as many as the corpus has samples for unless set.",
+    "replacement": "Whether an epoch may draw a sample again.",
+}
+"""What strategies and samplers take beside the settings."""
+
+VALUES: Mapping[str, Mapping[str, str]] = {
+    "pad": {"longest": "To its longest sample.", "edge": "To the edge of the bucket."},
+    "leftovers": {
+        "keep": "It becomes a short batch.",
+        "merge": "It is batched with what the shorter buckets have left.",
+        "drop": "It is left out of the epoch.",
+    },
+    "method": {
+        "bfd": "Best fit decreasing: longest first, each into the fullest row that has room.",
+        "ffd": "First fit decreasing: longest first, each into the first row that has room.",
+        "first-fit": "In the order's sequence, each into the first row that has room.",
+        "next-fit": "In the order's sequence, each into the last row or a new one.",
+        "wrapped": "Laid end to end and cut every max_length: a sample may lie in two rows.",
+    },
+    "overflow": {
+        "truncate": "A longer sample is cut at max_length.",
+        "drop": "A longer sample is left out.",
+        "split": "A longer sample becomes several of at most max_length.",
+    },
+    "order": {
+        "file": "The sequence of the corpus.",
+        "shuffled": "A random sequence, another in each epoch.",
+        "blocks": "Blocks of consecutive samples in random sequence, then shuffled inside.",
+    },
+    "deal": {
+        "batches": "The batches of one plan in turn.",
+        "samples": "Samples in turn, as torch's DistributedSampler; each rank batches its own.",
+        "unsynced": "As samples, where each rank has random numbers of its own: a common mistake, "
+        "since ranks then share some samples and none sees others.",
+        "chunks": "Consecutive parts of the corpus; each rank batches its own.",
+        "balanced": "Batches of like cost to the same step.",
+    },
+    "tail": {
+        "repeat": "What is missing is filled up from the start.",
+        "drop": "What is too much is left out.",
+        "uneven": "Some ranks take a step more than others.",
+        "empty": "Ranks that have no batch left take an empty step.",
+        "spread": "The rows of the last batches are spread over all ranks.",
+    },
+    "on_error": {
+        "fail": "A record that cannot be read ends the run.",
+        "skip": "Records that cannot be read are left out and counted.",
+    },
+    "cost": {
+        "linear": "Of a row in proportion to its width: padding.",
+        "quadratic": "Of a row in proportion to the square of its width: attention.",
+        "model": "Of a row by the shape of the transformer that --model names.",
+    },
+}
+"""The values of parameters and settings that are names."""

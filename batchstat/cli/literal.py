@@ -1,0 +1,47 @@
+"""Commands whose help is text: what stands in [brackets] is shown, and is no markup of Rich."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from typer import Exit
+from typer.core import TyperCommand, TyperGroup
+
+
+class LiteralCommand(TyperCommand):
+    """A command that shows its help, and that of its options, to the letter."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help."""
+        _escape(self, *self.params)
+        with _reader_may_go():
+            super().format_help(ctx, formatter)
+
+
+class LiteralGroup(TyperGroup):
+    """The same of a group, and of the first lines that it shows of its commands."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help."""
+        _escape(self, *self.params, *self.commands.values())
+        with _reader_may_go():
+            super().format_help(ctx, formatter)
+
+
+@contextmanager
+def _reader_may_go() -> Iterator[None]:
+    """A reader that goes away, as `head` does, is no error; Rich makes it exit code 1, which is for
+    limits.
+    """
+    try:
+        yield
+    except (BrokenPipeError, SystemExit):
+        raise Exit(0) from None
+
+
+def _escape(*shown: Any) -> None:
+    from rich.markup import escape
+
+    for each in shown:
+        if getattr(each, "help", None):
+            each.help = escape(each.help)

@@ -1,0 +1,86 @@
+"""What a screen tells its reader to paste: command lines with every option that they need, and
+settings as flags or as lines of the configuration.
+"""
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any
+
+import typer
+
+from batchstat.cli.inputs import COMMAND_LINE, Inputs
+from batchstat.cli.options import DEFAULT_FOLDER, was_given
+from batchstat.errors import printable
+from batchstat.render.toml import setting
+from batchstat.settings import Settings
+
+_BATCHING = tuple(each.name for each in fields(Settings))
+
+
+def command_line(
+    context: typer.Context, given: Inputs, command: str, **values: str | int | None
+) -> str:
+    """`batchstat COMMAND` on the profile in the results folder, under the settings in force.
+
+    A configuration could name another corpus, so that the line leaves it out and has its settings
+    as flags.
+
+    Args:
+        context: the options of the command that prints the line.
+        given: what is in force for it.
+        command: the one to run next.
+        values: by the names of `KEYS`, beside or instead of the settings; None for one that is
+            left out.
+    """
+    settings = {key: given.values[key].value for key in _BATCHING if key in given.values}
+    words = ["batchstat", command, *flags(settings | values)]
+    if context.params["output"] != DEFAULT_FOLDER:
+        words += ["-o", str(context.params["output"])]
+    if given.is_configured or context.params.get("no_config"):
+        words.append("--no-config")
+    return shlex.join(words)
+
+
+def repeated(context: typer.Context, command: str, **values: str) -> str:
+    """`batchstat COMMAND` with all that the user gave the command that prints the line.
+
+    Args:
+        context: the options of that command, which the other takes too.
+        command: the one to run next.
+        values: by the names of options, instead of those given.
+    """
+    given = {key: value for key, value in context.params.items() if was_given(context, key)}
+    corpus = given.pop("corpus", None) or []
+    return shlex.join(["batchstat", command, *map(str, corpus), *flags(given | values)])
+
+
+def written(given: Inputs, changes: Mapping[str, Any]) -> str:
+    """Changed settings of a check as its user writes them: in the file that has the check, unless
+    the command line names its corpus or sets one of them, which then goes first.
+    """
+    origins = [given.values[key].origin for key in ("corpus", *changes) if key in given.values]
+    if given.table is None or any(origin.endswith(COMMAND_LINE) for origin in origins):
+        return shlex.join(flags(changes))
+    lines = [setting(key.replace("_", "-"), value) for key, value in changes.items()]
+    return f"{' and '.join(lines)} in {given.table}"
+
+
+def flags(values: Mapping[str, Any]) -> Iterator[str]:
+    """The flags that set keys to values; those that are None are left out."""
+    for key, value in values.items():
+        name = key.replace("_", "-")
+        if isinstance(value, bool):
+            yield f"--{name}" if value else f"--no-{name}"
+        elif isinstance(value, list):
+            yield from (word for each in value for word in (f"--{name}", str(each)))
+        elif value is not None:
+            yield f"--{name}"
+            yield _json(value) if isinstance(value, tuple) else str(value)
+
+
+def _json(labels: tuple[str, ...]) -> str:
+    """A list of labels, readable unless one of them holds what moves a terminal's cursor."""
+    text = json.dumps(labels, ensure_ascii=False)
+    return text if printable(text) == text else json.dumps(labels)

@@ -1,0 +1,155 @@
+"""Parquet files, checked before pyarrow reads them, and how many records are read at once."""
+
+import io
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from batchstat.errors import InputError, SourceError
+
+CHUNK_BYTES = 8 << 20
+MOST_RECORDS = 65_536
+_MAGIC, _ENCRYPTED_MAGIC = b"PAR1", b"PARE"
+_END_BYTES = 8
+"""After the footer: its length, and the magic."""
+_SIGNATURE_BYTES = 28
+"""After a footer that is not encrypted, of a file with columns that are."""
+_HEADER_BYTES = 64
+_DICTIONARY_PAGE = 2
+_DECODED_BYTES = 256 << 20
+"""Of records read at once, where each may take as much as all of the dictionary."""
+
+
+def open_parquet(file: BinaryIO, path: str) -> pq.ParquetFile:
+    """Return the file as pyarrow has it, where pyarrow can read it and it is one file.
+
+    Raises:
+        InputError: columns are encrypted, on which pyarrow ends the process.
+        SourceError: something else stands between its data and its footer.
+        ArrowException, OSError: it is damaged.
+    """
+    size = file.seek(0, io.SEEK_END)
+    file.seek(max(size - _END_BYTES, 0))
+    end = file.read(_END_BYTES)
+    is_encrypted = end.endswith(_ENCRYPTED_MAGIC)
+    if not is_encrypted:
+        parquet = pq.ParquetFile(file)
+        footer = int.from_bytes(end[:4], "little")
+        is_encrypted = footer - parquet.metadata.serialized_size == _SIGNATURE_BYTES
+    if is_encrypted:
+        raise InputError(f"{path} is encrypted, or some columns are: write it without encryption")
+    start = size - _END_BYTES - footer
+    ends = (end for i in range(parquet.num_row_groups) for _, end in _chunks(parquet, i))
+    if _holds(file, max(ends, default=len(_MAGIC)), start, _MAGIC * 2):
+        raise SourceError(
+            f"{path} is not a readable Parquet file: several files stand one after another in it: "
+            "give them as separate files"
+        )
+    file.seek(0)
+    return parquet
+
+
+def group_span(parquet: pq.ParquetFile, group: int) -> tuple[int, int]:
+    """Where a row group begins and ends, in bytes; 0 where it has no column."""
+    chunks = _chunks(parquet, group)
+    begins, ends = zip(*chunks, strict=True) if chunks else ((0,), (0,))
+    return min(begins), max(ends)
+
+
+def read_groups(
+    parquet: pq.ParquetFile, file: BinaryIO, groups: Sequence[int], columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """The records of row groups, so many at a time that they take about `CHUNK_BYTES`.
+
+    A dictionary of a few bytes may stand for gigabytes of text: where that could be, fewer are read
+    at once, and put together afterwards.
+    """
+    usual = _usual_records(parquet)
+    for most, some in groupby(groups, lambda group: _most(parquet, file, group, columns, usual)):
+        held: list[pa.RecordBatch] = []
+        for batch in parquet.iter_batches(most, list(some), columns=list(columns)):
+            held.append(batch)
+            if most == usual or sum(each.nbytes for each in held) >= CHUNK_BYTES:
+                yield from _joined(held)
+                held = []
+        yield from _joined(held)
+
+
+def _joined(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    if len(held) < 2:
+        yield from held
+    else:
+        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+
+
+def _usual_records(parquet: pq.ParquetFile) -> int:
+    """From what a record takes on average over the file."""
+    meta = parquet.metadata
+    total: int = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
+    return max(1, min(MOST_RECORDS, CHUNK_BYTES * int(meta.num_rows) // max(total, 1)))
+
+
+def _most(
+    parquet: pq.ParquetFile, file: BinaryIO, group: int, columns: Sequence[str], usual: int
+) -> int:
+    """How many records of a row group are read at once."""
+    meta = parquet.metadata.row_group(group)
+    longest = 1
+    for i in range(meta.num_columns):
+        chunk = meta.column(i)
+        path = chunk.path_in_schema
+        is_wanted = any(path == name or path.startswith(f"{name}.") for name in columns)
+        if chunk.physical_type != "BYTE_ARRAY" or not is_wanted:
+            continue
+        longest = max(longest, _dictionary_bytes(file, _begin(chunk)))
+        if "DELTA_BYTE_ARRAY" in chunk.encodings:  # each value may repeat the one before
+            longest = max(longest, chunk.total_uncompressed_size)
+    return max(1, min(usual, _DECODED_BYTES // longest))
+
+
+def _dictionary_bytes(file: BinaryIO, at: int) -> int:
+    """What the dictionary of a column chunk that begins there takes, unpacked; 0 without one.
+
+    The header of a page is a Thrift struct whose first fields are the kind of the page and its size
+    unpacked, as zigzag numbers of a variable length.
+    """
+    file.seek(at)
+    header = file.read(_HEADER_BYTES)
+    numbers, place = [], 0
+    for _ in range(2):
+        if header[place : place + 1] != b"\x15":  # the next field, an i32
+            return 0
+        number, shift, place = 0, 0, place + 1
+        while place < len(header):
+            byte = header[place]
+            number |= (byte & 0x7F) << shift
+            shift, place = shift + 7, place + 1
+            if byte < 0x80:
+                break
+        numbers.append(number >> 1)
+    kind, unpacked = numbers
+    return unpacked if kind == _DICTIONARY_PAGE else 0
+
+
+def _begin(chunk: Any) -> int:
+    return min(filter(None, (chunk.dictionary_page_offset, chunk.data_page_offset)), default=0)
+
+
+def _chunks(parquet: pq.ParquetFile, group: int) -> list[tuple[int, int]]:
+    meta = parquet.metadata.row_group(group)
+    columns = [meta.column(i) for i in range(meta.num_columns)]
+    return [(_begin(each), _begin(each) + each.total_compressed_size) for each in columns]
+
+
+def _holds(file: BinaryIO, first: int, stop: int, wanted: bytes) -> bool:
+    """Whether some bytes are among those of a file from `first` to before `stop`."""
+    file.seek(first)
+    tail, left = b"", stop - first
+    while left > 0 and (data := file.read(min(left, 1 << 20))):
+        if wanted in tail + data:
+            return True
+        tail, left = data[-len(wanted) :], left - len(data)
+    return False

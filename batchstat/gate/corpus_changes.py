@@ -1,0 +1,55 @@
+"""Changes of a corpus that keep a limit on its own numbers: samples left out or added."""
+
+import math
+
+import numpy as np
+
+from batchstat.gate.limits import Limit
+from batchstat.gate.quantities import Number
+from batchstat.profiling import LengthStats, Profile
+
+_PERCENTILES = {"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p99_9": 999, "max": 1000}
+
+
+def leaving_out(limit: Limit, profile: Profile) -> tuple[str, Number] | None:
+    """The fewest of the longest samples to leave out so that a percentile is within its limit: in
+    words, with the percentile of the others; None where that does not help.
+    """
+    thousandths = _PERCENTILES.get(limit.path.removeprefix("lengths."))
+    if thousandths is None:
+        return None
+    order = np.argsort(profile.lengths, kind="stable")
+    rising = profile.lengths[order]
+
+    def percentile(left_out: int) -> int:
+        return LengthStats.of(rising[: len(rising) - left_out]).percentile(thousandths)
+
+    low, high = 0, len(rising) - 1
+    if percentile(high) > limit.threshold:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if percentile(middle) <= limit.threshold else (middle, high)
+    longest = int(profile.records[order[-1]])
+    change = f"leaving out the {high:,} longest samples (the longest is record {longest})"
+    if high == 1:
+        change = f"leaving out the longest sample, record {longest},"
+    return change, percentile(high)
+
+
+def adding_samples(limit: Limit, profile: Profile) -> tuple[str, Number] | None:
+    """How many samples more the small classes need: in words, with the ratio that they then have;
+    None where no number of them helps.
+    """
+    counts = {each.label: each.count for each in profile.classes if each.label is not None}
+    if limit.threshold < 1:
+        return None
+    largest = max(counts.values())
+    needed = math.floor(largest / limit.threshold)
+    while limit.over(largest / max(needed, 1), None) > 0:
+        needed += 1
+    short = {label: needed - count for label, count in counts.items() if count < needed}
+    more = sum(short.values())
+    where = f"of {next(iter(short))}" if len(short) == 1 else f"in the {len(short):,} small classes"
+    value = largest / min(max(count, needed) for count in counts.values())
+    return f"adding {more:,} {'sample' if more == 1 else 'samples'} {where}", value

@@ -1,0 +1,1 @@
+"""Files that batchstat writes and reads again: read strictly, and compared with their digest."""

@@ -1,0 +1,254 @@
+"""JSON records that batchstat wrote, held to declared types and to a digest of what they say.
+
+A file that is read again is trusted no more than what a user writes: it may be cut short, damaged,
+edited, or merged by a version control system. The digest is over values and not over bytes, so a
+flipped bit either changes nothing that is used or is an error.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from datetime import datetime
+from math import isfinite
+from operator import index
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import numpy as np
+import numpy.typing as npt
+
+from batchstat.errors import short
+
+_MOST = 2**63 - 1
+_YEARS = range(1971, 9999)
+
+
+class OtherSchemaError(ValueError):
+    """A record of another version of batchstat, or of another kind."""
+
+    def __init__(self, found: object, schema: str) -> None:
+        """`found`: the schema that it states; `schema`: the one that is read."""
+        super().__init__(f"has schema {shown(found)}, and this batchstat reads {schema}")
+
+
+def shown(value: object) -> str:
+    """A value from a file, for a message: text without quotes, and nothing longer than a line."""
+    return short(value).strip("'\"") if isinstance(value, str) else short(value)
+
+
+def parse(text: str | bytes) -> Any:
+    """JSON as RFC 8259 has it: UTF-8, without NaN, and no key twice in an object.
+
+    Raises:
+        ValueError: anything else.
+    """
+    try:
+        decoded_text = text.decode("utf-8") if isinstance(text, bytes) else text
+        return json.loads(decoded_text, object_pairs_hook=_unlike, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _unlike(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"{shown(twice)} is given twice")
+    return found
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number of JSON")
+
+
+def digest_of(value: object) -> str:
+    """Of what a value says, as JSON has it: tuples are lists, and keys have no order.
+
+    Raises:
+        ValueError: what JSON cannot say.
+    """
+    text = json.dumps(_plain(value), sort_keys=True, allow_nan=False)
+    return f"blake2b:{hashlib.blake2b(text.encode(), digest_size=32).hexdigest()}"
+
+
+def _plain(value: Any) -> Any:
+    """`value` with nothing but the types of JSON."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(_plain, value))
+    if value is None or isinstance(value, bool | str | float):
+        return value
+    try:
+        return index(value)
+    except TypeError:
+        raise ValueError(f"{shown(value)} cannot be in JSON") from None
+
+
+def digest_of_numbers(numbers: npt.NDArray[np.integer], kind: str = "<i8") -> str:
+    """Of (n,) whole numbers, whatever their type in memory; `kind` must hold all of them."""
+    found = hashlib.blake2b(digest_size=32)
+    for first in range(0, len(numbers), _AT_ONCE):
+        block = np.ascontiguousarray(numbers[first : first + _AT_ONCE], dtype=kind)
+        found.update(block.data)
+    return f"blake2b:{found.hexdigest()}"
+
+
+_AT_ONCE = 1 << 20
+
+
+def seal(record: Mapping[str, Any], about: str = "") -> dict[str, Any]:
+    """A record with its digest.
+
+    Args:
+        record: what JSON can say.
+        about: what else the digest is to be of, such as the name under which the record is kept.
+    """
+    return {**record, "digest": digest_of([about, record])}
+
+
+def unseal(record: object, schema: str | None = None, about: str = "") -> dict[str, Any]:
+    """What `seal` was given.
+
+    Args:
+        record: as it was parsed.
+        schema: what it must state, where it states one.
+        about: as `seal` was given it.
+
+    Raises:
+        OtherSchemaError: it states another schema.
+        ValueError: it was changed since it was sealed.
+    """
+    if not isinstance(record, Mapping):
+        raise ValueError(f"{shown(record)} is not an object")
+    if schema is not None:
+        require_schema(record, schema)
+    kept = {key: value for key, value in record.items() if key != "digest"}
+    try:
+        intact = record.get("digest") == digest_of([about, kept])
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not intact:
+        raise ValueError("it was damaged or edited: its digest differs")
+    return kept
+
+
+def require_schema(record: object, schema: str) -> None:
+    """Raises ValueError: a record that states none; OtherSchemaError: another."""
+    if not isinstance(record, Mapping) or "schema" not in record:
+        raise ValueError(f"{shown(record)} states no schema")
+    if record["schema"] != schema:
+        raise OtherSchemaError(record["schema"], schema)
+
+
+def decoded(kind: Any, value: object, name: str = "") -> Any:
+    """A value as its annotation has it: dataclasses from objects, tuples from lists, by fields.
+
+    Whole numbers are 0 or more, as all that are kept, and floats are finite.
+
+    Args:
+        kind: an annotation of what JSON can say, or a dataclass of such.
+        value: as it was parsed.
+        name: where it stands, for messages.
+
+    Raises:
+        ValueError: another type, a number out of range, or a key that is missing or unknown.
+    """
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return value
+    if origin is Annotated:
+        found = decoded(arguments[0], value, name)
+        for check in arguments[1:]:
+            check(name, found)
+        return found
+    if is_dataclass(kind):
+        return _as_record(kind, value, name)
+    if origin in (Union, UnionType):
+        return _as_one_of(arguments, value, name)
+    if origin is tuple:
+        return _as_tuple(arguments, value, name)
+    if origin is not None and issubclass(origin, Mapping):
+        keys, values = arguments
+        pairs = _require(isinstance(value, Mapping), value, name, "an object").items()
+        return {
+            _as_key(keys, key, name): decoded(values, each, f"{name}.{key}") for key, each in pairs
+        }
+    return _as_scalar(kind, value, name)
+
+
+def _as_record(kind: Any, value: object, name: str) -> Any:
+    known = {field.name: field for field in fields(kind)}
+    found = _require(isinstance(value, Mapping), value, name, "an object")
+    for key in found:
+        if key not in known:
+            raise ValueError(f"{_path(name, key)} is not known")
+    for key, field in known.items():
+        if key not in found and field.default is MISSING:
+            raise ValueError(f"{_path(name, key)} is missing")
+    return kind(
+        **{key: decoded(known[key].type, each, _path(name, key)) for key, each in found.items()}
+    )
+
+
+def _as_one_of(kinds: tuple[Any, ...], value: object, name: str) -> Any:
+    if value is None and NoneType in kinds:
+        return None
+    kinds = tuple(each for each in kinds if each is not NoneType)
+    same = [each for each in kinds if each is type(value)]
+    return decoded((same or kinds)[0], value, name)
+
+
+def _as_tuple(kinds: tuple[Any, ...], value: object, name: str) -> tuple[Any, ...]:
+    found = _require(isinstance(value, list), value, name, "a list")
+    if kinds[-1] is ...:
+        kinds = (kinds[0],) * len(found)
+    _require(len(found) == len(kinds), value, name, f"a list of {len(kinds)}")
+    return tuple(
+        decoded(kind, each, f"{name}[{i}]")
+        for i, (kind, each) in enumerate(zip(kinds, found, strict=True))
+    )
+
+
+def _as_key(kind: Any, key: str, name: str) -> Any:
+    if kind is not int:
+        return key
+    is_number = key.isascii() and key.isdecimal() and str(int(key[:20])) == key
+    _require(is_number, key, name, "an object whose keys are whole numbers")
+    return int(key)
+
+
+def _as_scalar(kind: Any, value: Any, name: str) -> Any:
+    if kind is int:
+        _require(type(value) is int, value, name, "a whole number")
+        return _require(0 <= value <= _MOST, value, name, "between 0 and 2^63 - 1")
+    if kind is float:
+        is_number = type(value) is int or (type(value) is float and isfinite(value))
+        return _require(is_number, value, name, "a finite number")
+    what = {bool: "true or false", str: "text"}[kind]
+    return _require(type(value) is kind, value, name, what)
+
+
+def _require(holds: bool, value: Any, name: str, what: str) -> Any:
+    if not holds:
+        raise ValueError(f"{name or 'it'} is {short(value)}: must be {what}")
+    return value
+
+
+def _path(name: str, key: str) -> str:
+    return f"{name}.{key}" if name else shown(key)
+
+
+def _check_time(name: str, written: str) -> None:
+    try:
+        found = datetime.fromisoformat(written)
+    except ValueError:
+        found = None
+    is_time = found is not None and found.tzinfo is not None and found.year in _YEARS
+    _require(is_time, written, name, "a time with its zone, as 2025-01-31T12:00:00+00:00")
+
+
+Time = Annotated[str, _check_time]
+"""ISO 8601, with a time zone, so that any two can be compared."""

@@ -1,0 +1,154 @@
+"""What a chat template has a place for: found out by rendering chats of marked words.
+
+A template decides by roles, by the fields that messages have and by where they stand, so chats
+alike in these are rendered alike. One chat of each kind is rendered with a word of its own in every
+place; what the words that are missing from the text stand for is left out by the template.
+"""
+
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any
+
+from batchstat.corpus.chat import Message, Tool
+
+TOOLS = "tools"
+_CALLS = ("tool_calls", "function_call")
+_REASONING = ("reasoning_content", "reasoning", "thinking")
+_THINK, _THINK_ENDS = "<think>", "</think>"
+_MOST_KINDS = 10_000
+
+Render = Callable[[list[Message], list[Tool]], str]
+
+
+class Places:
+    """What a template leaves out of chats; may be asked by several threads."""
+
+    def __init__(self, render: Render) -> None:
+        """`render` gives the text of a chat and its tools."""
+        self._render = render
+        self._known: dict[Hashable, frozenset[str]] = {}
+
+    def left_out(self, messages: list[Message], tools: list[Tool] | None) -> frozenset[str]:
+        """What of a chat is not in its text.
+
+        That is `tool_messages` and the like by role, `reasoning`, `tool_calls`, `function_call` or
+        `tools`; nothing where the template raises on the marked words.
+
+        Args:
+            messages: the chat.
+            tools: what it may call; None where they have a shape that is not OpenAI's.
+        """
+        kinds = tuple(tuple(_kind(*part) for part in _parts(message)) for message in messages)
+        roles = tuple(message["role"] for message in messages)
+        kind = (roles, kinds, None if tools is None else tuple(map(_described, tools)))
+        found = self._known.get(kind)
+        if found is None:
+            found = self._find(messages, tools)
+            if len(self._known) >= _MOST_KINDS:
+                self._known.clear()
+            self._known[kind] = found
+        return found
+
+    def _find(self, messages: list[Message], tools: list[Tool] | None) -> frozenset[str]:
+        words = _Words()
+        marked = [words.mark(message) for message in messages]
+        marked_tools = [words.mark_tool(tool) for tool in tools or ()]
+        names = set() if tools is not None else {TOOLS}
+        try:
+            text = self._render(marked, marked_tools).lower()
+        except Exception:  # whatever a template raises that wants other contents
+            return frozenset(names)
+        return frozenset(names | {name for word, name in words.names.items() if word not in text})
+
+
+def _parts(message: Message) -> Iterator[tuple[str, Any]]:
+    """The fields of a message that hold what is said, thought or called."""
+    for name in ("content", *_REASONING, *_CALLS):
+        if message.get(name):
+            yield name, message[name]
+
+
+def _kind(name: str, value: Any) -> Hashable:
+    """All about a field that marking it depends on."""
+    if name == "content":
+        return name, tuple(bool(each.strip()) for each in _thought_and_said(value))
+    if name in _CALLS:
+        return name, tuple(map(_kind_of_call, value if isinstance(value, list) else [value]))
+    return name, isinstance(value, str)
+
+
+def _thought_and_said(content: str) -> tuple[str, str]:
+    thought, ends, said = content.rpartition(_THINK_ENDS)
+    return (thought.rpartition(_THINK)[2], said) if ends else ("", content)
+
+
+def _function(call: Any) -> dict[str, Any]:
+    found = call.get("function", call) if isinstance(call, dict) else {}
+    return found if isinstance(found, dict) else {}
+
+
+def _kind_of_call(call: Any) -> Hashable:
+    function = _function(call)
+    arguments = function.get("arguments")
+    return bool(function.get("name")), type(arguments).__name__, bool(arguments)
+
+
+def _described(tool: Tool) -> bool:
+    return bool(tool["function"].get("description"))
+
+
+class _Words:
+    """Words that occur in no template, each for one place.
+
+    Attributes:
+        names: of each word, what it stands for.
+    """
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+
+    def _new(self, name: str) -> str:
+        word = f"zq{len(self.names)}xj"
+        self.names[word] = name
+        return word
+
+    def mark(self, message: Message) -> Message:
+        """A message with words in the place of its own."""
+        marked = dict(message)
+        thoughts = [name for name in _REASONING if isinstance(message.get(name), str)]
+        if any(message[name].strip() for name in thoughts):
+            # transformers gives a thought all of these names, and a template takes one of them.
+            marked |= dict.fromkeys(thoughts, self._new("reasoning"))
+        for name in _CALLS:
+            if isinstance(message.get(name), list):
+                marked[name] = [self._mark_call(call, name) for call in message[name]]
+            elif isinstance(message.get(name), dict):
+                marked[name] = self._mark_call(message[name], name)
+        content = message.get("content")
+        if content and content.strip():
+            marked["content"] = self._mark_content(content, f"{message['role']}_messages")
+        return marked
+
+    def _mark_content(self, content: str, name: str) -> str:
+        thought, said = _thought_and_said(content)
+        word = self._new(name) if said.strip() else ""
+        if _THINK_ENDS not in content:
+            return word
+        reason = self._new("reasoning") if thought.strip() else ""
+        return f"{_THINK}\n{reason}\n{_THINK_ENDS}\n\n{word}"
+
+    def _mark_call(self, call: Any, name: str) -> Any:
+        function = dict(_function(call))
+        if function.get("name"):
+            function["name"] = self._new(name)
+        if function.get("arguments"):
+            word = self._new(name)
+            as_text = isinstance(function["arguments"], str)
+            function["arguments"] = f'{{"{word}": "{word}"}}' if as_text else {word: word}
+        if not function:
+            return call
+        return {**call, "function": function} if "function" in call else {**call, **function}
+
+    def mark_tool(self, tool: Tool) -> Tool:
+        """A tool with a word for its description, or for its name where it has none."""
+        field = "description" if _described(tool) else "name"
+        return {**tool, "function": {**tool["function"], field: self._new(TOOLS)}}

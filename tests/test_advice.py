@@ -1,0 +1,575 @@
+"""What a screen tells its reader to run gives what stands beside it, run as it is printed."""
+
+import json
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conftest import Cli
+
+
+def as_printed(cli: Cli, line: str, *more: str) -> tuple[int, str, str]:
+    """A line that begins with `batchstat`, as a shell reads it."""
+    program, *arguments = shlex.split(line)
+    assert program == "batchstat", line
+    return cli(*arguments, *more)
+
+
+def write_corpus(folder: Path, n: int = 400, seed: int = 0) -> Path:
+    """A text, a label and a length for each of n samples, most of them short."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.lognormal(3, 0.8, n).astype(int).clip(1, 200)
+    labels = rng.choice(["a b", "c,d", "é"], n, p=[0.8, 0.15, 0.05])
+    with (folder / "corpus.jsonl").open("w", encoding="utf-8") as file:
+        for length, label in zip(lengths.tolist(), labels.tolist(), strict=True):
+            chat = [{"role": "user", "content": "so " * (length // 2)}]
+            record = {
+                "text": "word " * length,
+                "other": "too " * (length // 3 + 1),
+                "n": length,
+                "label": label,
+                "messages": chat,
+                "ids": list(range(length)),
+            }
+            file.write(json.dumps(record) + "\n")
+    return folder / "corpus.jsonl"
+
+
+TEXT = ["corpus.jsonl", "--text-column", "text"]
+LABELLED = [*TEXT, "--label-column", "label"]
+PAIRS = ["corpus.jsonl", "--text-column", "text", "--text-column", "other"]
+CHATS = ["corpus.jsonl", "--messages-column", "messages"]
+TOKENS = ["corpus.jsonl", "--tokens-column", "ids"]
+LENGTHS = ["corpus.jsonl", "--length-column", "n"]
+
+
+# buckets
+
+
+BUCKETS = {
+    "defaults": (TEXT, []),
+    "few tokens": (LENGTHS, ["--tokens-per-batch", "1000", "--buckets", "3"]),
+    "one bucket": (LENGTHS, ["--tokens-per-batch", "1000", "--buckets", "1"]),
+    "many": (LENGTHS, ["--tokens-per-batch", "700", "--buckets", "16"]),
+    "multiple": (LENGTHS, ["--tokens-per-batch", "2000", "--pad-to-multiple-of", "8"]),
+    "cut": (LENGTHS, ["--max-length", "60", "--tokens-per-batch", "600", "--buckets", "4"]),
+    "dropped": (LENGTHS, ["--max-length", "60", "--overflow", "drop", "--tokens-per-batch", "900"]),
+    "split": (TEXT, ["--max-length", "50", "--overflow", "split", "--tokens-per-batch", "900"]),
+    "quadratic": (LENGTHS, ["--cost", "quadratic", "--tokens-per-batch", "1000", "--buckets", "5"]),
+    "a model": (LENGTHS, ["--model", "hidden=8,layers=1", "--tokens-per-batch", "1000"]),
+    "least": (LENGTHS, ["--least", "40", "--tokens-per-batch", "800"]),
+    "ranks": (LENGTHS, ["--world-size", "3", "--tokens-per-batch", "500"]),
+    "ranks that drop": (
+        LENGTHS,
+        ["--world-size", "4", "--tail", "drop", "--deal", "samples", "--tokens-per-batch", "400"],
+    ),
+    "spread": (LENGTHS, ["--world-size", "3", "--tail", "spread", "--tokens-per-batch", "500"]),
+    "file order": (LENGTHS, ["--order", "file", "--tokens-per-batch", "500"]),
+    "a seed": (LENGTHS, ["--seed", "7", "--epoch", "2", "--tokens-per-batch", "500"]),
+    "drop last": (LENGTHS, ["--drop-last", "--tokens-per-batch", "500"]),
+    "batch size": (LENGTHS, ["--batch-size", "4", "--tokens-per-batch", "500"]),
+    "some labels": (LABELLED, ["--keep-labels", '["c,d", "é"]', "--tokens-per-batch", "300"]),
+    "balanced": (LABELLED, ["--balance", "upsampling", "--tokens-per-batch", "500"]),
+    "weights": (
+        LABELLED,
+        ["--balance", 'weights={"a b": 1, "c,d": 2},length=90', "--tokens-per-batch", "500"],
+    ),
+    "above one batch": (LENGTHS, ["--tokens-per-batch", "40"]),
+    "another folder": (LENGTHS, ["-o", "some where", "--tokens-per-batch", "500"]),
+}
+
+
+def pasted(shown: str) -> Iterator[tuple[str, str]]:
+    """The lines to paste, each with the line below it."""
+    lines = shown.splitlines()
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        if found := re.fullmatch(r"(?:use|or|next) +(batchstat .*)", line):
+            yield found[1], below.strip()
+
+
+@pytest.mark.parametrize(
+    ("name", "configured"),
+    [*((name, False) for name in BUCKETS), ("few tokens", True), ("some labels", True)],
+)
+def test_lines_of_buckets(cli: Cli, tmp_path: Path, name: str, configured: bool):
+    """Shapes, padding and what is left out: as compare has them in its table."""
+    write_corpus(tmp_path)
+    corpus, flags = BUCKETS[name]
+    if configured:  # what the file says of another corpus must not come into it
+        (tmp_path / "other.txt").write_text("some words\n" * 50)
+        (tmp_path / "batchstat.toml").write_text(
+            'corpus = "other.txt"\nseed = 5\nread-ahead = 7\nstrategy = "static"\n'
+        )
+    code, shown, err = cli("buckets", *corpus, *flags, "--no-plots")
+    assert code == 0, err
+    lines = list(pasted(shown))
+    assert lines
+    for line, beside in lines:
+        found = re.fullmatch(
+            r"([\d,]+) shapes?, (\S+) padding, (?:no sample|([\d,]+) samples?) left out"
+            r"(?:, (\S+) of the tokens)?",
+            beside,
+        )
+        assert found is not None, beside
+        code, table, err = as_printed(cli, line, "--no-plots")
+        assert code == 0, err
+        row = re.search(r"^boundaries:\S+ .*$", table, re.MULTILINE)
+        assert row is not None, table
+        _, padding, *_, shapes, _ = row[0].split()
+        assert (shapes, padding) == (found[1], found[2])
+        [file] = tmp_path.glob("*/compare.json")
+        [numbers] = json.loads(file.read_text(encoding="utf-8"))["strategies"]
+        assert numbers["dropped_samples"] == int((found[3] or "0").replace(",", ""))
+        if "leftovers=drop" in line and "spread" not in name:
+            assert numbers["distinct_shapes"] <= len(numbers["params"]["boundaries"])
+
+
+def test_as_many_shapes_as_buckets_where_little_is_lost(cli: Cli, tmp_path: Path):
+    write_corpus(tmp_path, n=3000)
+    flags = ["--length-column", "n", "--tokens-per-batch", "1000", "--buckets", "6"]
+    code, shown, _ = cli("buckets", "corpus.jsonl", *flags, "--no-plots")
+    assert code == 0
+    (use, beside), (other, _) = pasted(shown)
+    assert "leftovers=drop" in use
+    assert beside.startswith("6 shapes, ")
+    assert "leftovers" not in other
+
+
+# balance
+
+
+SAMPLERS = {
+    "usual": [],
+    "two": ["--balance", "none", "--balance", "upsampling"],
+    "ranks": ["--world-size", "2", "--deal", "samples", "--tokens-per-batch", "900"],
+    "static": ["--strategy", "static:batch_size=4", "--seed", "3"],
+    "labels": ["--keep-labels", '["a b","c,d"]', "--max-length", "30", "--overflow", "drop"],
+    "weights": [
+        *("--balance", 'weights={"a b": 1, "c,d": 1, "é": 1},length=200'),
+        *("--balance", "per-batch:classes=2,samples=3", "--strategy", "static"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_lines_of_balance(cli: Cli, tmp_path: Path, name: str):
+    """Batches, padding and compute, as compare has them with the sampler and without."""
+    write_corpus(tmp_path)
+    read = ["corpus.jsonl", "--length-column", "n", "--label-column", "label"]
+    code, shown, err = cli("balance", *read, *SAMPLERS[name], "--no-plots", "--epochs", "3")
+    assert code == 0, err
+    results = tmp_path / "batchstat-results"
+    report = json.loads((results / "balance.json").read_text(encoding="utf-8"))
+    [(line, beside)] = pasted(shown)
+    chosen = next(
+        row
+        for row in report["samplers"]
+        if shlex.split(line)[shlex.split(line).index("--balance") + 1] == report["recommended"]
+        and row["name"] == re.split("[:=]", report["recommended"])[0]
+    )
+
+    def compared(line: str) -> dict[str, object]:
+        code, _, err = as_printed(cli, line, "--no-plots")
+        assert code == 0, err
+        found = json.loads((results / "compare.json").read_text(encoding="utf-8"))
+        [row] = found["strategies"]
+        return row
+
+    row = compared(line)
+    for key in ("batches", "padding_ratio", "total_tokens", "coverage"):
+        assert row[key] == chosen["strategy"][key], key
+    words = shlex.split(line)
+    words[words.index("--balance") + 1] = "none"
+    plain = compared(shlex.join(words))
+    compute = row["total_tokens"] / plain["total_tokens"]
+    assert chosen["relative_compute"] == pytest.approx(compute)
+    assert f"computes {compute:,.2f} times the tokens of none" in beside
+    assert ("which is expensive" in beside.split(".  Else")[0].split(" Else ")[0]) == (
+        compute > 1.5
+    )
+    unseen = 1 - chosen["coverage_after"]
+    said = "nothing" if unseen == 0 else f"{100 * unseen:.1f}% of the corpus"
+    assert f"leaves {said} unseen in 3 epochs" in beside
+
+
+def test_one_sampler_is_no_choice(cli: Cli, tmp_path: Path):
+    write_corpus(tmp_path)
+    read = ["corpus.jsonl", "--length-column", "n", "--label-column", "label"]
+    code, shown, _ = cli("balance", *read, "--balance", "downsampling", "--no-plots")
+    assert code == 0
+    assert not re.search(r"^use", shown, re.MULTILINE)
+
+
+# check
+
+
+CHECKS = {
+    "padding": (
+        TEXT,
+        ["--read-ahead", "20", "--tokens-per-batch", "1000", "--max-padding", "12%"],
+    ),
+    "padding, static": (
+        LENGTHS,
+        ["--strategy", "static", "--tokens-per-batch", "1000", "--max-padding", "15%"],
+    ),
+    "padding, fixed": (LENGTHS, ["--strategy", "fixed:batch_size=3", "--max-padding", "25%"]),
+    "padding, most samples": (
+        LENGTHS,
+        ["--tokens-per-batch", "2000", "--max-samples", "2", "--min-fill", "70%"],
+    ),
+    "padding, boundaries": (
+        LENGTHS,
+        [
+            *("--strategy", "boundaries:boundaries=60,200,read_ahead=50"),
+            *("--tokens-per-batch", "1000", "--max-padding", "40%"),
+        ],
+    ),
+    "fill": (LENGTHS, ["--strategy", "static", "--min-fill", "75%"]),
+    "fill at a small batch size": (
+        LENGTHS,
+        ["--strategy", "bucketed", "--batch-size", "4", "--min-fill", "85%"],
+    ),
+    "batches": (LENGTHS, ["--strategy", "static:batch_size=8", "--max-batches", "30"]),
+    "truncated text": (TEXT, ["--max-length", "40", "--max-truncated", "1%"]),
+    "truncated by its own": (
+        LENGTHS,
+        ["--max-length", "40", "--strategy", "fixed:max_length=40", "--max-truncated", "1%"],
+    ),
+    "truncated lengths": (LENGTHS, ["--max-length", "40", "--max-truncated", "0%"]),
+    "truncated, and little room": (
+        TEXT,
+        ["--max-length", "40", "--tokens-per-batch", "90", "--max-truncated", "1%"],
+    ),
+    "dropped": (LENGTHS, ["--max-length", "40", "--overflow", "drop", "--max-dropped", "0%"]),
+    "dropped, not truncated": (
+        LENGTHS,
+        [
+            *("--max-length", "40", "--overflow", "drop"),
+            *("--max-dropped", "0%", "--max-truncated", "0.1%"),
+        ],
+    ),
+    "the last": (
+        LENGTHS,
+        ["--drop-last", "--tokens-per-batch", "1000", "--max-dropped", "0%"],
+    ),
+    "the last of its own": (
+        LENGTHS,
+        ["--strategy", "static:batch_size=7,drop_last=true", "--max-dropped", "0%"],
+    ),
+    "leftovers": (
+        LENGTHS,
+        [
+            *("--strategy", "boundaries:boundaries=20,90,200,leftovers=drop"),
+            *("--tokens-per-batch", "1000", "--max-dropped", "0%"),
+        ],
+    ),
+    "coverage of ranks": (
+        LENGTHS,
+        ["--world-size", "9", "--tail", "drop", "--deal", "samples", "--min-coverage", "1.0"],
+    ),
+    "coverage of classes": (LABELLED, ["--balance", "downsampling", "--min-coverage", "60%"]),
+    "coverage of even classes": (LABELLED, ["--balance", "count=350", "--min-coverage", "99%"]),
+    "coverage of weights": (
+        LABELLED,
+        ["--balance", 'weights={"a b":1,"c,d":1},length=50', "--min-coverage", "90%"],
+    ),
+    "coverage of some labels": (LABELLED, ["--keep-labels", '["c,d"]', "--min-coverage", "90%"]),
+    "duplicated": (
+        LENGTHS,
+        ["--world-size", "8", "--tokens-per-batch", "900", "--max-duplicated", "0%"],
+    ),
+    "idle ranks": (
+        LENGTHS,
+        [
+            *("--world-size", "4", "--strategy", "static", "--tokens-per-batch", "900"),
+            *("--max-rank-idle", "10%"),
+        ],
+    ),
+    "idle ranks that spread": (
+        LENGTHS,
+        [
+            *("--world-size", "4", "--tail", "spread", "--strategy", "static"),
+            *("--tokens-per-batch", "900", "--max-rank-idle", "6%"),
+        ],
+    ),
+    "unequal steps": (
+        LENGTHS,
+        ["--world-size", "4", "--tail", "uneven", "--tokens-per-batch", "900", "--equal-steps"],
+    ),
+    "unequal steps of samples": (
+        LENGTHS,
+        [
+            *("--world-size", "4", "--deal", "samples", "--tokens-per-batch", "400"),
+            *("--equal-steps",),
+        ],
+    ),
+    "over budget": (LENGTHS, ["--tokens-per-batch", "100", "--max-over-budget", "0"]),
+    "over budget by its size": (
+        LENGTHS,
+        [
+            *("--strategy", "static", "--batch-size", "16", "--tokens-per-batch", "500"),
+            *("--max-over-budget", "0"),
+        ],
+    ),
+    "over budget by its own size": (
+        LENGTHS,
+        [
+            *("--strategy", "bucketed:batch_size=16", "--tokens-per-batch", "150"),
+            *("--pad-to-multiple-of", "8", "--max-over-budget", "0"),
+        ],
+    ),
+    "over budget, few truncated": (
+        LENGTHS,
+        ["--tokens-per-batch", "100", "--max-over-budget", "0", "--max-truncated", "0.1%"],
+    ),
+    "p99": (LENGTHS, ["--max-p99", "80"]),
+    "classes": (LABELLED, ["--max-class-ratio", "3"]),
+    "impossible": (LENGTHS, ["--max-padding", "0%"]),
+}
+CHECKS |= {
+    f"truncated {name}": (corpus, ["--max-length", "30", "--max-truncated", "0.5%"])
+    for name, corpus in {
+        "labelled": LABELLED,
+        "pairs": PAIRS,
+        "chats": CHATS,
+        "tokens": TOKENS,
+    }.items()
+}
+
+
+def exceeded(shown: str) -> list[tuple[str, str]]:
+    """Limits that are exceeded, each with its remedy."""
+    return re.findall(r"^FAIL +([\w. -]+): .*\nset in .*\nremedy +(.*)$", shown, re.MULTILINE)
+
+
+def promised(remedy: str) -> tuple[str, str, bool]:
+    """A change, what it gives, and whether that keeps the limit."""
+    keeps = not remedy.startswith("nothing that was tried keeps the limit; ")
+    text = remedy.removeprefix("nothing that was tried keeps the limit; ")
+    found = re.fullmatch(r"(.*) gives ([\d.,%]+)(?:, but then .*?)?(?:; other settings .*)?", text)
+    assert found is not None, remedy
+    return found[1], found[2].rstrip(","), keeps
+
+
+def with_flags(arguments: list[str], change: str) -> list[str]:
+    """Arguments with those of a change instead of theirs."""
+    words = shlex.split(change)
+    names = {word.replace("--no-", "--") for word in words if word.startswith("--")}
+    kept: list[str] = []
+    skip = False
+    for i, word in enumerate(arguments):
+        if word.startswith("--"):
+            skip = word in names
+        if not (skip and (word in names or arguments[i - 1] in names)):
+            kept.append(word)
+    return [*kept, *words]
+
+
+def value_of(shown: str, limit: str) -> tuple[str, str]:
+    """The value of a limit in the table, and what becomes of it."""
+    found = re.search(rf"^{re.escape(limit)} +(\S+) .*?(\w+)$", shown, re.MULTILINE)
+    assert found is not None, shown
+    return found[1], found[2]
+
+
+def same(one: str, other: str) -> bool:
+    """Whether two numbers are the same, to the digits that are shown of both."""
+    first, second = (float(text.rstrip("%").replace(",", "")) for text in (one, other))
+    return first == pytest.approx(second, abs=0.0051)
+
+
+UNHELPED = ("impossible", "truncated, and little room")
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_remedies_as_flags(cli: Cli, tmp_path: Path, name: str):
+    corpus, flags = CHECKS[name]
+    path = write_corpus(tmp_path)
+    arguments = [*corpus, *flags, "--format", "text", "--format", "json=check.json"]
+    code, shown, err = cli("check", *arguments)
+    assert code == 1, (shown, err)
+    before = peak_of(tmp_path)
+    whole = path.read_text(encoding="utf-8")
+    for limit, remedy in exceeded(shown):
+        if remedy.startswith("no setting is known to help"):
+            assert name in UNHELPED, remedy
+            continue
+        change, value, keeps = promised(remedy)
+        assert keeps or name in UNHELPED, remedy
+        assert "split" not in change or corpus is TEXT
+        assert not re.search("packed|padding-free", change)
+        changed = arguments
+        if change.startswith("--"):
+            changed = with_flags(arguments, change)
+        else:
+            change_corpus(path, change)
+        code, after, err = cli("check", *changed)
+        assert code in (0, 1), err
+        found, status = value_of(after, limit)
+        assert same(found, value), (remedy, after)
+        assert (status == "pass") == keeps, (remedy, after)
+        assert_no_higher(before, peak_of(tmp_path))
+        broken = [each for each, _ in exceeded(after) if each != limit]
+        assert all(f"{each} is exceeded" in remedy for each in broken if each not in shown)
+        path.write_text(whole, encoding="utf-8")
+
+
+def peak_of(folder: Path) -> tuple[int, int, int]:
+    """The budget, the largest batch, and the number of batches over their budget."""
+    report = json.loads((folder / "check.json").read_text(encoding="utf-8"))["checks"][0]["report"]
+    row = report["strategy"]
+    budget = report["basis"]["tokens_per_batch"]
+    return budget, row["max_batch_tokens"], row["over_budget_batches"]
+
+
+def assert_no_higher(before: tuple[int, int, int], after: tuple[int, int, int]) -> None:
+    assert after[1] <= max(before[:2])
+    assert after[2] <= before[2]
+
+
+def change_corpus(path: Path, change: str) -> None:
+    """Does to a corpus what a remedy says in words."""
+    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    if change.startswith("leaving out"):
+        number = re.search(r"the ([\d,]+) longest samples", change)
+        count = int(number[1].replace(",", "")) if number else 1
+        records = sorted(records, key=lambda record: record["n"])[:-count]
+    else:
+        found = re.fullmatch(
+            r"adding ([\d,]+) samples? (?:of (.*)|in the .* small classes)", change
+        )
+        assert found is not None, change
+        by_label: dict[str, list[dict[str, object]]] = {}
+        for record in records:
+            by_label.setdefault(record["label"], []).append(record)
+        for _ in range(int(found[1].replace(",", ""))):
+            least = min(by_label, key=lambda label: len(by_label[label]))
+            assert found[2] in (None, least)
+            by_label[least].append(by_label[least][0])
+        records = [record for members in by_label.values() for record in members]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+
+
+CONFIGURED = (
+    *("padding, static", "padding, boundaries", "padding, most samples", "truncated text"),
+    *("dropped", "the last", "coverage of weights", "coverage of some labels", "unequal steps"),
+    *("idle ranks", "over budget by its size", "leftovers"),
+)
+
+
+def as_table(arguments: list[str]) -> dict[str, object]:
+    """The table of a configuration that says what arguments say."""
+    table: dict[str, object] = {"corpus": arguments[0]}
+    limits: dict[str, object] = {}
+    for i, word in enumerate(arguments):
+        if not word.startswith("--"):
+            continue
+        name, value = word[2:], (arguments[i + 1] if i + 1 < len(arguments) else "--")
+        into = limits if name.startswith(("max-p", "max-t", "max-o", "max-d", "max-r")) else table
+        into = limits if name.startswith(("min-fill", "min-c", "equal")) else into
+        if value.startswith("--"):
+            into[name] = True
+        else:
+            into[name] = int(value) if value.isdigit() and into is table else value
+            into[name] = json.loads(value) if name == "keep-labels" else into[name]
+    return table | {"limits": limits}
+
+
+def toml(table: dict[str, object], name: str = "") -> str:
+    lines = [f"[{name}]"] if name else []
+    below = []
+    for key, value in table.items():
+        if isinstance(value, dict):
+            below.append(toml(value, f"{name}.{key}" if name else key))
+        else:
+            lines.append(f"{key} = {json.dumps(value, ensure_ascii=False)}")
+    return "\n".join([*lines, "", *below])
+
+
+@pytest.mark.parametrize("name", CONFIGURED)
+@pytest.mark.parametrize("where", ["batchstat.toml", "pyproject.toml", "a named check"])
+def test_remedies_as_lines_of_a_configuration(cli: Cli, tmp_path: Path, name: str, where: str):
+    """Each stands in the table that it names, instead of what was there."""
+    corpus, flags = CHECKS[name]
+    write_corpus(tmp_path)
+    path = tmp_path / (where if where.endswith("toml") else "batchstat.toml")
+    above = ["tool", "batchstat"] if path.name == "pyproject.toml" else []
+    shared = as_table([*corpus, *flags])
+    whole: dict[str, object] = dict(shared)
+    if where == "a named check":
+        above = ["checks", "one two"]
+        kept = {key: shared.pop(key) for key in ("limits", "corpus")}
+        whole = {**shared, "checks": {'"one two"': kept}}
+    elif above:
+        whole = {"tool": {"batchstat": shared}}
+    path.write_text(toml(whole), encoding="utf-8")
+    code, shown, err = cli("check")
+    assert code == 1, (shown, err)
+    [(limit, remedy)] = exceeded(shown)
+    change, value, keeps = promised(remedy)
+    assert keeps, remedy
+    lines, _, place = change.rpartition(" in ")
+    assert place == path.name + (f" [{'.'.join(above)}]" if above else "")
+    changed = tomllib.loads(re.sub(r" and (?=[a-z-]+ = )", "\n", lines))
+    table = whole
+    for key in above:
+        table = table[key if " " not in key else f'"{key}"']
+    table |= changed
+    path.write_text(toml(whole), encoding="utf-8")
+    code, after, err = cli("check")
+    assert code in (0, 1), err
+    found, status = value_of(after, limit)
+    assert same(found, value)
+    assert status == "pass"
+
+
+def test_a_flag_goes_before_the_configuration(cli: Cli, tmp_path: Path):
+    """So that what is set by a flag is changed there, and nothing else is."""
+    write_corpus(tmp_path)
+    (tmp_path / "batchstat.toml").write_text(
+        'corpus = "corpus.jsonl"\nlength-column = "n"\ntokens-per-batch = 1000\n'
+        'max-length = 40\n[limits]\nmax-padding = "15%"\n'
+    )
+    by_flag = cli("check", "--read-ahead", "20")[1]
+    [(_, remedy)] = exceeded(by_flag)
+    change, value, _ = promised(remedy)
+    assert change.startswith("--read-ahead ")
+    assert same(value_of(cli("check", *change.split())[1], "max-padding")[0], value)
+
+
+def test_a_baseline_is_saved_again(cli: Cli, tmp_path: Path):
+    write_corpus(tmp_path)
+    read = ["corpus.jsonl", "--length-column", "n", "--tokens-per-batch", "1000"]
+    read += ["--read-ahead", "30"]
+    assert cli("baseline", "save", *read)[0] == 0
+    write_corpus(tmp_path, seed=3, n=150)
+    held = ["--baseline", "batchstat-baseline.json"]
+    code, shown, _ = cli("check", *read, *held)
+    assert code == 1, shown
+    [(_, remedy)] = exceeded(shown)
+    assert remedy.endswith("other settings need a baseline of their own: batchstat baseline save")
+    change, value, _ = promised(remedy)
+    changed = with_flags(read, change)
+    assert cli("check", *changed, *held)[0] == 3
+    assert cli("baseline", "save", *changed)[0] == 0
+    code, after, _ = cli("check", *changed, *held)
+    assert code == 0
+    assert same(value_of(after, "max-increase")[0], value)
+
+
+def test_a_remedy_that_breaks_no_other_limit_goes_first(cli: Cli, tmp_path: Path):
+    write_corpus(tmp_path)
+    flags = ["--length-column", "n", "--strategy", "static", "--tokens-per-batch", "1000"]
+    padding = ["--max-padding", "20%"]
+    shown = cli("check", "corpus.jsonl", *flags, *padding)[1]
+    assert promised(exceeded(shown)[0][1])[0] == "--strategy bucketed"
+    cli("compare", "corpus.jsonl", *flags, "--no-plots")
+    report = json.loads((tmp_path / "batchstat-results" / "compare.json").read_text())
+    fill = ["--min-fill", repr(report["strategies"][0]["fill"])]
+    shown = cli("check", "corpus.jsonl", *flags, *padding, *fill)[1]
+    assert promised(exceeded(shown)[0][1])[0] == "--strategy token-budget"

@@ -1,0 +1,55 @@
+"""What `--help` shows is what its declarations say, to the letter."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from batchstat.cli.main import app
+
+GROUP: Any = typer.main.get_command(app)
+
+
+def commands(group: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    yield path, group
+    for name, command in getattr(group, "commands", {}).items():
+        yield from commands(command, *path, name)
+
+
+COMMANDS = dict(commands(GROUP))
+
+
+def plain(text: str) -> str:
+    """Text without white space and the frames of tables, so that lines may be broken anywhere."""
+    return re.sub(r"[\s│╭╮╰╯─]+", "", text)
+
+
+@pytest.mark.parametrize("width", ["80", "200"])
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_declaration_is_shown_as_it_stands(path, width):
+    command = COMMANDS[path]
+    said = [command.help]
+    said += [part.get_short_help_str(1000) for part in getattr(command, "commands", {}).values()]
+    for parameter in command.params:
+        flags = (*parameter.opts, *parameter.secondary_opts)
+        said += [parameter.help, parameter.metavar, *(flag for flag in flags if flag[0] == "-")]
+        if isinstance(parameter.show_default, str):
+            said.append(parameter.show_default)
+    environment = {"COLUMNS": width, "TERMINAL_WIDTH": width}
+    ended = CliRunner().invoke(app, [*path, "--help"], env=environment)
+    assert ended.exit_code == 0
+    shown = plain(ended.stdout)
+    if width == "80":  # where a cell is broken, its other columns stand between
+        said = [command.help]
+    for text in filter(None, said):
+        for paragraph in text.split("\n\n"):
+            assert plain(paragraph).replace("\\[", "[") in shown, paragraph
+
+
+def test_brackets_are_no_markup():
+    shown = CliRunner().invoke(app, ["init", "--help"]).stdout
+    assert "[tool.batchstat]" in shown
+    assert "\\[" not in shown
