@@ -3,9 +3,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, chdir
 from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import tokenizers
@@ -31,16 +35,60 @@ ROOT = Path(__file__).parent.parent
 SAMPLE_DATA = ROOT / "sample_data"
 
 
+# What loads later may read these once and for all.
+_OURS = ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "TERM", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")
+for _name in _OURS:
+    os.environ.pop(_name, None)
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+
 def environment(**extra: str) -> dict[str, str]:
     """The environment of a user without a network, our own settings or anything counted before."""
-    dropped = ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "TERM", "GITHUB_ACTIONS")
-    kept = {key: value for key, value in os.environ.items() if key not in dropped}
-    fixed = {"HF_HUB_OFFLINE": "1", "PYTHONIOENCODING": "utf-8", "BATCHSTAT_CACHE_DIR": os.devnull}
-    return {**kept, **fixed, **extra}
+    return {**os.environ, "PYTHONIOENCODING": "utf-8", "BATCHSTAT_CACHE_DIR": os.devnull, **extra}
 
 
 @pytest.fixture
 def run(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Runs a command line in an empty folder, in this process: fast, and nothing but the command.
+
+    Where the process itself is tested, as by a signal or a closed stream, take `run_process`.
+    """
+    from batchstat.cli.main import run as run_command
+
+    cache = str(tmp_path_factory.mktemp("cache"))
+
+    def start(*arguments: object, cwd: Path = tmp_path, **extra: str):
+        command = ["batchstat", *map(str, arguments)]
+        code: object = 0
+        with ExitStack() as stack:
+            streams = [TextIOWrapper(TemporaryFile(), "utf-8", newline="") for _ in range(3)]
+            for name, stream in zip(("stdin", "stdout", "stderr"), streams, strict=True):
+                stack.enter_context(stream)
+                stack.enter_context(patch.object(sys, name, stream))
+            stack.enter_context(patch.object(sys, "argv", command))
+            given = environment(**{"BATCHSTAT_CACHE_DIR": cache, **extra})
+            stack.enter_context(patch.dict(os.environ, given, clear=True))
+            stack.enter_context(chdir(cwd))
+            try:
+                run_command()
+            except SystemExit as ended:
+                code = ended.code or 0
+            out, err = map(_text_of, streams[1:])
+        assert isinstance(code, int)
+        assert "Traceback" not in err
+        return subprocess.CompletedProcess(command, code, out, err)
+
+    return start
+
+
+def _text_of(stream: TextIOWrapper) -> str:
+    stream.flush()
+    stream.seek(0)
+    return stream.read().replace(os.linesep, "\n")
+
+
+@pytest.fixture
+def run_process(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Starts the real command in an empty folder and waits for it."""
     cache = str(tmp_path_factory.mktemp("cache"))
 
@@ -58,26 +106,12 @@ def run(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    """The command line in this process, in an empty folder: its exit code and what it prints."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("BATCHSTAT_CACHE_DIR", str(tmp_path / ".cache"))
-    monkeypatch.setenv("COLUMNS", "1000")
-    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
-
-    from batchstat.cli.main import run as run_command
+def cli(run: Run) -> Cli:
+    """As `run`, on a wide terminal: the exit code, and what is printed."""
 
     def start(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["batchstat", *map(str, arguments)])
-        code = 0
-        try:
-            run_command()
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return code, out, err
+        result = run(*arguments, COLUMNS="1000")
+        return result.returncode, result.stdout, result.stderr
 
     return start
 

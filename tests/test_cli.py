@@ -282,8 +282,8 @@ def test_no_escape_sequences_off_a_terminal(run, extra):
         assert any(line.startswith(f"{name} ") for line in result.stdout.splitlines())
 
 
-def test_an_encoding_without_blocks_gets_plain_bars(run):
-    result = run("profile", *REVIEWS, "--no-plots", PYTHONIOENCODING="ascii")
+def test_an_encoding_without_blocks_gets_plain_bars(run_process):
+    result = run_process("profile", *REVIEWS, "--no-plots", PYTHONIOENCODING="ascii")
     assert result.returncode == 0
     assert "####" in result.stdout
     assert result.stdout.isascii()

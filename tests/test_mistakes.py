@@ -286,20 +286,23 @@ def test_no_permission(tmp_path, name):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX limits")
-@pytest.mark.parametrize("bytes_left", [0, 100, 3000])
+@pytest.mark.parametrize("bytes_left", [0, 100, 20_000])
 def test_a_full_disk_while_writing(tmp_path, bytes_left):
+    """With 20,000 bytes the counts fit, and the profile of 200 classes does not."""
     import resource
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_left, bytes_left))
 
-    (tmp_path / "a.txt").write_text("some words\n")
+    records = [json.dumps({"text": "some words", "label": number}) for number in range(200)]
+    (tmp_path / "a.txt").write_text("\n".join(records))
     results = earlier_results(tmp_path)
-    result = run_limited(tmp_path, limit)
+    arguments = ["--input-format", "jsonl", "--label-column", "label", "--no-plots"]
+    result = run_limited(tmp_path, limit, *arguments)
     messages = {
         0: "counts cannot be kept while they are made: ",
         100: "the counts of a.txt cannot be kept in ",
-        3000: "batchstat-results cannot be written: File too large",
+        20_000: "batchstat-results cannot be written: File too large",
     }
     assert_refused(result, messages[bytes_left], results)
 

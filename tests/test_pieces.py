@@ -314,14 +314,17 @@ def test_a_special_token_that_ends_as_it_begins(separator):
 
 
 def test_real_tokenizers_are_recognised_and_equal(real_data):
+    """All but those whose merges cross the spaces, as Llama 2's do: their texts have no border."""
     lines = (real_data / "multilingual.txt").read_text(encoding="utf-8").split("\n")[:8000]
     for folder in sorted((real_data / "tokenizers").iterdir()):
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         tokenizer.no_truncation()
         tokenizer.no_padding()
         cuts = find_cuts(tokenizer)
-        assert cuts is not None, folder.name
-        assert_equal_counts(tokenizer, PieceCounter(tokenizer, cuts), list(dict.fromkeys(lines)))
+        assert (cuts is None) == (tokenizer.pre_tokenizer is None), folder.name
+        if cuts is not None:
+            counter = PieceCounter(tokenizer, cuts)
+            assert_equal_counts(tokenizer, counter, list(dict.fromkeys(lines)))
 
 
 def test_what_is_remembered_has_a_limit(counters, monkeypatch):
