@@ -24,6 +24,13 @@ settings.load_profile("untimed")
 Cli = Callable[..., tuple[int, str, str]]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What starts a process or counts a real corpus takes long."""
+    for item in items:
+        if {"run_process", "real_data"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker("slow")
+
+
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """A name for bytes: their content may hold a time, and every process must find equal names."""
     return argname if isinstance(val, bytes) else None
@@ -57,14 +64,17 @@ def run(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
     cache = str(tmp_path_factory.mktemp("cache"))
 
-    def start(*arguments: object, cwd: Path = tmp_path, **extra: str):
+    def start(*arguments: object, cwd: Path = tmp_path, stdin: bytes = b"", **extra: str):
         command = ["batchstat", *map(str, arguments)]
         code: object = 0
         with ExitStack() as stack:
-            streams = [TextIOWrapper(TemporaryFile(), "utf-8", newline="") for _ in range(3)]
-            for name, stream in zip(("stdin", "stdout", "stderr"), streams, strict=True):
-                stack.enter_context(stream)
-                stack.enter_context(patch.object(sys, name, stream))
+            streams = []
+            for name in ("stdin", "stdout", "stderr"):
+                file = stack.enter_context(TemporaryFile())
+                streams.append(stack.enter_context(TextIOWrapper(file, "utf-8", newline="")))
+                stack.enter_context(patch.object(sys, name, streams[-1]))
+            streams[0].buffer.write(stdin)
+            streams[0].buffer.seek(0)
             stack.enter_context(patch.object(sys, "argv", command))
             given = environment(**{"BATCHSTAT_CACHE_DIR": cache, **extra})
             stack.enter_context(patch.dict(os.environ, given, clear=True))

@@ -491,6 +491,7 @@ def toml(table: dict[str, object], name: str = "") -> str:
     return "\n".join([*lines, "", *below])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGURED)
 @pytest.mark.parametrize("where", ["batchstat.toml", "pyproject.toml", "a named check"])
 def test_remedies_as_lines_of_a_configuration(cli: Cli, tmp_path: Path, name: str, where: str):

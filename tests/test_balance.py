@@ -681,6 +681,7 @@ def test_the_configuration_balances(run, tmp_path):
     assert any(line.split()[:2] == ["equal-steps", "true"] for line in shown.splitlines())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", ["[/a]", "[red]x", "$\\frac$", "a,b", "x:y", "", "é" * 300])
 def test_labels_are_shown_as_they_are(run, tmp_path, label):
     """No markup and no formula, on screens and in plots."""

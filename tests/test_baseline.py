@@ -204,6 +204,7 @@ DAMAGED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", DAMAGED)
 def test_damaged_baselines(folder, run: Run, text):
     (folder / "batchstat-baseline.json").write_text(text, encoding="latin-1")

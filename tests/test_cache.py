@@ -145,6 +145,7 @@ def test_a_tokenizer_of_the_same_name_with_another_definition(tmp_path, cache):
     assert Counted(texts, cache, **given).bytes > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", [0, 30, 70, 200, -1, -100])
 def test_a_damaged_entry_is_no_entry(corpus, cache, tmp_path, where):
     plain = Counted(corpus, cache)
@@ -202,6 +203,7 @@ def test_a_folder_that_cannot_be_used_is_no_error(corpus, tmp_path, run):
         assert "kept" not in log
 
 
+@pytest.mark.slow
 def test_several_processes_at_once(corpus, tmp_path):
     """Also while entries are removed all the time: whole results, no error."""
     program = (
@@ -293,6 +295,7 @@ def test_reading_an_entry_leaves_no_thread_behind(tmp_path):
     assert result.stdout == "0\n", result.stderr
 
 
+@pytest.mark.slow
 def test_standard_input_is_nobody_elses(tmp_path):
     """Two that are read at once into one cache do not get each other's counts."""
     cache = str(tmp_path / "kept")

@@ -67,6 +67,7 @@ def test_the_workflow_is_the_one_that_init_prints(repository: Path, run: Run):
     assert summary.read_text(encoding="utf-8").startswith("## batchstat: PASS\n")
 
 
+@pytest.mark.slow
 def test_the_action(repository: Path):
     action = yaml.safe_load((ROOT / ".github/actions/check/action.yml").read_text())
     inputs = {f"${{{{ inputs.{key} }}}}": each["default"] for key, each in action["inputs"].items()}
@@ -92,6 +93,7 @@ def test_the_gitlab_job(repository: Path):
     assert list((repository / job["cache"]["paths"][0]).iterdir())
 
 
+@pytest.mark.slow
 def test_the_hook(repository: Path):
     [hook] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     [local] = yaml.safe_load(YAML[2])["repos"]

@@ -75,6 +75,7 @@ def test_json_is_the_file_and_nothing_else(run, tmp_path):
     assert "profile  reviews.csv" in result.stderr
 
 
+@pytest.mark.slow
 def test_equal_runs_give_equal_bytes_but_for_created(run, tmp_path):
     outputs = []
     for _ in range(2):
@@ -118,6 +119,7 @@ def test_a_changed_corpus_is_warned_of(run, tmp_path):
     assert record["warnings"][0]["code"] == "stale_profile"
 
 
+@pytest.mark.slow
 def test_plots_of_an_earlier_run_do_not_stay(run, tmp_path):
     results = tmp_path / "batchstat-results"
     run("profile", *REVIEWS)
@@ -128,6 +130,7 @@ def test_plots_of_an_earlier_run_do_not_stay(run, tmp_path):
     assert files(results) == PROFILE_FILES | {"compare.json"}
 
 
+@pytest.mark.slow
 def test_plots_of_a_profile_that_is_kept_stay(run, tmp_path):
     for _ in range(2):
         assert run("compare", *REVIEWS).returncode == 0
@@ -325,6 +328,7 @@ def test_a_closed_pipe_is_no_error(tmp_path):
     assert "BrokenPipe" not in errors
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals and pipes")
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("delay", [0.03, 0.1, 0.3, 1.0, 2.0])
@@ -356,6 +360,7 @@ def test_an_interrupt_leaves_earlier_results_as_they_were(run, tmp_path, delay, 
     assert {name: (results / name).read_bytes() for name in files(results)} == before
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_python_ends_changes_no_outcome(tmp_path, sent):

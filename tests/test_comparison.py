@@ -24,6 +24,7 @@ from batchstat.simulation import DEFAULT_STRATEGIES
 SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 900)
 
 
+@pytest.mark.slow
 @given(
     lengths=st.lists(st.integers(0, 3000), min_size=1, max_size=50).filter(any),
     budget=st.integers(1, 4000),

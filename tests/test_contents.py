@@ -35,6 +35,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("contents")
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(chats=st.lists(CHATS, min_size=1, max_size=6))
 def test_chats_are_counted_through_the_builtin_chatml(folder, chats):
@@ -145,6 +146,7 @@ def test_a_tokenizer_without_a_template_is_said(tmp_path):
         batchstat.profile(path, messages_column="m", chat_template="nowhere.jinja")
 
 
+@pytest.mark.slow
 def test_chats_of_a_real_tokenizer_are_counted_as_it_does(real_data, tmp_path):
     from transformers import AutoTokenizer
 
@@ -164,6 +166,7 @@ def test_chats_of_a_real_tokenizer_are_counted_as_it_does(real_data, tmp_path):
     assert profile.lengths.tolist() == [len(ids) for ids in whole]
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(pairs=st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=8))
 def test_a_pair_is_tokenized_as_a_pair(folder, pairs):
@@ -277,6 +280,7 @@ def test_arrays_of_other_machines_and_archives(tmp_path):
         batchstat.profile(tmp_path / "a.npy", tokenizer="builtin")
 
 
+@pytest.mark.slow
 def test_a_profile_of_lengths_is_reused(run, tmp_path):
     np.save(tmp_path / "a.npy", np.array([3, 500]))
     assert "profile.json" in run("compare", "a.npy").stderr

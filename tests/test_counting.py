@@ -39,6 +39,7 @@ def expected(texts) -> list[int]:
     return [len(each) for each in own().encode_batch_fast(list(texts))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [
@@ -64,6 +65,7 @@ def test_token_lengths_of_texts_of_every_kind(kind):
     assert found.tolist() == expected(plain)
 
 
+@pytest.mark.slow
 def test_token_lengths_by_tokenizers_of_every_kind(real_data):
     import transformers
 
@@ -222,6 +224,7 @@ def test_workers_are_a_number_above_zero(workers):
         batchstat.profile(SAMPLE_DATA / "corpus.txt", workers=workers)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_wrong_cuts")
 @pytest.mark.parametrize("size", [100, 30_000, 1_000_000])
 @pytest.mark.parametrize("workers", [1, 3])
@@ -254,6 +257,7 @@ def test_every_block_is_looked_into(monkeypatch):
     assert 0 < sum(map(len, first)) < sum(map(len, LINES)) / 20
 
 
+@pytest.mark.slow
 def test_english_that_goes_on_in_numbers_is_counted_whole():
     """Whether pieces repeat is looked up in several places of a block."""
     rng = np.random.default_rng(0)

@@ -257,6 +257,7 @@ def test_merges_change_the_counts_of_one_written_in_python(slow, tmp_path):
     assert assert_told_apart(slow, found(write(tmp_path, CTRL | SLOW["a merge less"])))
 
 
+@pytest.mark.slow
 def test_one_written_in_python_has_one_digest_everywhere(slow, tmp_path):
     """In another folder, after counting, and in processes whose sets have another sequence."""
     code = (
@@ -298,6 +299,7 @@ def test_scores_of_a_sentencepiece_model_are_in_the_digest(tmp_path):
     assert assert_told_apart(one, other)
 
 
+@pytest.mark.slow
 def test_a_hub_name_has_the_digest_of_its_files(tmp_path):
     code = (
         "import json; from batchstat.tokens import load_tokenizer\n"

@@ -19,6 +19,7 @@ def corpus(kind: str) -> np.ndarray:
     return np.clip(RNG.lognormal(mean, 0.8, 100_000), 1, 1_000).astype(np.int64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["mixed", "alike"])
 @pytest.mark.parametrize("order", ["shuffled", "file", "blocks"])
 def test_an_interval_holds_the_truth_about_as_often_as_it_says(kind, order):

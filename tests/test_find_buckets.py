@@ -21,6 +21,7 @@ from conftest import SAMPLE_DATA
 SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 512)
 
 
+@pytest.mark.slow
 @given(
     lengths=st.lists(st.integers(0, 600), min_size=1, max_size=80),
     wanted=st.integers(1, 9),
@@ -137,6 +138,7 @@ def test_nothing_left_is_an_error():
         find_buckets([9, 9], max_length=5, overflow="drop")
 
 
+@pytest.mark.slow
 def test_the_command_prints_edges_to_paste_and_writes_its_files(run, tmp_path):
     corpus = SAMPLE_DATA / "corpus.txt"
     result = run("buckets", corpus, "--buckets", 6, "--pad-to-multiple-of", 8)

@@ -48,6 +48,7 @@ def test_hostile_lengths(name, case):
     jsonschema.validate(json.loads(to_text(comparison_json(made))), schema("compare"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STRATEGIES)
 @given(
     lengths=st.lists(st.sampled_from([0, 1, 2, 63, 64, 65, 128, 900]), min_size=1, max_size=60),

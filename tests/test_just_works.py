@@ -37,6 +37,7 @@ UNUSUAL: dict[str, tuple[str, "bytes | str", list[str], int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", UNUSUAL)
 def test_unusual_corpora_are_profiled_and_compared(run, tmp_path, name):
     file, content, arguments, samples = UNUSUAL[name]
@@ -59,6 +60,7 @@ def test_samples_of_zero_tokens_only(run, tmp_path):
     assert result.stderr == "error: no token in 2 samples: there is nothing to batch\n"
 
 
+@pytest.mark.slow
 def test_a_million_classes_are_all_in_the_json(run, tmp_path):
     names = np.char.add("class ", np.arange(10**6).astype(str))
     sizes = np.concatenate([np.arange(10**6), np.zeros(5, np.int64)])
@@ -85,6 +87,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="names that Windows has not")
 @pytest.mark.parametrize("name", NAMES)
 def test_any_file_name_and_label_is_shown_as_it_is(run, tmp_path, name):
@@ -137,6 +140,7 @@ def on_terminal(folder: Path, *arguments: str, width: int = 120, **extra: str) -
     return process.wait(), output.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="pseudo-terminals")
 @pytest.mark.parametrize(
     ("width", "extra", "colored"),
@@ -174,6 +178,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path, arguments):
     assert (result.returncode, result.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="POSIX pipes")
 def test_head_ends_a_run_quietly(tmp_path):
     (tmp_path / "a.csv").write_text("text\n" + "some words\n" * 600)

@@ -170,6 +170,7 @@ def added(arguments: list[str], found: re.Match[str]) -> list[str]:
     return [*arguments, *words]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAID)
 def test_what_is_said_is_done(cli: Cli, files: Path, name: str):
     np.save(files / "sorted.npy", np.arange(1, 200))
@@ -210,6 +211,7 @@ def examples() -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "line"), examples())
 def test_examples_of_the_help(cli: Cli, files: Path, name: str, line: str):
     """Run on a corpus of that name, with the profile, or the configuration, that they need."""
@@ -231,6 +233,7 @@ def test_examples_of_the_help(cli: Cli, files: Path, name: str, line: str):
     assert code in ((0, 1) if name == "check" else (0,)), err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -258,6 +258,7 @@ def without_roots_rights() -> None:
             ctypes.CDLL(None).prctl(drop_from_bounding_set, read_anything, 0, 0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
 @pytest.mark.parametrize("name", ["a.txt", "folder", "data", "tokenizer.json", "deep", "template"])
 def test_no_permission(tmp_path, name):
@@ -285,6 +286,7 @@ def test_no_permission(tmp_path, name):
     assert name in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="POSIX limits")
 @pytest.mark.parametrize("bytes_left", [0, 100, 20_000])
 def test_a_full_disk_while_writing(tmp_path, bytes_left):
@@ -307,6 +309,7 @@ def test_a_full_disk_while_writing(tmp_path, bytes_left):
     assert_refused(result, messages[bytes_left], results)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 @pytest.mark.parametrize("options", [["--json"], []])
 def test_standard_output_on_a_full_disk(tmp_path, options):
@@ -324,6 +327,7 @@ def test_standard_output_on_a_full_disk(tmp_path, options):
     assert result.stderr == "error: standard output cannot be written: No space left on device\n"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="POSIX file descriptors")
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_a_standard_stream_that_is_closed(tmp_path, number):
@@ -343,6 +347,7 @@ def test_a_named_pipe(run, tmp_path):
     assert_refused(run("profile", "a.txt"), "a.txt is no regular file: redirect it", results)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc says how far the reading has come")
 @pytest.mark.parametrize("change", ["shrinks", "vanishes", "grows"])
 def test_a_file_that_changes_while_it_is_read(tmp_path, change):
@@ -371,6 +376,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path, change):
     assert_refused(result, f"a.txt {message}", results)
 
 
+@pytest.mark.slow
 def test_runs_that_write_the_same_folder(tmp_path):
     for number in range(1, 5):
         (tmp_path / f"{number}.txt").write_text("some words\n" * number)

@@ -58,6 +58,7 @@ def whole_and_cut(path: Path, size: int, **options: Any) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(lines=LINES, end=ENDS, last=st.booleans(), size=st.integers(5, 60), bom=st.booleans())
 def test_lines_of_text(tmp_path_factory, lines, end, last, size, bom):
@@ -86,6 +87,7 @@ RECORDS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(records=RECORDS, size=st.integers(10, 100), label=st.booleans(), named=st.booleans())
 def test_lines_of_json(tmp_path_factory, records, size, label, named):
@@ -98,6 +100,7 @@ def test_lines_of_json(tmp_path_factory, records, size, label, named):
         assert one == other
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     rows=st.lists(st.sampled_from(["a,b", "word word,x", "", "a", "é,y", '"q,z']), max_size=25),
@@ -118,6 +121,7 @@ def test_unquoted_records(tmp_path_factory, rows, size, header, ending):
         assert one == other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [300, 1000, 4000])
 @pytest.mark.parametrize("group", [1, 7, 100])
 def test_row_groups(tmp_path, size, group):
@@ -129,6 +133,7 @@ def test_row_groups(tmp_path, size, group):
         assert one == other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 100, 131, 1000])
 @pytest.mark.parametrize("kind", ["<i4", ">u2", "u1", "<i8"])
 @pytest.mark.parametrize("wrong", [False, True])
@@ -213,6 +218,7 @@ def test_a_change_before_a_part_that_makes_a_line_of_it(tmp_path, monkeypatch):
     assert digests != others
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_no_byte_changes_without_its_part_or_what_stands_beside_it(tmp_path_factory, data):
     """Of two files that differ in a byte, parts with the same digests have the same counts."""

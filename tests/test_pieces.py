@@ -228,6 +228,7 @@ CRAFTED = st.lists(st.tuples(WORDS, GAPS), max_size=12).map(
 RANDOM = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CUT)
 @settings(max_examples=150)
 @given(texts=st.lists(CRAFTED | RANDOM, min_size=1, max_size=30, unique=True))
@@ -255,6 +256,7 @@ def test_every_cjk_and_emoji_character_beside_a_cut(counters, name):
     assert_equal_counts(*counters(name), texts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CUT)
 def test_sample_data_by_pieces(counters, name):
     tokenizer, counter = counters(name)
@@ -313,6 +315,7 @@ def test_a_special_token_that_ends_as_it_begins(separator):
     assert_equal_counts(tokenizer, PieceCounter(tokenizer, cuts), texts)
 
 
+@pytest.mark.slow
 def test_real_tokenizers_are_recognised_and_equal(real_data):
     """All but those whose merges cross the spaces, as Llama 2's do: their texts have no border."""
     lines = (real_data / "multilingual.txt").read_text(encoding="utf-8").split("\n")[:8000]

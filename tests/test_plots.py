@@ -36,6 +36,7 @@ def profile(tmp_path, rows: list[tuple[str, str]]):
     return batchstat.profile(path, label_column="label")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rows",
     [

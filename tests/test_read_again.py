@@ -212,6 +212,7 @@ def changed(record: Any, path: tuple[str | int, ...], value: Any) -> Any:
     return copy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "cached"])
 def test_wrong_types_for_every_value_are_never_a_traceback(kept, name):
     """As if batchstat had written them: also with a digest that is right."""

@@ -57,6 +57,7 @@ def in_shell(command: str, folder: Path) -> str:
     return result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="written for a POSIX shell")
 def test_what_the_console_shows(checkout: Path):
     assert CONSOLE
@@ -69,6 +70,7 @@ def test_what_the_console_shows(checkout: Path):
         assert shown == expected
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="written for a POSIX shell")
 def test_the_other_commands_run(checkout: Path):
     assert SHELL
@@ -77,6 +79,7 @@ def test_the_other_commands_run(checkout: Path):
             in_shell(command, checkout)
 
 
+@pytest.mark.slow
 def test_the_python_examples_run(checkout: Path):
     assert PYTHON
     for code in PYTHON:

@@ -4,7 +4,6 @@ import json
 import re
 
 import hypothesis.strategies as st
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -83,6 +82,7 @@ def count_both(path, kind, **options) -> None:
                 assert reader.readings[0].records == lines_of(data)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(data=st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 @pytest.mark.parametrize("kind", READERS)
@@ -104,6 +104,7 @@ PIECES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(pieces=PIECES, header=st.booleans())
 @pytest.mark.parametrize("kind", ["txt", "csv", "tsv", "jsonl", "json"])
@@ -123,6 +124,7 @@ def test_nearly_right_bytes_lose_no_record(folder, kind, pieces, header):
             assert reader.readings[0].records == lines_of(path.read_bytes())
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(texts=TEXTS, changes=st.lists(st.tuples(st.integers(0, 5000), st.integers(1, 255))))
 @pytest.mark.parametrize("ending", ["", ".gz", ".xz", ".bz2", ".zst"])
@@ -151,6 +153,7 @@ GOOD_OR_NOT = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(picks=st.lists(st.integers(0, 6), min_size=1, max_size=8))
 @pytest.mark.parametrize("name", GOOD_OR_NOT)
@@ -194,10 +197,3 @@ def test_records_of_many_megabytes(tmp_path):
 def test_ten_million_empty_lines(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"\n" * 10_000_000 + b"one\n")
     assert read(tmp_path / "a.txt") == ([10_000_000], ["one"])
-
-
-def test_a_million_classes(tmp_path):
-    table = pa.table({"n": np.ones(10**6, np.int64), "y": np.arange(10**6).astype(str)})
-    pq.write_table(table, tmp_path / "a.parquet")
-    made = profile(tmp_path / "a.parquet", length_column="n", label_column="y")
-    assert len(made.classes) == 10**6

@@ -94,6 +94,7 @@ def test_every_file_that_is_written_is_known(tmp_path):
         assert {f"plots/{name}" for name in plots} == known
 
 
+@pytest.mark.slow
 def test_results_of_another_profile_do_not_stay(start, tmp_path):
     folder = tmp_path / "batchstat-results"
     (tmp_path / "a.csv").write_text(CORPUS)

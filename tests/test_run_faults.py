@@ -207,6 +207,7 @@ def test_engines_that_cannot_be(run: Command, shards, options, message):
     assert message in result.stderr
 
 
+@pytest.mark.slow
 def test_the_first_record_that_is_wrong_ends_the_run(run: Command, tmp_path):
     for i in range(30):
         bad = '{"text": \n' if i in (20, 7, 25) else ""
@@ -249,6 +250,7 @@ def spawned():
         yield pool
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kill", "failed"), [(kill_once, []), (kill_always, [3])])
 def test_processes_that_come_to_a_sudden_end(tmp_path, monkeypatch, kill, failed):
     sources = sources_of(tmp_path, 6)
@@ -295,6 +297,7 @@ def changed(**fields):
     return lambda answers: replace(answers[-1], **fields)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -336,6 +339,7 @@ def fail_once_then_kill(flag: Path, given, part):
     return kill_always(flag, given, part)
 
 
+@pytest.mark.slow
 def test_what_is_to_be_tried_again_is_not_forgotten_with_an_executor(tmp_path, monkeypatch):
     sources = sources_of(tmp_path, 4)
     own = partial(fail_once_then_kill, tmp_path / "flag")
@@ -390,6 +394,7 @@ def test_a_cache_that_is_full_is_done_without(tmp_path, monkeypatch):
     assert "cache: No space left on device: counted again without the cache" in warned[0]
 
 
+@pytest.mark.slow
 def test_standard_input_is_not_counted_again_when_it_is_over(tmp_path):
     code = (
         "import errno\n"
@@ -618,6 +623,7 @@ def test_pieces_that_are_wrong_count_nowhere(tmp_path, order):
 KEY = "0" * 64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -204,17 +204,11 @@ def test_a_mark_and_nothing_else(tmp_path):
 
 @pytest.mark.parametrize("ending", PACKED)
 @pytest.mark.parametrize("name", WRITTEN)
-def test_standard_input(tmp_path, name, ending):
+def test_standard_input(run, tmp_path, name, ending):
     data = PACKED[ending](WRITTEN[name](["some words", "more"]))
     kind = {"feather": "arrow"}.get(name[2:], name[2:])
     command = ["profile", "-", "--input-format", kind, "--json", "--no-plots"]
-    result = subprocess.run(
-        [sys.executable, "-m", "batchstat", *command],
-        cwd=tmp_path,
-        env=environment(),
-        input=data,
-        capture_output=True,
-    )
+    result = run(*command, stdin=data)
     assert result.returncode == 0, result.stderr
     (source,) = json.loads(result.stdout)["corpus"]["sources"]
     (tmp_path / "same").write_bytes(data)

@@ -161,6 +161,7 @@ def saved(folder, settings=None, **files):
     return str(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stated", "expected"),
     [(512, 512), (1, 1), (512.0, 512), (1e30, None), (10**30, None), (None, None)],

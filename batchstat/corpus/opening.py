@@ -122,6 +122,12 @@ class Rereadable(io.RawIOBase):
     def readable(self) -> bool:  # noqa: D102
         return True
 
+    def close(self) -> None:
+        """Remove the copy; the stream itself stays open."""
+        if self._copy is not None:
+            self._copy.close()
+        super().close()
+
     def rewind(self) -> None:
         """Back to its start.
 
@@ -145,11 +151,11 @@ class Rereadable(io.RawIOBase):
         data = self._copy.read(len(buffer)) if self._copy else b""
         if not data:
             data = self._raw.read(len(buffer))
-            try:
-                if self._copy:
+            if self._copy is not None:
+                try:
                     self._copy.write(data)
-            except OSError:
-                self._copy = None
+                except OSError:
+                    self._copy = None
         buffer[: len(data)] = data
         return len(data)
 
