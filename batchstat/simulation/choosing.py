@@ -1,8 +1,8 @@
 """Which row of a comparison to recommend, by estimated compute at the same peak memory.
 
 Compute decides, not the number of batches: a batch of twice the tokens takes about twice the time.
-On the training benchmark (`tests/benchmarks/training.py`) estimates are within some 10 % of
-measured times, so that rows within 10 % of each other count as equal.
+On the training benchmark (`tests/benchmarks/training.py`) the estimates of all rows but `fixed`
+are within some 10 % of measured times, so rows within 10 % of each other count as equal.
 """
 
 from collections.abc import Sequence
