@@ -4,11 +4,14 @@ import os
 import signal
 import sys
 import traceback
+from _thread import interrupt_main
+from threading import Timer
 from types import FrameType
 
 _CRASHED = 3
 _INTERRUPTED = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_RETRY_SECONDS = 0.01
 
 
 def main() -> None:
@@ -24,7 +27,15 @@ def main() -> None:
         stopped = True
         signal.default_int_handler(number, frame)
 
+    def retry(lost: "sys.UnraisableHookArgs") -> None:
+        """Interrupt again where Python drops exceptions, as in the callback of a weak reference."""
+        if stopped and isinstance(lost.exc_value, KeyboardInterrupt):
+            Timer(_RETRY_SECONDS, interrupt_main).start()
+        else:
+            sys.__unraisablehook__(lost)
+
     try:
+        sys.unraisablehook = retry
         for number in _SIGNALS:
             signal.signal(number, stop)
         from batchstat.cli.main import run

@@ -329,6 +329,37 @@ def test_a_closed_pipe_is_no_error(tmp_path):
 
 
 @pytest.mark.slow
+def test_an_interrupt_is_not_lost_where_python_drops_exceptions(tmp_path):
+    """As in the callback of a weak reference, which importing a module has."""
+    code = """
+import signal, time, weakref
+import batchstat.cli.main
+from batchstat.__main__ import main
+
+class Thing:
+    pass
+
+def run():
+    thing = Thing()
+    reference = weakref.ref(thing, lambda _: signal.raise_signal(signal.SIGINT))
+    del thing
+    time.sleep(60)
+
+batchstat.cli.main.run = run
+main()
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    expected = (130, "interrupted: no file is half written\n")
+    assert (result.returncode, result.stderr) == expected
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals and pipes")
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("delay", [0.03, 0.1, 0.3, 1.0, 2.0])
