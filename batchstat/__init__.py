@@ -12,27 +12,26 @@ Importing batchstat loads none of what it needs: that loads where it is first us
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from batchstat.batching.plan import BatchPlan
-    from batchstat.buckets import find_buckets
-    from batchstat.corpus.options import CorpusOptions
-    from batchstat.costs import CostModel, load_model
-    from batchstat.errors import BatchstatError, InputError, OptionError
-    from batchstat.profiling import Profile, profile
-    from batchstat.report import Comparison
-    from batchstat.settings import Settings
-    from batchstat.simulation import balance, compare
-    from batchstat.tokens import token_lengths
-    from batchstat.training import (
-        BatchSampler,
-        ClassBalancedSampler,
-        RankSampler,
-        StreamBatcher,
-        WeightedClassSampler,
-        read_samples,
-    )
+from batchstat._version import __version__
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from batchstat.corpus.options import CorpusOptions
+    from batchstat.errors import BatchstatError, InputError, OptionError
+    from batchstat.planning.plan import BatchPlan
+    from batchstat.planning.settings import Settings
+    from batchstat.profiling.build import profile
+    from batchstat.profiling.profile import Profile
+    from batchstat.simulation.balance import balance
+    from batchstat.simulation.bucket_search import find_buckets
+    from batchstat.simulation.compare import compare
+    from batchstat.simulation.comparison import Comparison
+    from batchstat.simulation.cost_model import CostModel, load_model
+    from batchstat.tokenization.token_lengths import token_lengths
+    from batchstat.training.batch_sampler import BatchSampler
+    from batchstat.training.reading import read_samples
+    from batchstat.training.samplers import ClassBalancedSampler, RankSampler, WeightedClassSampler
+    from batchstat.training.stream_batcher import StreamBatcher
+
 
 __all__ = [
     "BatchPlan",
@@ -60,27 +59,27 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BatchPlan": "batchstat.batching.plan",
-    "BatchSampler": "batchstat.training",
-    "ClassBalancedSampler": "batchstat.training",
-    "RankSampler": "batchstat.training",
-    "StreamBatcher": "batchstat.training",
-    "WeightedClassSampler": "batchstat.training",
+    "BatchPlan": "batchstat.planning.plan",
+    "BatchSampler": "batchstat.training.batch_sampler",
+    "ClassBalancedSampler": "batchstat.training.samplers",
+    "RankSampler": "batchstat.training.samplers",
+    "StreamBatcher": "batchstat.training.stream_batcher",
+    "WeightedClassSampler": "batchstat.training.samplers",
     "BatchstatError": "batchstat.errors",
-    "Comparison": "batchstat.report",
+    "Comparison": "batchstat.simulation.comparison",
     "CorpusOptions": "batchstat.corpus.options",
-    "CostModel": "batchstat.costs",
+    "CostModel": "batchstat.simulation.cost_model",
     "InputError": "batchstat.errors",
     "OptionError": "batchstat.errors",
-    "Profile": "batchstat.profiling",
-    "Settings": "batchstat.settings",
-    "balance": "batchstat.simulation",
-    "compare": "batchstat.simulation",
-    "find_buckets": "batchstat.buckets",
-    "load_model": "batchstat.costs",
-    "profile": "batchstat.profiling",
-    "read_samples": "batchstat.training",
-    "token_lengths": "batchstat.tokens",
+    "Profile": "batchstat.profiling.profile",
+    "Settings": "batchstat.planning.settings",
+    "balance": "batchstat.simulation.balance",
+    "compare": "batchstat.simulation.compare",
+    "find_buckets": "batchstat.simulation.bucket_search",
+    "load_model": "batchstat.simulation.cost_model",
+    "profile": "batchstat.profiling.build",
+    "read_samples": "batchstat.training.reading",
+    "token_lengths": "batchstat.tokenization.token_lengths",
 }
 
 

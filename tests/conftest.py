@@ -15,7 +15,8 @@ import pytest
 import tokenizers
 from hypothesis import HealthCheck, settings
 
-from batchstat.corpus import Block, CorpusOptions, CorpusReader
+from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.reader import Block, CorpusReader
 
 # Nothing is timed: how fast the machine is today is no property of the code.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -141,7 +142,9 @@ def needs(name: str) -> Any:
 
 def reader_of(path: Path, options: "CorpusOptions", kind: str | None = None) -> "CorpusReader":
     """What reads a corpus."""
-    from batchstat.corpus import CorpusReader, find_sources, parts_of
+    from batchstat.corpus.parts import parts_of
+    from batchstat.corpus.reader import CorpusReader
+    from batchstat.corpus.sources import find_sources
 
     return CorpusReader(parts_of(find_sources([path], kind), options), options)
 
@@ -155,7 +158,7 @@ def blocks_of(reader: "CorpusReader") -> "Iterator[Block]":
 
 def resealed(record: dict[str, Any], about: str = "", **changes: object) -> dict[str, Any]:
     """A sealed record with other values, as if batchstat had written them."""
-    from batchstat.sealed.records import seal
+    from batchstat.storage.sealed_records import seal
 
     return seal({k: v for k, v in (record | changes).items() if k != "digest"}, about)
 

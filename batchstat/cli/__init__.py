@@ -1,1 +1,1 @@
-"""The command line, one file a command: parse, call, render, exit code."""
+"""The command line: argv and TOML to one library call, files and an exit code."""

@@ -12,25 +12,20 @@ from batchstat.cli.inputs import Inputs, configuration, inputs
 from batchstat.cli.pasted import written
 from batchstat.cli.profiles import count, refuse_counting, warn_of_left_out
 from batchstat.cli.streams import say
+from batchstat.documents.comparison import report_json, simulation_json
+from batchstat.documents.schema import report_schema
 from batchstat.errors import InputError, OptionError
-from batchstat.gate import (
-    Baseline,
-    Check,
-    Failing,
-    Limit,
-    Outcome,
-    find_remedy,
-    judge,
-    load_baselines,
-    read_limits,
-)
+from batchstat.gate.baseline import Baseline, load_baselines
+from batchstat.gate.check import Check, Outcome, judge
+from batchstat.gate.limits import Limit, read_limits
 from batchstat.gate.paths import numbers, value_at
-from batchstat.profiling import Profile, changes, load_profile
-from batchstat.render.json import report_json, simulation_json
-from batchstat.render.schemas import report_schema
-from batchstat.render.words import age, counted
-from batchstat.settings import Settings
-from batchstat.simulation import parse_strategies, simulate
+from batchstat.gate.remedies import Failing, find_remedy
+from batchstat.planning.settings import Settings
+from batchstat.profiling.parquet import load_profile
+from batchstat.profiling.profile import Profile
+from batchstat.profiling.staleness import changes
+from batchstat.render.text import age, counted
+from batchstat.simulation.compare import parse_strategies, simulate
 
 DEFAULT_STRATEGY = "token-budget"
 NO_INCREASE = "a default, which --max-increase changes"

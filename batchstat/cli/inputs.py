@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from batchstat.cli.options import was_given
-from batchstat.cli.streams import say
-from batchstat.configuration import (
+from batchstat.cli.configuration import (
     KEYS,
     CheckSettings,
     Configuration,
     Setting,
     load_configuration,
 )
-from batchstat.corpus import CorpusOptions
+from batchstat.cli.options.groups import was_given
+from batchstat.cli.streams import say
+from batchstat.corpus.options import CorpusOptions
+from batchstat.documents.schema import report_schema
 from batchstat.errors import OptionError
-from batchstat.gate import NAMED, Limit, read_limits
-from batchstat.render.schemas import report_schema
-from batchstat.settings import Settings
+from batchstat.gate.limits import NAMED, Limit, read_limits
+from batchstat.planning.settings import Settings
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

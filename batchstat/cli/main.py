@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from batchstat import __version__
-from batchstat.cli import (
+from batchstat._version import __version__
+from batchstat.cli.commands import (
     balance,
     baseline,
     buckets,

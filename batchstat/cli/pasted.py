@@ -11,10 +11,10 @@ from typing import Any
 import typer
 
 from batchstat.cli.inputs import COMMAND_LINE, Inputs
-from batchstat.cli.options import DEFAULT_FOLDER, was_given
+from batchstat.cli.options.groups import DEFAULT_FOLDER, was_given
 from batchstat.errors import printable
+from batchstat.planning.settings import Settings
 from batchstat.render.toml import setting
-from batchstat.settings import Settings
 
 _BATCHING = tuple(each.name for each in fields(Settings))
 

@@ -10,36 +10,31 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from batchstat.cli.engines import check_engine, engine_of, parts_of_folder, store_of
+from batchstat.cli.executors import check_engine, engine_of, parts_of_folder, store_of
 from batchstat.cli.inputs import Inputs
-from batchstat.cli.options import READING, was_given
-from batchstat.cli.part_log import OnOutcome, part_log
+from batchstat.cli.options.groups import READING, was_given
+from batchstat.cli.profile_log import OnOutcome, part_log
 from batchstat.cli.progress import shown
-from batchstat.cli.result_files import PROFILE_FILE, outdated, profile_version
-from batchstat.cli.results import Writer, only_writer, write_files
 from batchstat.cli.streams import console, emit, render, say, written
-from batchstat.corpus import STANDARD_INPUT, CorpusOptions, Source, find_sources, parts_of
-from batchstat.engines import Engine
+from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.parts import parts_of
+from batchstat.corpus.sources import STANDARD_INPUT, Source, find_sources
+from batchstat.documents.common import to_text
+from batchstat.documents.profile import profile_json
 from batchstat.errors import InputError, OptionError
-from batchstat.profiling import (
-    LENGTHS_FILE,
-    Conduct,
-    PartStore,
-    Profile,
-    Shard,
-    Share,
-    build,
-    changes,
-    count_shard,
-    counter,
-    load_profile,
-    same_input,
-    save_lengths,
-)
-from batchstat.render.json import profile_json, to_text
-from batchstat.render.terminal import identity, profile_screen
-from batchstat.render.words import counted
-from batchstat.tokens import Tokenizer
+from batchstat.profiling.build import counter
+from batchstat.profiling.cache import PartStore
+from batchstat.profiling.conduct import Conduct, build, count_shard
+from batchstat.profiling.executors.executor import Engine
+from batchstat.profiling.parquet import load_profile, save_lengths
+from batchstat.profiling.profile import Profile
+from batchstat.profiling.shards import Shard, Share
+from batchstat.profiling.staleness import changes, same_input
+from batchstat.render.screens.profile import identity, profile_screen
+from batchstat.render.text import counted
+from batchstat.storage.result_files import LENGTHS_FILE, PROFILE_FILE, outdated, profile_version
+from batchstat.storage.results import Writer, only_writer, write_files
+from batchstat.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -290,7 +285,7 @@ def profile_files(profile: Profile, plots: bool) -> dict[str, bytes | Writer]:
         LENGTHS_FILE: lambda file: save_lengths(profile, file),
     }
     if plots:
-        from batchstat.render.plots import profile_plots
+        from batchstat.render.plots.profile import profile_plots
 
         files |= {f"plots/{name}": png for name, png in profile_plots(profile).items()}
     return files

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, DownloadColumn, TextColumn
 from rich.progress import Progress as Bar
 
 from batchstat.cli.streams import say
-from batchstat.profiling import Progress
+from batchstat.profiling.progress import Progress
 
 OnProgress = Callable[[Progress], None]
 

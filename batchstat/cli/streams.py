@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchstat.errors import InputError, printable, without_commands
-from batchstat.render.words import counted
+from batchstat.render.text import counted
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Ints = npt.NDArray[np.int64]
+from batchstat.lengths.arrays import Ints, offsets_from_sizes
 
 _OTHER_BYTES = 16
 """What a value takes that is neither text nor nested."""
@@ -80,7 +79,7 @@ def decoded_bytes(values: pa.Array) -> Ints:
         return sum((decoded_bytes(each) for each in values.flatten()), _others(values))
     if pa.types.is_map(kind) or is_list(kind):
         first, sizes, elements = _spans(values)
-        ends = np.concatenate([[0], np.cumsum(elements)])
+        ends = offsets_from_sizes(elements)
         within: Ints = ends[first + sizes] - ends[first]
         return _others(values) + within
     return _others(values)
@@ -134,13 +133,42 @@ def _spans(values: pa.Array) -> tuple[Ints, Ints, Ints]:
     """Of lists: where each begins among the elements, how many it has, and the elements' bytes."""
     kind = values.type
     if pa.types.is_map(kind):
-        elements = decoded_bytes(values.keys) + decoded_bytes(values.items)
+        elements: Ints = decoded_bytes(values.keys) + decoded_bytes(values.items)
     else:
         elements = decoded_bytes(values.values)
     if pa.types.is_fixed_size_list(kind):
-        first = (np.arange(len(values)) + values.offset) * kind.list_size
-        return first, np.full(len(values), kind.list_size), elements
-    offsets = values.offsets.to_numpy().astype(np.int64)
+        return (
+            (np.arange(len(values)) + values.offset) * kind.list_size,
+            np.full(len(values), kind.list_size),
+            elements,
+        )
+    offsets: Ints = values.offsets.to_numpy().astype(np.int64)
     if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
         return offsets, values.sizes.to_numpy().astype(np.int64), elements
     return offsets[:-1], np.diff(offsets), elements
+
+
+def holds_text(kind: pa.DataType) -> bool:
+    """Whether an Arrow column of this type holds text."""
+    kind = decoded_type(kind)
+    return any(is_text(kind) for is_text in (pa.types.is_string, pa.types.is_large_string))
+
+
+def can_label(kind: pa.DataType) -> bool:
+    """Whether the values of an Arrow column of this type have a text that names a class."""
+    kind = decoded_type(kind)
+    # Intervals are temporal as well, and nothing writes them as text.
+    return holds_text(kind) or any(
+        is_kind(kind)
+        for is_kind in (
+            *(pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null),
+            *(pa.types.is_date, pa.types.is_time, pa.types.is_timestamp, pa.types.is_duration),
+            pa.types.is_decimal,
+        )
+    )
+
+
+def kind_of(value: object) -> str:
+    """What a JSON value is, in a word."""
+    names = {bool: "a boolean", int: "a number", float: "a number", list: "a list", str: "text"}
+    return "null" if value is None else names.get(type(value), "an object")

@@ -9,14 +9,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from batchstat.corpus.arrow_values import decoded, decoded_type, is_list, ranges
+from batchstat.corpus.arrow_values import (
+    can_label,
+    decoded,
+    decoded_type,
+    holds_text,
+    is_list,
+    kind_of,
+    ranges,
+)
+from batchstat.corpus.bad_records import MOST_TEXT_BYTES, Faults, Place, too_long
 from batchstat.corpus.chat import ChatError, Message, Tool, as_chat, as_tools
 from batchstat.corpus.chunk import Chunk, Column
-from batchstat.corpus.faults import MOST_TEXT_BYTES, Faults, Place, too_long
-from batchstat.corpus.kinds import can_label, holds_text, kind_of
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
-from batchstat.labels import label_text
+from batchstat.lengths.labels import label_text
 
 LONGEST = 10**9
 """Tokens of the longest sample that a column of lengths may state: more is a mistake."""

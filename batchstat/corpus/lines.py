@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from batchstat.corpus.faults import MOST_RECORD_BYTES, Faults, Place, too_long
+from batchstat.corpus.bad_records import MOST_RECORD_BYTES, Faults, Place, too_long
 from batchstat.corpus.opening import OpenSource
 from batchstat.errors import InputError
 

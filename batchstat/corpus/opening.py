@@ -19,7 +19,7 @@ from typing import IO, Any, BinaryIO, cast
 from batchstat.corpus.parts import Part
 from batchstat.corpus.sources import COMPRESSED_ENDINGS, STANDARD_INPUT, Source
 from batchstat.errors import BatchstatError, InputError, SourceError
-from batchstat.storage import etag_in, info_of, is_remote, one_line
+from batchstat.storage.addresses import etag_in, info_of, is_remote, one_line
 
 HEAD_BYTES = 1 << 20
 """Of a file: there the columns of its other parts are found out."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from batchstat.errors import OptionError
-from batchstat.options import one_of, whole_number
+from batchstat.parameters import one_of, whole_number
 
 ON_ERROR = ("fail", "skip")
 

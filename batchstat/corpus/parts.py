@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import COMPRESSED_ENDINGS, Source
-from batchstat.storage import as_path, is_remote
+from batchstat.storage.addresses import as_path, is_remote
 
 PART_BYTES = 64 << 20
 """Larger files are cut after so many bytes."""

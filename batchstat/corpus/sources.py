@@ -11,7 +11,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
 from batchstat.errors import InputError, OptionError, SourceError
-from batchstat.storage import as_path, etag_in, is_remote, one_line
+from batchstat.storage.addresses import as_path, etag_in, is_remote, one_line
 
 STANDARD_INPUT = "-"
 COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")

@@ -8,7 +8,8 @@ from typing import Any
 
 from batchstat.errors import InputError
 from batchstat.gate.quantities import Number
-from batchstat.sealed.records import (
+from batchstat.storage.addresses import one_line
+from batchstat.storage.sealed_records import (
     OtherSchemaError,
     decoded,
     parse,
@@ -16,7 +17,6 @@ from batchstat.sealed.records import (
     seal,
     unseal,
 )
-from batchstat.storage import one_line
 
 SCHEMA = "batchstat.baseline/2"
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from batchstat.gate.limits import Limit
 from batchstat.gate.quantities import Number
-from batchstat.profiling import LengthStats, Profile
+from batchstat.lengths.stats import LengthStats
+from batchstat.profiling.profile import Profile
 
 _PERCENTILES = {"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p99_9": 999, "max": 1000}
 

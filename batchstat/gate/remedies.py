@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from batchstat.errors import BatchstatError
-from batchstat.gate.changes import Changes, changes_of
 from batchstat.gate.corpus_changes import adding_samples, leaving_out
 from batchstat.gate.limits import Limit
 from batchstat.gate.paths import Schema, value_at
 from batchstat.gate.quantities import Number
-from batchstat.profiling import Profile
-from batchstat.settings import Settings
+from batchstat.gate.setting_changes import Changes, changes_of
+from batchstat.planning.settings import Settings
+from batchstat.profiling.profile import Profile
 
 Report = Mapping[str, Any]
 

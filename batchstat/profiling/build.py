@@ -9,18 +9,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batchstat.corpus import CorpusOptions, Source, find_sources
-from batchstat.engines import given_executor, threads
+from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.sources import Source, find_sources
 from batchstat.errors import OptionError
-from batchstat.options import named_path
+from batchstat.parameters import named_path
+from batchstat.profiling.cache import PartStore
 from batchstat.profiling.conduct import Conduct, build
 from batchstat.profiling.counting import Counting
-from batchstat.profiling.merging import alone
-from batchstat.profiling.part_store import PartStore
-from batchstat.profiling.record import Profile
-from batchstat.threads import worker_count
-from batchstat.tokens import PieceError, Tokenizer, load_tokenizer, with_chat_template
-from batchstat.tokens.builtin import NAME as BUILTIN
+from batchstat.profiling.executors.local import given_executor, threads
+from batchstat.profiling.merge import alone
+from batchstat.profiling.profile import Profile
+from batchstat.tokenization.builtin import NAME as BUILTIN
+from batchstat.tokenization.chat import with_chat_template
+from batchstat.tokenization.loading import load_tokenizer
+from batchstat.tokenization.piece_counter import PieceError
+from batchstat.tokenization.threads import worker_count
+from batchstat.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     import datasets
@@ -119,7 +123,7 @@ def counter(
 def _of_table(
     table: Any, options: CorpusOptions, tokenizer: Tokenizer | None, workers: int
 ) -> Profile:
-    from batchstat.corpus.tables import TableReader
+    from batchstat.corpus.in_memory import TableReader
 
     created = datetime.now(UTC).isoformat()
     counting = Counting(options, workers)

@@ -8,20 +8,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from batchstat.corpus import STANDARD_INPUT, CorpusOptions, Part, Rereadable, Source, parts_of
-from batchstat.engines import Engine, threads
+from batchstat.corpus.opening import Rereadable
+from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.parts import Part, parts_of
+from batchstat.corpus.sources import STANDARD_INPUT, Source
 from batchstat.errors import FullError, InputError
+from batchstat.profiling.cache import PartStore
 from batchstat.profiling.counting import facts_of
-from batchstat.profiling.jobs import Job
-from batchstat.profiling.merging import Counted, GoneError, Kept, of_parts
-from batchstat.profiling.meter import Progress
-from batchstat.profiling.part_store import PartStore
-from batchstat.profiling.record import Profile
-from batchstat.profiling.running import Outcome, Run
+from batchstat.profiling.executors.executor import Engine
+from batchstat.profiling.executors.local import threads
+from batchstat.profiling.merge import Counted, GoneError, Kept, of_parts
+from batchstat.profiling.profile import Profile
+from batchstat.profiling.progress import Progress
+from batchstat.profiling.scheduler import Outcome, Run
 from batchstat.profiling.shards import Shard, Share
-from batchstat.storage import one_line
-from batchstat.threads import worker_count
-from batchstat.tokens import Tokenizer
+from batchstat.profiling.tasks import Job
+from batchstat.storage.addresses import one_line
+from batchstat.tokenization.threads import worker_count
+from batchstat.tokenization.tokenizer import Tokenizer
 
 _TIMES_GONE = 20
 """Counts of a small cache may go to make room for those of other runs."""

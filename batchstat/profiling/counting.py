@@ -9,17 +9,18 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from batchstat.corpus import Block, CorpusOptions, CorpusReader, Reading
+from batchstat.corpus.bad_records import Fault, fault
 from batchstat.corpus.content import Counted
-from batchstat.corpus.faults import Fault, fault
+from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.reader import Block, CorpusReader, Reading
+from batchstat.lengths.arrays import Ints
 from batchstat.profiling.labels import as_labels
-from batchstat.profiling.meter import Amount
-from batchstat.profiling.record import CorpusFacts, Profile, TokenizerFacts
-from batchstat.threads import in_order
-from batchstat.tokens import Tokenizer
+from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
+from batchstat.profiling.progress import Amount
+from batchstat.tokenization.threads import in_order
+from batchstat.tokenization.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,8 @@ class Counting:
 class _Part:
     """The blocks of it."""
 
-    records: list[npt.NDArray[np.int64]] = field(default_factory=list)
-    lengths: list[npt.NDArray[np.int32]] = field(default_factory=list)
+    records: list[Ints] = field(default_factory=list)
+    lengths: list[Ints] = field(default_factory=list)
     labels: list[pa.Array] = field(default_factory=list)
 
     def add(self, block: "_CountedBlock") -> None:
@@ -88,7 +89,7 @@ class _Part:
             self.labels.append(block.labels)
 
 
-def _joined(parts: list[Any]) -> npt.NDArray[np.int64]:
+def _joined(parts: list[Any]) -> Ints:
     """Blocks as one array, and the list emptied: a large corpus is not held twice for long."""
     whole = np.concatenate([np.empty(0, np.int64), *parts], dtype=np.int64)
     parts.clear()
@@ -100,8 +101,8 @@ class _CountedBlock:
     """What is kept of a block of samples, less those that the tokenizer raised on."""
 
     reading: Reading
-    records: npt.NDArray[np.int64]
-    lengths: npt.NDArray[np.int64]
+    records: Ints
+    lengths: Ints
     labels: pa.Array | None
     faults: list[Fault]
     position: int
@@ -111,6 +112,7 @@ class _CountedBlock:
 def _counted(tokenizer: Tokenizer | None, block: Block) -> _CountedBlock:
     faults, labels = list(block.faults), block.labels
     left_out: Counter[str] = Counter()
+    counts: Ints
     if isinstance(block.content, Counted):
         records, counts = block.records, block.content.lengths
     else:

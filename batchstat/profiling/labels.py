@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from batchstat.profiling.record import Labels
+from batchstat.lengths.arrays import offsets_from_sizes
+from batchstat.profiling.profile import Labels
 
 
 def as_labels(parts: Sequence[pa.Array]) -> Labels:
@@ -29,7 +30,7 @@ def as_labels(parts: Sequence[pa.Array]) -> Labels:
         for part, is_list in zip(parts, listed, strict=True)
     ]
     codes, names = _encoded(pa.chunked_array(flat, pa.large_string()))
-    return Labels(codes, names, np.concatenate([[0], np.cumsum(np.concatenate(sizes))]))
+    return Labels(codes, names, offsets_from_sizes(np.concatenate(sizes)))
 
 
 def _encoded(values: pa.ChunkedArray) -> tuple[Any, tuple[str, ...]]:

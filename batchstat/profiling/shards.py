@@ -7,16 +7,26 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-from batchstat import __version__
-from batchstat.corpus import CorpusOptions, Part, Source, parts_of
-from batchstat.engines.versions import versions
+from batchstat._version import __version__
+from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.parts import Part, parts_of
+from batchstat.corpus.sources import Source
 from batchstat.errors import InputError, OptionError
-from batchstat.profiling.merging import Counted, GoneError, Kept, of_parts
-from batchstat.profiling.part_store import PartStore
-from batchstat.profiling.record import Profile, TokenizerFacts
-from batchstat.profiling.store import check_formats
-from batchstat.sealed.records import OtherSchemaError, Time, decoded, parse, seal, shown, unseal
-from batchstat.storage import as_path, check_regular, one_line
+from batchstat.profiling.cache import PartStore
+from batchstat.profiling.executors.versions import versions
+from batchstat.profiling.merge import Counted, GoneError, Kept, of_parts
+from batchstat.profiling.parquet import check_formats
+from batchstat.profiling.profile import Profile, TokenizerFacts
+from batchstat.storage.addresses import as_path, check_regular, one_line
+from batchstat.storage.sealed_records import (
+    OtherSchemaError,
+    Time,
+    decoded,
+    parse,
+    seal,
+    shown,
+    unseal,
+)
 
 SHARD_SCHEMA = "batchstat.shard/2"
 SHARD_FILE = "shard.json"

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from batchstat.batching.spec import parse_strategy
 from batchstat.errors import InputError, OptionError
-from batchstat.given import Given, as_given
-from batchstat.options import whole_number
-from batchstat.sealed.records import seal
-from batchstat.settings import Basis, Settings
-from batchstat.storage import as_path
+from batchstat.parameters import whole_number
+from batchstat.planning.inputs import Given, as_given
+from batchstat.planning.settings import Basis, Settings
+from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.storage.addresses import as_path
+from batchstat.storage.sealed_records import seal
 from batchstat.training.plan_file import load_plan
 from batchstat.training.rank_batches import Batch, RankBatches, plan_ranks
 from batchstat.training.state import SCHEMA, check_rank, fingerprint, refuse_other
 
 if TYPE_CHECKING:
-    from batchstat.profiling.record import Profile
+    from batchstat.profiling.profile import Profile
 
 
 class BatchSampler:

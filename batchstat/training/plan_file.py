@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from batchstat.batching import Ints
-from batchstat.batching.spec import parse_strategy
 from batchstat.errors import InputError
-from batchstat.given import as_given
-from batchstat.profiling.record import Profile
-from batchstat.sealed.records import OtherSchemaError, decoded, digest_of_numbers, seal
-from batchstat.settings import Basis
-from batchstat.storage import check_regular, is_remote, one_line
+from batchstat.lengths.arrays import Ints, offsets_from_sizes
+from batchstat.planning.inputs import as_given
+from batchstat.planning.settings import Basis
+from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.profiling.profile import Profile
+from batchstat.storage.addresses import check_regular, is_remote, one_line
+from batchstat.storage.sealed_records import OtherSchemaError, decoded, digest_of_numbers, seal
 from batchstat.training.rank_batches import RankBatches, plan_ranks
 from batchstat.training.state import fingerprint
 
 if TYPE_CHECKING:
-    from batchstat.sealed.tables import SealedTable
+    from batchstat.storage.sealed_tables import SealedTable
 
 SCHEMA = "batchstat.plan/2"
 
@@ -87,7 +87,7 @@ def save_plan(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from batchstat.sealed.tables import METADATA_KEY
+    from batchstat.storage.sealed_tables import METADATA_KEY
 
     rows = np.repeat(np.arange(len(batches.row_offsets) - 1), np.diff(batches.row_offsets))
     entries = np.diff(batches.entry_offsets)
@@ -133,7 +133,7 @@ def load_plan(path: Path) -> tuple[RankBatches, int, dict[str, Any]]:
     Raises:
         InputError: there is none, it is damaged or edited, or it is of another batchstat's schema.
     """
-    from batchstat.sealed.tables import UNREADABLE, opened
+    from batchstat.storage.sealed_tables import UNREADABLE, opened
 
     try:
         check_regular(path)
@@ -153,7 +153,7 @@ def load_plan(path: Path) -> tuple[RankBatches, int, dict[str, Any]]:
 
 def _columns(table: "SealedTable") -> dict[str, Any]:
     """(n_entries,) of each name."""
-    from batchstat.sealed.tables import numbers_in
+    from batchstat.storage.sealed_tables import numbers_in
 
     found: dict[str, list[Any]] = {name: [] for name in _TYPES}
     for block in table.blocks():
@@ -164,7 +164,7 @@ def _columns(table: "SealedTable") -> dict[str, Any]:
 
 def _check(columns: Mapping[str, Any], facts: _Facts) -> None:
     """Raises ValueError: columns that were not written so, or that no plan could have."""
-    from batchstat.sealed.tables import check_between
+    from batchstat.storage.sealed_tables import check_between
 
     if not facts.rows:
         raise ValueError("it has no rows")
@@ -231,7 +231,7 @@ def _batches(columns: dict[str, Any], facts: _Facts) -> RankBatches:
         lengths=lengths,
         repeated=columns["repeated"],
         row_offsets=np.append(first_of_row, len(lengths)),
-        batch_offsets=np.concatenate([[0], np.cumsum(rows_of_batch)]),
+        batch_offsets=offsets_from_sizes(rows_of_batch),
         widths=numbers["width"],
         steps=numbers["step"],
         ranks=numbers["rank"],

@@ -6,14 +6,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from batchstat.batches import Batches
-from batchstat.batching import BatchPlan, Ints, Strategy
-from batchstat.batching.plan import spans, take_groups
-from batchstat.epochs import Work, deal, make_work, plan_shares
 from batchstat.errors import NoBatchError
-from batchstat.exact import sums_at, total
-from batchstat.sampling import Samples
-from batchstat.settings import Basis
+from batchstat.lengths.arrays import Ints, expand_ranges, gather_groups
+from batchstat.lengths.exact import sums_at, total
+from batchstat.planning.batch_table import Batches
+from batchstat.planning.plan import BatchPlan
+from batchstat.planning.rank_plans import deal, plan_shares
+from batchstat.planning.samples import Samples
+from batchstat.planning.settings import Basis
+from batchstat.planning.shares import Work, make_work
+from batchstat.planning.strategies.base import Strategy
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,8 @@ class RankBatches:
     def of_rank(self, rank: int) -> "RankBatches":
         """Those of one rank."""
         own = np.flatnonzero(self.ranks == rank)
-        batch_offsets, rows = take_groups(self.batch_offsets, own)
-        row_offsets, entries = take_groups(self.row_offsets, rows)
+        batch_offsets, rows = gather_groups(self.batch_offsets, own)
+        row_offsets, entries = gather_groups(self.row_offsets, rows)
         return RankBatches(
             records=self.records[entries],
             starts=None if self.starts is None else self.starts[entries],
@@ -150,8 +152,8 @@ def plan_ranks(samples: Samples, strategy: Strategy, basis: Basis) -> RankBatche
     # A turn without a batch has a group of none.
     first = np.where(dealt.batches < 0, 0, plan.batch_offsets[dealt.batches])
     sizes = np.where(dealt.batches < 0, 0, np.diff(plan.batch_offsets)[dealt.batches])
-    batch_offsets, rows = spans(first, sizes)
-    row_offsets, entries = take_groups(plan.row_offsets, rows)
+    batch_offsets, rows = expand_ranges(first, sizes)
+    row_offsets, entries = gather_groups(plan.row_offsets, rows)
     lengths = plan.lengths[entries]
     starts = None if plan.starts is None else plan.starts[entries]
     if work.is_dealt and basis.tail != "spread":
@@ -193,7 +195,7 @@ def _dealt(plan: BatchPlan, turns: Ints, *, keep_empty: bool) -> _Dealt:
     units = turns.ravel()
     held = units >= 0
     sizes = np.where(held, np.diff(plan.step_offsets)[units], 1)
-    offsets, batches = spans(np.where(held, plan.step_offsets[units], 0), sizes)
+    offsets, batches = expand_ranges(np.where(held, plan.step_offsets[units], 0), sizes)
     batches[offsets[:-1][~held]] = -1
     place = np.repeat(np.arange(len(units)), sizes)
     kept = (batches >= 0) | keep_empty

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from batchstat.errors import InputError
 
 if TYPE_CHECKING:
-    from batchstat.corpus import Block
-    from batchstat.profiling.record import Profile
+    from batchstat.corpus.reader import Block
+    from batchstat.profiling.profile import Profile
 
 Record = dict[str, Any]
 
@@ -26,9 +26,11 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
     Raises:
         InputError: the corpus has changed, cannot be read again, or holds no text.
     """
-    from batchstat.corpus import STANDARD_INPUT, CorpusReader, parts_of
-    from batchstat.profiling import changes
-    from batchstat.profiling.store import read_file
+    from batchstat.corpus.parts import parts_of
+    from batchstat.corpus.reader import CorpusReader
+    from batchstat.corpus.sources import STANDARD_INPUT
+    from batchstat.profiling.parquet import read_file
+    from batchstat.profiling.staleness import changes
 
     if isinstance(profile, str | Path):
         profile = read_file(profile)
@@ -52,7 +54,7 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
 
 
 def _records(block: "Block") -> Iterator[Record]:
-    from batchstat.corpus import Chats, Counted
+    from batchstat.corpus.content import Chats, Counted
 
     content = block.content
     labels = None if block.labels is None else block.labels.to_pylist()

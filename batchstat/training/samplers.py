@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from batchstat.errors import OptionError
-from batchstat.labels import label_text
-from batchstat.options import one_of, whole_number
-from batchstat.sampling import Classes, deal_in_turn, make_order
-from batchstat.sampling.balancing.count import Count
-from batchstat.sampling.balancing.counted import Counted
-from batchstat.sampling.balancing.downsampling import Downsampling
-from batchstat.sampling.balancing.upsampling import Upsampling
-from batchstat.sampling.balancing.weights import Weights
+from batchstat.lengths.labels import label_text
+from batchstat.parameters import one_of, whole_number
+from batchstat.planning.classes import Classes
+from batchstat.planning.distribution import deal_in_turn
+from batchstat.planning.order import make_order
+from batchstat.planning.samplers.per_class import Count, Counted, Downsampling, Upsampling
+from batchstat.planning.samplers.weights import Weights
+from batchstat.rng import rank_sampler_seed
 from batchstat.training.state import check_rank
 
 _DEALT_ALREADY = ("num_replicas", "world_size")
@@ -199,7 +199,7 @@ class RankSampler:
 @contextmanager
 def _seeded(sampler: object, seed: int, epoch: int) -> Iterator[None]:
     """Random numbers that depend on (seed, epoch) alone, for as long as it lasts."""
-    number = int(np.random.SeedSequence((seed, epoch), spawn_key=(3,)).generate_state(1)[0])
+    number = rank_sampler_seed(seed, epoch)
     torch = sys.modules.get("torch")
     # Not torch.manual_seed, which would seed the accelerators too.
     drawing = None if torch is None else torch.default_generator

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from batchstat.batching.spec import parse_strategy
 from batchstat.errors import OptionError
-from batchstat.given import Given
-from batchstat.options import MOST_RANKS, whole_number
-from batchstat.sealed.records import shown, unseal
-from batchstat.settings import Basis
+from batchstat.parameters import MOST_RANKS, whole_number
+from batchstat.planning.inputs import Given
+from batchstat.planning.settings import Basis
+from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.storage.sealed_records import shown, unseal
 
 SCHEMA = "batchstat.sampler/2"
 

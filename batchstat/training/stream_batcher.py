@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from batchstat.batching import Strategy, Window
-from batchstat.batching.spec import parse_strategy
 from batchstat.errors import InputError, OptionError
-from batchstat.options import MOST, whole_number
-from batchstat.sealed.records import seal
-from batchstat.settings import Settings
+from batchstat.parameters import MOST, whole_number
+from batchstat.planning.plan import Window
+from batchstat.planning.settings import Settings
+from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.rng import window_rng
+from batchstat.storage.sealed_records import seal
 from batchstat.training.state import digest, refuse_other
 
 SCHEMA = "batchstat.stream/2"
@@ -128,7 +130,7 @@ class StreamBatcher:
             known = digest(lengths)
             if skip and resume is not None and known != resume["lengths"]:
                 raise InputError(_OTHER_SOURCE)
-            rng = np.random.default_rng((self._basis.seed, epoch, number))
+            rng = window_rng(self._basis.seed, epoch, number)
             last, made = not following, 0
             for made, batch in enumerate(self._planned(window, lengths, rng, last=last), 1):
                 if made > skip:

@@ -21,11 +21,12 @@ from pathlib import Path
 
 import numpy as np
 
-from batchstat.batches import Batches
-from batchstat.batching.planning import plan_windows
-from batchstat.batching.spec import parse_strategy
-from batchstat.metrics import PlanCounts, measure
-from batchstat.sampling import make_epoch
+from batchstat.planning.batch_table import Batches
+from batchstat.planning.epoch import make_epoch
+from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.windows import plan_windows
+from batchstat.simulation.counts import PlanCounts
+from batchstat.simulation.epoch_meter import measure
 
 SETTINGS = {"tokens_per_batch": 16_384, "max_length": 512, "batch_size": 32, "read_ahead": 10_000}
 

@@ -5,8 +5,8 @@ A new format is one file here, one line in `READERS` and its endings in `corpus/
 
 from collections.abc import Callable, Iterator
 
+from batchstat.corpus.bad_records import Faults
 from batchstat.corpus.chunk import Chunk
-from batchstat.corpus.faults import Faults
 from batchstat.corpus.formats.columnar import read_arrow, read_parquet
 from batchstat.corpus.formats.delimited import read_csv, read_tsv
 from batchstat.corpus.formats.json import read_json, read_jsonl

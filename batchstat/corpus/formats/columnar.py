@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from batchstat.corpus.arrow_values import decoded, decoded_bytes, decoded_type, ranges
+from batchstat.corpus.arrow_values import decoded, decoded_bytes, decoded_type, holds_text, ranges
+from batchstat.corpus.bad_records import Faults, Place
 from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.columns import Columns, choose_columns
-from batchstat.corpus.faults import Faults, Place
 from batchstat.corpus.formats.ipc import open_batches
 from batchstat.corpus.formats.parquet_files import (
     CHUNK_BYTES,
@@ -23,7 +23,6 @@ from batchstat.corpus.formats.parquet_files import (
     open_parquet,
     read_groups,
 )
-from batchstat.corpus.kinds import holds_text
 from batchstat.corpus.opening import OpenSource, seekable
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.parts import Part

@@ -4,9 +4,9 @@ import csv
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
+from batchstat.corpus.bad_records import MOST_RECORD_BYTES, Faults, Place, grouped, too_long
 from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.columns import Columns, choose_columns
-from batchstat.corpus.faults import MOST_RECORD_BYTES, Faults, Place, grouped, too_long
 from batchstat.corpus.lines import LongLine, read_lines, read_raw_lines
 from batchstat.corpus.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from batchstat.corpus.arrow_values import kind_of
+from batchstat.corpus.bad_records import MOST_RECORD_BYTES, Faults, Place, grouped, too_long
 from batchstat.corpus.chat import TOOLS_COLUMN
 from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.columns import TEXT_NAMES, Columns, choose_columns
-from batchstat.corpus.faults import MOST_RECORD_BYTES, Faults, Place, grouped, too_long
-from batchstat.corpus.kinds import kind_of
 from batchstat.corpus.lines import not_utf8, read_lines
 from batchstat.corpus.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions

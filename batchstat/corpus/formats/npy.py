@@ -6,13 +6,13 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
+from batchstat.corpus.bad_records import Faults
 from batchstat.corpus.chunk import Chunk
-from batchstat.corpus.faults import Faults
 from batchstat.corpus.opening import OpenSource, seekable
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.parts import Part
 from batchstat.errors import InputError, SourceError
-from batchstat.storage import one_line
+from batchstat.storage.addresses import one_line
 
 _MOST_RECORDS = 1 << 20
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from batchstat.corpus.bad_records import Faults, Place
 from batchstat.corpus.chunk import Chunk
-from batchstat.corpus.faults import Faults, Place
 from batchstat.corpus.lines import read_lines
 from batchstat.corpus.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions

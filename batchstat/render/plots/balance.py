@@ -6,9 +6,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from batchstat.balances import BalanceReport, SamplerResult
 from batchstat.render.plots import style
-from batchstat.render.words import class_name, corpus_name, counted, one_line, percent
+from batchstat.render.text import class_name, corpus_name, counted, one_line, percent
+from batchstat.simulation.balances import BalanceReport, SamplerResult
 
 _MOST_CLASSES = 20
 _A_ROW = 3

@@ -6,10 +6,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
-from batchstat.render.layout import sample_words
 from batchstat.render.plots import style
-from batchstat.render.words import batches, corpus_name, one_line, percent
-from batchstat.report import Comparison
+from batchstat.render.screens.layout import sample_words
+from batchstat.render.text import batches, corpus_name, one_line, percent
+from batchstat.simulation.comparison import Comparison
 
 _LABEL_WIDTH = 34
 

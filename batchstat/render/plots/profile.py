@@ -5,9 +5,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from batchstat.profiling.record import ClassCount, Profile
+from batchstat.lengths.stats import LengthStats
+from batchstat.profiling.profile import ClassCount, Profile
 from batchstat.render.plots import style
-from batchstat.render.words import (
+from batchstat.render.text import (
     class_name,
     corpus_name,
     counted,
@@ -15,7 +16,6 @@ from batchstat.render.words import (
     shown_classes,
     tokenizer_name,
 )
-from batchstat.stats import LengthStats
 
 _MOST_CANDIDATES = 6
 _HEADROOM = 1.3

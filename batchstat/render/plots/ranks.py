@@ -1,19 +1,16 @@
 """The plot of ranks: what each step costs the slowest and the mean rank, and every rank."""
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from batchstat.render.layout import sample_words
+from batchstat.lengths.arrays import Ints
 from batchstat.render.plots import style
-from batchstat.render.words import corpus_name, counted, one_line, percent
-from batchstat.report import Comparison
+from batchstat.render.screens.layout import sample_words
+from batchstat.render.text import corpus_name, counted, one_line, percent
+from batchstat.simulation.comparison import Comparison
 
 _MOST_COLUMNS, _MOST_ROWS = 400, 200
-
-Floats = npt.NDArray[np.floating]
-Ints = npt.NDArray[np.integer]
 
 
 def rank_plots(comparison: Comparison) -> dict[str, bytes]:

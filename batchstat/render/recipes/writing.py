@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
-from batchstat.batching import Strategy
 from batchstat.errors import OptionError
-from batchstat.profiling.record import Profile
+from batchstat.planning.settings import Basis, Settings
+from batchstat.planning.strategies.base import Strategy
+from batchstat.profiling.profile import Profile
 from batchstat.render.recipes import scripts
-from batchstat.settings import Basis, Settings
-from batchstat.tokens.builtin import NAME as BUILTIN
+from batchstat.tokenization.builtin import NAME as BUILTIN
 
 FRAMEWORKS = ("torch", "accelerate", "trainer")
 
@@ -138,8 +138,8 @@ _IMPORTED = (
     None,
     ("batchstat", "BatchSampler"),
     ("batchstat", "read_samples"),
-    ("batchstat.tokens.builtin", "CHAT_TEMPLATE"),
-    ("batchstat.tokens.builtin", "definition"),
+    ("batchstat.tokenization.builtin", "CHAT_TEMPLATE"),
+    ("batchstat.tokenization.builtin", "definition"),
 )
 """Names of a script by the module that they come from, in the sequence in which they are imported:
 the standard library's, others', ours.

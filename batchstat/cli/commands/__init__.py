@@ -1,0 +1,1 @@
+"""One command per file: parse options, call the library, publish the result."""

@@ -1,0 +1,37 @@
+"""batchstat explain"""
+
+import sys
+from typing import Annotated
+
+import typer
+
+
+def command(
+    name: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="A column, a key, a strategy, …")
+    ] = None,
+) -> None:
+    """Say what a column, a key, a strategy, a preset, a rule or a setting means.
+
+    batchstat explain separation
+
+    batchstat explain token-budget row use
+    """
+    from batchstat.cli.streams import console, emit, render
+    from batchstat.render.glossary import COLUMNS, entries, explain_all
+    from batchstat.render.screens.definitions import definition_screen, names_screen
+
+    on = console()
+    if not name:
+        kinds: dict[str, list[str]] = {"column": list(COLUMNS)}
+        for entry in entries():
+            kind = "key of JSON" if ".json" in entry.kind else entry.kind
+            kinds.setdefault(kind, []).append(entry.name)
+        listed = {kind: list(dict.fromkeys(every)) for kind, every in kinds.items()}
+        emit(render(names_screen(listed), on), sys.stdout.encoding)
+        return
+    screens = [
+        render(definition_screen(entry.name, entry.kind, entry.text, entry.facts), on)
+        for entry in explain_all(name)
+    ]
+    emit("\n".join(screens), sys.stdout.encoding)

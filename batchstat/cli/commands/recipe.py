@@ -1,0 +1,51 @@
+"""batchstat recipe"""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from batchstat.cli.options import groups as o
+
+
+@o.takes(*(o.STRATEGY, o.BATCHING, o.BALANCE, o.TEMPLATE, o.FOLDER, o.CONFIGURATION))
+def command(
+    context: typer.Context,
+    framework: Annotated[
+        str, typer.Argument(metavar="FRAMEWORK", help="torch, accelerate or trainer.")
+    ] = "torch",
+    **options: Any,
+) -> None:
+    """Print a training script for a setting: complete, and on the batches that were simulated.
+
+    It goes by the profile in the results folder.
+
+    batchstat recipe --tokens-per-batch 16384 > train.py
+
+    batchstat recipe accelerate --world-size 8 --strategy token-budget:read_ahead=5000
+    """
+    from batchstat.cli.inputs import configuration, inputs
+    from batchstat.cli.streams import emit
+    from batchstat.errors import InputError
+    from batchstat.parameters import one_of
+    from batchstat.profiling.parquet import load_profile
+    from batchstat.render.recipes.writing import FRAMEWORKS, holds_text, recipe
+    from batchstat.simulation.compare import parse_strategies
+    from batchstat.storage.result_files import LENGTHS_FILE
+
+    one_of("framework", framework, FRAMEWORKS)
+    given = inputs(context, configuration(context).shared)
+    spec = given.get("strategy", "token-budget")
+    settings = given.settings
+    parse_strategies([spec], settings.decide(longest=1, stated_max=None))
+    folder = options["output"]
+    profile = load_profile(folder, "run batchstat profile CORPUS first, or pass its folder with -o")
+    if not holds_text(profile):
+        raise InputError("the profile is of lengths or token ids, and a recipe reads text")
+    basis = settings.decide(profile.stats.max, profile.stated_max)
+    (asked,) = parse_strategies([spec], basis)
+    lengths = (folder / LENGTHS_FILE).as_posix()
+    template = given.get("chat_template")
+    file = None if template is None else template.as_posix()
+    text = recipe(framework, profile, lengths, spec, asked.strategy, settings, basis, file)
+    emit(text, sys.stdout.encoding)

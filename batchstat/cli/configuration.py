@@ -1,0 +1,291 @@
+"""What a repository says in `[tool.batchstat]` of pyproject.toml, or in batchstat.toml."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any, get_args
+
+from batchstat.corpus.options import CorpusOptions
+from batchstat.documents.schema import report_schema
+from batchstat.errors import BatchstatError, InputError, OptionError, short, unknown
+from batchstat.gate.limits import Limit, read_limits
+from batchstat.parameters import whole_number
+from batchstat.planning.samplers.spec import weights_file
+from batchstat.planning.settings import Settings
+from batchstat.simulation.compare import parse_strategies
+from batchstat.storage.addresses import is_remote
+
+OWN_FILE, SHARED_FILE = "batchstat.toml", "pyproject.toml"
+DEFAULT_CHECK = "default"
+
+_PATHS = ("corpus", "chat_template", "baseline")
+_FIELDS: dict[str, "Field[Any]"] = {
+    each.name: each for record in (CorpusOptions, Settings) for each in fields(record)
+}
+KEYS = ("corpus", "tokenizer", "chat_template", "strategy", "baseline", *_FIELDS)
+"""What a check can say, as fields; written with `-` for `_`."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A value, and where it is set."""
+
+    value: Any
+    origin: str
+
+
+@dataclass(frozen=True)
+class CheckSettings:
+    """What a file says for one check, with what it shares with the others.
+
+    Attributes:
+        name: as the file calls it.
+        values: by the names of `KEYS`.
+        limits: by what they hold; None for one that is off.
+        table: the file, and the table in it, that settings of this check alone belong into; None
+            where there is no file.
+    """
+
+    name: str
+    values: Mapping[str, Setting] = field(default_factory=dict)
+    limits: Mapping[str, Limit | None] = field(default_factory=dict)
+    table: str | None = None
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """All that a file says; nothing, where there is none.
+
+    Attributes:
+        path: the file, as messages name it; None where there is none.
+        shared: what holds for every check, and is the one check where none has a name.
+        checks: those with a name.
+    """
+
+    path: str | None = None
+    shared: CheckSettings = field(default_factory=lambda: CheckSettings(DEFAULT_CHECK))
+    checks: tuple[CheckSettings, ...] = ()
+
+    def check(self, name: str) -> CheckSettings:
+        """The check with a name. Raises OptionError: there is none."""
+        found = {each.name: each for each in self.checks or (self.shared,)}
+        if name not in found:
+            raise unknown("check", name, found)
+        return found[name]
+
+
+def load_configuration(file: Path | None = None) -> Configuration:
+    """What a file says, or the one in the working folder or the nearest folder above it.
+
+    Raises:
+        OptionError: the file says something that cannot be meant.
+        InputError: it cannot be read.
+    """
+    found = file or _find(Path.cwd())
+    if found is None:
+        return Configuration()
+    table = _read(found)
+    shown = found if file else Path(os.path.relpath(found))
+    if found.name != SHARED_FILE:
+        return _Reader(found.parent, shown.as_posix(), "").configuration(table)
+    own = _own(table)
+    if own is None:
+        raise InputError(
+            f"{shown.as_posix()} has no [tool.batchstat]: write one, or batchstat init"
+        )
+    return _Reader(found.parent, shown.as_posix(), "tool.batchstat").configuration(own)
+
+
+def is_configured() -> bool:
+    """Whether a command finds a configuration, be it one that cannot be read."""
+    try:
+        return _find(Path.cwd()) is not None
+    except BatchstatError:
+        return True
+
+
+def _find(folder: Path) -> Path | None:
+    found = (find_here(each) for each in (folder, *folder.parents))
+    return next((path for path in found if path is not None), None)
+
+
+def find_here(folder: Path) -> Path | None:
+    """The file in a folder that configures batchstat.
+
+    Raises:
+        OptionError: a pyproject.toml that is no TOML.
+        InputError: one that cannot be read.
+    """
+    if (folder / OWN_FILE).is_file():
+        return folder / OWN_FILE
+    shared = folder / SHARED_FILE
+    if shared.is_file() and _own(_read(shared)) is not None:
+        return shared
+    return None
+
+
+def _own(table: Mapping[str, Any]) -> Any:
+    """What a pyproject.toml has for batchstat; None where it has nothing."""
+    tools = table.get("tool")
+    return tools.get("batchstat") if isinstance(tools, Mapping) else None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise InputError(f"{path.as_posix()} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:  # also of a number of thousands of digits
+        raise OptionError(f"{path.as_posix()} is no TOML: {error}") from None
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Tables of one file.
+
+    Attributes:
+        folder: where the file lies, from which its paths go.
+        file: as messages name it.
+        table: the dotted name of the table that is batchstat's; empty for the whole file.
+    """
+
+    folder: Path
+    file: str
+    table: str
+
+    def configuration(self, table: Any) -> Configuration:
+        if not isinstance(table, Mapping):
+            raise OptionError(f"{self._origin()}: must be a table")
+        try:
+            self._check_numbers(table)
+        except RecursionError:
+            raise OptionError(f"{self._origin()}: tables are nested too deeply") from None
+        own = {key: value for key, value in table.items() if key != "checks"}
+        shared = self._check(DEFAULT_CHECK, own, (), CheckSettings(DEFAULT_CHECK), ("checks",))
+        named = table.get("checks", {})
+        if "checks" in table and not (isinstance(named, Mapping) and named):
+            raise OptionError(
+                f"{self._origin('checks')}: name checks, as in [{self._name('checks')}.sft]"
+            )
+        checks = tuple(
+            self._check(name, each, ("checks", name), shared) for name, each in named.items()
+        )
+        return Configuration(self.file, shared, checks)
+
+    def _check_numbers(self, table: Any, *below: str) -> None:
+        """Raises OptionError: a number beyond TOML's 64 bits, which tomllib lets through."""
+        if isinstance(table, int) and abs(table) >= 2**63:
+            raise OptionError(f"{self._origin(*below)}={short(table)}: must fit in 64 bits")
+        inside = table.items() if isinstance(table, Mapping) else ()
+        for key, value in enumerate(table) if isinstance(table, list) else inside:
+            self._check_numbers(value, *below, str(key))
+
+    def _name(self, *below: str) -> str:
+        return ".".join(part for part in (self.table, *below) if part)
+
+    def _origin(self, *below: str) -> str:
+        name = self._name(*below)
+        return f"{self.file} [{name}]" if name else self.file
+
+    def _check(
+        self,
+        name: str,
+        table: Any,
+        below: tuple[str, ...],
+        shared: CheckSettings,
+        also: tuple[str, ...] = (),
+    ) -> CheckSettings:
+        whose = origin = self._origin(*below)
+        if not isinstance(table, Mapping):
+            raise OptionError(f"{origin}: must be a table")
+        try:
+            own = {
+                key: Setting(self._value(key, value), origin)
+                for key, value in _by_field(table, also).items()
+            }
+            values = {**shared.values, **own}
+            _validate({key: setting.value for key, setting in values.items()})
+        except OptionError as error:
+            raise OptionError(f"{origin}: {error}") from None
+        found: Mapping[str, Limit | None] = {}
+        if "limits" in table:
+            origin = self._origin(*below, "limits")
+            try:
+                found = read_limits(table["limits"], report_schema(), origin)
+            except OptionError as error:
+                raise OptionError(f"{origin}: {error}") from None
+        return CheckSettings(name, values, {**shared.limits, **found}, whose)
+
+    def _value(self, key: str, value: Any) -> Any:
+        typed = _typed(key, value)
+        if key in _PATHS:
+            located = [self._located(each) for each in ([typed] if key != "corpus" else typed)]
+            return tuple(located) if key == "corpus" else Path(located[0])
+        if key == "tokenizer" and self._is_there(typed):
+            return self._located(typed)
+        if key == "balance" and (file := weights_file(typed)):
+            return typed.replace(file, self._located(file), 1)
+        return typed
+
+    def _is_there(self, path: str) -> bool:
+        try:
+            return (self.folder / path).exists()
+        except (OSError, ValueError):  # as of a name that is too long to be one
+            return False
+
+    def _located(self, path: str) -> str:
+        """A path of the file's folder as one of the working folder."""
+        if path == "-" or is_remote(path) or Path(path).is_absolute():
+            return path
+        try:
+            return Path(os.path.relpath(self.folder / path)).as_posix()
+        except ValueError:  # on another drive
+            return (self.folder / path).as_posix()
+
+
+def _by_field(table: Mapping[str, Any], also: tuple[str, ...]) -> dict[str, Any]:
+    known = {key.replace("_", "-"): key for key in KEYS}
+    found = {}
+    for key, value in table.items():
+        if key == "limits":
+            if not isinstance(value, Mapping):
+                raise OptionError("limits: must be a table")
+            continue
+        if key not in known:
+            raise unknown("key", key, (*known, "limits", *also))
+        found[known[key]] = value
+    return found
+
+
+def _typed(key: str, value: Any) -> Any:
+    """A value as its field has it. Raises OptionError: of another type."""
+    name = key.replace("_", "-")
+    known = _FIELDS[key].type if key in _FIELDS else str
+    types = get_args(known) or (known,)
+    if key in ("corpus", "text_column", "keep_labels"):
+        values = value if isinstance(value, list) else [value]
+        return tuple(_text(name, each) for each in values)
+    if bool in types:
+        if not isinstance(value, bool):
+            raise OptionError(f"{name}={short(value)}: must be true or false")
+        return value
+    return whole_number(name, value, least=0) if int in types else _text(name, value)
+
+
+def _text(name: str, value: Any) -> str:
+    if name.endswith("-column") and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)  # columns without a header go by number
+    if not isinstance(value, str) or not value:
+        raise OptionError(f"{name}={short(value)}: must be text")
+    return value
+
+
+def _validate(values: Mapping[str, Any]) -> None:
+    """Raises OptionError: values that are wrong by themselves."""
+    names = [{each.name for each in fields(record)} for record in (CorpusOptions, Settings)]
+    CorpusOptions(**{key: value for key, value in values.items() if key in names[0]})
+    settings = Settings(**{key: value for key, value in values.items() if key in names[1]})
+    if "strategy" in values:
+        parse_strategies([values["strategy"]], settings.decide(longest=1, stated_max=None))

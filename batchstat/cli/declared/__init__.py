@@ -1,1 +1,0 @@
-"""Options of the command line, each as typer has it: how it is written, what `--help` says."""

@@ -1,0 +1,106 @@
+"""Where the outcome of checks goes: formats to standard output and to files."""
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from batchstat.cli.profiles import encoded
+from batchstat.cli.streams import console, emit, render, say
+from batchstat.documents.check import check_json
+from batchstat.documents.common import to_text
+from batchstat.errors import InputError, OptionError, unknown
+from batchstat.gate.check import Check
+from batchstat.render.checks.github import check_annotations
+from batchstat.render.checks.junit import check_junit
+from batchstat.render.checks.markdown import check_markdown
+from batchstat.render.screens.check import check_screen
+from batchstat.storage.results import check_writable, write_file
+
+FORMATS = ("text", "json", "markdown", "junit", "github")
+
+_MOST_SUMMARY = 1_000_000
+"""Bytes: GitHub refuses a summary above 1 MiB as a whole."""
+
+Destinations = Mapping[str, Path | None]
+"""Formats with their files; None for standard output."""
+
+
+def as_destinations(written: Sequence[str]) -> Destinations:
+    """Formats as `name` or `name=file`.
+
+    Raises:
+        OptionError: an unknown format, one given twice, or two for standard output.
+    """
+    found: dict[str, Path | None] = {}
+    for each in written:
+        name, equals, file = each.partition("=")
+        if name not in FORMATS:
+            raise unknown("format", name, FORMATS)
+        if name in found:
+            raise OptionError(f"--format {name} is given twice: give it once")
+        if equals and not file:
+            raise OptionError(f"--format {each}: names no file: write {name} or {name}=FILE")
+        found[name] = Path(file) if equals else None
+    named = [path for path in found.values() if path is not None]
+    if len(set(named)) < len(named):
+        raise OptionError("two formats have the same file: give each its own")
+    shown = [name for name, path in found.items() if path is None]
+    if len(shown) > 1:
+        raise OptionError(
+            f"--format {shown[0]} and {shown[1]} would both go to standard output: write one of "
+            f"them into a file, as in --format {shown[1]}=FILE"
+        )
+    return found
+
+
+def check_destinations(destinations: Destinations) -> None:
+    """Raises InputError, before any work is done, where a file's folder cannot be written."""
+    for path in destinations.values():
+        if path is not None:
+            check_writable(path.parent)
+
+
+def write(checks: Sequence[Check], destinations: Destinations, created: str) -> None:
+    """Writes each format, files first; on GitHub Actions the job's summary beside annotations.
+
+    Raises:
+        InputError: a file or standard output cannot be written.
+    """
+    plain = destinations.get("text") is not None
+    formats: Mapping[str, Callable[[], str]] = {
+        "text": lambda: _screen(checks, plain=plain),
+        "json": lambda: to_text(check_json(checks, created)),
+        "markdown": lambda: check_markdown(checks),
+        "junit": lambda: check_junit(checks),
+        "github": lambda: check_annotations(checks, _screen(checks, plain=False)),
+    }
+    if "github" in destinations:
+        _add_summary(checks)
+    for name, path in destinations.items():
+        if path is not None:
+            write_file(path, encoded(formats[name]()), remedy="name another")
+            say(f"wrote {path.as_posix()}")
+    for name in (name for name, path in destinations.items() if path is None):
+        if name != "text" or any(check.error is None for check in checks):
+            encoding = sys.stdout.encoding if name in ("text", "github") else "utf-8"
+            emit(formats[name](), encoding, has_commands=name == "github")
+
+
+def _screen(checks: Sequence[Check], *, plain: bool) -> str:
+    return render(check_screen(checks), console(plain=plain))
+
+
+def _add_summary(checks: Sequence[Check]) -> None:
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not path:
+        return
+    text = check_markdown(checks)
+    if len(text.encode("utf-8", "backslashreplace")) > _MOST_SUMMARY:
+        heading, _, result, *_ = text.splitlines()
+        text = f"{heading}\n\n{result} The table is too long for a summary: see the job's log.\n"
+    try:
+        with Path(path).open("ab") as file:
+            file.write(encoded(text))
+    except OSError as error:
+        raise InputError(f"GITHUB_STEP_SUMMARY={path} cannot be written: {error}") from None

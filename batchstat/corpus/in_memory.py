@@ -1,0 +1,122 @@
+"""Tables in memory: a pandas DataFrame, or a Dataset of the datasets library."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from batchstat.corpus.arrow_values import decoded, decoded_bytes, holds_text, ranges
+from batchstat.corpus.bad_records import Faults
+from batchstat.corpus.chunk import Chunk, Column
+from batchstat.corpus.columns import Columns, choose_columns
+from batchstat.corpus.formats.columnar import as_chunks
+from batchstat.corpus.formats.parquet_files import CHUNK_BYTES
+from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.reader import Block, CorpusReader
+from batchstat.corpus.sources import Source
+from batchstat.errors import OptionError
+
+_CHUNK_RECORDS = 10_000
+
+_Read = Callable[[str, Any, CorpusOptions, Faults], Iterator[Chunk]]
+
+
+class TableReader(CorpusReader):
+    """The samples of a table in memory, by the columns that are wanted."""
+
+    def __init__(self, table: Any, options: CorpusOptions) -> None:
+        """Raises OptionError: neither a pandas DataFrame nor a Dataset of the datasets library."""
+        super().__init__((), options)
+        self._table, self._name = table, type(table).__name__
+        names = getattr(table, "column_names", None)
+        if isinstance(names, dict):
+            raise OptionError(f"a corpus of several splits: give one of them: {', '.join(names)}")
+        if hasattr(table, "with_format") and hasattr(table, "iter"):
+            self._read: _Read = _dataset
+        elif self._name == "DataFrame" and hasattr(table, "iloc"):
+            self._read = _frame
+        else:
+            raise OptionError(
+                f"a corpus of type {self._name}: give paths, a pandas DataFrame or a Dataset"
+            )
+
+    def blocks(self) -> Iterator[Block]:
+        """The samples of the table in turn."""
+        digest, size = hashlib.sha256(), 0
+        reading = self.begin(Source(self._name, 0, "", "arrow"))
+
+        def chunks() -> Iterator[Chunk]:
+            nonlocal size
+            for chunk in self._read(self._name, self._table, self._options, reading.faults):
+                for values in chunk.columns.values():
+                    data = _as_bytes(values)
+                    digest.update(data)
+                    size += len(data)
+                yield chunk
+
+        yield from self.samples(reading, chunks())
+        reading.source = Source(self._name, size, f"sha256:{digest.hexdigest()}", "arrow")
+
+
+def _as_bytes(values: Column) -> memoryview:
+    if not isinstance(values, pa.Array):
+        return memoryview(repr(values).encode(errors="surrogatepass"))
+    sink = pa.BufferOutputStream()
+    batch = pa.record_batch([values], ["values"])
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return memoryview(sink.getvalue())
+
+
+def _dataset(name: str, table: Any, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
+    columns: Columns | None = None
+    records = size = 0
+    for part in table.with_format("arrow").iter(_CHUNK_RECORDS):
+        if columns is None:
+            texts = [field.name for field in part.schema if holds_text(field.type)]
+            columns = choose_columns(name, part.column_names, texts, options)
+        for batch in part.select(list(columns.all)).combine_chunks().to_batches():
+            size += batch.nbytes
+            yield from as_chunks(name, records, batch, columns, size, faults)
+            records += len(batch)
+
+
+def _frame(name: str, table: Any, options: CorpusOptions, _: Faults) -> Iterator[Chunk]:
+    names = [str(column) for column in table.columns]
+    texts = [
+        names[i]
+        for i in range(len(names))
+        if table.dtypes.iloc[i].kind == "O"
+        and any(isinstance(value, str) for value in table.iloc[:, i])
+    ]
+    columns = choose_columns(name, names, texts, options)
+    for first in range(0, len(table), _CHUNK_RECORDS):
+        part = table.iloc[first : first + _CHUNK_RECORDS]
+        values = {column: _values(part.iloc[:, names.index(column)]) for column in columns.all}
+        arrays = (each for each in values.values() if isinstance(each, pa.Array))
+        sizes = sum(map(decoded_bytes, arrays), np.zeros(len(part), dtype=np.int64))
+        for start, stop in ranges(sizes, CHUNK_BYTES, _CHUNK_RECORDS):
+            yield Chunk(
+                size=stop - start,
+                columns={name: each[start:stop] for name, each in values.items()},
+                position=first + stop,
+                content=columns.content,
+                label=columns.label,
+                tools=columns.tools,
+            )
+
+
+def _values(series: Any) -> Column:
+    """A column as Arrow's; of mixed types as it is, with None where something is missing."""
+    try:
+        values = pa.array(series, from_pandas=True)
+        if isinstance(values, pa.ChunkedArray):
+            # More than 2 GiB of text fit into no column of small offsets.
+            kind = pa.large_string() if holds_text(values.type) else values.type
+            values = pa.concat_arrays([decoded(chunk).cast(kind) for chunk in values.chunks])
+        return values
+    except (pa.ArrowException, OverflowError):
+        pairs = zip(series, series.isna(), strict=True)
+        return [None if missing else value for value, missing in pairs]

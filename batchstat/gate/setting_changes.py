@@ -1,0 +1,198 @@
+"""Changes of settings that may keep a limit on a number of the strategy, the smaller ones first."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import Any
+
+from batchstat.gate.limits import Limit
+from batchstat.lengths.arrays import round_up
+from batchstat.parameters import with_parameter
+from batchstat.planning.samplers.spec import sampler_name
+from batchstat.planning.settings import Basis, Settings
+from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.profiling.profile import Profile
+from batchstat.simulation.sweep import read_aheads
+
+Changes = Mapping[str, Any]
+"""Values by the names of settings, and `strategy`."""
+
+_SEEN = ("coverage", "unique", "accuracy")
+_LOST = ("truncated", "dropped")
+_PEAK = ("over_budget_batches", "max_batch_tokens")
+
+
+def changes_of(limit: Limit, profile: Profile, spec: str, settings: Settings) -> Iterator[Changes]:
+    """Changes that bear on the number of a limit, each by itself.
+
+    Args:
+        limit: on a number of the strategy.
+        profile: the corpus.
+        spec: the strategy, as it is written.
+        settings: as they are given.
+    """
+    number = limit.path.removeprefix("strategy.")
+    basis = settings.decide(profile.stats.max, profile.stated_max)
+    now = _Now(profile, spec, parse_strategy(spec, asdict(basis)), settings, basis)
+    if number.startswith(_SEEN):
+        yield from now.seeing_more()
+    if number.startswith((*_SEEN, *_LOST)):
+        yield from now.losing_less()
+        if not number.startswith("truncated"):
+            yield from now.dealt_otherwise()
+        return
+    if number.startswith(("duplicated", "rank")):
+        yield from now.dealt_otherwise()
+    elif number in _PEAK:
+        yield from now.smaller(limit)
+    else:
+        yield from now.looking_further()
+    yield from now.by_others()
+
+
+@dataclass(frozen=True)
+class _Now:
+    """What a check has in force.
+
+    Attributes:
+        profile: the corpus.
+        spec: the strategy, as it is written.
+        strategy: what that is.
+        settings: as they are given.
+        basis: what they are for this corpus.
+    """
+
+    profile: Profile
+    spec: str
+    strategy: Strategy
+    settings: Settings
+    basis: Basis
+
+    def set(self, key: str, value: Any) -> Changes:
+        """A parameter set: in the strategy's own words where these have it, as they come first."""
+        if f"{key}=" in self.spec or key in self.strategy.own_parameters:
+            written = str(value).lower() if isinstance(value, bool) else value
+            return {"strategy": with_parameter(self.spec, key, written)}
+        return {key: value}
+
+    def looking_further(self) -> Iterator[Changes]:
+        """More samples to choose from."""
+        if (most := getattr(self.strategy, "max_samples", None)) is not None:
+            while most < self.budget:  # which no batch has more samples than
+                most = min(2 * most, self.budget)
+                yield self.set("max_samples", most)
+        if (seen := self.strategy.looks_ahead) is not None:
+            for size in read_aheads(len(self.profile)):
+                if size > seen:
+                    yield self.set("read_ahead", size)
+
+    def by_others(self) -> Iterator[Changes]:
+        """Strategies that sort, at the same peak; none where batches are the sampler's."""
+        name = self.spec.partition(":")[0]
+        if self.settings.sampler.batch_size is not None:
+            return
+        if name in ("fixed", "static"):
+            size = getattr(self.strategy, "batch_size", None)
+            own = f":batch_size={size}" if "batch_size=" in self.spec else ""
+            yield {"strategy": f"bucketed{own}"}
+        if name != "token-budget":
+            own = f":tokens_per_batch={self.budget}"
+            usual = self.budget == self.settings.tokens_per_batch
+            yield {"strategy": "token-budget" if usual else f"token-budget{own}"}
+
+    def smaller(self, limit: Limit) -> Iterator[Changes]:
+        """Fewer samples, then fewer tokens of each."""
+        most = self.budget
+        if limit.path.endswith("max_batch_tokens"):
+            if limit.bound != "max" or limit.threshold < 1:
+                return
+            most = int(limit.threshold)
+            if hasattr(self.strategy, "tokens_per_batch"):
+                yield self.set("tokens_per_batch", most)
+        size = getattr(self.strategy, "batch_size", None)
+        if size is not None and (fewer := most // self.width) and fewer < size:
+            yield self.set("batch_size", fewer)
+        longest = most // self.strategy.pad_to_multiple_of * self.strategy.pad_to_multiple_of
+        if 0 < longest < self.basis.max_length:
+            yield self.cut_at(longest)
+            if size is not None and size > 1:
+                yield {**self.cut_at(longest), **self.set("batch_size", 1)}
+
+    def cut_at(self, length: int) -> Changes:
+        """Another `max_length`, of the strategy's rows too."""
+        return {"max_length": length, **self.set("max_length", length)}
+
+    def dealt_otherwise(self) -> Iterator[Changes]:
+        """Other ways to the ranks: what changes least first, and of that what loses nothing."""
+        if self.settings.world_size == 1:
+            return
+        deal, tail = self.settings.deal, self.settings.tail
+        deals = list(dict.fromkeys((deal, "batches", "balanced", "samples")))
+        tails = list(dict.fromkeys((tail, "repeat", "empty", "drop", "uneven")))
+
+        def how_far(both: tuple[str, str]) -> tuple[int, int]:
+            return (both[0] != deal) + (both[1] != tail), tails.index(both[1])
+
+        for other_deal, other_tail in sorted(product(deals, tails), key=how_far):
+            changed = {"deal": other_deal} if other_deal != deal else {}
+            changed |= {"tail": other_tail} if other_tail != tail else {}
+            if changed:
+                yield changed
+
+    def seeing_more(self) -> Iterator[Changes]:
+        """Samplers that leave less of the corpus out."""
+        balance = self.settings.balance
+        name = sampler_name(balance)
+        if name == "upsampling":
+            yield {"balance": with_parameter(balance, "even", "true")}
+        elif name != "none":
+            if name != "weighted-random":
+                yield {"balance": "weighted-random"}
+            yield {"balance": "upsampling"}
+        if name != "none":
+            yield {"balance": "none"}
+        if self.settings.keep_labels:
+            yield {"keep_labels": ()}
+
+    def losing_less(self) -> Iterator[Changes]:
+        """More of every sample, and more samples."""
+        if self.strategy.drop_last:
+            yield self.set("drop_last", value=False)
+        if getattr(self.strategy, "leftovers", "") == "drop":
+            yield self.set("leftovers", "keep")
+        if self.basis.overflow == "drop":
+            yield {"overflow": "truncate"}
+        longest = self.profile.stated_max or self.profile.stats.max
+        for cut in self.profile.truncation:
+            if self.basis.max_length < cut.max_length <= longest:
+                yield self.cut_at(cut.max_length)
+        if self.basis.overflow != "split" and _can_be_split(self.profile, self.settings):
+            yield {"overflow": "split"}
+
+    @property
+    def width(self) -> int:
+        """Tokens of the widest row."""
+        longest, multiple = self.basis.max_length, self.strategy.pad_to_multiple_of
+        return round_up(longest, multiple)
+
+    @property
+    def budget(self) -> int:
+        """The most tokens of a batch: by a batch size where the user set one."""
+        own: int | None = getattr(self.strategy, "tokens_per_batch", None)
+        if own is not None:
+            return own
+        size: int | None = getattr(self.strategy, "batch_size", None)
+        named = self.settings.batch_size is not None or "batch_size=" in self.spec
+        if size is None or not named:
+            return self.basis.tokens_per_batch
+        return min(self.basis.tokens_per_batch, size * self.width)
+
+
+def _can_be_split(profile: Profile, settings: Settings) -> bool:
+    """Whether parts of a sample are samples: of text, of which nothing says that it is whole. What
+    a label, a pair or a chat says is of all of it; of token ids and lengths nobody knows.
+    """
+    read = profile.corpus.options
+    whole = profile.labels is not None or settings.balance != "none" or len(read.text_column) > 1
+    return profile.tokenizer is not None and read.content == "text" and not whole

@@ -1,0 +1,1 @@
+"""Lengths and labels of samples: statistics, exact sums, array helpers."""

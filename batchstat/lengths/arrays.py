@@ -1,0 +1,40 @@
+"""Array types, and the helpers that every room with flat arrays and offsets needs."""
+
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.integer]
+Floats = npt.NDArray[np.floating]
+
+_Numbers = TypeVar("_Numbers", int, Ints)
+
+
+def round_up(numbers: _Numbers, multiple: int) -> _Numbers:
+    """Round a whole number, or every one of an array, up to a multiple of `multiple`."""
+    return numbers if multiple == 1 else -(-numbers // multiple) * multiple
+
+
+def offsets_from_sizes(sizes: Ints) -> Ints:
+    """Return (n + 1,) where each of n groups begins, and where the last one ends.
+
+    Sizes that are Python integers, as `exact` makes them, stay exact.
+    """
+    offsets = np.zeros(len(sizes) + 1, dtype=object if sizes.dtype == object else np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return offsets
+
+
+def expand_ranges(first: Ints, sizes: Ints) -> tuple[Ints, Ints]:
+    """Lay n ranges of consecutive numbers end to end: their offsets (n + 1,), and the numbers."""
+    offsets = offsets_from_sizes(sizes)
+    numbers = np.arange(offsets[-1])
+    numbers += np.repeat(first - offsets[:-1], sizes)
+    return offsets, numbers
+
+
+def gather_groups(offsets: Ints, order: Ints) -> tuple[Ints, Ints]:
+    """Return the offsets (len(order) + 1,) of the groups in `order`, and their items' positions."""
+    first = offsets[order]
+    return expand_ranges(first, offsets[order + 1] - first)

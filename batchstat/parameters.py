@@ -1,0 +1,142 @@
+"""Numbers and names that a user sets, checked in one place and named as they are everywhere."""
+
+import os
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import Field, fields
+from operator import index
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from batchstat.errors import OptionError, short, unknown
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+MOST = 2**31 - 1
+"""The largest number any setting takes: tokens and samples of one batch fit in 64 bits."""
+
+MOST_RANKS = 10**6
+"""Each has a place in every turn: a mistyped number must not fill a machine."""
+
+_NO_BOUNDS: Mapping[str, int] = {}
+
+
+def whole_number(name: str, value: object, least: int = 1, most: int = MOST) -> int:
+    """`value` as an int between `least` and `most`; else an `OptionError` that names both."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise OptionError(f"{name}={short(value)}: must be a whole number") from None
+    if not least <= number <= most:
+        raise OptionError(f"{name}={short(number)}: must be between {least} and {most:,}")
+    return number
+
+
+def one_of(name: str, value: str, choices: Collection[str]) -> str:
+    """`value` if it is one of `choices`; else an `OptionError` with the nearest choice."""
+    if value not in choices:
+        raise unknown(name, value, choices)
+    return value
+
+
+def named_path(name: str, given: str | os.PathLike[str]) -> Path:
+    """`given` as a path; else an `OptionError`: it is empty, which Path takes for this folder."""
+    if not os.fspath(given).strip():
+        raise OptionError(f"{name} is empty: name a file or folder")
+    return Path(given)
+
+
+def check_fields(
+    record: "DataclassInstance",
+    least: Mapping[str, int] = _NO_BOUNDS,
+    most: Mapping[str, int] = _NO_BOUNDS,
+) -> None:
+    """Holds a frozen dataclass to its annotations: ints are whole, at least 1 or `least[name]`
+    and at most `MOST` or `most[name]`, booleans are booleans; an optional int may be None.
+
+    Raises:
+        OptionError: a field that is not, named with its value.
+    """
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if field.type is int or (field.type == (int | None) and value is not None):
+            bounds = least.get(field.name, 1), most.get(field.name, MOST)
+            number = whole_number(field.name, value, *bounds)
+            object.__setattr__(record, field.name, number)
+        elif field.type is bool and not isinstance(value, bool):
+            raise OptionError(f"{field.name}={short(value)}: must be true or false")
+
+
+def read_parameters(
+    kind: str, name: str, text: str, known: Mapping[str, "Field[Any]"]
+) -> dict[str, object]:
+    """The parameters in `key=value,key=value`, each of the type of its field's default.
+
+    A comma starts a new parameter only where `key=` follows.
+
+    Args:
+        kind: what `name` names, as messages say it.
+        name: whose parameters.
+        text: as it is written; may be empty.
+        known: the fields that can be set, by their names.
+
+    Raises:
+        OptionError: an unknown parameter (with the nearest known one), one given twice or without
+            a value, a value of the wrong kind.
+    """
+    pairs: dict[str, str] = {}
+    for part in _split(text):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise OptionError(f"{kind} parameter {part!r} of {name} has no value: write key=value")
+        if not known:
+            raise OptionError(f"{name} has no parameters, and {part!r} is given: leave it out")
+        if key not in known:
+            raise unknown(f"parameter of {name}", key, known)
+        if key in pairs:
+            raise OptionError(f"{kind} parameter {key!r} of {name} is given twice")
+        pairs[key] = value
+    return {key: _value(known[key], value) for key, value in pairs.items()}
+
+
+def with_parameter(spec: str, key: str, value: int | str) -> str:
+    """`spec` with one of its parameters set or replaced."""
+    name, _, rest = spec.partition(":")
+    pairs = [part for part in _split(rest) if part.partition("=")[0] != key]
+    return f"{name}:{','.join([*pairs, f'{key}={value}'])}"
+
+
+def _split(rest: str) -> list[str]:
+    return re.split(r",(?=\w+=)", rest) if rest else []
+
+
+def _value(field: "Field[Any]", text: str) -> object:
+    if isinstance(field.default, bool):
+        if text not in ("true", "false"):
+            raise OptionError(f"{field.name}={text!r}: must be true or false")
+        return text == "true"
+    if isinstance(field.default, str):
+        return text
+    if field.type in (float, float | None):
+        return _number(field.name, text)
+    if isinstance(field.default, tuple):
+        return () if text == "auto" else tuple(_whole(field.name, part) for part in text.split(","))
+    return _whole(field.name, text)
+
+
+def _whole(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise OptionError(f"{name}={text!r}: must be a whole number") from None
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise OptionError(f"{name}={text!r}: must be a number") from None

@@ -1,0 +1,1 @@
+"""Lengths to what every rank computes: settings, samplers, strategies, batch plans."""

@@ -1,0 +1,106 @@
+"""`Batches`: the batches of planned epochs, a few numbers each, and the work that is dealt."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from batchstat.lengths.arrays import Ints, gather_groups, offsets_from_sizes
+from batchstat.lengths.exact import sums
+from batchstat.planning.plan import BatchPlan
+from batchstat.planning.strategies.histogram import Summary
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """Batches, one number each, in units: what is dealt to one rank, a step of the plan.
+
+    Attributes:
+        rows: (n_batches,) rows of each batch.
+        widths: (n_batches,) tokens to which its rows are padded.
+        entries: (n_batches,) entries in its rows.
+        samples: (n_batches,) samples that begin in it: a split one counts with its first part.
+        tokens: (n_batches,) real tokens.
+        squares: (n_batches,) sum of the squared lengths of its entries.
+        unit_offsets: (n_units + 1,) batches of each unit.
+    """
+
+    rows: Ints
+    widths: Ints
+    entries: Ints
+    samples: Ints
+    tokens: Ints
+    squares: Ints
+    unit_offsets: Ints
+
+    def __len__(self) -> int:
+        """How many batches."""
+        return len(self.rows)
+
+    @property
+    def units(self) -> int:
+        """How many units."""
+        return len(self.unit_offsets) - 1
+
+    @property
+    def total_tokens(self) -> Ints:
+        """(n_batches,) rows × width."""
+        return self.rows * self.widths
+
+    @classmethod
+    def of(cls, plans: Iterable[BatchPlan]) -> "Batches":
+        """The batches of the plans of all windows of an epoch."""
+        parts: list[tuple[Ints, ...]] = []
+        for plan in plans:
+            edges = plan.row_offsets[plan.batch_offsets]
+            begins = plan.lengths if plan.starts is None else (plan.starts == 0).astype(np.int64)
+            entries = np.diff(edges)
+            parts.append(
+                (
+                    np.diff(plan.batch_offsets),
+                    plan.widths,
+                    entries,
+                    entries if plan.starts is None else sums(begins, edges),
+                    sums(plan.lengths, edges),
+                    sums(plan.lengths * plan.lengths, edges),
+                    np.diff(plan.step_offsets),
+                )
+            )
+        columns = [np.concatenate(part) for part in zip(*parts, strict=True)]
+        if not columns:
+            columns = [np.zeros(0, dtype=np.int64)] * 7
+        return cls(
+            **dict(zip(_NUMBERS, columns, strict=False)),
+            unit_offsets=offsets_from_sizes(columns[-1]),
+        )
+
+    @classmethod
+    def told(cls, summary: Summary) -> "Batches":
+        """Batches of which no more is known, each a unit of whole samples."""
+        return cls(
+            **summary._asdict(),
+            samples=summary.entries,
+            unit_offsets=np.arange(len(summary.rows) + 1),
+        )
+
+    @classmethod
+    def concatenate(cls, every: Sequence["Batches"]) -> "Batches":
+        """All batches, the units of the first before those of the next."""
+        sizes = np.concatenate([np.diff(each.unit_offsets) for each in every])
+        columns = {
+            name: np.concatenate([getattr(each, name) for each in every]) for name in _NUMBERS
+        }
+        return cls(**columns, unit_offsets=offsets_from_sizes(sizes))
+
+    def take(self, units: Ints) -> "Batches":
+        """The batches of these units, in that sequence."""
+        offsets, batches = gather_groups(self.unit_offsets, units)
+        columns = {name: getattr(self, name)[batches] for name in _NUMBERS}
+        return Batches(**columns, unit_offsets=offsets)
+
+    def of_units(self, numbers: Ints) -> Ints:
+        """(n_units,) sums of a number that each batch has."""
+        return sums(numbers, self.unit_offsets)
+
+
+_NUMBERS = ("rows", "widths", "entries", "samples", "tokens", "squares")

@@ -1,0 +1,143 @@
+"""`Classes`: the one class that each sample counts in when classes are balanced."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from batchstat.errors import InputError, did_you_mean
+from batchstat.lengths.arrays import Ints
+from batchstat.lengths.labels import label_text
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """The class of every sample, or none. Every class has a sample.
+
+    A sample of several labels is of the rarest of them, of that which comes first in the corpus
+    where several are as rare: so no sample counts twice. One without a label is of no class.
+
+    Attributes:
+        codes: (n,) which of `names`; −1 for no class.
+        names: the classes, in the order of their first sample in the corpus.
+        several: how many samples have several labels.
+    """
+
+    codes: Ints
+    names: tuple[str, ...]
+    several: int = 0
+
+    @cached_property
+    def sizes(self) -> Ints:
+        """(n_classes,) samples of each."""
+        return np.bincount(self.codes[self.codes >= 0], minlength=len(self.names))
+
+    @cached_property
+    def _members(self) -> list[Ints]:
+        order = np.argsort(self.codes, kind="stable")
+        return np.split(order[np.count_nonzero(self.codes < 0) :], np.cumsum(self.sizes)[:-1])
+
+    def members(self, code: int) -> Ints:
+        """(n_members,) the samples of a class, rising."""
+        return self._members[code]
+
+    @cached_property
+    def all_members(self) -> Ints:
+        """(n_members,) the samples of all classes, rising."""
+        return np.flatnonzero(self.codes >= 0)
+
+    @property
+    def without(self) -> int:
+        """How many samples are of no class."""
+        return len(self.codes) - len(self.all_members)
+
+    @classmethod
+    def of(
+        cls,
+        codes: Ints,
+        names: Sequence[str],
+        offsets: Ints | None = None,
+        keep: Sequence[str] = (),
+    ) -> "Classes":
+        """Classes from labels.
+
+        Args:
+            codes: (n,) or (offsets[-1],) which of `names`; −1 for no label.
+            names: the labels, in the order of their first sample.
+            offsets: (n + 1,) sample i has codes[offsets[i] : offsets[i + 1]], at least one; None
+                where each has one.
+            keep: only these labels count, if there is any: the others are as none.
+
+        Raises:
+            InputError: a label to keep that does not occur, or no sample with a label.
+        """
+        for label in keep:
+            if label not in names:
+                raise InputError(f"no sample has the label {label!r}{not_there(label, names)}")
+        kept = np.array([not keep or name in keep for name in names] + [False])
+        used = np.where(kept[codes], codes, -1)
+        counts = np.bincount(used + 1, minlength=len(names) + 1)[1:]
+        if not counts.any():
+            raise InputError("no sample has a label: there is no class to balance")
+        several = 0
+        if offsets is not None:
+            several = int(np.count_nonzero(np.add.reduceat(used >= 0, offsets[:-1]) > 1))
+            rank = np.empty(len(names) + 1, dtype=np.int64)
+            rank[np.argsort(counts, kind="stable")] = np.arange(len(names))
+            rank[-1] = len(names)
+            rarest = np.minimum.reduceat(rank[used], offsets[:-1])
+            by_rank = np.empty_like(rank)
+            by_rank[rank] = [*range(len(names)), -1]
+            used = by_rank[rarest]
+        present = np.bincount(used + 1, minlength=len(names) + 1)[1:] > 0
+        dense = np.append(np.cumsum(present) - 1, -1)
+        named = tuple(name for name, there in zip(names, present, strict=True) if there)
+        return cls(dense[used], named, several)
+
+    @classmethod
+    def encode(cls, labels: Iterable[object], keep: Sequence[str] = ()) -> "Classes":
+        """Classes from the labels of each sample, of any type, by their `label_text`.
+
+        A list, tuple, set or array is several labels.
+
+        Raises:
+            InputError: see `of`.
+        """
+        known: dict[str, int] = {}
+        codes: list[int] = []
+        offsets = [0]
+        several = False
+        for label in map(_plain, labels):
+            if isinstance(label, _SEVERAL) and label is not np.ma.masked:
+                several = True
+                texts = (label_text(_plain(one)) for one in label)
+                each = [known.setdefault(text, len(known)) for text in texts if text is not None]
+                codes += list(dict.fromkeys(each)) or [-1]
+            else:
+                text = label_text(label)
+                codes.append(-1 if text is None else known.setdefault(text, len(known)))
+            offsets.append(len(codes))
+        ends = np.array(offsets) if several else None
+        return cls.of(np.array(codes, dtype=np.int64), tuple(known), ends, keep)
+
+
+def _plain(label: Any) -> Any:
+    """An Arrow scalar, or a number of NumPy or torch, as Python has it."""
+    if hasattr(label, "as_py"):
+        return label.as_py()
+    if label is np.ma.masked or isinstance(label, np.floating):
+        return label
+    return label.item() if hasattr(label, "item") and getattr(label, "ndim", 1) == 0 else label
+
+
+def not_there(label: str, names: Sequence[str]) -> str:
+    """What follows on that no sample has a label: the nearest, or those that there are."""
+    near = did_you_mean(label, names)
+    some = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+    return f": {near}" if near else f" (has: {some})"
+
+
+_SHOWN = 20
+_SEVERAL = (list, tuple, set, frozenset, np.ndarray)

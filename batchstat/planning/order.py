@@ -1,0 +1,49 @@
+"""The sequence of samples an epoch visits."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from batchstat.lengths.arrays import Ints
+from batchstat.parameters import one_of
+from batchstat.rng import order_rng
+
+ORDERS = ("file", "shuffled", "blocks")
+
+BLOCK_SIZE = 1_000
+"""Samples a block of the `blocks` order holds: the default of Hugging Face's streaming shuffle."""
+
+
+_AT_ONCE = 1 << 18
+"""Positions."""
+
+
+def make_order(n: int, order: str, *, seed: int, epoch: int) -> Ints:
+    """Positions 0 … n − 1, (n,), in the sequence of the epoch: a function of its arguments alone.
+
+    `file` keeps the corpus order, `shuffled` is a random permutation, `blocks` permutes blocks of
+    `BLOCK_SIZE` consecutive samples and then the samples inside each, as streaming loaders do.
+
+    Raises:
+        OptionError: `order` is none of these.
+    """
+    if one_of("order", order, ORDERS) == "file":
+        return np.arange(n)
+    if order == "shuffled":
+        return order_rng(seed, epoch).permutation(n)
+    return np.concatenate([np.arange(0), *stream_order(n, order, seed=seed, epoch=epoch)])
+
+
+def stream_order(n: int, order: str, *, seed: int, epoch: int) -> Iterator[Ints]:
+    """The same positions, some thousand at a time: of `file` or `blocks`, which none need hold."""
+    if order == "file":
+        for first in range(0, n, _AT_ONCE):
+            yield np.arange(first, min(first + _AT_ONCE, n))
+        return
+    rng = order_rng(seed, epoch)
+    firsts = rng.permutation(-(-n // BLOCK_SIZE)) * BLOCK_SIZE
+    for some in range(0, len(firsts), _AT_ONCE // BLOCK_SIZE):
+        blocks = firsts[some : some + _AT_ONCE // BLOCK_SIZE].tolist()
+        yield np.concatenate(
+            [rng.permutation(np.arange(first, min(first + BLOCK_SIZE, n))) for first in blocks]
+        )

@@ -1,0 +1,92 @@
+"""`BatchPlan`: which rows share a batch, as a few flat arrays. `Window`: what one is made from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from batchstat.lengths.arrays import Ints
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Window:
+    """Consecutive samples of the order, looked at together.
+
+    Attributes:
+        lengths: (n,) tokens of each sample, after `max_length`, in the order's sequence.
+        rng: the window's own randomness, from (seed, epoch, window).
+        last: whether the epoch ends with this window.
+    """
+
+    lengths: Ints
+    rng: np.random.Generator
+    last: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class BatchPlan:
+    """Entries in rows, rows in batches, batches in steps; every offsets array starts with 0.
+
+    An entry is a sample, or the part of one from `starts` on. No row and no batch is empty.
+
+    Attributes:
+        samples: (n_entries,) which sample. A strategy counts from the start of its window; a
+            planned epoch holds record numbers.
+        lengths: (n_entries,) tokens of each entry.
+        row_offsets: (n_rows + 1,) row i holds entries row_offsets[i] to row_offsets[i + 1].
+        batch_offsets: (n_batches + 1,) rows of each batch.
+        step_offsets: (n_steps + 1,) batches of each step.
+        widths: (n_batches,) tokens to which every row of the batch is padded.
+        starts: (n_entries,) first token of each entry; None where every sample is whole or cut
+            only at its end.
+    """
+
+    samples: Ints
+    lengths: Ints
+    row_offsets: Ints
+    batch_offsets: Ints
+    step_offsets: Ints
+    widths: Ints
+    starts: Ints | None = None
+
+    def __len__(self) -> int:
+        """How many batches."""
+        return len(self.widths)
+
+    def accumulated(self, steps: int) -> "BatchPlan":
+        """The same batches with every `steps` consecutive steps made one; the last may be short."""
+        offsets = np.append(self.step_offsets[:-1:steps], self.step_offsets[-1])
+        return BatchPlan(
+            self.samples,
+            self.lengths,
+            self.row_offsets,
+            self.batch_offsets,
+            offsets,
+            self.widths,
+            self.starts,
+        )
+
+    @staticmethod
+    def concatenate(plans: Sequence["BatchPlan"]) -> "BatchPlan":
+        """One plan that runs through all of `plans` in turn; at least one is given."""
+        starts: Ints | None = None
+        if any(plan.starts is not None for plan in plans):
+            starts = np.concatenate(
+                [np.zeros_like(p.samples) if p.starts is None else p.starts for p in plans]
+            )
+        return BatchPlan(
+            samples=np.concatenate([plan.samples for plan in plans]),
+            lengths=np.concatenate([plan.lengths for plan in plans]),
+            row_offsets=_chain([plan.row_offsets for plan in plans]),
+            batch_offsets=_chain([plan.batch_offsets for plan in plans]),
+            step_offsets=_chain([plan.step_offsets for plan in plans]),
+            widths=np.concatenate([plan.widths for plan in plans]),
+            starts=starts,
+        )
+
+
+def _chain(offsets: Sequence[Ints]) -> Ints:
+    """Offsets laid end to end."""
+    ends = np.cumsum([0] + [int(each[-1]) for each in offsets])
+    parts = [each[1:] + end for each, end in zip(offsets, ends[:-1], strict=True)]
+    return np.concatenate([np.zeros(1, dtype=np.int64), *parts])

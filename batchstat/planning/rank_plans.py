@@ -1,0 +1,166 @@
+"""An epoch planned by a strategy, and its units dealt to the ranks."""
+
+from collections.abc import Iterator, Sequence
+from math import lcm
+from typing import NamedTuple
+
+import numpy as np
+
+from batchstat.lengths.arrays import Ints, gather_groups, offsets_from_sizes, round_up
+from batchstat.planning.batch_table import Batches
+from batchstat.planning.distribution import (
+    BALANCED_TURNS,
+    balance_turns,
+    deal_balanced,
+    deal_in_turn,
+)
+from batchstat.planning.plan import BatchPlan
+from batchstat.planning.settings import Basis
+from batchstat.planning.shares import Work
+from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.windows import plan_windows
+from batchstat.rng import distribution_rng
+
+
+def plan_shares(strategy: Strategy, work: Work, basis: Basis) -> Iterator[Iterator[BatchPlan]]:
+    """Of each share of the work, the plans of its windows in turn."""
+    for share in work.shares:
+        plans = plan_windows(strategy, share, seed=basis.seed, epoch=basis.epoch)
+        if basis.tail == "spread" and basis.world_size > 1:
+            plans = _spread(plans, basis.world_size, strategy.pad_to_multiple_of)
+        yield plans
+
+
+def deal(shares: Sequence[Batches], work: Work, basis: Basis) -> Ints:
+    """(n_turns, world_size) which unit each rank has in each turn; −1 where it has none.
+
+    Args:
+        shares: what is planned of each; units are counted through all of them.
+        work: the epoch.
+        basis: the settings.
+    """
+    if not work.is_dealt:
+        return _side_by_side([each.units for each in shares])
+    (batches,) = shares
+    if basis.deal == "balanced":
+        costs = batches.of_units(batches.total_tokens)
+        rng = distribution_rng(basis.seed, basis.epoch)
+        return deal_balanced(costs, basis.world_size, basis.tail, rng)
+    return deal_in_turn(batches.units, basis.world_size, basis.tail)
+
+
+class Group(NamedTuple):
+    """Some of the units of an epoch, as they are dealt.
+
+    Attributes:
+        batches: theirs.
+        turns: (n_turns, world_size) which of them each rank has; −1 where it has none.
+        numbers: (n_units,) of each among all units: those of the first turn may come again.
+    """
+
+    batches: Batches
+    turns: Ints
+    numbers: Ints
+
+
+def deal_groups(planned: Iterator[Batches], basis: Basis) -> Iterator[Group]:
+    """Units that come in turn, as `deal` deals them, without all of them at once: whole steps at a
+    time, and last what does not go round, where that is repeated filled from the first turn.
+    """
+    world_size = basis.world_size
+    steps = lcm(BALANCED_TURNS, basis.accumulate)
+    size = round_up(GROUP_UNITS, world_size * steps)
+    rng = distribution_rng(basis.seed, basis.epoch)
+    seen, begin = 0, None
+    for batches in _units(planned, size):
+        if begin is None:
+            begin = batches.take(np.arange(min(world_size, batches.units)))
+        numbers = np.arange(seen, seen + batches.units)
+        seen += batches.units
+        missing = -batches.units % world_size
+        if missing and basis.tail == "repeat":
+            again = np.arange(missing) % seen
+            batches = Batches.concatenate([batches, begin.take(again)])
+            numbers = np.concatenate([numbers, again])
+        turns = deal_in_turn(batches.units, world_size, basis.tail)
+        if basis.deal == "balanced":
+            turns = balance_turns(turns, batches.of_units(batches.total_tokens), rng)
+        yield Group(batches, turns, numbers)
+
+
+GROUP_UNITS = 1 << 16
+
+
+def _units(planned: Iterator[Batches], size: int) -> Iterator[Batches]:
+    """The same batches, `size` units at a time, of which the last may be fewer."""
+    held: list[Batches] = []
+    waiting = 0
+    for some in planned:
+        held.append(some)
+        waiting += some.units
+        if waiting < size:
+            continue
+        whole = Batches.concatenate(held)
+        full = waiting - waiting % size
+        for first in range(0, full, size):
+            yield whole.take(np.arange(first, first + size))
+        held, waiting = [whole.take(np.arange(full, waiting))], waiting - full
+    if waiting:
+        yield Batches.concatenate(held)
+
+
+def _spread(plans: Iterator[BatchPlan], world_size: int, multiple: int) -> Iterator[BatchPlan]:
+    windows = list(plans)
+    if windows:
+        yield spread_tail(BatchPlan.concatenate(windows), world_size, multiple)
+
+
+def _side_by_side(units: Sequence[int]) -> Ints:
+    turns = np.full((max(units), len(units)), -1)
+    first = 0
+    for rank, size in enumerate(units):
+        turns[:size, rank] = np.arange(first, first + size)
+        first += size
+    return turns
+
+
+def spread_tail(plan: BatchPlan, world_size: int, multiple: int) -> BatchPlan:
+    """The plan with the rows of the steps that do not go round cut anew into a batch a rank.
+
+    Their sizes differ by 1 at most; where there are fewer rows than ranks, the first rows are
+    repeated. Source: lhotse's CutSampler, which redistributes the examples of its last batches.
+
+    Args:
+        plan: of the whole epoch.
+        world_size: how many ranks.
+        multiple: widths are rounded up to one of it.
+    """
+    steps = len(plan.step_offsets) - 1
+    rest = steps % world_size
+    if rest == 0:
+        return plan
+    kept_batches = plan.step_offsets[steps - rest]
+    kept_rows = plan.batch_offsets[kept_batches]
+    rows = np.arange(kept_rows, len(plan.row_offsets) - 1)
+    if len(rows) < world_size:
+        rows = np.resize(rows, world_size)
+    least, more = divmod(len(rows), world_size)
+    row_offsets, entries = gather_groups(
+        plan.row_offsets, np.concatenate([np.arange(kept_rows), rows])
+    )
+    tokens = np.add.reduceat(plan.lengths[entries], row_offsets[kept_rows:-1])
+    edges = offsets_from_sizes(least + (np.arange(world_size) < more))
+    widest = np.maximum.reduceat(tokens, edges[:-1])
+    return BatchPlan(
+        samples=plan.samples[entries],
+        lengths=plan.lengths[entries],
+        row_offsets=row_offsets,
+        batch_offsets=_extended(plan.batch_offsets[: kept_batches + 1], edges),
+        step_offsets=_extended(plan.step_offsets[: steps - rest + 1], np.arange(world_size + 1)),
+        widths=np.concatenate([plan.widths[:kept_batches], round_up(widest, multiple)]),
+        starts=None if plan.starts is None else plan.starts[entries],
+    )
+
+
+def _extended(offsets: Ints, more: Ints) -> Ints:
+    return np.concatenate([offsets, offsets[-1] + more[1:]])

@@ -1,0 +1,40 @@
+"""`dynamic`: from the classes as they are to balanced ones, epoch by epoch."""
+
+import math
+from dataclasses import dataclass
+
+from batchstat.errors import OptionError
+from batchstat.planning.classes import Classes
+from batchstat.planning.samplers.per_class import Counted
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dynamic(Counted):
+    """A class that has d times as many samples as the smallest is visited d^(decay^epoch) times as
+    often, `cap` times at most, without replacement: as it is in epoch 0, balanced in the end.
+
+    Source: Catalyst's DynamicBalanceClassSampler, whose first epoch is the second one here, as its
+    counter is one ahead.
+    """
+
+    decay: float = 0.9
+    cap: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.decay <= 1:
+            raise OptionError(f"decay={self.decay}: must be above 0 and at most 1")
+        if self.cap is not None and not (math.isfinite(self.cap) and self.cap >= 1):
+            raise OptionError(f"cap={self.cap}: must be at least 1, and finite")
+
+    def counts(self, classes: Classes, epoch: int) -> list[int]:
+        """What the exponent of this epoch leaves of each class."""
+        smallest = int(classes.sizes.min())
+        exponent = self.decay**epoch
+        most = math.inf if self.cap is None else self.cap
+        return [
+            int(min((size / smallest) ** exponent, most) * smallest + _ROUNDING)
+            for size in classes.sizes.tolist()
+        ]

@@ -1,0 +1,56 @@
+"""`per-batch`: so many classes in every batch, and so many samples of each."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from batchstat.errors import InputError
+from batchstat.lengths.arrays import Ints
+from batchstat.planning.classes import Classes
+from batchstat.planning.samplers.base import Sampler
+from batchstat.planning.samplers.draws import check_total, draw_distinct
+from batchstat.rng import sampler_rng
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerBatch(Sampler):
+    """`classes` random classes times `samples` random samples of each in every batch of
+    `static`, and as many batches as the corpus has samples for unless `batches` is set. No sample
+    comes twice in a batch where its class has enough; from batch to batch the draws are
+    independent (Catalyst's BatchBalanceClassSampler).
+    """
+
+    has_sequence: ClassVar[bool] = True
+
+    classes: int
+    samples: int
+    batches: int | None = None
+
+    @property
+    def batch_size(self) -> int:
+        """`classes` × `samples`."""
+        return self.classes * self.samples
+
+    def draw(self, classes: Classes, *, seed: int, epoch: int) -> Ints:
+        """Batch after batch.
+
+        Raises:
+            InputError: more classes are asked for than there are.
+        """
+        there = len(classes.names)
+        if self.classes > there:
+            raise InputError(
+                f"per-batch: classes={self.classes} in every batch, and the corpus has "
+                f"{there:,}: ask for {there:,} at most"
+            )
+        rng = sampler_rng(seed, epoch)
+        check_total((self.batches or 1) * self.batch_size)
+        batches = self.batches or max(1, len(classes.all_members) // self.batch_size)
+        chosen = draw_distinct(np.full(batches, there), self.classes, rng).ravel()
+        within = draw_distinct(classes.sizes[chosen], self.samples, rng)
+        first = np.cumsum(classes.sizes) - classes.sizes
+        by_class = np.concatenate([classes.members(code) for code in range(there)])
+        drawn = by_class[first[chosen][:, None] + within].reshape(batches, self.batch_size)
+        sequence: Ints = rng.permuted(drawn, axis=1).ravel()
+        return sequence

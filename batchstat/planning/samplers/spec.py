@@ -1,0 +1,148 @@
+"""Samplers as people write them: `name`, `name:key=value,key=value`, or `name=value,…`."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+from batchstat.errors import InputError, OptionError, short, unknown
+from batchstat.parameters import read_parameters
+from batchstat.planning.samplers import SAMPLERS
+from batchstat.planning.samplers.base import Sampler
+from batchstat.planning.samplers.weights import Weights
+
+
+def parse_sampler(spec: str) -> Sampler:
+    """The sampler that `spec` names.
+
+    `count=100` and `weights=positive:1,negative:3` are short for `count:count=100` and so on.
+    Weights are `label:weight,label:weight`, a JSON object, or the name of a `.json` file that
+    holds one, for labels with commas or colons.
+
+    Raises:
+        OptionError: an unknown name or parameter, a value of the wrong kind or out of range.
+        InputError: a file of weights that cannot be read.
+    """
+    name, rest = _named(spec)
+    known = {field.name: field for field in fields(SAMPLERS[name])}
+    found: dict[str, Any] = {}
+    if SAMPLERS[name] is Weights:
+        found, rest = _weights(rest)
+        known.pop("weights")
+    found |= read_parameters("balance", name, rest, known)
+    missing = [k for k, f in known.items() if k not in found and f.default is MISSING]
+    if missing:
+        example = ",".join(f"{key}=N" for key in missing)
+        written = example if missing == [name] else f"{name}:{example}"
+        raise OptionError(f"balance {spec!r} needs {missing[0]}: write {written!r}")
+    return SAMPLERS[name](**found)
+
+
+def inlined(spec: str) -> str:
+    """`spec` with a file of weights replaced by what it holds. Raises as `parse_sampler`."""
+    sampler = parse_sampler(spec)
+    if not isinstance(sampler, Weights) or weights_file(spec) is None:
+        return spec
+    written = json.dumps(dict(sampler.weights), ensure_ascii=False)
+    others = [f"length={sampler.length}"] if sampler.length is not None else []
+    others += ["even=true"] if sampler.even else []
+    return ",".join([f"weights={written}", *others])
+
+
+def weights_file(spec: str) -> str | None:
+    """The file of weights that `spec` names, if it names one."""
+    _, _, after = spec.partition("weights=")
+    text = _until_parameter(after)[0]
+    return text if text.endswith(".json") and not text.startswith("{") else None
+
+
+def sampler_name(spec: str) -> str:
+    """The bare name of a sampler."""
+    return _named(spec)[0]
+
+
+def _named(spec: str) -> tuple[str, str]:
+    """The name and its parameters."""
+    colon, equals = spec.find(":"), spec.find("=")
+    if equals >= 0 and (colon < 0 or equals < colon):
+        name, rest = spec[:equals], spec
+    else:
+        name, _, rest = spec.partition(":")
+    if name not in SAMPLERS:
+        raise unknown("balance", name, SAMPLERS)
+    return name, rest
+
+
+def _weights(rest: str) -> tuple[dict[str, Any], str]:
+    """The weights, wherever they stand among the parameters, and the other parameters."""
+    before, marker, after = rest.partition("weights=")
+    if not marker:
+        raise OptionError("balance weights needs weights: write 'weights=positive:1,negative:3'")
+    if after.startswith("{"):
+        try:
+            table, end = json.JSONDecoder(object_pairs_hook=_unlike).raw_decode(after)
+        except OptionError:
+            raise
+        except (ValueError, RecursionError) as error:
+            raise OptionError(f"weights={short(after)}: no JSON: {error}") from None
+        others = after[end:]
+        if others and not others.startswith(","):
+            raise OptionError(f"weights={after!r}: write a comma after the object")
+    else:
+        text, others = _until_parameter(after)
+        table = _from_file(text) if text.endswith(".json") else _pairs(text)
+    return {"weights": table}, (before + others).strip(",")
+
+
+def _until_parameter(text: str) -> tuple[str, str]:
+    """What stands before the next `,length=` or `,even=`, and what is left."""
+    keys = [field.name for field in fields(Weights)]
+    places = [place for key in keys if (place := text.find(f",{key}=")) >= 0]
+    cut = min(places, default=len(text))
+    return text[:cut], text[cut + 1 :]
+
+
+def _pairs(text: str) -> dict[str, float]:
+    table: dict[str, float] = {}
+    for part in text.split(","):
+        label, colon, weight = part.rpartition(":")
+        if not colon:
+            raise OptionError(
+                f"weights: {part!r} has no weight: write label:weight, or a .json file for labels "
+                "with commas"
+            )
+        if label in table:
+            raise OptionError(f"weights: {label!r} is given twice: give it once")
+        try:
+            table[label] = float(weight) if not weight.strip().isdecimal() else int(weight)
+        except ValueError:
+            raise OptionError(f"weights: {label}:{weight}: must be a number") from None
+    return table
+
+
+def _unlike(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys are all different. Raises OptionError."""
+    table: dict[str, Any] = {}
+    for label, weight in pairs:
+        if label in table:
+            raise OptionError(f"weights: {label!r} is given twice: give it once")
+        table[label] = weight
+    return table
+
+
+def _from_file(name: str) -> Mapping[str, float]:
+    try:
+        text = Path(name).read_text(encoding="utf-8")
+        table = json.loads(text, object_pairs_hook=_unlike)
+        if isinstance(table, dict):
+            Weights(weights=table)  # so that what is wrong with one names the file
+    except OptionError as error:
+        raise InputError(f"{name}: {error}") from None
+    except OSError as error:
+        raise InputError(f"weights: {name} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"weights: {name} is no JSON: {error}") from None
+    if not isinstance(table, dict):
+        raise InputError(f'weights: {name} is no object: write {{"positive": 1, "negative": 3}}')
+    return table

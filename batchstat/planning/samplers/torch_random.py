@@ -1,0 +1,62 @@
+"""What torch draws, without torch: its CPU generator and the two draws that samplers make with it.
+
+The generator is MT19937 seeded as NumPy's legacy seeding does, with the lower 32 bits of the seed.
+Source: torch's randperm_cpu and multinomial kernels; equal to them in every case tried.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from batchstat.lengths.arrays import Floats, Ints
+
+
+def torch_permutation(n: int, seed: int) -> Ints:
+    """(n,) what `torch.randperm(n, generator=torch.Generator().manual_seed(seed))` is.
+
+    For n up to 214 million, above which torch draws 64 bits a place.
+    """
+    if n < 2:
+        return np.arange(n)
+    left = n - np.arange(n - 1)
+    targets = (_raw(n - 1, seed) % left.astype(np.uint64)).astype(np.int64) + np.arange(n - 1)
+    order = list(range(n))
+    for here, there in enumerate(targets.tolist()):
+        order[here], order[there] = order[there], order[here]
+    return np.array(order)
+
+
+def torch_multinomial(weights: Floats, count: int, seed: int, *, replacement: bool) -> Ints:
+    """(count,) what `torch.multinomial` draws in double precision, as WeightedRandomSampler does.
+
+    Args:
+        weights: (n,) not negative, not all 0; without replacement at least `count` above 0.
+        count: how many are drawn.
+        seed: of the generator.
+        replacement: whether one can be drawn again.
+    """
+    # torch draws a single one as it does without replacement.
+    alone = not replacement or count == 1
+    drawn = _uniform(len(weights) if alone else count, seed)
+    if alone:
+        waits = -np.log1p(-drawn)
+        found: Ints = np.argsort(-(weights / waits), kind="stable")[:count]
+        return found
+    upto = np.cumsum(weights)
+    upto /= upto[-1]
+    upto[-1] = 1
+    return np.searchsorted(upto, drawn)
+
+
+def _raw(n: int, seed: int) -> npt.NDArray[np.uint64]:
+    generator = np.random.MT19937()
+    generator._legacy_seeding(seed & 0xFFFFFFFF)
+    raw: npt.NDArray[np.uint64] = generator.random_raw(n)
+    return raw
+
+
+def _uniform(n: int, seed: int) -> Floats:
+    """(n,) doubles in [0, 1) from the lower 53 of 64 bits each."""
+    raw = _raw(2 * n, seed)
+    bits = (raw[0::2] << np.uint64(32)) | raw[1::2]
+    doubles: Floats = (bits & np.uint64(2**53 - 1)).astype(np.float64) * 2.0**-53
+    return doubles

@@ -1,0 +1,49 @@
+"""`weights`: classes in given proportions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from batchstat.errors import InputError, OptionError, short
+from batchstat.planning.classes import Classes, not_there
+from batchstat.planning.samplers.draws import round_shares
+from batchstat.planning.samplers.per_class import Counted
+
+_MOST = 10**18
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weights(Counted):
+    """`length` samples in all, as many as the corpus has unless it is set, of each class in
+    proportion to its weight: rounded so that the total is exact (largest remainder). A class
+    without a weight is not visited. A class that has fewer is drawn from with replacement; `even`
+    as in upsampling.
+    """
+
+    weights: Mapping[str, float]
+    length: int | None = None
+    even: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.weights:
+            raise OptionError("weights={}: name a class, as in weights=positive:1,negative:3")
+        for label, weight in self.weights.items():
+            if isinstance(weight, bool) or not isinstance(weight, int | float):
+                raise OptionError(f"weights: {label}:{short(weight)}: must be a number")
+            if not 0 <= weight <= _MOST:
+                raise OptionError(f"weights: {label}:{weight}: must be 0 or more, and at most 1e18")
+        if not any(self.weights.values()):
+            raise OptionError("weights: all are 0, which draws nothing: give one above 0")
+
+    def counts(self, classes: Classes, epoch: int) -> list[int]:  # noqa: ARG002
+        """Shares of `length`.
+
+        Raises:
+            InputError: a weight for a class that does not occur.
+        """
+        for label in self.weights:
+            if label not in classes.names:
+                known = not_there(label, classes.names)
+                raise InputError(f"weights: no sample is of class {label!r}{known}")
+        shares = [self.weights.get(name, 0) for name in classes.names]
+        return round_shares(shares, self.length or int(classes.sizes.sum()))

@@ -1,0 +1,146 @@
+"""The settings that all strategies share: as a user gives them, and as they are after deciding."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+
+from batchstat.errors import OptionError
+from batchstat.lengths.arrays import round_up
+from batchstat.parameters import MOST, MOST_RANKS, check_fields, one_of
+from batchstat.planning.distribution import DEALS, TAILS
+from batchstat.planning.epoch import OVERFLOWS
+from batchstat.planning.order import ORDERS
+from batchstat.planning.samplers.base import Sampler
+from batchstat.planning.samplers.spec import inlined, parse_sampler
+
+DEFAULT_BUDGET = 16_384
+"""Total tokens per batch where neither a budget nor a batch size is given."""
+
+
+_MOST_PLANNED = 10_000
+"""Ranks, where each plans its own share: about a millisecond each, for every strategy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a comparison or a sampler is told; a strategy's own parameters go before these.
+
+    Attributes:
+        tokens_per_batch: the budget, the most total tokens in a batch, on one rank; None for
+            `batch_size` × `max_length` where a batch size is given, else for 16,384, or
+            `max_length` where that is more.
+        max_length: samples are at most this long; None for the tokenizer's stated maximum or the
+            longest sample, whichever is smaller.
+        overflow: what happens to longer ones: `truncate`, `drop` or `split`.
+        batch_size: samples a batch where a strategy fixes them; None for as many as
+            `tokens_per_batch` holds of `max_length`, so that every strategy has the same peak.
+        read_ahead: samples that are looked at together for sorting.
+        max_samples: the most samples in a batch where a budget decides; None for no limit.
+        order: `file`, `shuffled` or `blocks`.
+        seed: of the order and of the batches' sequence, together with `epoch`.
+        epoch: see `seed`.
+        world_size: how many ranks there are.
+        deal: how work reaches the ranks: `batches` of one plan in turn, `samples` as torch's
+            DistributedSampler, the same `unsynced` where each rank has random numbers of its own,
+            consecutive `chunks` of the corpus, or `balanced`, batches of like cost to the same
+            step.
+        tail: what becomes of work that does not go round over all ranks: `repeat` from the start,
+            `drop`, `uneven`, so that some ranks take a step more, `empty`, so that the others take
+            an empty one then, or `spread`, the rows of the last batches over all ranks.
+        accumulate: batches a step on each rank.
+        pad_to_multiple_of: a batch's width is rounded up to a multiple of this many tokens.
+        drop_last: an incomplete last batch is left out.
+        balance: which samples an epoch visits, by their classes: a sampler, as it is written.
+        keep_labels: only samples of these labels are visited; all, where none is named.
+
+    Raises:
+        OptionError: a number out of range or not whole, a name that is none of the choices.
+        InputError: a file of weights that cannot be read.
+    """
+
+    tokens_per_batch: int | None = None
+    max_length: int | None = None
+    overflow: str = "truncate"
+    batch_size: int | None = None
+    read_ahead: int = 10_000
+    max_samples: int | None = None
+    order: str = "shuffled"
+    seed: int = 0
+    epoch: int = 0
+    world_size: int = 1
+    deal: str = "batches"
+    tail: str = "repeat"
+    accumulate: int = 1
+    pad_to_multiple_of: int = 1
+    drop_last: bool = False
+    balance: str = "none"
+    keep_labels: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self, least={"seed": 0, "epoch": 0}, most={"world_size": MOST_RANKS})
+        one_of("overflow", self.overflow, OVERFLOWS)
+        one_of("order", self.order, ORDERS)
+        one_of("deal", self.deal, DEALS)
+        one_of("tail", self.tail, TAILS)
+        if not isinstance(self.balance, str):
+            raise OptionError(f"balance={self.balance!r}: must be text, such as 'downsampling'")
+        object.__setattr__(self, "balance", inlined(self.balance))
+        object.__setattr__(self, "keep_labels", _labels(self.keep_labels))
+        if self.world_size > _MOST_PLANNED and self.deal not in ("batches", "balanced"):
+            raise OptionError(
+                f"world_size={self.world_size} with deal={self.deal}: each rank has a plan of its "
+                f"own, and {_MOST_PLANNED:,} is the most: lower world_size, or set deal=batches"
+            )
+        if self.tail == "spread" and self.deal not in ("batches", "balanced"):
+            raise OptionError(f"tail=spread is for batches that are dealt, and deal is {self.deal}")
+        made_for = self.sampler.batch_size
+        if made_for is not None and self.order != "shuffled":
+            raise OptionError(
+                f"order={self.order}: {self.balance} has a sequence of its own: leave order out"
+            )
+        if made_for is not None and self.batch_size is None:
+            object.__setattr__(self, "batch_size", made_for)
+
+    @cached_property
+    def sampler(self) -> Sampler:
+        """What `balance` names."""
+        return parse_sampler(self.balance)
+
+    def decide(
+        self, longest: int, stated_max: int | None, current_batch_size: int | None = None
+    ) -> "Basis":
+        """Return these settings with nothing left to decide.
+
+        Args:
+            longest: tokens of the longest sample.
+            stated_max: the tokenizer's maximum, if it states one.
+            current_batch_size: of the current setup, where its specification has one: it sets the
+                budget as `batch_size` does.
+        """
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        max_length = self.max_length or max(1, min(stated_max or longest, longest))
+        widest = round_up(max_length, self.pad_to_multiple_of)
+        fixed = current_batch_size or self.batch_size
+        least = max(DEFAULT_BUDGET, widest) if fixed is None else fixed * widest
+        budget = self.tokens_per_batch or min(least, MOST)
+        decided = {
+            "max_length": max_length,
+            "tokens_per_batch": budget,
+            "batch_size": self.batch_size or max(1, budget // widest),
+        }
+        return Basis(**given | decided)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Basis(Settings):
+    """Settings with nothing left to be decided: what a report states above its table."""
+
+    tokens_per_batch: int = field()
+    max_length: int = field()
+    batch_size: int = field()
+
+
+def _labels(labels: object) -> tuple[str, ...]:
+    if isinstance(labels, str) or not isinstance(labels, Iterable):
+        raise OptionError(f"keep_labels={labels!r}: must be a list of labels")
+    return tuple(str(label) for label in labels)

@@ -1,0 +1,116 @@
+"""`boundaries`: buckets with fixed upper edges."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from batchstat.lengths.arrays import Ints, expand_ranges, round_up
+from batchstat.parameters import one_of
+from batchstat.planning.plan import BatchPlan, Window
+from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.bucket_edges import above_last_edge, check_choice, find_edges
+from batchstat.planning.strategies.cutting import cut_by_budget, longest_of_each, one_sample_a_row
+
+PADS = ("longest", "edge")
+LEFTOVERS = ("keep", "merge", "drop")
+
+_USUAL_BUCKETS = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Boundaries(Strategy):
+    """Samples in buckets by length, each bucket cut into batches in the order's sequence.
+
+    Bucket i holds lengths above edge i - 1 up to edge i; with `exclusive`, as tf.data has it, those
+    from edge i - 1 to below edge i, but for the last, which holds its edge too. A batch takes
+    `tokens_per_batch` // edge samples, at least 1, and is padded to its longest, or to the `edge`.
+    What a bucket has left at the end of the window is a short batch (`keep`), is left out (`drop`),
+    or is batched with what the shorter buckets have left, from the longest down, never over the
+    budget (`merge`, as in fairseq2). Without `boundaries`, a `rule` finds the edges of `buckets`
+    buckets (8 unless set, or as many as there are different lengths): `optimal`, which pad least,
+    `quantile`, `uniform`, `geometric`, `equal-tokens` (lhotse) or `equal-cost` (asym). Unshuffled
+    batches come in the sequence in which they fill, and then what is left, as from tf.data's
+    bucket_by_sequence_length.
+    """
+
+    own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
+
+    tokens_per_batch: int
+    boundaries: tuple[int, ...] = ()
+    buckets: int | None = None
+    rule: str = "optimal"
+    exclusive: bool = False
+    pad: str = "longest"
+    leftovers: str = "keep"
+    read_ahead: int | None = None
+    shuffle_batches: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of("pad", self.pad, PADS)
+        one_of("leftovers", self.leftovers, LEFTOVERS)
+        check_choice(self.rule, ("boundaries", self.boundaries), ("buckets", self.buckets))
+
+    def plan(self, window: Window) -> BatchPlan:
+        """Sorted into buckets, cut, shuffled.
+
+        Raises:
+            InputError: a sample is longer than the last edge.
+        """
+        edges = np.array(self._edges(window.lengths))
+        longest = window.lengths.max(initial=0)
+        if longest > edges[-1]:
+            raise above_last_edge("boundaries", edges.tolist(), int(longest))
+        padded = round_up(edges, self.pad_to_multiple_of)
+        side: Literal["left", "right"] = "right" if self.exclusive else "left"
+        bucket = np.minimum(np.searchsorted(edges, window.lengths, side), len(edges) - 1)
+        whole, sizes, rest = self._filled(bucket, padded)
+        keep_short = not (self.drop_last and window.last)
+        rest, left = self._leftovers(rest, bucket[rest], padded, keep_short=keep_short)
+        order = np.concatenate([whole, rest])
+        offsets = np.zeros(len(sizes) + len(left) + 1, dtype=np.int64)
+        np.cumsum(np.concatenate([sizes, left]), out=offsets[1:])
+        holds = np.append(edges[:-1] - 1, edges[-1]) if self.exclusive else edges
+        of = holds[bucket] if self.pad == "edge" else window.lengths
+        widths = round_up(longest_of_each(of[order], offsets), self.pad_to_multiple_of)
+        shuffle = window.rng if self.shuffle_batches else None
+        return one_sample_a_row(order, window.lengths[order], offsets, widths, shuffle)
+
+    def _filled(self, bucket: Ints, padded: Ints) -> tuple[Ints, Ints, Ints]:
+        """Samples of full batches, as these fill, their sizes, and the samples that are left."""
+        order = np.argsort(bucket, kind="stable")
+        ends = np.cumsum(np.bincount(bucket, minlength=len(padded)))
+        firsts, sizes, left = [], [], []
+        for width, (begin, end) in zip(padded, pairwise([0, *ends.tolist()]), strict=True):
+            size = max(1, self.tokens_per_batch // int(width))
+            whole = begin + (end - begin) // size * size
+            firsts.append(np.arange(begin, whole, size))
+            sizes.append(np.full(len(firsts[-1]), size))
+            left.append(order[whole:end])
+        first, each = np.concatenate(firsts), np.concatenate(sizes)
+        filling = np.argsort(order[first + each - 1])
+        _, filled = expand_ranges(first[filling], each[filling])
+        return order[filled], each[filling], np.concatenate(left)
+
+    def _leftovers(
+        self, rest: Ints, buckets: Ints, padded: Ints, *, keep_short: bool
+    ) -> tuple[Ints, Ints]:
+        """What is left in its sequence, and how many of it share a batch; less what is left out."""
+        if self.leftovers == "drop":
+            return rest, rest[:0]
+        if self.leftovers == "merge":
+            falling = np.argsort(-buckets, kind="stable")
+            widths = padded[buckets[falling]]
+            cut = cut_by_budget(widths, self.tokens_per_batch, None, keep_short=keep_short)
+            return rest[falling], np.diff(cut)
+        sizes: Ints = np.unique(buckets, return_counts=True)[1]
+        return rest, sizes if keep_short else sizes[:-1]
+
+    def _edges(self, lengths: Ints) -> tuple[int, ...]:
+        if self.boundaries:
+            return self.boundaries
+        wanted = self.buckets if self.read_ahead is None else None
+        usual = self.buckets or _USUAL_BUCKETS
+        return find_edges(self.rule, lengths, ("buckets", wanted), usual, self.pad_to_multiple_of)

@@ -1,0 +1,295 @@
+"""Upper edges of buckets that minimise padding, or any cost that grows with the edge."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from batchstat.errors import InputError, OptionError
+from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
+from batchstat.parameters import MOST, one_of, whole_number
+
+Cost = Callable[[int], float]
+
+
+def check_edges(name: str, edges: Sequence[int]) -> None:
+    """Raises OptionError: edges that a user gave are not above 0, do not rise, or are too large."""
+    for edge in edges[-1:]:
+        whole_number(name, edge, least=-MOST)
+    if any(low >= high for low, high in pairwise((0, *edges))):
+        written = ",".join(map(str, edges))
+        raise OptionError(f"{name}={written}: must be above 0 and rise, each once")
+
+
+def above_last_edge(strategy: str, edges: Sequence[int], longest: int) -> InputError:
+    """The error for a sample that no bucket holds; it names the bucket that would."""
+    written = ",".join(map(str, [*edges, longest]))
+    return InputError(
+        f"{strategy}: a sample of {longest:,} tokens is above the last edge {edges[-1]:,}: add a "
+        f"bucket for what overflows, as in boundaries={written}, or cut samples with "
+        f"--max-length {edges[-1]}"
+    )
+
+
+def optimal_edges(
+    lengths: Ints,
+    buckets: int,
+    *,
+    cost: Cost = int,
+    multiple: int = 1,
+    least: int = 1,
+) -> tuple[int, ...]:
+    """Rising inclusive upper edges of at most `buckets` buckets, the last at or above the longest.
+
+    They minimise the sum over samples of `cost` of the edge above each: with the edge itself as the
+    cost, the padding to the edges. Exact: dynamic programming over the distinct lengths, in which
+    the best last cut is found on the lower hull of lines (slope: samples so far; Monge costs), so
+    that it takes time in proportion to buckets × distinct lengths.
+
+    Args:
+        lengths: (n,) tokens a sample, n at least 1.
+        buckets: how many.
+        cost: of a sample padded to an edge; it rises with the edge.
+        multiple: edges are multiples of this many tokens.
+        least: samples in each bucket, at least.
+
+    Raises:
+        InputError: more than n samples for one bucket.
+    """
+    rounded = round_up(np.asarray(lengths), multiple)
+    values, counts = np.unique(rounded, return_counts=True)
+    return list(each_optimal_edges(values, counts, buckets, cost=cost, least=least))[-1]
+
+
+def each_optimal_edges(
+    values: Ints, counts: Ints, buckets: int, *, cost: Cost = int, least: int = 1
+) -> Iterator[tuple[int, ...]]:
+    """The `optimal_edges` of at most 1, 2, … `buckets` buckets, found in one go.
+
+    Args:
+        values: (n_distinct,) the lengths that occur, rising.
+        counts: (n_distinct,) how often each does.
+        buckets: how many at most.
+        cost: see `optimal_edges`.
+        least: see `optimal_edges`.
+
+    Raises:
+        InputError: more than n samples for one bucket.
+    """
+    total = int(counts.sum())
+    if least > total:
+        raise InputError(f"least={least:,} samples a bucket, and there are {total:,} in all")
+    edges = values.tolist()
+    before = [0, *np.cumsum(counts).tolist()]
+    costs = [cost(edge) for edge in edges]
+    best: list[float] = [0, *([np.inf] * len(edges))]
+    chosen: list[list[int]] = []
+    for _ in range(min(buckets, len(edges))):
+        best, cuts = _one_more(best, before, costs, least)
+        chosen.append(cuts)
+        found, at = [], len(edges)
+        for cuts in reversed(chosen):
+            if at == 0:
+                break
+            found.append(edges[at - 1])
+            at = cuts[at]
+        yield tuple(reversed(found))
+
+
+def _one_more(
+    best: Sequence[float], before: Sequence[int], costs: Sequence[float], least: int
+) -> tuple[list[float], list[int]]:
+    """The least cost of the first j distinct lengths with one bucket more, and where it begins.
+
+    `best[i] + cost of edge j × (samples up to j - samples up to i)` is a line in the cost of the
+    edge, with the slope -before[i], which falls with i.
+    """
+    found: list[float] = [0, *([np.inf] * len(costs))]
+    cuts = [0] * (len(costs) + 1)
+    hull: list[int] = []
+    first = added = 0
+    for j in range(1, len(costs) + 1):
+        while added < j and before[j] - before[added] >= least:
+            if best[added] < np.inf:
+                while len(hull) - first > 1 and _never_lowest(
+                    best, before, hull[-2], hull[-1], added
+                ):
+                    hull.pop()
+                hull.append(added)
+            added += 1
+        x = costs[j - 1]
+        while len(hull) - first > 1 and _at(best, before, hull[first + 1], x) <= _at(
+            best, before, hull[first], x
+        ):
+            first += 1
+        if len(hull) > first:
+            cuts[j] = hull[first]
+            found[j] = _at(best, before, hull[first], x) + x * before[j]
+    return found, cuts
+
+
+def _at(best: Sequence[float], before: Sequence[int], i: int, x: float) -> float:
+    return best[i] - x * before[i]
+
+
+def _never_lowest(
+    best: Sequence[float], before: Sequence[int], one: int, two: int, three: int
+) -> bool:
+    """Whether the second of three lines of falling slope is nowhere the lowest."""
+    return (best[two] - best[one]) * (before[three] - before[two]) >= (best[three] - best[two]) * (
+        before[two] - before[one]
+    )
+
+
+Rule = Callable[[Ints, Ints, int, Cost], Ints]
+"""(n_distinct,) lengths that occur, rising, each at least 1; (n_distinct,) how often each does; how
+many buckets; the cost of a row as wide as an edge. Returns edges that rise, the last at or above
+the longest. A rule may find fewer than were asked for.
+"""
+
+_TRIALS, _STEPS_A_LENGTH = 100, 2
+_MOST_CANDIDATES = 1_000
+
+
+def find_edges(
+    rule: str, lengths: Ints, wanted: tuple[str, int | None], usual: int, multiple: int = 1
+) -> tuple[int, ...]:
+    """Edges by one of `RULES`, for as many buckets as are wanted.
+
+    Args:
+        rule: its name.
+        lengths: (n,) tokens a sample, n at least 1.
+        wanted: the parameter that says how many, and its value; None for `usual`, or fewer where
+            the lengths differ less.
+        usual: see `wanted`.
+        multiple: lengths are rounded up to a multiple of this many tokens.
+
+    Raises:
+        InputError: more buckets than there are different widths.
+    """
+    rounded = round_up(np.maximum(lengths, 1), multiple)
+    values, counts = np.unique(rounded, return_counts=True)
+    name, buckets = wanted
+    check_buckets(name, buckets, len(values))
+    found = RULES[rule](values, counts, buckets or min(usual, len(values)), int)
+    return tuple(np.unique(round_up(found, multiple)).tolist())
+
+
+def check_choice(
+    rule: str, edges: tuple[str, tuple[int, ...]], number: tuple[str, int | None]
+) -> None:
+    """Raises OptionError: an unknown rule, edges that do not rise, or these and their number."""
+    one_of("rule", rule, RULES)
+    check_edges(*edges)
+    if edges[1] and number[1] is not None:
+        raise OptionError(f"{edges[0]} and {number[0]} exclude each other: give one")
+
+
+def check_buckets(name: str, buckets: int | None, different: int) -> None:
+    """Raises InputError: more `buckets` than there are `different` widths."""
+    if buckets is not None and buckets > different:
+        raise InputError(
+            f"{name}={buckets}: the lengths make {different:,} different "
+            f"{'width' if different == 1 else 'widths'}: ask for {different:,} at most"
+        )
+
+
+def _optimal(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
+    """The edges that pad least, or cost least."""
+    return np.array(list(each_optimal_edges(values, counts, buckets, cost=cost))[-1])
+
+
+def _quantile(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
+    """As many samples in each bucket."""
+    upto = np.cumsum(counts)
+    ranks = -(-int(upto[-1]) * np.arange(1, buckets + 1) // buckets)
+    edges: Ints = np.unique(values[np.searchsorted(upto, ranks)])
+    return edges
+
+
+def _uniform(values: Ints, _counts: Ints, buckets: int, _: Cost) -> Ints:
+    """Edges at equal distances from 0 to the longest."""
+    longest = int(values[-1])
+    return np.unique(-(-longest * np.arange(1, buckets + 1) // buckets))
+
+
+def _geometric(values: Ints, _counts: Ints, buckets: int, _: Cost) -> Ints:
+    """Each edge is as many times the one before it, from the shortest to the longest."""
+    shortest, longest = int(values[0]), int(values[-1])
+    growing = shortest * (longest / shortest) ** (np.arange(1, buckets) / buckets)
+    edges: Ints = np.unique(np.append(np.ceil(growing).astype(np.int64), longest))
+    return edges[edges <= longest]
+
+
+def _equal_tokens(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
+    """Walks the lengths upwards and cuts where a bucket has more than its share of all tokens.
+
+    Source: lhotse's estimate_duration_buckets, which can return the same edge twice, or fewer.
+    """
+    upto = np.concatenate([[0], np.cumsum(values.astype(np.int64) * counts)])
+    share = upto[-1] / buckets
+    edges, taken = [], 0
+    while taken + share < upto[-1]:
+        group = int(np.searchsorted(upto, taken + share, side="right")) - 1
+        value = int(values[group])
+        needed = int((taken + share - int(upto[group])) // value) + 1
+        taken = int(upto[group]) + needed * value
+        if needed == counts[group]:  # all of this length: the next one begins a bucket
+            group += 1
+        if group == len(values):
+            break
+        edges.append(int(values[group]))
+    return np.unique([*edges, int(values[-1])])
+
+
+def _equal_cost(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
+    """Thresholds between which samples cost about the same: a hill climb from random ones.
+
+    Samples cost what the upper edge of their bucket does. Where the costs of two neighbours differ
+    most, the threshold between them moves to the next length; a climb ends where it would go on
+    for ever, leave the lengths, or close a bucket. The best of a hundred climbs counts; their
+    randomness is fixed, so that equal lengths have equal edges. Of more than a thousand different
+    lengths a thousand are tried. Source: asym's find_thresholds, which is not seeded.
+    """
+    if len(values) <= buckets:
+        return values
+    if buckets == 1:
+        return values[-1:]
+    before = offsets_from_sizes(counts)
+    if len(values) > _MOST_CANDIDATES:
+        tried = np.linspace(0, len(values) - 1, max(_MOST_CANDIDATES, buckets + 1)).astype(np.int64)
+        values, before = values[tried], np.concatenate([[0], before[tried + 1]])
+    costs = np.array([cost(int(value)) for value in values], dtype=np.float64)
+    rng = np.random.default_rng(0)
+    places = np.argsort(rng.random((_TRIALS, len(values) - 1)), axis=1)[:, : buckets - 1]
+    at = np.sort(places, axis=1)
+    best, best_gap = at[0].copy(), np.inf
+    earlier = np.full_like(at, -1)
+    for _ in range(_STEPS_A_LENGTH * len(values)):
+        ends = np.hstack([at, np.full((len(at), 1), len(values) - 1)])
+        held = np.diff(before[ends + 1], axis=1, prepend=0)
+        gaps = np.diff(costs[ends] * held, axis=1)
+        widest = np.abs(gaps).argmax(axis=1)
+        gap = gaps[np.arange(len(at)), widest]
+        if np.abs(gap).min() < best_gap:
+            best_gap = np.abs(gap).min()
+            best = at[np.abs(gap).argmin()].copy()
+        moved = at.copy()
+        moved[np.arange(len(at)), widest] += np.sign(gap).astype(np.int64)
+        rising = (np.diff(moved, axis=1, prepend=-1, append=len(values) - 1) > 0).all(axis=1)
+        going = (gap != 0) & rising & (moved != earlier).any(axis=1)
+        if not going.any():
+            break
+        earlier, at = at[going], moved[going]
+    edges: Ints = values[np.append(best, len(values) - 1)]
+    return edges
+
+
+RULES: Mapping[str, Rule] = {
+    "optimal": _optimal,
+    "quantile": _quantile,
+    "uniform": _uniform,
+    "geometric": _geometric,
+    "equal-tokens": _equal_tokens,
+    "equal-cost": _equal_cost,
+}

@@ -1,0 +1,44 @@
+"""`bucketed`: samples of like length share a batch of a fixed size."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from batchstat.lengths.arrays import round_up
+from batchstat.lengths.stats import LengthStats
+from batchstat.planning.plan import BatchPlan, Window
+from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.cutting import cut_every, longest_first, one_sample_a_row
+from batchstat.planning.strategies.histogram import Runs, Summary
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bucketed(Strategy):
+    """Each window of `read_ahead` samples sorted longest first and cut every `batch_size`.
+
+    The window's tail is a batch of its own; the window's batches are then shuffled. Source:
+    infinibatch's BucketedReadaheadBatchIterator with a constant size.
+    """
+
+    batch_size: int
+    read_ahead: int
+    shuffle_batches: bool = True
+
+    def plan(self, window: Window) -> BatchPlan:
+        """Longest first, cut, shuffled."""
+        order = longest_first(window.lengths)
+        lengths = window.lengths[order]
+        offsets = cut_every(
+            len(order), self.batch_size, keep_short=not (self.drop_last and window.last)
+        )
+        widths = round_up(lengths[offsets[:-1]], self.pad_to_multiple_of)
+        shuffle = window.rng if self.shuffle_batches else None
+        return one_sample_a_row(order, lengths, offsets, widths, shuffle)
+
+    def summary(self, stats: LengthStats, rng: np.random.Generator) -> Summary | None:
+        """Of all lengths sorted together."""
+        if stats.count > self.read_ahead:
+            return None
+        rows = Runs.of_samples(stats)
+        offsets = rows.every(self.batch_size, keep_short=not self.drop_last)
+        return rows.cut(offsets, self.pad_to_multiple_of, rng if self.shuffle_batches else None)

@@ -1,0 +1,37 @@
+"""`fixed`: every row padded to `max_length`."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from batchstat.errors import InputError
+from batchstat.lengths.arrays import round_up
+from batchstat.planning.plan import BatchPlan, Window
+from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.cutting import cut_every, one_sample_a_row, whole_batches
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fixed(Strategy):
+    """Consecutive `batch_size` samples, every row padded to `max_length` tokens."""
+
+    batch_size: int
+    max_length: int
+
+    @property
+    def window_size(self) -> int:
+        """Whole batches: nothing depends on it but how much is held at once."""
+        return whole_batches(self.batch_size)
+
+    def plan(self, window: Window) -> BatchPlan:
+        """Consecutive samples. Raises InputError where one is longer than `max_length`."""
+        n = len(window.lengths)
+        if n and window.lengths.max() > self.max_length:
+            raise InputError(
+                f"fixed: max_length={self.max_length} is below a sample of {window.lengths.max()} "
+                "tokens: cut samples with the --max-length of all strategies"
+            )
+        offsets = cut_every(n, self.batch_size, keep_short=not (self.drop_last and window.last))
+        width = round_up(np.array(self.max_length), self.pad_to_multiple_of)
+        widths = np.full(len(offsets) - 1, width)
+        return one_sample_a_row(np.arange(n), window.lengths, offsets, widths)

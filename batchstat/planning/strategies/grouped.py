@@ -1,0 +1,56 @@
+"""`grouped`: steps of a fixed number of samples, each in a few batches of like length."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from batchstat.lengths.arrays import round_up
+from batchstat.planning.plan import BatchPlan, Window
+from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.bucket_edges import check_choice, find_edges
+from batchstat.planning.strategies.cutting import cut_every, longest_of_each, one_sample_a_row
+
+_USUAL_GROUPS = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grouped(Strategy):
+    """Consecutive `batch_size` samples make a step, which is split by length into batches, each
+    padded to its own longest; gradients are summed over the step.
+
+    Group i holds lengths above threshold i - 1 up to threshold i, the last group what is above all;
+    a group without samples makes no batch. Without `thresholds`, a `rule` of `boundaries` finds
+    those of `groups` groups (4 unless set, or as many as there are different lengths); `equal-cost`
+    is its authors'. Source: asym's batch grouping.
+    """
+
+    batch_size: int
+    thresholds: tuple[int, ...] = ()
+    groups: int | None = None
+    rule: str = "optimal"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice(self.rule, ("thresholds", self.thresholds), ("groups", self.groups))
+
+    def plan(self, window: Window) -> BatchPlan:
+        """Cut into steps, and these into groups."""
+        thresholds = self.thresholds or find_edges(
+            self.rule,
+            window.lengths,
+            ("groups", self.groups),
+            _USUAL_GROUPS,
+            self.pad_to_multiple_of,
+        )
+        n = len(window.lengths)
+        steps = cut_every(n, self.batch_size, keep_short=not (self.drop_last and window.last))
+        kept = window.lengths[: steps[-1]]
+        group = np.searchsorted(thresholds, kept)
+        step = np.arange(len(kept)) // self.batch_size
+        order = np.lexsort((group, step))
+        key = step[order] * (len(thresholds) + 1) + group[order]
+        opened = np.flatnonzero(np.diff(key, prepend=-1))
+        offsets = np.append(opened, len(kept))
+        widths = round_up(longest_of_each(kept[order], offsets), self.pad_to_multiple_of)
+        plan = one_sample_a_row(order, kept[order], offsets, widths)
+        return replace(plan, step_offsets=np.searchsorted(opened, steps))

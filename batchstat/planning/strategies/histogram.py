@@ -1,0 +1,126 @@
+"""Batches of an epoch from its histogram alone: what is alike is never laid out one by one."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
+from batchstat.lengths.exact import added
+from batchstat.lengths.stats import LengthStats
+from batchstat.planning.strategies.packing import placed_runs
+
+
+class Summary(NamedTuple):
+    """(n_batches,) rows, widths, entries, real tokens and squared lengths of batches."""
+
+    rows: Ints
+    widths: Ints
+    entries: Ints
+    tokens: Ints
+    squares: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Rows in a sequence, those next to each other that are alike told once; widest first.
+
+    Attributes:
+        counts: (n_runs,) rows of each.
+        held: (n_runs,) tokens that each of them holds, falling.
+        entries: (n_runs,) entries in each of them.
+        squares: (n_runs,) sum of the squared lengths of these.
+    """
+
+    counts: Ints
+    held: Ints
+    entries: Ints
+    squares: Ints
+
+    @classmethod
+    def of_samples(cls, stats: LengthStats) -> "Runs":
+        """A row for each sample."""
+        values, counts = stats.values[::-1].astype(np.int64), stats.counts[::-1]
+        return cls(counts, values, np.ones_like(values), values**2)
+
+    @classmethod
+    def packed(cls, stats: LengthStats, capacity: int, most: int) -> "Runs":
+        """Rows of at most `capacity` tokens and `most` samples, packed by best fit decreasing."""
+        values, counts = stats.values[::-1].astype(np.int64), stats.counts[::-1]
+        found = placed_runs(values, counts, capacity, most)
+        ends = found.row + found.rows
+        edges = np.unique(np.concatenate([found.row, ends]))
+        begin, end = np.searchsorted(edges, found.row), np.searchsorted(edges, ends)
+
+        def of_segments(numbers: Ints) -> Ints:
+            change = np.zeros(len(edges), dtype=np.int64)
+            np.add.at(change, begin, numbers)
+            np.subtract.at(change, end, numbers)
+            return np.cumsum(change)[:-1]
+
+        lengths = values[found.kind]
+        held = of_segments(found.each * lengths)
+        order = np.argsort(-held, kind="stable")
+        return cls(
+            np.diff(edges)[order],
+            held[order],
+            of_segments(found.each)[order],
+            of_segments(found.each * lengths**2)[order],
+        )
+
+    def every(self, size: int, *, keep_short: bool) -> Ints:
+        """Offsets of batches of `size` rows; a short last one is kept or left out."""
+        n = int(self.counts.sum())
+        offsets = np.arange(0, n + 1, size)
+        return np.append(offsets, n) if keep_short and n % size else offsets
+
+    def within(
+        self, budget: int, multiple: int, max_samples: int | None, *, keep_short: bool
+    ) -> Ints:
+        """Offsets of batches of which rows × width stays in `budget`, or of one row."""
+        padded = np.maximum(round_up(self.held, multiple), 1)
+        sizes = np.maximum(1, budget // padded)
+        if max_samples is not None:
+            sizes = np.minimum(sizes, max_samples)
+        parts, at = [], 0
+        for size, end in zip(sizes.tolist(), self._offsets[1:].tolist(), strict=True):
+            if at < end:
+                starts = np.arange(at, end, size)
+                parts.append(starts)
+                at = int(starts[-1]) + size
+        n = int(self._offsets[-1])
+        offsets = np.concatenate([*parts, [min(at, n)]]) if parts else np.zeros(1, dtype=np.int64)
+        return offsets if at <= n or keep_short else offsets[:-1]
+
+    def cut(self, offsets: Ints, multiple: int, shuffle: np.random.Generator | None) -> Summary:
+        """Batches of consecutive rows, in a random sequence where there is one to shuffle them."""
+        firsts = np.searchsorted(self._offsets, offsets[:-1], side="right") - 1
+        rows = np.diff(offsets)
+
+        def of_batches(numbers: Ints) -> Ints:
+            # Sums before each place may wrap around: their differences do not show it.
+            return np.diff(self._before(numbers, offsets))
+
+        columns: tuple[Ints, ...] = (
+            rows,
+            round_up(self.held[firsts], multiple),
+            of_batches(self.entries),
+            of_batches(self.held),
+            added(self.squares, of_batches, int(rows.max(initial=0))),
+        )
+        if shuffle is not None:
+            sequence = shuffle.permutation(len(firsts))
+            columns = tuple(column[sequence] for column in columns)
+        return Summary(*columns)
+
+    @cached_property
+    def _offsets(self) -> Ints:
+        return offsets_from_sizes(self.counts)
+
+    def _before(self, numbers: Ints, places: Ints) -> Ints:
+        """Sums of a number over all rows before each place."""
+        whole = offsets_from_sizes(self.counts * numbers)
+        run = np.minimum(np.searchsorted(self._offsets, places, side="right") - 1, len(numbers) - 1)
+        sums: Ints = whole[run] + (places - self._offsets[run]) * numbers[run]
+        return sums

@@ -1,0 +1,44 @@
+"""`length-grouped`: as Hugging Face's trainer groups samples by length."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from batchstat.lengths.arrays import round_up
+from batchstat.planning.plan import BatchPlan, Window
+from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.cutting import cut_every, longest_of_each, one_sample_a_row
+
+_MOST_GROUPED, _LEAST_GROUPS = 50, 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class LengthGrouped(Strategy):
+    """Groups of `group` × `batch_size` × `accumulate` consecutive samples, each sorted longest
+    first, cut every `batch_size` across their borders; the longest sample of all changes places
+    with the first.
+
+    `group` is 50 unless set, less where that makes fewer than four groups of the epoch. The first
+    batch holds the longest sample, so that memory runs out early if at all. Source: transformers'
+    get_length_grouped_indices.
+    """
+
+    batch_size: int
+    accumulate: int = 1
+    group: int | None = None
+
+    def plan(self, window: Window) -> BatchPlan:
+        """Grouped, sorted, cut."""
+        n = len(window.lengths)
+        step = self.batch_size * self.accumulate
+        usual = min(n // (step * _LEAST_GROUPS), _MOST_GROUPED)
+        size = min((self.group or max(usual, 1)) * step, max(n, 1))
+        order = np.lexsort((-window.lengths, np.arange(n) // size))
+        heads = np.arange(0, n, size)
+        if n:
+            longest = heads[np.argmax(window.lengths[order[heads]])]
+            order[[0, longest]] = order[[longest, 0]]
+        lengths = window.lengths[order]
+        offsets = cut_every(n, self.batch_size, keep_short=not (self.drop_last and window.last))
+        widths = round_up(longest_of_each(lengths, offsets), self.pad_to_multiple_of)
+        return one_sample_a_row(order, lengths, offsets, widths)

@@ -1,0 +1,186 @@
+"""`packed`: several samples in a row."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from batchstat.errors import InputError
+from batchstat.lengths.arrays import Ints, expand_ranges, gather_groups, round_up
+from batchstat.lengths.stats import LengthStats
+from batchstat.parameters import MOST, one_of
+from batchstat.planning.plan import BatchPlan, Window
+from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.cutting import cut_by_budget, longest_first
+from batchstat.planning.strategies.histogram import Runs, Summary
+from batchstat.planning.strategies.packing import Packing, best_fit, first_fit, next_fit
+
+_IN_TURN = {"first-fit": first_fit, "next-fit": next_fit}
+METHODS = ("bfd", "ffd", "first-fit", "next-fit", "wrapped")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Packed(Strategy):
+    """Rows of at most `max_length` tokens, several samples in each; batches of the widest rows
+    first, as many as `tokens_per_batch` holds, then shuffled.
+
+    Methods: `bfd` and `ffd`, best and first fit of the window's samples, longest first (TRL, NeMo);
+    `first-fit` (axolotl) and `next-fit` (torchtune, axolotl's sequential) in the order's sequence;
+    `wrapped`, laid end to end and cut every `max_length`, a sample in two rows where the cut falls
+    (TRL, GPT-style pre-training). `read_ahead` samples are packed together, the whole epoch unless
+    it is set, as for those who pack in chunks (TRL's 1,000); batches are of all rows. With
+    `within_samples` attention knows where the samples of a row begin, as block masks and
+    variable-length kernels do.
+    """
+
+    own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
+    packs_rows: ClassVar[bool] = True
+
+    tokens_per_batch: int
+    max_length: int
+    method: str = "bfd"
+    max_samples_per_row: int | None = None
+    read_ahead: int | None = None
+    within_samples: bool = False
+    shuffle_batches: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of("method", self.method, METHODS)
+
+    @property
+    def window_size(self) -> None:
+        """The whole epoch: what `read_ahead` cuts is packed apart, and batched together."""
+        return None
+
+    @property
+    def attends_within_samples(self) -> bool:
+        """Whether attention knows where the samples of a row begin."""
+        return self.within_samples
+
+    @property
+    def cuts_samples(self) -> bool:
+        """Where rows are cut from samples laid end to end."""
+        return self.method == "wrapped"
+
+    def plan(self, window: Window) -> BatchPlan:
+        """Packed, cut by the budget, shuffled.
+
+        Raises:
+            InputError: a sample is longer than `max_length`.
+        """
+        self._check_longest(int(window.lengths.max(initial=0)))
+        samples, lengths, starts, (row, each, before) = self._packed(window.lengths)
+        held, counts = _totals(lengths, row, each)
+        order = longest_first(held)
+        padded = round_up(held[order], self.pad_to_multiple_of)
+        offsets = cut_by_budget(
+            padded,
+            self.tokens_per_batch,
+            None,
+            keep_short=not (self.drop_last and window.last),
+        )
+        widths = padded[offsets[:-1]]
+        sequence = np.arange(len(widths))
+        if self.shuffle_batches:
+            sequence = window.rng.permutation(len(widths))
+        offsets, rows = gather_groups(offsets, sequence)
+        rows = order[rows]
+        row_offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum(counts[rows], out=row_offsets[1:])
+        begins = np.full(len(held), row_offsets[-1])  # a row that is left out lies past the end
+        begins[rows] = row_offsets[:-1]
+        place = expand_ranges(begins[row] + before, each)[1]
+
+        def placed(entries: Ints) -> Ints:
+            found = np.empty(len(entries) + int(counts.max(initial=0)), dtype=entries.dtype)
+            found[place] = entries
+            return found[: row_offsets[-1]]
+
+        return BatchPlan(
+            samples=placed(samples),
+            lengths=placed(lengths),
+            row_offsets=row_offsets,
+            batch_offsets=offsets,
+            step_offsets=np.arange(len(offsets)),
+            widths=widths[sequence],
+            starts=None if starts is None else placed(starts),
+        )
+
+    def summary(self, stats: LengthStats, rng: np.random.Generator) -> Summary | None:
+        """Of best fit of all lengths, which goes by their histogram.
+
+        Raises:
+            InputError: a sample is longer than `max_length`.
+        """
+        if self.method != "bfd" or stats.count > (self.read_ahead or stats.count):
+            return None
+        self._check_longest(stats.max)
+        rows = Runs.packed(stats, self.max_length, self.max_samples_per_row or MOST)
+        offsets = rows.within(
+            self.tokens_per_batch, self.pad_to_multiple_of, None, keep_short=not self.drop_last
+        )
+        return rows.cut(offsets, self.pad_to_multiple_of, rng if self.shuffle_batches else None)
+
+    def _check_longest(self, longest: int) -> None:
+        if longest > self.max_length:
+            raise InputError(
+                f"packed: max_length={self.max_length} is below a sample of {longest} tokens: cut "
+                "samples with the --max-length of all strategies"
+            )
+
+    def _packed(self, lengths: Ints) -> tuple[Ints, Ints, Ints | None, Packing]:
+        """(n_entries,) sample, length and start of each entry, if any is cut; and their rows."""
+        size = self.read_ahead or max(len(lengths), 1)
+        parts = []
+        rows = 0
+        for first in range(0, max(len(lengths), 1), size):
+            samples, held, starts, packing = self._together(lengths[first : first + size])
+            parts.append((samples + first, held, starts, packing._replace(row=packing.row + rows)))
+            rows += int(packing.row.max(initial=-1)) + 1
+        if len(parts) == 1:
+            return parts[0]
+        every, all_held, all_starts, packings = zip(*parts, strict=True)
+        return (
+            np.concatenate(every),
+            np.concatenate(all_held),
+            None if all_starts[0] is None else np.concatenate(all_starts),
+            Packing(*map(np.concatenate, zip(*packings, strict=True))),
+        )
+
+    def _together(self, lengths: Ints) -> tuple[Ints, Ints, Ints | None, Packing]:
+        """As `_packed`, for what is packed together."""
+        if self.method == "wrapped":
+            return _wrapped(lengths, self.max_length)
+        most = self.max_samples_per_row or MOST
+        if self.method in _IN_TURN:
+            found = _IN_TURN[self.method](lengths, self.max_length, most)
+            return np.arange(len(lengths)), lengths, None, found
+        order = longest_first(lengths)
+        falling = lengths[order]
+        fit = best_fit if self.method == "bfd" else first_fit
+        return order, falling, None, fit(falling, self.max_length, most)
+
+
+def _totals(lengths: Ints, row: Ints, each: Ints) -> tuple[Ints, Ints]:
+    """(n_rows,) tokens and entries of each row."""
+    if len(row) == 0:
+        return lengths[:0], lengths[:0]
+    tokens = np.add.reduceat(lengths, np.cumsum(each) - each)
+    held = np.bincount(row, weights=tokens).astype(np.int64)
+    return held, np.bincount(row, weights=each).astype(np.int64)
+
+
+def _wrapped(lengths: Ints, capacity: int) -> tuple[Ints, Ints, Ints, Packing]:
+    ends = np.cumsum(lengths, dtype=np.int64)
+    begins = ends - lengths
+    last = max(int(ends[-1]) - 1, 0) // capacity if len(ends) else 0
+    first = begins // capacity
+    parts = np.maximum((ends - 1) // capacity - first, 0) + 1
+    samples = np.repeat(np.arange(len(lengths)), parts)
+    rows = expand_ranges(first, parts)[1]
+    starts = np.maximum(begins[samples], rows * capacity)
+    stops = np.minimum(ends[samples], (rows + 1) * capacity)
+    each = np.bincount(np.minimum(rows, last))
+    packing = Packing(np.arange(len(each)), each, np.zeros_like(each))
+    return samples, stops - starts, starts - begins[samples], packing

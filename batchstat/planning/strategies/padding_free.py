@@ -1,0 +1,46 @@
+"""`padding-free`: no rows at all, but samples laid end to end."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from batchstat.lengths.arrays import offsets_from_sizes, round_up
+from batchstat.parameters import MOST
+from batchstat.planning.plan import BatchPlan, Window
+from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.packing import next_fit
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaddingFree(Strategy):
+    """Consecutive samples in one row for each batch, as many as `tokens_per_batch` holds.
+
+    Attention has to know where samples begin, as variable-length kernels do (Hugging Face's
+    DataCollatorWithFlattening). Only `pad_to_multiple_of` pads.
+    """
+
+    packs_rows: ClassVar[bool] = True
+
+    tokens_per_batch: int
+    max_samples: int | None = None
+
+    @property
+    def attends_within_samples(self) -> bool:
+        """Variable-length kernels do."""
+        return True
+
+    def plan(self, window: Window) -> BatchPlan:
+        """Consecutive samples; a sample above the budget is alone."""
+        multiple = self.pad_to_multiple_of
+        capacity = self.tokens_per_batch // multiple * multiple
+        each = next_fit(window.lengths, capacity, self.max_samples or MOST).each
+        offsets = offsets_from_sizes(each)
+        ends = offsets_from_sizes(window.lengths)
+        widths = round_up(np.diff(ends[offsets]), multiple)
+        full = len(widths) == 0 or widths[-1] >= capacity
+        if self.drop_last and window.last and not full:
+            offsets, widths = offsets[:-1], widths[:-1]
+        n = offsets[-1]
+        batches = np.arange(len(offsets))
+        return BatchPlan(np.arange(n), window.lengths[:n], offsets, batches, batches, widths)

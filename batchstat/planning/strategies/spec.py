@@ -1,0 +1,35 @@
+"""Strategies as people write them: `name` or `name:key=value,key=value`."""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from typing import Any
+
+from batchstat.errors import OptionError, unknown
+from batchstat.parameters import read_parameters
+from batchstat.planning.strategies import STRATEGIES
+from batchstat.planning.strategies.base import Strategy
+
+
+def parse_strategy(spec: str, settings: Mapping[str, Any]) -> Strategy:
+    """The strategy that `spec` names.
+
+    A parameter that `spec` leaves out is taken from `settings` where that has its name and it is no
+    parameter of the strategy's own, else it is the strategy's default.
+
+    Raises:
+        OptionError: an unknown name or parameter (with the nearest known one), a value of the
+            wrong kind or out of range, a parameter given twice or given nowhere.
+    """
+    if not isinstance(spec, str):
+        raise OptionError(f"strategy={spec!r}: must be text, such as 'token-budget'")
+    name, _, rest = spec.partition(":")
+    if name not in STRATEGIES:
+        raise unknown("strategy", name, STRATEGIES)
+    known = {field.name: field for field in fields(STRATEGIES[name])}
+    own = STRATEGIES[name].own_parameters
+    values = {key: settings[key] for key in known if key in settings and key not in own}
+    values |= read_parameters("strategy", name, rest, known)
+    missing = [k for k, f in known.items() if k not in values and f.default is MISSING]
+    if missing:
+        raise OptionError(f"strategy {spec!r} needs {missing[0]}: write '{name}:{missing[0]}=…'")
+    return STRATEGIES[name](**values)

@@ -1,0 +1,54 @@
+"""`token-budget`: as many samples a batch as the budget of total tokens holds."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from batchstat.lengths.arrays import round_up
+from batchstat.lengths.stats import LengthStats
+from batchstat.planning.plan import BatchPlan, Window
+from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.cutting import cut_by_budget, longest_first, one_sample_a_row
+from batchstat.planning.strategies.histogram import Runs, Summary
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenBudget(Strategy):
+    """Each window sorted longest first; a batch takes as many samples as its longest allows.
+
+    That is `tokens_per_batch` // width, at least 1 and at most `max_samples`; the window's batches
+    are then shuffled. Source: infinibatch's BucketedReadaheadBatchIterator with a size that
+    depends on the first sample.
+    """
+
+    tokens_per_batch: int
+    read_ahead: int
+    max_samples: int | None = None
+    shuffle_batches: bool = True
+
+    def plan(self, window: Window) -> BatchPlan:
+        """Longest first, cut by the budget, shuffled."""
+        order = longest_first(window.lengths)
+        lengths = window.lengths[order]
+        padded = round_up(lengths, self.pad_to_multiple_of)
+        offsets = cut_by_budget(
+            padded,
+            self.tokens_per_batch,
+            self.max_samples,
+            keep_short=not (self.drop_last and window.last),
+        )
+        shuffle = window.rng if self.shuffle_batches else None
+        return one_sample_a_row(order, lengths, offsets, padded[offsets[:-1]], shuffle)
+
+    def summary(self, stats: LengthStats, rng: np.random.Generator) -> Summary | None:
+        """Of all lengths sorted together."""
+        if stats.count > self.read_ahead:
+            return None
+        rows = Runs.of_samples(stats)
+        offsets = rows.within(
+            self.tokens_per_batch,
+            self.pad_to_multiple_of,
+            self.max_samples,
+            keep_short=not self.drop_last,
+        )
+        return rows.cut(offsets, self.pad_to_multiple_of, rng if self.shuffle_batches else None)

@@ -1,0 +1,41 @@
+"""An epoch through a strategy, window by window: the one place where windows are made."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from batchstat.planning.epoch import Epoch
+from batchstat.planning.plan import BatchPlan, Window
+from batchstat.planning.strategies.base import Strategy
+from batchstat.rng import window_rng
+
+
+def plan_windows(
+    strategy: Strategy, visits: Epoch, *, seed: int, epoch: int
+) -> Iterator[BatchPlan]:
+    """The plans of the epoch's windows in turn; `samples` are record numbers.
+
+    A window is the strategy's `read_ahead` consecutive visits, or all of them; the last is short
+    and nothing crosses from one to the next. Window k draws from `default_rng((seed, epoch, k))`.
+    """
+    n = visits.count
+    size = strategy.window_size or max(n, 1)
+    for k, part in enumerate(visits.pieces(size)):
+        rng = window_rng(seed, epoch, k)
+        plan = strategy.plan(Window(part.lengths, rng, last=(k + 1) * size >= n))
+        yield _renumbered(plan, part)
+
+
+def plan_epoch(
+    strategy: Strategy, visits: Epoch, *, seed: int, epoch: int, accumulate: int = 1
+) -> BatchPlan:
+    """The whole epoch's plan, `accumulate` batches a step. The epoch visits at least one sample."""
+    windows = list(plan_windows(strategy, visits, seed=seed, epoch=epoch))
+    return BatchPlan.concatenate(windows).accumulated(accumulate)
+
+
+def _renumbered(plan: BatchPlan, part: Epoch) -> BatchPlan:
+    samples, starts = part.samples[plan.samples], plan.starts
+    if part.starts is not None:
+        begin = part.starts[plan.samples]
+        starts = begin if starts is None else begin + starts
+    return replace(plan, samples=samples, starts=starts)

@@ -1,0 +1,224 @@
+"""Counts of parts in a folder, by everything that could change them: for the run, and for the next.
+
+Several processes on several machines may use a folder at once. An entry is written whole under
+another name and renamed, and begins with a digest of itself: one that is damaged is as good as
+none.
+"""
+
+import errno
+import hashlib
+import io
+import os
+import secrets
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+
+from batchstat.errors import BatchstatError, FullError, InputError, SourceError
+from batchstat.profiling.parquet import read_counts, save_lengths
+from batchstat.profiling.profile import Profile
+from batchstat.storage.addresses import (
+    as_path,
+    check_no_pattern,
+    check_regular,
+    is_remote,
+    move,
+    one_line,
+)
+from batchstat.storage.sealed_records import decoded
+
+MOST_BYTES = 1 << 30
+"""What the cache's folder may hold; beyond it goes what was not used for longest."""
+
+JOB_ENDING = ".job"
+
+_TRIES, _PAUSE_SECONDS = 3, 1.0
+
+_ENDING = ".counts"
+
+
+def default_folder() -> Path | None:
+    """`BATCHSTAT_CACHE_DIR`, else `batchstat` in XDG's cache folder; None where there is none."""
+    if given := os.environ.get("BATCHSTAT_CACHE_DIR"):
+        return Path(given)
+    if given := os.environ.get("XDG_CACHE_HOME"):
+        return Path(given) / "batchstat"
+    try:
+        return Path.home() / ".cache" / "batchstat"
+    except RuntimeError:
+        return None
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """What is kept of a part beside its profile: see `PartCounts`."""
+
+    digests: tuple[str, ...]
+    label_seen: bool | None
+    difference: str
+
+
+@dataclass(frozen=True)
+class PartCounts:
+    """What is kept of a part.
+
+    Attributes:
+        profile: of its samples, numbered from the part's first record.
+        digests: SHA-256 of its bytes: see `batchstat.corpus.parts.digest_of_part`.
+        label_seen: whether a record names the label; None where none could be read.
+        difference: what was found wrong with counting by pieces, which was not done then.
+    """
+
+    profile: Profile
+    digests: tuple[str, ...]
+    label_seen: bool | None
+    difference: str = ""
+
+
+@dataclass(frozen=True)
+class PartStore:
+    """A folder of parts' counts.
+
+    Attributes:
+        address: a path, or any address that all who count can reach.
+    """
+
+    address: str
+
+    @classmethod
+    def at(cls, place: str | os.PathLike[str]) -> "PartStore":
+        """In a folder, wherever those who count are, or at an address."""
+        written = os.fspath(place) if isinstance(place, str | Path) else str(place)
+        return cls(written if is_remote(written) else str(Path(written).absolute()))
+
+    @cached_property
+    def folder(self) -> Path:
+        """Where it is; it need not be there yet."""
+        return as_path(self.address)
+
+    def try_writing(self, remedy: str) -> None:
+        """Raises InputError: nothing can be written there."""
+        check_no_pattern(self.address)
+        folder, probe = self.folder, f".{secrets.token_hex(4)}.tmp"
+        try:
+            self.write(probe, b"")
+            (folder / probe).unlink(missing_ok=True)
+        except Exception as error:  # whatever a file system of an address raises
+            reason = one_line(error)
+            raise InputError(f"{self.address} cannot be written: {reason}; {remedy}") from None
+
+    def get(self, key: str) -> PartCounts | None:
+        """What is kept under a key; None where there is nothing, or it is damaged.
+
+        Raises:
+            InputError: an address that cannot be read, several times in turn.
+        """
+        path = self.folder / f"{key}{_ENDING}"
+        try:
+            digest, _, content = self._read(path).partition(b"\n")
+            if digest != _digest(key, content):
+                return None
+            profile, more = read_counts(io.BytesIO(content), path)
+            beside: _Beside = decoded(_Beside, more)
+            found = PartCounts(profile, beside.digests, beside.label_seen, beside.difference)
+        except SourceError:
+            raise
+        except (OSError, InputError, ValueError):
+            return None
+        with suppress(OSError):  # as where the folder is for reading only
+            if isinstance(path, Path):
+                os.utime(path)  # the last use decides what goes first
+        return found
+
+    def _read(self, path: Path) -> bytes:
+        """A file's bytes; an address is tried several times. Raises OSError: it is not there."""
+        for left in reversed(range(_TRIES)):
+            try:
+                check_regular(path)
+                return path.read_bytes()
+            except OSError as error:
+                if isinstance(error, FileNotFoundError) or not is_remote(path):
+                    raise
+                reason: Exception = error
+            except Exception as error:  # whatever a file system of an address raises
+                if not is_remote(path):
+                    raise
+                reason = error
+            if left:
+                time.sleep(_PAUSE_SECONDS)
+        raise SourceError(f"{self.address} cannot be read: {one_line(reason)}")
+
+    def put(self, key: str, counts: PartCounts) -> None:
+        """Keeps the counts of a part. Raises OSError, several times in turn."""
+        sink = io.BytesIO()
+        beside = _Beside(counts.digests, counts.label_seen, counts.difference)
+        save_lengths(counts.profile, sink, asdict(beside))
+        content = sink.getvalue()
+        for left in reversed(range(_TRIES)):
+            try:
+                self.write(f"{key}{_ENDING}", _digest(key, content) + b"\n" + content)
+                return
+            except OSError:
+                if not left:
+                    raise
+                time.sleep(_PAUSE_SECONDS)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Writes a file whole or not at all. Raises OSError."""
+        temporary = self.folder / f".{name}.{secrets.token_hex(4)}.tmp"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            temporary.write_bytes(content)
+            target = self.folder / name
+            if not is_remote(target) and target.is_dir():
+                # Nothing can be renamed to a folder's name; it is kept, for whoever made it.
+                target.rename(target.with_name(f"{name}.{secrets.token_hex(4)}.aside"))
+            move(temporary, target)
+        except Exception as error:
+            if isinstance(error, OSError) or not is_remote(self.address):
+                raise
+            raise OSError(one_line(error)) from None
+        finally:
+            with suppress(Exception):
+                temporary.unlink(missing_ok=True)
+
+    def refusal(self, what: str, error: OSError) -> BatchstatError:
+        """How it is said that something cannot be kept."""
+        text = f"{what} cannot be kept in {self.address}: {one_line(error)}"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return FullError(
+                text,
+                "make room there and run again, which counts what is missing, or name another "
+                "folder with --parts",
+            )
+        return SourceError(f"{text}: name another folder with --parts")
+
+    def remove(self, key: str) -> None:
+        """Keeps a part's counts no longer."""
+        with suppress(OSError):
+            (self.folder / f"{key}{_ENDING}").unlink(missing_ok=True)
+
+    def make_room(self, most_bytes: int = MOST_BYTES) -> None:
+        """Removes what was not used for longest, also what a killed process left half written."""
+        found = []
+        try:
+            for path in self.folder.iterdir():
+                if path.name.endswith((_ENDING, JOB_ENDING, ".tmp")):
+                    with suppress(OSError):  # another process may remove it meanwhile
+                        state = path.stat()
+                        found.append((state.st_mtime_ns, state.st_size, path))
+        except OSError:
+            return
+        excess = sum(size for _, size, _ in found) - most_bytes
+        for _, size, path in sorted(found):
+            if excess <= 0:
+                break
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+                excess -= size
+
+
+def _digest(key: str, content: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + content).hexdigest().encode()

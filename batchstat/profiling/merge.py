@@ -1,0 +1,218 @@
+"""Counts of the parts of a corpus as the profile of the corpus."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from batchstat.corpus.bad_records import EXAMPLES
+from batchstat.corpus.content import LONGEST
+from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.parts import Part, joined_digest
+from batchstat.corpus.sources import STANDARD_INPUT, Source
+from batchstat.errors import InputError
+from batchstat.lengths.arrays import offsets_from_sizes
+from batchstat.profiling.cache import PartCounts, PartStore
+from batchstat.profiling.memmap import new_array
+from batchstat.profiling.parquet import FAR
+from batchstat.profiling.profile import CorpusFacts, Labels, Profile
+
+
+class Kept(NamedTuple):
+    """Where the counts of a part are, and of how many samples.
+
+    Attributes:
+        stores: one of them will do where it is kept several times.
+        key: under which it is kept.
+        samples: in the part.
+    """
+
+    stores: tuple[PartStore, ...]
+    key: str
+    samples: int
+
+    def counts(self) -> PartCounts | None:
+        """What is kept; None where it is no longer there, or damaged.
+
+        Raises:
+            InputError: an address that cannot be read.
+        """
+        found = (store.get(self.key) for store in self.stores)
+        return next((each for each in found if each and len(each.profile) == self.samples), None)
+
+
+class Counted(NamedTuple):
+    """What became of the parts of a corpus, by their number.
+
+    Attributes:
+        kept: where the counts of most are.
+        failed: why others have none.
+    """
+
+    kept: Mapping[int, Kept]
+    failed: Mapping[int, str]
+
+
+def of_parts(
+    parts: Sequence[Part],
+    counted: Counted,
+    options: CorpusOptions,
+    created: str,
+) -> Profile:
+    """The profile of a corpus from the counts that are kept of its parts.
+
+    Args:
+        parts: all of the corpus, in turn.
+        counted: which of them are counted.
+        options: how the corpus was read.
+        created: when reading began, ISO 8601 in UTC.
+
+    Raises:
+        GoneError: counts that are no longer there.
+        InputError: no sample, or no record that names the label.
+    """
+    sources: list[Source] = []
+    whole = _Whole(sum(kept.samples for kept in counted.kept.values()))
+    begins = [i for i, part in enumerate(parts) if part.first == 0]
+    for begin, end in pairwise([*begins, len(parts)]):
+        found = _Read(parts[begin].source)
+        for i in range(begin, end):
+            if i in counted.kept:
+                found.add(i, counted.kept[i], whole)
+        sources.append(found.source(options, complete=found.parts == end - begin))
+    if whole.first is None:
+        raise InputError(f"no part could be counted: {counted.failed[min(counted.failed)]}")
+    failed = tuple(counted.failed[i] for i in sorted(counted.failed))
+    return whole.profile(created, sources, options, failed)
+
+
+class GoneError(Exception):
+    """The counts of a part that are no longer kept, as where another process makes room."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class _Read:
+    """A source, part after part."""
+
+    def __init__(self, source: Source) -> None:
+        self._source, self.parts = source, 0
+        self._digests: list[str] = []
+        self._labels: list[bool] = []
+
+    def add(self, number: int, kept: Kept, whole: "_Whole") -> None:
+        """Its next part, added to the corpus too. Raises GoneError."""
+        counts = kept.counts()
+        if counts is None:
+            raise GoneError(number)
+        self.parts += 1
+        self._digests += counts.digests
+        self._labels += [] if counts.label_seen is None else [counts.label_seen]
+        if self._source.path == STANDARD_INPUT:
+            (self._source,) = counts.profile.corpus.sources
+        whole.add(counts.profile)
+
+    def source(self, options: CorpusOptions, *, complete: bool) -> Source:
+        """It, with what is known of it once it is read.
+
+        Raises:
+            InputError: none of its records names the label.
+        """
+        if options.label_column and self._labels and not any(self._labels):
+            raise InputError(
+                f"column {options.label_column!r} is in no record of {self._source.shown}: pass "
+                "another --label-column"
+            )
+        if self._source.digest or not complete:  # standard input's comes with it, too
+            return self._source
+        return replace(self._source, digest=joined_digest(self._digests))
+
+
+class _Whole:
+    """The samples of parts one after the other, numbered on from one to the next."""
+
+    def __init__(self, samples: int) -> None:
+        self.first: Profile | None = None
+        self._lengths, self._records = new_array(samples, LONGEST), new_array(samples, FAR)
+        self._samples = self._seen = 0
+        self._skipped: dict[str, int] = {}
+        self._faults: list[str] = []
+        self._left_out: Counter[str] = Counter()
+        self._labels: list[Labels] = []
+
+    def add(self, part: Profile) -> None:
+        """The next part."""
+        self.first = self.first or part
+        place = slice(self._samples, self._samples + len(part))
+        self._lengths[place] = part.lengths
+        self._records[place] = part.records + self._seen
+        self._samples += len(part)
+        self._seen += len(part) + sum(part.corpus.skipped.values())
+        for reason, count in part.corpus.skipped.items():
+            self._skipped[reason] = self._skipped.get(reason, 0) + count
+        self._faults += part.corpus.faults[: EXAMPLES - len(self._faults)]
+        self._left_out.update(part.corpus.left_out)
+        self._labels += [] if part.labels is None else [part.labels]
+
+    def profile(
+        self,
+        created: str,
+        sources: Sequence[Source],
+        options: CorpusOptions,
+        failed: tuple[str, ...] = (),
+    ) -> Profile:
+        """Of all parts, one at least. Raises InputError: none of them has a sample."""
+        assert self.first is not None
+        if self._samples == 0:
+            more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
+            raise InputError(f"no sample in {sources[0].shown}{more}: {_reason(self._skipped)}")
+        facts = CorpusFacts(
+            tuple(sources),
+            options,
+            self._skipped,
+            tuple(self._faults),
+            failed,
+            dict(sorted(self._left_out.items())),
+        )
+        return Profile(
+            created=created,
+            corpus=facts,
+            tokenizer=self.first.tokenizer,
+            records=self._records,
+            lengths=self._lengths,
+            labels=_merged(self._labels) if self._labels else None,
+        )
+
+
+def alone(profile: Profile, created: str) -> Profile:
+    """The profile of a corpus that is one part. Raises InputError: it has no sample."""
+    whole = _Whole(len(profile))
+    whole.add(profile)
+    return whole.profile(created, profile.corpus.sources, profile.corpus.options)
+
+
+def _merged(parts: Sequence[Labels]) -> Labels:
+    names = tuple(dict.fromkeys(name for part in parts for name in part.names))
+    place = {name: i for i, name in enumerate(names)}
+    codes = []
+    for part in parts:
+        own = np.array([*(place[name] for name in part.names), -1], dtype=np.int64)
+        codes.append(own[part.codes])
+    joined = np.concatenate(codes)
+    if all(part.offsets is None for part in parts):
+        return Labels(joined, names)
+    sizes = [
+        np.ones(len(part.codes), dtype=np.int64) if part.offsets is None else np.diff(part.offsets)
+        for part in parts
+    ]
+    return Labels(joined, names, offsets_from_sizes(np.concatenate(sizes)))
+
+
+def _reason(skipped: dict[str, int]) -> str:
+    found = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items() if count)
+    return f"all records are skipped ({found})" if found else "it has no record"

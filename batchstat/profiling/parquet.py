@@ -1,0 +1,251 @@
+"""A profile as `lengths.parquet`: all of it, so that loading needs no other file. Never text."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from batchstat._version import __version__
+from batchstat.corpus.content import LONGEST
+from batchstat.corpus.formats import READERS
+from batchstat.corpus.sources import Source
+from batchstat.errors import InputError
+from batchstat.profiling.labels import as_labels
+from batchstat.profiling.memmap import new_array
+from batchstat.profiling.profile import CorpusFacts, Labels, Profile, TokenizerFacts
+from batchstat.storage.addresses import as_path, check_regular, is_remote, one_line
+from batchstat.storage.result_files import LENGTHS_FILE
+from batchstat.storage.sealed_records import (
+    OtherSchemaError,
+    Time,
+    decoded,
+    digest_of,
+    digest_of_numbers,
+    seal,
+    shown,
+)
+from batchstat.storage.sealed_tables import (
+    METADATA_KEY,
+    UNREADABLE,
+    SealedTable,
+    check_between,
+    check_rising,
+    numbers_in,
+    opened,
+)
+
+SCHEMA = "batchstat.lengths/1"
+ROW_GROUP = 1 << 20
+"""Samples."""
+
+FAR = 2**40
+"""Above any record's number in a corpus."""
+
+_DICTIONARY = "dictionary<values={}, indices=int32, ordered=0>"
+_TYPES = {
+    "record": ["int64"],
+    "length": ["int64"],
+    "label": [
+        *(_DICTIONARY.format(each) for each in ("string", "large_string")),
+        "large_list<element: large_string>",
+        "large_list<item: large_string>",
+    ],
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Facts:
+    """What is kept beside the columns.
+
+    Attributes:
+        schema: of the file.
+        tool: which version of batchstat wrote it.
+        created: when reading began.
+        corpus: which corpus.
+        tokenizer: what counted it.
+        rows: how many samples.
+        columns: digests of the columns' numbers.
+        more: what else is to be kept.
+    """
+
+    schema: str
+    tool: str
+    created: Time
+    corpus: CorpusFacts
+    tokenizer: TokenizerFacts | None
+    rows: int
+    columns: Mapping[str, str]
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+def save_lengths(
+    profile: Profile, file: BinaryIO, more: Mapping[str, object] | None = None
+) -> None:
+    """Writes `record`, `length`, `label` where there is one, and in the metadata all the rest, with
+    what else is to be kept beside it.
+    """
+    facts = _Facts(
+        schema=SCHEMA,
+        tool=__version__,
+        created=profile.created,
+        corpus=profile.corpus,
+        tokenizer=profile.tokenizer,
+        rows=len(profile),
+        columns=_digests(profile),
+        more=more or {},
+    )
+    labels = None if profile.labels is None else _label_column(profile.labels)
+    metadata = {METADATA_KEY: json.dumps(seal(asdict(facts)))}
+    schema = _schema(labels).with_metadata(metadata)
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        for first in range(0, len(profile), ROW_GROUP):
+            place = slice(first, first + ROW_GROUP)
+            columns = [pa.array(n[place], pa.int64()) for n in (profile.records, profile.lengths)]
+            if labels is not None:
+                columns.append(labels.slice(first, ROW_GROUP))
+            writer.write_table(pa.table(columns, schema=schema))
+
+
+def _digests(profile: Profile) -> dict[str, str]:
+    """Of all that the columns say."""
+    found = {
+        "record": digest_of_numbers(profile.records),
+        "length": digest_of_numbers(profile.lengths, "<i4"),
+    }
+    labels = profile.labels
+    if labels is not None:
+        found["label"] = digest_of(
+            [
+                digest_of_numbers(labels.codes),
+                None if labels.offsets is None else digest_of_numbers(labels.offsets),
+                labels.names,
+            ]
+        )
+    return found
+
+
+def _schema(labels: pa.Array | None) -> pa.Schema:
+    fields = [("record", pa.int64()), ("length", pa.int64())]
+    return pa.schema([*fields, *([] if labels is None else [("label", labels.type)])])
+
+
+def _label_column(labels: Labels) -> pa.Array:
+    codes = pa.array(labels.codes, pa.int32(), mask=labels.codes < 0)
+    names = pa.DictionaryArray.from_arrays(codes, pa.array(labels.names, pa.large_string()))
+    if labels.offsets is None:
+        return names
+    offsets = pa.array(labels.offsets, pa.int64())
+    return pa.LargeListArray.from_arrays(offsets, names.cast(pa.large_string()))
+
+
+def load_profile(
+    folder: Path, remedy: str = "name a corpus, or run batchstat profile first"
+) -> Profile:
+    """The profile in a results folder; `remedy` is what to do where there is none.
+
+    Raises:
+        InputError: there is none, it is damaged, or it is of another batchstat's schema.
+    """
+    path = folder / LENGTHS_FILE
+    try:
+        found = path.exists()
+    except OSError as error:
+        raise InputError(f"{folder.as_posix()} cannot be read: {one_line(error)}") from None
+    if not found:
+        raise InputError(f"no profile in {folder.as_posix()}: {remedy}")
+    return read_file(path)
+
+
+def read_file(address: str | Path) -> Profile:
+    """The profile in a `lengths.parquet`, by its path or address.
+
+    Raises:
+        InputError: as `load_profile`.
+    """
+    path = as_path(address)
+    try:
+        check_regular(path)
+        return read_profile(BytesIO(path.read_bytes()) if is_remote(path) else path, path)
+    except OSError as error:
+        raise InputError(f"{path.as_posix()} cannot be read: {one_line(error)}") from None
+
+
+def read_profile(file: Path | BinaryIO, path: Path) -> Profile:
+    """The profile that `save_lengths` wrote to a file, which messages name as `path`.
+
+    Raises:
+        InputError: as `load_profile`.
+    """
+    profile, _ = read_counts(file, path)
+    if len(profile) == 0:
+        raise _useless(path, ValueError("it has no rows"))
+    return profile
+
+
+def read_counts(file: Path | BinaryIO, path: Path) -> tuple[Profile, Mapping[str, Any]]:
+    """The same, also without a sample, and what else `save_lengths` was given to keep.
+
+    Raises:
+        InputError: as `load_profile`.
+    """
+    try:
+        with opened(file, SCHEMA, _TYPES, optional=("label",)) as table:
+            facts: _Facts = decoded(_Facts, table.record)
+            return _profile(table, facts), facts.more
+    except UNREADABLE as error:
+        raise _useless(path, error) from None
+
+
+def check_formats(sources: Iterable[Source]) -> None:
+    """Raises ValueError: a file of a corpus in a format that nothing reads."""
+    for source in sources:
+        if source.format not in READERS:
+            raise ValueError(f"{shown(source.format)} is not the format of a corpus")
+
+
+def _profile(table: SealedTable, facts: _Facts) -> Profile:
+    check_formats(facts.corpus.sources)
+    lengths, records = new_array(table.rows, LONGEST), new_array(table.rows, FAR)
+    labels: list[pa.Array] = []
+    has_labels = "label" in table.names
+    most = table.rows + sum(facts.corpus.skipped.values()) - 1
+    at, last = 0, -1
+    for block in table.blocks():
+        place = slice(at, at + len(block))
+        own = numbers_in(block, "length"), numbers_in(block, "record")
+        check_between("length", own[0], 0, LONGEST, at)
+        check_between("record", own[1], 0, most, at)
+        check_rising("record", own[1], last, at)
+        lengths[place], records[place] = own
+        if has_labels:
+            labels += [_plain(part) for part in block["label"].chunks]
+        at += len(block)
+        last = int(own[1][-1]) if len(block) else last
+    profile = Profile(
+        created=facts.created,
+        corpus=facts.corpus,
+        tokenizer=facts.tokenizer,
+        records=records,
+        lengths=lengths,
+        labels=as_labels(labels) if has_labels else None,
+    )
+    if (found := _digests(profile)) != facts.columns:
+        odd = next(name for name in _TYPES if found.get(name) != facts.columns.get(name))
+        raise ValueError(f"column {odd} was damaged or edited: its digest differs")
+    return profile
+
+
+def _plain(labels: pa.Array) -> pa.Array:
+    is_dictionary = pa.types.is_dictionary(labels.type)
+    return labels.cast(pa.large_string()) if is_dictionary else labels
+
+
+def _useless(path: Path, error: BaseException) -> InputError:
+    reason = one_line(error)
+    what = reason if isinstance(error, OtherSchemaError) else f"is not a profile ({reason})"
+    return InputError(f"{path.as_posix()} {what}: run batchstat profile again")

@@ -1,0 +1,85 @@
+"""How far counting has come, over all parts together, and how much was done in this run."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from batchstat.corpus.parts import Part
+from batchstat.corpus.sources import STANDARD_INPUT
+
+
+@dataclass(frozen=True)
+class Amount:
+    """What was read and counted.
+
+    Attributes:
+        bytes: as they lie on disk.
+        samples: of them.
+        tokens: of these.
+    """
+
+    bytes: int = 0
+    samples: int = 0
+    tokens: int = 0
+
+    def __add__(self, other: "Amount") -> "Amount":
+        return Amount(
+            self.bytes + other.bytes, self.samples + other.samples, self.tokens + other.tokens
+        )
+
+    def __sub__(self, other: "Amount") -> "Amount":
+        return Amount(
+            self.bytes - other.bytes, self.samples - other.samples, self.tokens - other.tokens
+        )
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come.
+
+    Attributes:
+        bytes: of the parts, as they lie on disk, whose counts are there.
+        total_bytes: of all parts; 0 where that is not known.
+        work: what this run has counted, also what it had to count twice; what was kept is no work.
+    """
+
+    bytes: int
+    total_bytes: int
+    work: Amount
+
+
+class Meter:
+    """How far all parts of a run have come together."""
+
+    def __init__(self, parts: Sequence[Part], on_progress: Callable[[Progress], object]) -> None:
+        self._parts, self._on_progress = parts, on_progress
+        self._numbers = {part: i for i, part in enumerate(parts)}
+        self._known: dict[int, Amount] = {}
+        self._bytes, self._work = 0, Amount()
+        inputs = any(part.source.path == STANDARD_INPUT for part in parts)
+        self._total = 0 if inputs else sum(part.bytes for part in parts)
+        self._one_at_a_time = threading.Lock()
+
+    def note(self, part: Part, amount: Amount) -> None:
+        """How far a part has come."""
+        self._set(self._numbers[part], amount)
+
+    def note_done(self, i: int, samples: int, tokens: int, *, was_kept: bool) -> None:
+        """A part is counted, or was before."""
+        self._set(i, Amount(self._parts[i].bytes, samples, tokens), is_work=not was_kept)
+
+    def begin_again(self) -> None:
+        """Nothing is counted."""
+        with self._one_at_a_time:
+            self._known.clear()
+            self._bytes = 0
+
+    def _set(self, i: int, now: Amount, *, is_work: bool = True) -> None:
+        with self._one_at_a_time:
+            before = self._known.get(i, Amount())
+            self._known[i] = now
+            self._bytes += now.bytes - before.bytes
+            if is_work:
+                # What has come less far than before was begun again.
+                self._work += now - (before if now.bytes >= before.bytes else Amount())
+            self._on_progress(Progress(self._bytes, self._total, self._work))

@@ -1,0 +1,310 @@
+"""The parts of a corpus through an engine: begun in turn, done again where something failed."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ThreadPoolExecutor,
+)
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+from batchstat.corpus.opening import Rereadable
+from batchstat.corpus.parts import Part
+from batchstat.errors import BatchstatError, InputError, SourceError
+from batchstat.profiling.executors.executor import Engine, LostError
+from batchstat.profiling.progress import Meter, Progress
+from batchstat.profiling.tasks import Job, PartDone, SentJob, Shared, check_answer, count_part
+from batchstat.storage.addresses import is_remote, one_line
+
+TRIES = 3
+"""How often a part is begun before it has failed, and an engine that is lost."""
+
+_POLL_SECONDS = 1.0
+_PAUSE_SECONDS = 1.0
+"""Before what lies at an address is tried again."""
+_ALONE_AFTER = 2
+"""Losses of an executor after which what may have caused them is counted by itself."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a part.
+
+    Attributes:
+        part: which.
+        tries: how often it was begun.
+        done: its counts; None where it failed for good, or is to be tried again.
+        failure: why it failed.
+        is_last: whether it is tried again.
+    """
+
+    part: Part
+    tries: int
+    done: PartDone | None
+    failure: str = ""
+    is_last: bool = True
+
+
+class Run:
+    """The parts of one run.
+
+    Attributes:
+        done: the parts that are counted, by their number.
+        failed: why the others could not be.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        job: Job,
+        engine: Engine,
+        *,
+        keep_going: bool = False,
+        standard_input: Rereadable | None = None,
+        on_outcome: Callable[[Outcome], object] = lambda _: None,
+        on_progress: Callable[[Progress], object] = lambda _: None,
+        on_warning: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        """`keep_going`: whether parts go on to be counted when one cannot be read as it is told."""
+        self.done: dict[int, PartDone] = {}
+        self.failed: dict[int, str] = {}
+        self._parts, self._job, self._engine = parts, job, engine
+        self._keep_going, self._standard_input = keep_going, standard_input
+        self._on_outcome, self._on_warning = on_outcome, on_warning
+        self._meter = Meter(parts, on_progress)
+        self._todo = list(range(len(parts)))
+        self._again: list[int] = []
+        self._flying: dict[Future[PartDone], int] = {}
+        self._folder = str(Path.cwd())
+        self._tries = [0] * len(parts)
+        self._losses = 0
+        self._suspects: set[int] = set()
+        self._end = len(parts)
+        self._error: BatchstatError | None = None
+
+    def count(self) -> None:
+        """Counts all parts, or all before the first that cannot be read as it is told.
+
+        Raises:
+            InputError: that one's, or the engine cannot be had.
+        """
+        heapify(self._todo)
+        while self._todo or self._again:
+            if not self._todo:
+                self._try_again()
+            try:
+                with self._engine.start() as executor, self._given() as given:
+                    self._work(executor, given)
+            except (BrokenExecutor, CancelledError, LostError) as loss:
+                self._note_loss(loss)
+        if self._error is not None:
+            raise self._error
+        assert self.done.keys() | self.failed.keys() == set(range(len(self._parts)))
+
+    @property
+    def by_pieces(self) -> bool:
+        """Whether counting by pieces was found right, as far as it was tried."""
+        return self._job.by_pieces
+
+    def forget(self, i: int) -> None:
+        """A part whose counts are gone is counted again."""
+        del self.done[i]
+        heappush(self._todo, i)
+
+    @contextmanager
+    def _given(self) -> Iterator[Job | SentJob]:
+        """The job as the engine's workers get it."""
+        if not self._engine.shares_memory:
+            try:
+                sent = SentJob.send(self._job)
+            except OSError as error:
+                raise self._job.store.refusal("what is to be counted", error) from None
+            try:
+                yield sent
+            finally:
+                sent.end()
+            return
+        stop, pool = threading.Event(), ThreadPoolExecutor(self._job.threads)
+        try:
+            shared = Shared(pool, self._meter.note, stop, self._standard_input)
+            yield replace(self._job, shared=shared)
+        finally:
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _work(self, executor: Executor, given: Job | SentJob) -> None:
+        """Goes on until nothing is left to do, or all is to be done with another job."""
+        ended: SimpleQueue[Future[PartDone]] = SimpleQueue()
+        while self._todo or self._flying:
+            while self._todo and len(self._flying) < self._room():
+                i = self._next()
+                part = replace(self._parts[i], folder=self._folder)
+                try:
+                    future = executor.submit(count_part, given, part)
+                except Exception as error:
+                    heappush(self._todo, i)
+                    if isinstance(error, RuntimeError) and not isinstance(error, BrokenExecutor):
+                        # So says one that was shut down.
+                        raise LostError(one_line(error)) from None
+                    raise
+                self._tries[i] += 1
+                self._flying[future] = i
+                future.add_done_callback(ended.put)
+            try:
+                future = ended.get(timeout=_POLL_SECONDS)
+            except Empty:
+                if self._engine.is_lost():
+                    raise LostError(f"{self._engine.name} is lost") from None
+                continue
+            if future in self._flying and not self._settle(self._flying[future], future):
+                return
+            if not self._todo and not self._flying:
+                self._try_again()
+
+    def _try_again(self) -> None:
+        """What failed is done last, by when a file or a server may have come back."""
+        self._todo, self._again = self._again, []
+        heapify(self._todo)
+        if any(is_remote(self._parts[i].source.path) for i in self._todo):
+            time.sleep(_PAUSE_SECONDS)
+
+    def _room(self) -> int:
+        return 1 if self._suspects else self._engine.at_once
+
+    def _next(self) -> int:
+        if not self._suspects:
+            return heappop(self._todo)
+        i = min(self._suspects)
+        self._todo.remove(i)
+        heapify(self._todo)
+        return i
+
+    def _settle(self, i: int, future: "Future[PartDone]") -> bool:
+        """Notes how a part ended; whether the run goes on with the same job."""
+        error = None if future.cancelled() else future.exception()
+        if isinstance(error, BrokenExecutor):
+            raise error
+        if future.cancelled() or isinstance(error, CancelledError):
+            raise LostError(f"{self._engine.name} is lost")
+        del self._flying[future]
+        self._suspects.discard(i)
+        if error is None:
+            try:
+                return self._note_done(i, self._answer(i, future.result()))
+            except SourceError as answered:
+                error = answered
+        if isinstance(error, BatchstatError) and not isinstance(error, SourceError):
+            self._note_refused(i, error)
+        elif self._is_bug(error):
+            raise error
+        else:
+            self._note_failed(i, error)
+        return True
+
+    def _is_bug(self, error: BaseException) -> bool:
+        """Where memory is shared there is no other machine on which it could be otherwise."""
+        known = isinstance(error, SourceError | OSError | MemoryError)
+        return self._engine.shares_memory and not known
+
+    def _answer(self, i: int, answer: PartDone) -> PartDone:
+        """What was answered for a part. Raises SourceError: that cannot be."""
+        if self._engine.shares_memory:
+            return answer
+        return check_answer(answer, self._parts[i], self._job)
+
+    def _note_done(self, i: int, done: PartDone) -> bool:
+        self.done[i] = done
+        self._meter.note_done(i, done.samples, done.tokens, was_kept=done.was_kept)
+        self._on_outcome(Outcome(self._parts[i], self._tries[i], done))
+        if not done.difference or not self._job.by_pieces:
+            return True
+        self._on_warning(f"{done.difference}: everything is counted again, whole")
+        self._job = replace(self._job, by_pieces=False)
+        again = [*self.done, *self._flying.values()]
+        for future in self._flying:
+            future.cancel()
+        self.done.clear()
+        self._flying.clear()
+        self._meter.begin_again()
+        self._todo += again
+        heapify(self._todo)
+        return False
+
+    def _note_refused(self, i: int, error: BatchstatError) -> None:
+        """A part that cannot be read as it is told, or kept: so it will be at every try."""
+        self._on_outcome(Outcome(self._parts[i], self._tries[i], None, str(error)))
+        if self._keep_going and isinstance(error, InputError):
+            self.failed[i] = str(error)
+        elif i < self._end:
+            self._end, self._error = i, error
+            self._forget_later()
+
+    def _forget_later(self) -> None:
+        """Leaves out what stands behind the part that ends the run."""
+        self._todo = [i for i in self._todo if i < self._end]
+        heapify(self._todo)
+        self._again = [i for i in self._again if i < self._end]
+        self._suspects &= set(self._todo)
+        for future, i in list(self._flying.items()):
+            if i > self._end:
+                future.cancel()
+                del self._flying[future]
+
+    def _note_failed(self, i: int, error: BaseException) -> None:
+        reason = str(error) if isinstance(error, SourceError) else self._reason(i, error)
+        is_last = self._tries[i] >= TRIES
+        self._on_outcome(Outcome(self._parts[i], self._tries[i], None, reason, is_last))
+        if is_last:
+            self.failed[i] = reason
+        elif i < self._end:
+            self._again.append(i)
+
+    def _reason(self, i: int, error: BaseException) -> str:
+        what = "out of memory" if isinstance(error, MemoryError) else one_line(error)
+        if not isinstance(error, OSError | MemoryError):
+            what = f"{type(error).__name__}: {what}"
+        return f"{self._parts[i].shown} could not be counted: {what}"
+
+    def _note_loss(self, loss: BaseException) -> None:
+        """What was under way is done again: by itself where processes were lost before.
+
+        A part that is under way whenever one is lost is what does it, as when it takes more memory
+        than there is.
+
+        Raises:
+            InputError: an engine is lost again and again.
+        """
+        self._losses += 1
+        broken = isinstance(loss, BrokenExecutor)
+        if not self._engine.begins_anew:
+            raise InputError(
+                f"{self._engine.name} does nothing more ({one_line(loss)}): give another executor; "
+                "with the same parts_folder it does what is missing"
+            )
+        if not (broken and self._flying) and self._losses >= TRIES:
+            raise InputError(f"{self._engine.name} was lost {self._losses} times: {one_line(loss)}")
+        flying = sorted(self._flying.values())
+        self._flying.clear()
+        alone = len(flying) == 1
+        for i in flying:
+            if broken and alone and self._tries[i] >= TRIES:
+                reason = "whoever counted it came to a sudden end, as for want of memory"
+                self.failed[i] = f"{self._parts[i].shown} could not be counted: {reason}"
+                self._on_outcome(Outcome(self._parts[i], self._tries[i], None, self.failed[i]))
+                self._suspects.discard(i)
+                self._losses = 0
+                continue
+            outcome = Outcome(self._parts[i], self._tries[i], None, one_line(loss), is_last=False)
+            self._on_outcome(outcome)
+            heappush(self._todo, i)
+            if broken and self._losses >= _ALONE_AFTER:
+                self._suspects.add(i)
+        self._forget_later()

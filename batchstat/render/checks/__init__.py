@@ -1,0 +1,1 @@
+"""Outcomes of checks in the formats that CI systems read."""

@@ -1,0 +1,46 @@
+"""Checks as GitHub's Markdown."""
+
+import html
+import re
+from collections.abc import Iterable, Sequence
+
+from batchstat.errors import printable
+from batchstat.gate.check import Check
+from batchstat.render.checks import verdicts
+
+_MARKS = re.compile(r"([\\`*_\[\]|~#@])")
+
+
+def check_markdown(checks: Sequence[Check]) -> str:
+    """A section for a pull request or a job's summary: a table of limits for each check."""
+    lines = [
+        f"## batchstat: {verdicts.heading(checks)}",
+        "",
+        f"{escaped(verdicts.result(checks))}.",
+    ]
+    for check in checks:
+        lines += ["", f"### {escaped(check.name)}", ""]
+        if check.error is not None:
+            lines.append(f"**No answer:** {escaped(check.error)}")
+            continue
+        lines += [escaped(verdicts.title(check)) + "<br>", escaped(verdicts.basis(check)), ""]
+        columns, *rows = verdicts.rows(check)
+        lines += [_row(columns), _row("---:" if i else "---" for i in range(len(columns)))]
+        lines += [_row(map(escaped, row)) for row in rows]
+        if exceeded := verdicts.failures(check):
+            lines.append("")
+        lines += [
+            f"- **{escaped(failure.name)}**: {escaped(failure.sentence)}. Set in "
+            f"{escaped(failure.set_in)}. Remedy: {escaped(failure.remedy)}."
+            for failure in exceeded
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Text that Markdown and HTML show as it is, on one line."""
+    return _MARKS.sub(r"\\\1", html.escape(printable(text), quote=False))
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"

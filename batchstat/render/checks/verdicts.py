@@ -1,0 +1,199 @@
+"""Checks in words: the parts of a failure, and the rows of the table, for every output alike."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from batchstat.errors import printable
+from batchstat.gate.check import Check, Outcome, worst
+from batchstat.gate.quantities import Number, exact, shown, shown_apart
+from batchstat.planning.settings import Basis
+from batchstat.render.screens.layout import basis_line, whose
+from batchstat.render.text import counted, one_line
+
+_LABELS = {
+    "strategy.padding_ratio": "padding",
+    "strategy.fill": "fill",
+    "strategy.batches": "the number of batches",
+    "strategy.truncated_ratio": "the share of truncated tokens",
+    "strategy.dropped_ratio": "the share of dropped tokens",
+    "strategy.duplicated_ratio": "the share of duplicated tokens",
+    "strategy.coverage": "the share of the corpus that is computed",
+    "strategy.rank_idle": "the share of time in which ranks wait",
+    "strategy.ranks.step_gap": "the difference between the ranks' numbers of steps",
+    "strategy.over_budget_batches": "the number of batches over budget",
+    "lengths.p99": "the p99 length",
+    "class_ratio": "the largest class / the smallest",
+}
+_MOST_DIGITS = 17
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A limit that is exceeded, in the parts that every output shows.
+
+    Attributes:
+        name: of the limit.
+        is_error: whether it is an error; else a warning.
+        sentence: the value, the limit, and how much over.
+        set_in: where the limit is set.
+        remedy: one change and its simulated effect, or that none is known.
+    """
+
+    name: str
+    is_error: bool
+    sentence: str
+    set_in: str
+    remedy: str
+
+
+def failures(check: Check) -> list[Failure]:
+    """The limits of a check that are exceeded, in words."""
+    return [failure(outcome) for outcome in check.failures]
+
+
+def failure(outcome: Outcome) -> Failure:
+    """A limit that is exceeded, in words."""
+    return Failure(
+        name=one_line(outcome.limit.name),
+        is_error=outcome.status == "fail",
+        sentence=_sentence(outcome),
+        set_in=one_line(outcome.limit.origin, 200),
+        remedy=_remedy(outcome),
+    )
+
+
+def title(check: Check) -> str:
+    """Which corpus a check is of, or only its name where that could not be found out."""
+    if check.report is None:
+        return one_line(check.name)
+    corpus, tokenizer = check.report["corpus"], check.report["tokenizer"]
+    return whose(
+        [source["path"] for source in corpus["sources"]],
+        tokenizer["name"] if tokenizer else None,
+        corpus["samples"],
+        check.report["lengths"]["sum"],
+        corpus["unreadable"],
+    )
+
+
+def basis(check: Check) -> str:
+    """What the numbers of a check rest on; empty where there are none."""
+    if check.report is None:
+        return ""
+    return f"{one_line(check.strategy, 200)} · {basis_line(Basis(**check.report['basis']))}"
+
+
+def rows(check: Check) -> list[tuple[str, ...]]:
+    """The limits of a check: name, value, what is allowed, and where there is a baseline the value
+    before and the difference; then what becomes of it. The first row names the columns.
+    """
+    compared = any(outcome.before is not None for outcome in check.outcomes)
+    middle = ("before", "difference") if compared else ()
+    found = [("limit", "value", "allowed", *middle, "outcome")]
+    for outcome in check.outcomes:
+        value, allowed = _allowed(outcome)
+        change = (_before(outcome), _difference(outcome)) if compared else ()
+        found.append((one_line(outcome.limit.name), value, allowed, *change, outcome.status))
+    return found
+
+
+def result(checks: Sequence[Check]) -> str:
+    """One sentence over all checks."""
+    limits = sum(len(check.outcomes) for check in checks)
+    statuses = [outcome.status for check in checks for outcome in check.outcomes]
+    words = []
+    if unanswered := sum(check.error is not None for check in checks):
+        words.append(f"no answer from {unanswered} of {counted(len(checks), 'check')}")
+    for count, how in (
+        (statuses.count("fail"), "exceeded"),
+        (statuses.count("warn"), "exceeded, with a warning only"),
+    ):
+        if count:
+            verb = "is" if count == 1 else "are"
+            which = "the limit" if limits == 1 else f"{count:,} of {limits:,} limits"
+            words.append(f"{which} {verb} {how}")
+    if words:
+        return "; ".join(words)
+    return "the limit is kept" if limits == 1 else f"all {limits:,} limits are kept"
+
+
+def heading(checks: Sequence[Check]) -> str:
+    """The word for the worst of several checks."""
+    return {"pass": "PASS", "warn": "WARN", "fail": "FAIL", "error": "ERROR"}[worst(checks)]
+
+
+def _sentence(outcome: Outcome) -> str:
+    limit = outcome.limit
+    label = _LABELS.get(limit.path, one_line(limit.path))
+    over = _points(outcome.over, outcome)
+    if limit.is_difference:
+        assert outcome.before is not None
+        before, value = shown_apart(outcome.before, outcome.value, limit.kind)
+        verb = "rose" if limit.bound == "max-increase" else "fell"
+        return (
+            f"{label} {verb} from {before} to {value}, which is {over} over the limit of "
+            f"{_change(outcome)[1]}"
+        )
+    value, threshold = shown_apart(outcome.value, limit.threshold, limit.kind)
+    side = "under" if limit.bound == "min" else "over"
+    return f"{label} is {value}, which is {over} {side} the limit of {threshold}"
+
+
+def _remedy(outcome: Outcome) -> str:
+    remedy = outcome.remedy
+    if remedy is None:
+        return "no setting is known to help: change the corpus or the limit"
+    value, _ = shown_apart(remedy.value, outcome.limit.threshold, outcome.limit.kind)
+    gives = f"{printable(remedy.change)} gives {value}"
+    if remedy.costs:
+        gives += f", but then {' and '.join(one_line(each) for each in remedy.costs)}"
+    if outcome.before is not None and remedy.settings:
+        gives += "; other settings need a baseline of their own: batchstat baseline save"
+    return gives if remedy.keeps else f"nothing that was tried keeps the limit; {gives}"
+
+
+def _allowed(outcome: Outcome) -> tuple[str, str]:
+    limit = outcome.limit
+    if limit.is_difference:
+        sign = "+" if limit.bound == "max-increase" else "-"
+        assert outcome.before is not None
+        value = shown_apart(outcome.value, outcome.before, limit.kind)[0]
+        return value, f"{sign}{_change(outcome)[1]}"
+    value, threshold = shown_apart(outcome.value, limit.threshold, limit.kind)
+    return value, f"{'≥' if limit.bound == 'min' else '≤'} {threshold}"
+
+
+def _before(outcome: Outcome) -> str:
+    if outcome.before is None:
+        return ""
+    return shown_apart(outcome.before, outcome.value, outcome.limit.kind)[0]
+
+
+def _difference(outcome: Outcome) -> str:
+    if outcome.before is None:
+        return ""
+    sign = "+" if outcome.value > outcome.before else "-" if outcome.value < outcome.before else ""
+    return f"{sign}{_change(outcome)[0]}"
+
+
+def _change(outcome: Outcome) -> tuple[str, str]:
+    """The difference from a baseline, and the limit on it where there is one."""
+    limit = outcome.limit
+    assert outcome.before is not None
+    change = float(abs(exact(outcome.value) - exact(outcome.before)))
+    if limit.kind == "count":
+        change = int(change)
+    allowed = limit.threshold if limit.is_difference else change
+    return shown_apart(change, allowed, limit.kind, difference=True)
+
+
+def _points(number: Number, outcome: Outcome) -> str:
+    """A difference, with as many digits as it takes to be seen."""
+    kind = outcome.limit.kind
+    if kind == "count":
+        number = int(number)
+    for digits in range(2, _MOST_DIGITS):
+        text = shown(number, kind, difference=True, digits=digits)
+        if number == 0 or any(digit in text for digit in "123456789"):
+            break
+    return printable(text)

@@ -1,0 +1,262 @@
+"""What names mean: words, columns, keys, strategies and their parameters, presets, rules, settings.
+
+Whatever is said elsewhere is taken from there: from docstrings and JSON Schemas.
+"""
+
+import inspect
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, fields
+from typing import Any
+
+from batchstat.corpus.options import CorpusOptions
+from batchstat.documents.schema import schema
+from batchstat.errors import OptionError, did_you_mean
+from batchstat.planning.samplers import SAMPLERS
+from batchstat.planning.settings import Settings
+from batchstat.planning.strategies import STRATEGIES
+from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.bucket_edges import RULES
+from batchstat.planning.strategies.presets import PRESETS, Preset
+from batchstat.render.choices import PARAMETERS, VALUES
+from batchstat.simulation.cost_model import CostModel
+
+WORDS: Mapping[str, str] = {
+    "sample": "One text, or conversation, or pair.",
+    "record": "Where a sample stood in its corpus, skipped ones counted: the number that every "
+    "plan and export uses.",
+    "length": "A sample's tokens, the tokenizer's special tokens counted; whole in a profile, "
+    "after max_length in a plan.",
+    "order": "The sequence of samples an epoch visits: file, shuffled or blocks.",
+    "window": "read_ahead consecutive samples of the order; nothing crosses from one to the next.",
+    "row": "What is padded to the batch's width: one sample, or several when packed.",
+    "batch": "Rows of one width: one forward pass on one rank.",
+    "step": "What happens between two optimizer updates: accumulate batches on each rank.",
+    "width": "Tokens to which the rows of a batch are padded.",
+    "current": "The setup that the others are compared to: static, else the first row.",
+    "varlen attention": "Attention that keeps the samples of a row apart, as FlashAttention's "
+    "variable-length kernels and block masks do: packed rows need it.",
+    "share": "How many of all samples.",
+    "budget": "tokens_per_batch: the most total tokens in a batch, on one rank.",
+    "sampler": "What decides which samples an epoch visits, and how often: --balance.",
+    "part": "What is counted at once, by whoever does it: a file, or 64 MiB of a large one.",
+    "shard": "A share of a corpus's parts that is counted by itself: --shard I/N, for batchstat "
+    "merge.",
+    "partial": "Of a profile: parts of the corpus could not be counted, and were left out because "
+    "that was asked for; batchstat check refuses it.",
+    "limit": "What batchstat check holds a number against.",
+    "baseline": "The numbers of an earlier run, to hold a check's against.",
+    "cut": "Tokens that are never computed, of those visited: truncated and dropped together.",
+}
+
+COLUMNS: Mapping[str, str] = {
+    "padding": "padding_ratio",
+    "±": "interval",
+    "over seeds": "seeds",
+    "samples/batch": "samples_per_batch",
+    "shapes": "distinct_shapes",
+    "attention": "quadratic",
+    "price": "grouping",
+    "row use": "packing_efficiency",
+    "neighbours": "neighbour_correlation",
+    "separation": "length_separation",
+    "samples ±": "samples_per_batch_spread",
+    "tokens ±": "tokens_per_step_spread",
+    "classes/batch": "classes_per_batch",
+    "single class": "single_class_ratio",
+    "class separation": "class_separation",
+    "class ratio": "class_ratio",
+    "compute": "relative_compute",
+    "mean length": "mean_length",
+    "after": "coverage_after",
+    "unseen": "unseen_samples",
+    "repeats": "max_repeats",
+    "repeated": "duplicated_samples",
+    "dropped": "dropped_samples",
+    "shared": "shared_samples",
+    "accuracy ±": "accuracy_bound",
+    "accuracy": "accuracy_bound",
+    "idle": "rank_idle",
+    "idle attention": "rank_idle_quadratic",
+    "steps a rank": "max_steps",
+    "slowest": "worst",
+    "mean": "mean_tokens",
+    "because": "worst",
+    "left out": "left_out",
+    "speed-up": "speed_up",
+    "least": "bounds",
+    "all samples sorted": "sorted",
+    "sorting": "recommended",
+    "packing": "packed",
+}
+"""Words of the screens, and the keys that they show."""
+
+
+_PRESET_LINES = ("ranks", "tail", "long", "budget")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a name means.
+
+    Attributes:
+        name: as it is written.
+        kind: what it is the name of.
+        text: what it means, in sentences.
+        facts: more of it, each under a name.
+    """
+
+    name: str
+    kind: str
+    text: str
+    facts: tuple[tuple[str, str], ...] = ()
+
+
+def explain_all(words: Sequence[str]) -> list[Entry]:
+    """All that several names mean, each of which may be of several words: `row use`.
+
+    Raises:
+        OptionError: nothing has one of the names.
+    """
+    found: list[Entry] = []
+    first = 0
+    while first < len(words):
+        for last in range(len(words), first, -1):
+            try:
+                found += explain(" ".join(words[first:last]))
+                break
+            except OptionError:
+                if last == first + 1:
+                    raise
+        first = last
+    return found
+
+
+def explain(name: str) -> list[Entry]:
+    """All that a name means.
+
+    Raises:
+        OptionError: nothing has that name; the message says the nearest.
+    """
+    name = re.sub(r"^over \d+ ", "over ", re.sub(r"^after \d+$", "after", name))
+    wanted = _plain(COLUMNS.get(name.lower(), name))
+    found = [entry for entry in entries() if _plain(entry.name) == wanted]
+    if not found:
+        known = {entry.name for entry in entries()} | set(COLUMNS)
+        near = did_you_mean(name, sorted(known)) or "run batchstat explain for all names"
+        raise OptionError(f"nothing is called {name!r}: {near}")
+    return found
+
+
+def entries() -> Iterator[Entry]:
+    """Everything that has a name."""
+    for name, strategy in STRATEGIES.items():
+        yield Entry(name, "strategy", _prose(strategy), tuple(_parameters(strategy)))
+    for name, preset in PRESETS.items():
+        facts = ((each, getattr(preset, each)) for each in _PRESET_LINES)
+        yield Entry(name, "preset", f"{preset.what}.", (("strategy", preset.spec(512)), *facts))
+    for name, sampler in SAMPLERS.items():
+        yield Entry(
+            name,
+            "sampler",
+            _prose(sampler),
+            tuple((field.name, _default(field)) for field in fields(sampler)),
+        )
+    for name, rule in RULES.items():
+        yield Entry(name, "rule for bucket edges", _prose(rule))
+    yield from _parameters_and_settings()
+    yield Entry("model", "estimate", _prose(CostModel), tuple(_attributes(CostModel).items()))
+    for name, text in WORDS.items():
+        yield Entry(name, "word", text)
+    yield from _keys()
+
+
+def _parameters_and_settings() -> Iterator[Entry]:
+    for name, text in PARAMETERS.items():
+        yield Entry(name, f"parameter of {_owners(name)}", text, _values(name))
+    for name, text in _attributes(Settings).items():
+        yield Entry(name, "setting", text, _values(name))
+    for name, text in _attributes(CorpusOptions).items():
+        yield Entry(name, "option of reading", text, _values(name))
+    described = _attributes(Preset)
+    for name in _PRESET_LINES:
+        yield Entry(name, "line of a preset", described[name])
+    for parameter, values in VALUES.items():
+        for name, text in values.items():
+            yield Entry(name, f"value of {parameter}", text)
+
+
+def _keys() -> Iterator[Entry]:
+    """The files of results and their keys; a key that means the same in several, once."""
+    seen = set()
+    for file in ("profile", "compare", "buckets", "balance", "check"):
+        yield Entry(f"{file}.json", "file", schema(file)["description"])
+        for path, text in _described(schema(file)):
+            entry = Entry(path.rpartition(".")[2].removesuffix("[]"), f"{file}.json {path}", text)
+            if (entry.name, text) not in seen:
+                seen.add((entry.name, text))
+                yield entry
+
+
+def _owners(parameter: str) -> str:
+    """The strategies and samplers that have a parameter, as they are written."""
+    known: dict[str, Any] = {**STRATEGIES, **SAMPLERS}
+    return ", ".join(
+        name for name, kind in known.items() if parameter in {field.name for field in fields(kind)}
+    )
+
+
+def _values(name: str) -> tuple[tuple[str, str], ...]:
+    return tuple(VALUES.get(name, {}).items())
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_-]+", " ", name.strip().lower())
+
+
+def _paragraphs(documented: Any) -> list[str]:
+    text = inspect.getdoc(documented) or ""
+    return [" ".join(part.split()).replace("`", "") for part in text.split("\n\n")]
+
+
+def _prose(documented: Any) -> str:
+    """A docstring without its sections."""
+    sections = ("Attributes:", "Args:", "Raises:")
+    return "\n\n".join(p for p in _paragraphs(documented) if not p.startswith(sections))
+
+
+def _attributes(record: type) -> dict[str, str]:
+    """What a docstring says of the fields of a record."""
+    text = inspect.getdoc(record) or ""
+    section = re.search(r"^Attributes:\n((?: {4}.*\n?|\n)+)", text, re.MULTILINE)
+    assert section is not None, record
+    found = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", section[1], re.MULTILINE)
+    return {name: " ".join(words.split()).replace("`", "") for name, words in found}
+
+
+def _parameters(strategy: type[Strategy]) -> Iterator[tuple[str, str]]:
+    shared = {field.name for field in fields(Settings)}
+    for field in fields(strategy):
+        if field.name in shared and field.name not in strategy.own_parameters:
+            yield field.name, "as --" + field.name.replace("_", "-")
+        else:
+            yield field.name, _default(field)
+
+
+def _default(field: "Field[Any]") -> str:
+    if field.default in (None, ()) or field.default is MISSING:
+        return "unset"
+    value = field.default
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _described(part: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    """The keys of a JSON Schema that it describes, with their paths."""
+    if path and "description" in part:
+        yield path, part["description"]
+    for name, below in part.get("properties", {}).items():
+        yield from _described(below, f"{path}.{name}" if path else name)
+    if "items" in part:
+        yield from _described(part["items"], f"{path}[]")
+    for other in part.get("anyOf", ()):
+        yield from _described(other, path)

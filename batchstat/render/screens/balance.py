@@ -1,0 +1,240 @@
+"""Samplers as a screen of text: what each draws, of which classes, and how that batches."""
+
+from collections.abc import Callable, Iterator
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from batchstat.render.screens.layout import Rows, basis_line, heading, pasted
+from batchstat.render.text import class_name, counted, decimal, one_line, percent
+from batchstat.simulation.balances import MOST_COMPUTE, BalanceReport, SamplerResult
+
+_MOST_CLASSES = 12
+_EVEN_ENOUGH = 1.5
+_APART = 0.1
+
+
+def balance_screen(report: BalanceReport, command: Callable[[str], str]) -> RenderableType:
+    """What `balance` prints: the basis, the tables, the sentence and the recommendation.
+
+    Args:
+        report: the samplers.
+        command: the line that batches what a sampler draws under the same settings.
+    """
+    strategy = report.samplers[0].row.label
+    drawn = Text("drawn", style="bold").append(_what_is_drawn(report), "not bold")
+    by = Text("batches", style="bold")
+    by.append(f"  by {one_line(strategy)}; compute is relative to that of none", "not bold")
+    parts: list[RenderableType] = [
+        heading("basis", basis_line(report.basis)),
+        heading("classes", _classes_line(report)),
+        *(Text(), drawn, _drawn(report), Text(), by, _batches(report)),
+        *(Text(), _heading_of_classes(report), _classes(report), Text()),
+    ]
+    if report.basis.world_size > 1:
+        words = "     of each rank: samples, largest class / smallest, steps; then of all"
+        parts += [Text("ranks", style="bold").append(words, "not bold"), _ranks(report), Text()]
+    return Group(*parts, heading("result", _verdict(report)), *_recommendation(report, command))
+
+
+def _what_is_drawn(report: BalanceReport) -> str:
+    basis = report.basis
+    if basis.deal == "unsynced" and basis.world_size > 1:
+        return "    by ranks that share their random numbers, which they do not here: see ranks"
+    return "    by the sampler, before anything is cut, batched or dealt"
+
+
+def _classes_line(report: BalanceReport) -> str:
+    number = len(report.samplers[0].classes)
+    words = [counted(number, "class", "classes")]
+    if number > 1:
+        words.append(f"the largest has {report.class_ratio:,.1f} times the samples of the smallest")
+    if report.unlabelled and report.basis.keep_labels:
+        words.append(f"{counted(report.unlabelled, 'sample')} of other labels or none are left out")
+    elif report.unlabelled:
+        words.append(
+            f"{counted(report.unlabelled, 'sample')} without a label, which only none visits"
+        )
+    if report.multilabel:
+        words.append(
+            f"{counted(report.multilabel, 'sample')} of several labels: each is of the rarest"
+        )
+    return " · ".join(words)
+
+
+def _drawn(report: BalanceReport) -> Rows:
+    rows = Rows(
+        *("sampler", "samples", "tokens", "mean length", "class ratio"),
+        *("coverage", f"after {report.epochs}", "unseen", "repeats"),
+    )
+    for row in report.samplers:
+        last = row.ratios[-1]
+        rows.add(
+            _name(row),
+            f"{row.samples:,}",
+            f"{row.lengths.sum:,}",
+            f"{row.lengths.mean:,.1f}",
+            f"{row.class_ratio:,.2f}" + (f" to {last:,.2f}" if _differ(row) else ""),
+            percent(row.coverage),
+            percent(row.coverage_after),
+            f"{row.unseen:,}",
+            f"{row.max_repeats:,}",
+        )
+    return rows
+
+
+def _name(row: SamplerResult) -> Text:
+    return Text(one_line(row.spec, 40))
+
+
+def _differ(row: SamplerResult) -> bool:
+    """Whether the classes change over epochs, beyond chance."""
+    return row.name == "dynamic" and row.ratios[0] != row.ratios[-1]
+
+
+def _batches(report: BalanceReport) -> Rows:
+    rows = Rows(
+        *("sampler", "compute", "padding", "batches", "fill", "coverage"),
+        *("classes/batch", "single class", "class separation"),
+    )
+    for row in report.samplers:
+        counts, mixing = row.row.counts, row.row.counts.reach.mixing
+        assert mixing is not None
+        rows.add(
+            _name(row),
+            decimal(row.relative_compute),
+            percent(counts.padding_ratio, 2),
+            f"{counts.batches:,}",
+            percent(counts.fill),
+            percent(counts.reach.coverage),
+            f"{mixing.mean_classes:,.2f}",
+            percent(mixing.single_class_ratio),
+            decimal(mixing.separation),
+        )
+    return rows
+
+
+def _heading_of_classes(report: BalanceReport) -> Text:
+    shown = min(len(report.samplers[0].classes), _MOST_CLASSES)
+    more = len(report.samplers[0].classes) - shown
+    words = "   samples of each" + (f"; {more:,} smaller ones are in balance.json" if more else "")
+    return Text("classes", style="bold").append(words, "not bold")
+
+
+def _classes(report: BalanceReport) -> Rows:
+    first = report.samplers[0].classes
+    order = sorted(range(len(first)), key=lambda i: -first[i].before)[:_MOST_CLASSES]
+    rows = Rows("sampler", *(class_name(first[i].label, 24) for i in order))
+    total = sum(each.before for each in first)
+    rows.add(Text("the corpus"), *(_share(first[i].before, total) for i in order))
+    for row in report.samplers:
+        total = sum(each.after for each in row.classes)
+        rows.add(_name(row), *(_share(row.classes[i].after, total) for i in order))
+    return rows
+
+
+def _share(count: int, total: int) -> str:
+    return f"{count:,} ({percent(count / total)})"
+
+
+def _ranks(report: BalanceReport) -> Rows:
+    rows = Rows(
+        *("sampler", "samples", "class ratio", "steps", "idle"),
+        *("shared", "unseen", "repeated", "dropped"),
+    )
+    for row in report.samplers:
+        counts, reach = row.row.counts, row.row.counts.reach
+        held = [each.samples for each in reach.ranks]
+        rows.add(
+            _name(row),
+            _range(min(held), max(held)),
+            _ratios([each.classes for each in reach.ranks]),
+            _range(counts.ranks.min_steps, counts.ranks.max_steps),
+            percent(counts.rank_idle),
+            f"{reach.shared_samples:,}",
+            f"{reach.unseen_samples:,}",
+            f"{counts.duplicated_samples:,}",
+            f"{counts.dropped_samples:,}",
+        )
+    return rows
+
+
+def _ratios(ranks: list[tuple[int, ...]]) -> str:
+    """Largest class / smallest, from the rank where it is least to that where it is most."""
+    ratios = [max(held) / min(held) for held in ranks if min(held)]
+    if len(ratios) < len(ranks):
+        return "class missing"
+    low, high = f"{min(ratios):,.2f}", f"{max(ratios):,.2f}"
+    return low if low == high else f"{low}-{high}"
+
+
+def _range(low: int, high: int) -> str:
+    return f"{low:,}" if low == high else f"{low:,}-{high:,}"
+
+
+def _verdict(report: BalanceReport) -> str:
+    words = [_of_sampler(row, report) for row in report.balanced]
+    apart = [
+        f"{one_line(row.spec)} {mixing.separation:.2f}"
+        for row in report.samplers
+        if (mixing := row.row.counts.reach.mixing) is not None and (mixing.separation or 0) > _APART
+    ]
+    if apart:
+        strategy = report.samplers[0].row.label
+        words.append(
+            f"{strategy} sorts the classes apart (0 is random, 1 one class a batch): "
+            + ", ".join(apart)
+        )
+    return ". ".join(words or ["no sampler here evens the classes out"]) + "."
+
+
+def _of_sampler(row: SamplerResult, report: BalanceReport) -> str:
+    text = f"{one_line(row.spec)} draws {percent(row.coverage)} of the corpus an epoch"
+    if row.coverage < 1:
+        text += f", {percent(row.coverage_after)} in {counted(report.epochs, 'epoch')}"
+    if row.max_repeats > 1:
+        text += f", and one sample {row.max_repeats:,} times"
+    return text
+
+
+def _recommendation(
+    report: BalanceReport, command: Callable[[str], str]
+) -> Iterator[RenderableType]:
+    """Nothing where there is nothing to choose from."""
+    if len(report.samplers) < 2:
+        return
+    chosen = report.recommended
+    if len(report.samplers[0].classes) == 1:
+        yield heading("use", "none: there is one class.")
+    elif report.class_ratio <= _EVEN_ENOUGH:
+        within = f"within {report.class_ratio:,.1f} times of each other"
+        yield heading("use", f"none: the classes are {within}.")
+    elif chosen is None:
+        yield heading("use", "none of these: no sampler here evens the classes out.")
+    else:
+        yield pasted("use", command(chosen.spec))
+        yield heading("", _reasons(chosen, report))
+
+
+def _reasons(chosen: SamplerResult, report: BalanceReport) -> str:
+    """What the chosen sampler costs and does not show, then the same of the others."""
+    text = f"{_price(chosen, report)}."
+    others = [row for row in report.balanced if row is not chosen]
+    if others:
+        text += f" Else {'; '.join(_price(row, report) for row in others)}."
+    return text + " Weights in the loss balance classes too, and draw nothing twice."
+
+
+def _price(row: SamplerResult, report: BalanceReport) -> str:
+    compute = row.relative_compute
+    cost = "more than none, which leaves no batch,"
+    if compute is not None:
+        expensive = ", which is expensive," if compute > MOST_COMPUTE else ""
+        cost = f"{compute:,.2f} times the tokens of none{expensive}"
+    unseen = f"{percent(1 - row.coverage_after)} of the corpus"
+    if row.coverage_after == 1:
+        unseen = "nothing"
+    return (
+        f"{one_line(row.spec)} computes {cost} and leaves {unseen} unseen in "
+        f"{counted(report.epochs, 'epoch')}"
+    )

@@ -1,0 +1,121 @@
+"""Bucket edges as a screen of text."""
+
+from collections.abc import Callable, Iterator
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from batchstat.planning.strategies.bucket_edges import RULES
+from batchstat.render.screens.layout import heading, pasted, table
+from batchstat.render.text import counted, percent
+from batchstat.simulation.bucket_search import NUMBERS, BucketReport, Edges
+from batchstat.simulation.comparison import StrategyResult
+
+
+def buckets_screen(report: BucketReport, command: Callable[[str], str]) -> RenderableType:
+    """What `buckets` prints: the optimal buckets, all rules for 2 to 16 buckets, what to paste.
+
+    Args:
+        report: what was found.
+        command: the line that simulates a strategy under the same settings.
+    """
+    words = "padding" if report.cost == "linear" else "computed / needed"
+    by_rule = Text("by rule", style="bold").append(f"  {words}, rows as wide as edges", "not bold")
+    return Group(
+        heading("basis", _basis(report)),
+        Text(),
+        _buckets(report),
+        Text(),
+        by_rule,
+        _rules(report),
+        Text(),
+        heading("result", _verdict(report)),
+        *_uses(report, command),
+    )
+
+
+def _uses(report: BucketReport, command: Callable[[str], str]) -> Iterator[RenderableType]:
+    """The lines to paste, each with what it gives."""
+    for word, row in zip(("use", "or"), report.uses, strict=False):
+        yield pasted(word, command(row.spec))
+        yield heading("", _given(row))
+
+
+def _given(row: StrategyResult) -> str:
+    counts = row.counts
+    left_out = "no sample left out"
+    if counts.dropped_samples:
+        share = percent(counts.dropped_ratio, 2)
+        left_out = f"{counted(counts.dropped_samples, 'sample')} left out, {share} of the tokens"
+    return (
+        f"{counted(counts.distinct_shapes, 'shape')}, {percent(counts.padding_ratio, 2)} padding, "
+        f"{left_out}"
+    )
+
+
+def _basis(report: BucketReport) -> str:
+    basis = report.basis
+    words = [
+        f"at most {basis.tokens_per_batch:,} tokens a batch",
+        f"max_length {basis.max_length:,} ({basis.overflow})",
+        {
+            "linear": "least padding",
+            "quadratic": "least attention (quadratic, an estimate)",
+            "model": "least cost of the model (an estimate)",
+        }[report.cost],
+    ]
+    if basis.pad_to_multiple_of > 1:
+        words.append(f"edges a multiple of {basis.pad_to_multiple_of}")
+    if report.least > 1:
+        words.append(f"at least {report.least:,} samples a bucket")
+    return " · ".join(words)
+
+
+def _buckets(report: BucketReport) -> Table:
+    rows = table("lengths", "samples", "share", "batch size", "padding")
+    samples = sum(each.samples for each in report.buckets)
+    low = 0
+    for each in report.buckets:
+        rows.add_row(
+            f"{low + 1:,}-{each.edge:,}" if each.edge > low + 1 else f"{each.edge:,}",
+            f"{each.samples:,}",
+            percent(each.samples / samples),
+            f"{each.batch_size:,}",
+            percent(each.padding_tokens / max(each.total_tokens, 1)),
+        )
+        low = each.edge
+    return rows
+
+
+def _rules(report: BucketReport) -> Table:
+    rows = table("buckets", *RULES)
+    for number in sorted({*NUMBERS, report.wanted}):
+        found = [report.of(rule, number) for rule in RULES]
+        if any(each is not None for each in found):
+            style = "bold" if number == report.wanted else ""
+            cells = [f"{number}", *(_shown(each, report) for each in found)]
+            rows.add_row(*(Text(cell, style=style) for cell in cells))
+    return rows
+
+
+def _shown(edges: Edges | None, report: BucketReport) -> str:
+    if edges is None:
+        return "-"
+    return percent(edges.padding_ratio) if report.cost == "linear" else f"{edges.cost:.3f}"
+
+
+def _verdict(report: BucketReport) -> str:
+    chosen = report.chosen
+    others = [
+        each
+        for rule in RULES
+        if rule != "optimal" and (each := report.of(rule, report.wanted)) is not None
+    ]
+    nearest = min(others, key=lambda each: each.cost)
+    fewer = f" (in {len(chosen.edges)} buckets)" if len(chosen.edges) < report.wanted else ""
+    return (
+        f"{counted(report.wanted, 'bucket')} with optimal edges{fewer}: {_shown(chosen, report)} "
+        f"with every sample padded to its edge; the nearest other rule, {nearest.rule}, gives "
+        f"{_shown(nearest, report)}. Batches padded to their longest sample pad less: see compare."
+    )

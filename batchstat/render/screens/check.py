@@ -1,0 +1,45 @@
+"""Checks as a screen of text."""
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from batchstat.gate.check import Check, worst
+from batchstat.render.checks import verdicts
+from batchstat.render.screens.layout import heading, table
+from batchstat.render.text import one_line
+
+_STYLES = {"pass": "green", "warn": "yellow", "fail": "red", "error": "red"}
+
+
+def check_screen(checks: Sequence[Check]) -> RenderableType:
+    """What `check` prints: each corpus with its limits, each failure with its parts, the result."""
+    parts: list[RenderableType] = []
+    for check in checks:
+        parts += [*_check(check, named=len(checks) > 1), Text()]
+    status = worst(checks)
+    return Group(*parts, heading("result", verdicts.result(checks), _STYLES[status]))
+
+
+def _check(check: Check, *, named: bool) -> list[RenderableType]:
+    parts: list[RenderableType] = []
+    if named:
+        parts.append(heading("check", one_line(check.name)))
+    if check.error is not None:
+        return [*parts, heading("ERROR", check.error, _STYLES["error"])]
+    parts += [heading("corpus", verdicts.title(check)), heading("basis", verdicts.basis(check))]
+    columns, *rows = verdicts.rows(check)
+    limits = table(*columns)
+    for *cells, status in rows:
+        limits.add_row(*map(Text, cells), Text(status, style=_STYLES[status]))
+    parts += [Text(), limits]
+    for failure in verdicts.failures(check):
+        word = "FAIL" if failure.is_error else "WARN"
+        parts += [
+            Text(),
+            heading(word, f"{failure.name}: {failure.sentence}", _STYLES[word.lower()]),
+            heading("set in", failure.set_in),
+            heading("remedy", failure.remedy),
+        ]
+    return parts

@@ -1,0 +1,39 @@
+"""What names mean, as a screen of text."""
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from batchstat.render.screens.layout import heading
+
+
+def definition_screen(
+    name: str, kind: str, text: str, facts: Sequence[tuple[str, str]]
+) -> RenderableType:
+    """One meaning of a name."""
+    parts: list[RenderableType] = [
+        Text(name, style="bold").append(f"  {kind}", "not bold dim"),
+        Text(text),
+    ]
+    if facts:
+        parts.append(_facts(facts))
+    return Group(*parts)
+
+
+def names_screen(names: Mapping[str, Sequence[str]]) -> RenderableType:
+    """All names, by what they are the names of."""
+    parts: list[RenderableType] = []
+    for kind, every in names.items():
+        parts += [Text(kind, style="bold"), Text("  " + ", ".join(every)), Text()]
+    return Group(*parts, heading("next", "batchstat explain NAME"))
+
+
+def _facts(facts: Sequence[tuple[str, str]]) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True, style="dim")
+    grid.add_column(overflow="fold")
+    for key, value in facts:
+        grid.add_row(Text(f"  {key}"), Text(value))
+    return grid

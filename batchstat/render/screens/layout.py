@@ -1,0 +1,130 @@
+"""What screens are made of: headings, tables, and the lines above every table."""
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from batchstat.errors import printable
+from batchstat.planning.settings import Basis
+from batchstat.render.text import class_name, corpus_name, counted, one_line, tokenizer_name
+from batchstat.simulation.comparison import Comparison
+
+_GAP, _LEAST_NAME = 2, 14
+
+
+def heading(word: str, text: str, style: str = "") -> Table:
+    """A line or more with a word before it."""
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(width=8, no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(Text(word, style=f"bold {style}".strip()), Text(text))
+    return grid
+
+
+def pasted(word: str, line: str) -> Text:
+    """A line to paste with a word before it: never folded, which would break it in two."""
+    text = Text(f"{word:<9}", style="bold", no_wrap=True, overflow="ignore")
+    return text.append(printable(line), "not bold")
+
+
+class Rows:
+    """A table of rows that each have a name; where a line is too short for all columns, the names
+    are repeated with those that are left, so that no number is lost.
+    """
+
+    def __init__(self, *columns: str) -> None:
+        """The first column is that of the names."""
+        self.columns = columns
+        self.rows: list[tuple[Text, ...]] = []
+
+    def add(self, name: Text, *cells: str) -> None:
+        """A row: its name, and a cell for each other column."""
+        self.rows.append((name, *map(Text, cells)))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The columns that fit, then those that are left, and so on."""
+        widths = (
+            [
+                max(len(heading), *(cell.cell_len for cell in cells), 0) + _GAP
+                for heading, *cells in zip(self.columns, *self.rows, strict=True)
+            ]
+            if self.rows
+            else [len(heading) + _GAP for heading in self.columns]
+        )
+        name = min(widths[0], max(_LEAST_NAME, options.max_width // 2))
+        first = 1
+        while first < len(widths):
+            last = first + 1
+            while last < len(widths) and name + sum(widths[first : last + 1]) <= options.max_width:
+                last += 1
+            if first > 1:
+                yield Text()
+            part = table(self.columns[0], *self.columns[first:last])
+            part.columns[0].min_width = name - _GAP
+            for row in self.rows:
+                part.add_row(row[0], *row[first:last])
+            yield part
+            first = last
+
+
+def table(*columns: str) -> Table:
+    """A table whose first column may fold, and whose numbers never do."""
+    made = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    # As Text, since a heading may be a name from the user's data, with markup in it.
+    made.add_column(Text(columns[0]), overflow="fold", min_width=12)
+    for column in columns[1:]:
+        made.add_column(Text(column), justify="right", no_wrap=True)
+    return made
+
+
+def whose(
+    paths: list[str], tokenizer: str | None, samples: int, tokens: int, unreadable: int
+) -> str:
+    """A corpus in a line: its files, its tokenizer, how much it holds."""
+    words = [
+        corpus_name(paths),
+        tokenizer_name(tokenizer),
+        counted(samples, "sample"),
+        counted(tokens, "token"),
+    ]
+    if unreadable:
+        words.append(f"{counted(unreadable, 'unreadable record')} skipped")
+    return " · ".join(words)
+
+
+def basis_line(basis: Basis) -> str:
+    """The settings that a table rests on, those at their defaults left out but for the main."""
+    words = [
+        f"at most {basis.tokens_per_batch:,} tokens a batch",
+        f"max_length {basis.max_length:,} ({basis.overflow})",
+        f"batch_size {basis.batch_size:,}",
+        f"read_ahead {basis.read_ahead:,}",
+        f"order {basis.order}"
+        + ("" if basis.order == "file" else f", seed {basis.seed}")
+        + (f", epoch {basis.epoch}" if basis.epoch else ""),
+        counted(basis.world_size, "rank")
+        + (f", {basis.deal} dealt" if basis.world_size > 1 else ""),
+    ]
+    if basis.world_size > 1 and basis.tail != "repeat":
+        words.append(f"tail {basis.tail}")
+    if basis.accumulate > 1:
+        words.append(f"accumulate {basis.accumulate}")
+    if basis.pad_to_multiple_of > 1:
+        words.append(f"widths a multiple of {basis.pad_to_multiple_of}")
+    if basis.max_samples:
+        words.append(f"at most {basis.max_samples:,} samples a batch")
+    if basis.drop_last:
+        words.append("drop_last")
+    if basis.balance != "none":
+        words.append(f"balance {one_line(basis.balance)}")
+    if basis.keep_labels:
+        words.append(f"only {', '.join(class_name(label) for label in basis.keep_labels[:8])}")
+    return " · ".join(words)
+
+
+def sample_words(comparison: Comparison) -> str:
+    """How many samples the numbers of a comparison are of, and whether that is an estimate."""
+    sample = comparison.sample
+    if sample is None:
+        return counted(comparison.samples, "sample")
+    return f"an ESTIMATE by {sample.samples:,} of {counted(sample.corpus_samples, 'sample')}"

@@ -1,0 +1,170 @@
+"""A profile as a screen of text."""
+
+from datetime import datetime
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from batchstat.profiling.profile import ClassCount, Profile
+from batchstat.render.screens.layout import heading, pasted, table, whose
+from batchstat.render.text import age, class_name, counted, one_line, percent, shown_classes
+
+_LONGEST_BAR = 40
+_BESIDE_BAR = 48
+"""Columns that a row takes beside its bar: a label and its numbers."""
+_WORTH_A_FACTOR = 1.1
+_SHOWN_FAILED = 5
+_REASONS = {
+    "blank": "blank",
+    "not_utf8": "not UTF-8",
+    "malformed": "malformed",
+    "too_long": "too long",
+    "wrong_fields": "with too few or too many fields",
+    "missing_column": "without a column",
+    "wrong_type": "of another type",
+    "chat": "chats that are none",
+    "not_counted": "that the tokenizer or the chat template refused",
+}
+
+
+def profile_screen(profile: Profile, console: Console, next_command: str) -> RenderableType:
+    """What `profile` prints: the corpus, its lengths, what a `max_length` cuts, its classes."""
+    parts: list[RenderableType] = [
+        heading("corpus", _whose(profile)),
+        *_partial(profile),
+        _skipped(profile),
+        Text(),
+        Text("lengths", style="bold").append(
+            "  tokens a sample, special tokens counted", "not bold"
+        ),
+        _histogram(profile, console),
+        _percentiles(profile),
+        Text(),
+        Text("max_length", style="bold").append("  what it would cut", "not bold"),
+        _truncation(profile),
+    ]
+    if profile.labels is not None:
+        parts += [Text(), *_classes(profile, console)]
+    return Group(*parts, Text(), pasted("next", next_command))
+
+
+def identity(profile: Profile, now: datetime) -> RenderableType:
+    """Whose profile a command works from: corpus, tokenizer, samples, tokens, age."""
+    return heading("profile", f"{_whose(profile)} · {age(profile.created, now)}")
+
+
+def _whose(profile: Profile) -> str:
+    return whose(
+        [source.path for source in profile.corpus.sources],
+        profile.tokenizer.name if profile.tokenizer else None,
+        len(profile),
+        profile.stats.sum,
+        profile.corpus.unreadable,
+    )
+
+
+def _partial(profile: Profile) -> list[RenderableType]:
+    failed = profile.corpus.failed
+    if not failed:
+        return []
+    lines = [f"{counted(len(failed), 'part')} could not be counted"]
+    lines += [one_line(why, 200) for why in failed[:_SHOWN_FAILED]]
+    return [heading("PARTIAL", "\n".join(lines))]
+
+
+def _skipped(profile: Profile) -> Table:
+    least = profile.corpus.options.min_chars
+    words = _REASONS | {"short": f"shorter than {least} characters"}
+    found = [
+        f"{count:,} {words.get(reason, reason)}"
+        for reason, count in profile.corpus.skipped.items()
+        if count
+    ]
+    lines = [", ".join(found) or "nothing"]
+    lines += [one_line(fault, 200) for fault in profile.corpus.faults]
+    if profile.corpus.unreadable > len(profile.corpus.faults):
+        lines.append(f"… and {profile.corpus.unreadable - len(profile.corpus.faults):,} more")
+    return heading("skipped", "\n".join(lines))
+
+
+def _bar(count: int, most: int, console: Console) -> Text:
+    full = "#" if console.options.ascii_only else "█"
+    room = min(_LONGEST_BAR, console.width - _BESIDE_BAR)
+    return Text(full * max(round(room * count / most), 1 if count else 0), style="cyan")
+
+
+def _histogram(profile: Profile, console: Console) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    bins = profile.octaves
+    for low, end, count in zip(bins.edges[:-1], bins.edges[1:], bins.counts, strict=True):
+        span = f"{low:,}" if end == low + 1 else f"{low:,}-{end - 1:,}"
+        bar = _bar(count, max(bins.counts), console)
+        table.add_row(span, bar, f"{count:,}", percent(count / len(profile)))
+    return table
+
+
+def _percentiles(profile: Profile) -> Table:
+    stats = profile.stats
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("mean", "p50", "p90", "p95", "p99", "p99.9", "max"):
+        table.add_column(name, justify="right", no_wrap=True)
+    observed = [f"{stats.percentile(place):,}" for place in (500, 900, 950, 990, 999)]
+    table.add_row(f"{stats.mean:,.1f}", *observed, f"{stats.max:,}")
+    return table
+
+
+def _truncation(profile: Profile) -> Table:
+    rows = table("", "samples", "", "tokens", "")
+    for cut in profile.truncation:
+        rows.add_row(
+            f"{cut.max_length:,}",
+            f"{cut.samples:,}",
+            percent(cut.samples / len(profile)),
+            f"{cut.tokens:,}",
+            percent(cut.tokens / max(profile.stats.sum, 1)),
+        )
+    return rows
+
+
+def _classes(profile: Profile, console: Console) -> list[RenderableType]:
+    classes = profile.classes
+    largest, between, smallest = shown_classes(classes)
+    rows = table("", "", "samples", "share", "mean length")
+    rows.columns[1].justify = "left"
+
+    def add(name: str, count: int, tokens: int, bar: Text) -> None:
+        share = percent(count / len(profile))
+        rows.add_row(Text(name), bar, f"{count:,}", share, f"{tokens / count:,.1f}")
+
+    def add_class(each: ClassCount) -> None:
+        bar = _bar(each.count, classes[0].count, console)
+        add(class_name(each.label), each.count, each.tokens, bar)
+
+    for each in largest:
+        add_class(each)
+    if between:
+        count, tokens = sum(c.count for c in between), sum(c.tokens for c in between)
+        add(f"({len(between):,} classes between)", count, tokens, Text())
+    for each in smallest:
+        add_class(each)
+    column = profile.corpus.options.label_column or ""
+    title = Text("classes", style="bold").append(f"  of {one_line(column)}", "not bold")
+    return [title, rows, *_class_notes(profile)]
+
+
+def _class_notes(profile: Profile) -> list[RenderableType]:
+    classes = profile.classes
+    notes: list[RenderableType] = []
+    if profile.labels is not None and profile.labels.offsets is not None:
+        notes.append(Text("a sample counts in each of its classes: shares can add up to over 100%"))
+    ratio = profile.class_ratio
+    named = [class_name(each.label) for each in classes if each.label is not None]
+    if ratio is not None and len(named) > 1:
+        note = f"{named[0]} has {ratio:,.1f} times the samples of {named[-1]}"
+        notes.append(Text(note if ratio >= _WORTH_A_FACTOR else "the classes are about equal"))
+    return notes

@@ -1,0 +1,30 @@
+"""What is in force, as a screen of text."""
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from batchstat.render.screens.layout import heading, table
+from batchstat.render.text import one_line
+
+Rows = Sequence[tuple[str, str, str]]
+"""Key, value and where it is set."""
+
+
+def settings_screen(checks: Mapping[str, Rows]) -> RenderableType:
+    """What `config` prints: the values in force for each check."""
+    parts: list[RenderableType] = []
+    for name, rows in checks.items():
+        if len(checks) > 1:
+            parts += [Text()] if parts else []
+            parts.append(heading("check", one_line(name)))
+        values = table("key", "value", "set in")
+        for column in values.columns[1:]:
+            column.justify, column.no_wrap, column.overflow = "left", False, "fold"
+        for key, value, origin in rows:
+            style = "" if origin not in ("default", "not set") else "dim"
+            cells = (one_line(key), one_line(value, 200), one_line(origin, 200))
+            values.add_row(*(Text(cell, style=style) for cell in cells))
+        parts.append(values)
+    return Group(*parts)

@@ -1,0 +1,21 @@
+"""A shard as a screen of text."""
+
+from rich.console import Group, RenderableType
+
+from batchstat.profiling.shards import Shard
+from batchstat.render.screens.layout import heading
+from batchstat.render.text import corpus_name, counted
+
+
+def shard_screen(shard: Shard) -> RenderableType:
+    """What `profile --shard` prints: how much of which corpus, and what becomes of it."""
+    paths = [source.path for source in shard.sources]
+    own = counted(len(shard.kept), "part")
+    failed = f", {len(shard.failed):,} failed" if shard.failed else ""
+    return Group(
+        heading("corpus", corpus_name(paths)),
+        heading(
+            "shard", f"{shard.share}: {own} counted{failed}; the corpus has {len(shard.parts):,}"
+        ),
+        heading("next", "batchstat merge FOLDER-OF-EACH-SHARD ... -o whole"),
+    )

@@ -1,1 +1,0 @@
-"""Files that batchstat writes and reads again: read strictly, and compared with their digest."""

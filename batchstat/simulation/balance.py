@@ -1,0 +1,179 @@
+"""Samplers side by side: what each draws of every class, epoch by epoch, and how that batches."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from batchstat.errors import InputError, NoBatchError, OptionError
+from batchstat.lengths.arrays import Ints
+from batchstat.lengths.exact import dot, total
+from batchstat.lengths.stats import LengthStats
+from batchstat.parameters import MOST, whole_number
+from batchstat.planning.classes import Classes
+from batchstat.planning.inputs import Given, as_given
+from batchstat.planning.samplers.spec import sampler_name
+from batchstat.planning.samples import Samples
+from batchstat.planning.settings import Basis, Settings
+from batchstat.planning.shares import drawn, make_work
+from batchstat.profiling.profile import Profile
+from batchstat.simulation.balances import BalanceReport, ClassDraw, SamplerResult
+from batchstat.simulation.compare import make_row, parse_strategies
+from batchstat.simulation.comparison import ReportWarning
+from batchstat.simulation.warnings import cautions
+
+DEFAULT_SAMPLERS = ("none", "downsampling", "upsampling", "weighted-random", "dynamic")
+DEFAULT_EPOCHS = 10
+
+
+def balance(
+    lengths: Profile | npt.ArrayLike,
+    *,
+    labels: Iterable[object] | None = None,
+    samplers: Sequence[str] = DEFAULT_SAMPLERS,
+    strategy: str = "token-budget",
+    epochs: int = DEFAULT_EPOCHS,
+    **settings: Any,
+) -> BalanceReport:
+    """Class-balancing samplers side by side on the same corpus.
+
+    Args:
+        lengths: a `Profile` with labels, or (n,) tokens a sample.
+        labels: (n,) the class of each sample, of any type, None for none; a profile has its own.
+        samplers: the rows, each `name` or `name:key=value,key=value`.
+        strategy: which batches are made of what each draws.
+        epochs: how many are drawn to see how much of the corpus comes.
+        settings: the fields of `batchstat.Settings`, but for `balance`.
+
+    Raises:
+        OptionError: a setting, sampler or parameter that is wrong by itself.
+        InputError: no labels, classes that cannot be drawn as asked, or no sample that is left.
+    """
+    if not samplers:
+        raise OptionError("no sampler: name at least one")
+    rows = [Settings(**settings | {"balance": spec}) for spec in dict.fromkeys(samplers)]
+    check_epochs(rows[0], epochs)
+    given = as_given(lengths, labels, rows[0].keep_labels)
+    classes = given.samples.classes
+    if classes is None:
+        raise InputError("balance goes by labels, and none were read: pass --label-column")
+    wanted = Settings(**settings | {"balance": "none"})
+    natural = _natural_tokens(given, wanted, strategy)
+    made = [_row(given, each, strategy, epochs, natural) for each in rows]
+    return BalanceReport(
+        created=datetime.now(UTC).isoformat(),
+        corpus=given.profile.corpus if given.profile else None,
+        tokenizer=given.profile.tokenizer if given.profile else None,
+        basis=wanted.decide(given.stats.max, given.stated_max),
+        epochs=epochs,
+        unlabelled=classes.without,
+        multilabel=classes.several,
+        samplers=tuple(row for row, _ in made),
+        warnings=(*_cautions(classes), *(each for _, warnings in made for each in warnings)),
+    )
+
+
+def check_epochs(settings: Settings, epochs: int) -> int:
+    """How many epochs. Raises OptionError: no whole number above 0, or the last is too large."""
+    if settings.epoch + whole_number("epochs", epochs) - 1 > MOST:
+        raise OptionError(f"epoch={settings.epoch}, epochs={epochs}: the last is above {MOST:,}")
+    return epochs
+
+
+def _natural_tokens(given: Given, settings: Settings, spec: str) -> int | None:
+    """Total tokens of an epoch of all samples; None where it has no batch."""
+    basis = settings.decide(given.stats.max, given.stated_max)
+    (asked,) = parse_strategies([spec], basis)
+    try:
+        return make_row(asked, make_work(given.samples, basis)).counts.total_tokens
+    except NoBatchError:
+        return None
+
+
+def _row(
+    given: Given, settings: Settings, spec: str, epochs: int, natural: int | None
+) -> tuple[SamplerResult, list[ReportWarning]]:
+    samples, basis = given.samples, settings.decide(given.stats.max, given.stated_max)
+    (asked,) = parse_strategies([spec], basis)
+    work = make_work(samples, basis)
+    row = make_row(asked, work)
+    assert samples.classes is not None
+    often = np.bincount(drawn(samples, basis), minlength=len(samples))
+    epochs_of = list(_epochs(samples, samples.classes, basis, epochs))
+    found = SamplerResult(
+        name=sampler_name(basis.balance),
+        spec=basis.balance,
+        params=asdict(basis.sampler),
+        corpus_samples=len(samples),
+        samples=int(often.sum()),
+        unique=int(np.count_nonzero(often)),
+        max_repeats=int(often.max()),
+        lengths=LengthStats.of(np.repeat(samples.lengths, often)),
+        classes=tuple(_classes(samples, samples.classes, often, epochs_of)),
+        seen=tuple(each.seen for each in epochs_of),
+        ratios=tuple(each.ratio for each in epochs_of),
+        row=row,
+        natural_tokens=natural,
+    )
+    warned = cautions([row], work.visits, basis, given.stats)
+    named = [ReportWarning(w.code, f"{basis.balance}: {w.message}") for w in warned]
+    return found, named
+
+
+class _Epoch(NamedTuple):
+    """What is drawn up to an epoch.
+
+    Attributes:
+        seen: different samples.
+        seen_of: of each class.
+        ratio: samples that it draws of the largest class / of the smallest drawn at all.
+    """
+
+    seen: int
+    seen_of: list[int]
+    ratio: float
+
+
+def _epochs(samples: Samples, classes: Classes, basis: Basis, epochs: int) -> Iterator[_Epoch]:
+    known = np.zeros(len(samples), dtype=bool)
+
+    def of_classes(codes: Ints) -> Ints:
+        return np.bincount(codes[codes >= 0], minlength=len(classes.names))
+
+    for epoch in range(basis.epoch, basis.epoch + epochs):
+        chosen = drawn(samples, replace(basis, epoch=epoch))
+        known[chosen] = True
+        counts = of_classes(classes.codes[chosen])
+        yield _Epoch(
+            seen=int(np.count_nonzero(known)),
+            seen_of=of_classes(classes.codes[known]).tolist(),
+            ratio=float(counts.max() / counts[counts > 0].min()),
+        )
+
+
+def _classes(
+    samples: Samples, classes: Classes, often: Ints, epochs: list[_Epoch]
+) -> Iterator[ClassDraw]:
+    for code, label in enumerate(classes.names):
+        members = classes.members(code)
+        times, tokens = often[members], samples.lengths[members]
+        yield ClassDraw(
+            label=label,
+            before=len(members),
+            after=int(times.sum()),
+            unique=int(np.count_nonzero(times)),
+            max_repeats=int(times.max()),
+            tokens_before=total(tokens),
+            tokens_after=dot(times, tokens),
+            seen=tuple(each.seen_of[code] for each in epochs),
+        )
+
+
+def _cautions(classes: Classes) -> Iterator[ReportWarning]:
+    if len(classes.names) == 1:
+        yield ReportWarning(
+            "one_class", f"there is one class, {classes.names[0]!r}: nothing to balance"
+        )

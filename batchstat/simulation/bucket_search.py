@@ -1,0 +1,286 @@
+"""Upper edges of buckets for the lengths of a corpus: by every rule, for any number of them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from batchstat.errors import NoBatchError, OptionError
+from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
+from batchstat.lengths.exact import product, sums_at
+from batchstat.lengths.stats import LengthStats
+from batchstat.parameters import one_of, whole_number
+from batchstat.planning.epoch import make_epoch, some_of
+from batchstat.planning.inputs import as_given
+from batchstat.planning.settings import Basis, Settings
+from batchstat.planning.shares import Work, make_work
+from batchstat.planning.strategies.bucket_edges import (
+    RULES,
+    Cost,
+    check_buckets,
+    each_optimal_edges,
+)
+from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
+from batchstat.simulation.compare import make_row, parse_strategies
+from batchstat.simulation.comparison import StrategyResult
+from batchstat.simulation.cost_model import CostModel
+
+COSTS = ("linear", "quadratic", "model")
+NUMBERS = range(2, 17)
+"""How many buckets are tried."""
+
+MOST_LEFT_OUT = 0.1
+"""Short batches are left out only where that costs at most this share of the tokens."""
+
+_USUAL_BUCKETS = 8
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """One bucket, its rows padded to its edge.
+
+    Attributes:
+        edge: the longest length that it may hold.
+        samples: how many it holds.
+        real_tokens: theirs.
+        batch_size: as many rows as the budget holds, at least 1.
+    """
+
+    edge: int
+    samples: int
+    real_tokens: int
+    batch_size: int
+
+    @property
+    def total_tokens(self) -> int:
+        """Samples × edge."""
+        return self.samples * self.edge
+
+    @property
+    def padding_tokens(self) -> int:
+        """Total tokens − real tokens."""
+        return self.total_tokens - self.real_tokens
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The edges that a rule finds.
+
+    Attributes:
+        rule: its name.
+        wanted: how many buckets it was asked for.
+        edges: rising, inclusive; it may be fewer.
+        real_tokens: of all samples.
+        total_tokens: of all samples padded to their edges.
+        cost: of all samples padded to their edges / of the samples as they are.
+    """
+
+    rule: str
+    wanted: int
+    edges: tuple[int, ...]
+    real_tokens: int
+    total_tokens: int
+    cost: float
+
+    @property
+    def padding_ratio(self) -> float:
+        """Padding tokens / total tokens."""
+        return 1 - self.real_tokens / self.total_tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class BucketReport:
+    """What `batchstat buckets` finds out.
+
+    Attributes:
+        created: ISO 8601 in UTC.
+        samples: of the corpus.
+        corpus: None where lengths were given.
+        tokenizer: None where lengths were given.
+        basis: the settings.
+        cost: what the optimal edges minimise: `linear` is padding.
+        model: the transformer, where `cost` is `model`.
+        wanted: how many buckets were asked for.
+        least: samples in each bucket, at least.
+        buckets: those of the optimal edges, for the number that was asked for.
+        found: by rule and by number of buckets.
+        uses: what the optimal edges give under the settings with rows as wide as edges: short
+            batches left out, which makes as many shapes as buckets, and kept; the better first.
+    """
+
+    created: str
+    samples: int
+    corpus: CorpusFacts | None
+    tokenizer: TokenizerFacts | None
+    basis: Basis
+    cost: str
+    model: CostModel | None
+    wanted: int
+    least: int
+    buckets: tuple[Bucket, ...]
+    found: Mapping[str, tuple[Edges, ...]]
+    uses: tuple[StrategyResult, ...]
+
+    @property
+    def chosen(self) -> Edges:
+        """The optimal edges, for the number of buckets that was asked for."""
+        return next(each for each in self.found["optimal"] if each.wanted == self.wanted)
+
+    def of(self, rule: str, wanted: int) -> Edges | None:
+        """The edges of a rule for so many buckets; None where there are fewer lengths."""
+        return next((each for each in self.found[rule] if each.wanted == wanted), None)
+
+    @property
+    def spec(self) -> str:
+        """The strategy to use, to paste after `--strategy`."""
+        return self.uses[0].spec
+
+
+def find_buckets(
+    lengths: Profile | npt.ArrayLike,
+    *,
+    labels: Iterable[object] | None = None,
+    buckets: int | None = None,
+    least: int = 1,
+    cost: str = "linear",
+    model: CostModel | None = None,
+    **settings: Any,
+) -> BucketReport:
+    """The edges of `buckets` buckets that pad least, and what every other rule gives.
+
+    Args:
+        lengths: a `Profile`, or (n,) tokens a sample.
+        labels: (n,) the class of each sample, where the settings name classes.
+        buckets: how many; 8 unless set, or as many as there are different widths.
+        least: samples in each bucket, at least: other rules' smaller ones join the next.
+        cost: `linear` for padding, `quadratic` for attention, `model` for a transformer's.
+        model: its shape.
+        settings: the fields of `batchstat.Settings`; edges are multiples of `pad_to_multiple_of`,
+            and of all samples, so that they hold for every epoch.
+
+    Raises:
+        OptionError: a setting that is wrong by itself.
+        InputError: more buckets than different lengths, too few samples for `least`, or no batch
+            is left by the settings.
+    """
+    if buckets is not None:
+        whole_number("buckets", buckets)
+    whole_number("least", least)
+    one_of("cost", cost, COSTS)
+    if (cost == "model") != (model is not None):
+        raise OptionError("cost=model and a model belong together: give both or neither")
+    wanted_settings = Settings(**settings)
+    given = as_given(lengths, labels, wanted_settings.keep_labels)
+    profile, whole = given.profile, given.samples.lengths.astype(np.int64, copy=False)
+    basis = wanted_settings.decide(given.stats.max, given.stated_max)
+    visits = make_epoch(np.arange(len(whole)), whole, basis.max_length, basis.overflow)
+    kept = np.maximum(some_of(visits, basis.max_length).lengths, 1)
+    stats = LengthStats.of(round_up(kept, basis.pad_to_multiple_of))
+    check_buckets("buckets", buckets, len(stats.values))
+    wanted = buckets or min(_USUAL_BUCKETS, len(stats.values))
+    price = _price(cost, model)
+    real = LengthStats.of(kept)
+    found = {
+        rule: tuple(_measured(rule, n, edges, real, price) for n, edges in every)
+        for rule, every in _edges(
+            stats, sorted({*NUMBERS, wanted}), price, least, basis.pad_to_multiple_of
+        )
+    }
+    chosen = next(each.edges for each in found["optimal"] if each.wanted == wanted)
+    return BucketReport(
+        created=datetime.now(UTC).isoformat(),
+        samples=len(whole),
+        corpus=profile.corpus if profile else None,
+        tokenizer=profile.tokenizer if profile else None,
+        basis=basis,
+        cost=cost,
+        model=model,
+        wanted=wanted,
+        least=least,
+        buckets=tuple(_buckets(chosen, real, basis)),
+        found=found,
+        uses=tuple(_uses(chosen, make_work(given.samples, basis), basis)),
+    )
+
+
+def _uses(edges: tuple[int, ...], work: Work, basis: Basis) -> list[StrategyResult]:
+    """Rows as wide as edges, short batches kept or left out: the better first.
+
+    Left out, there are as many shapes as buckets. That is the better one where few tokens are lost,
+    and none where a bucket then has no batch.
+    """
+    kept = f"boundaries:boundaries={','.join(map(str, edges))},pad=edge"
+    keep, drop = parse_strategies([kept, f"{kept},leftovers=drop"], basis)
+    every = make_row(keep, work)
+    try:
+        full = make_row(drop, work)
+    except NoBatchError:
+        return [every]
+    lost = full.counts.dropped_ratio - every.counts.dropped_ratio
+    if lost == 0:
+        return [full]
+    if full.counts.distinct_shapes < len(edges):  # whole buckets would never be computed
+        return [every]
+    return [full, every] if lost <= MOST_LEFT_OUT else [every, full]
+
+
+def _price(cost: str, model: CostModel | None) -> Cost:
+    if model is not None:
+        return lambda width: model.linear * width + model.quadratic * width**2
+    return int if cost == "linear" else lambda width: width * width
+
+
+def _edges(
+    stats: LengthStats, numbers: list[int], price: Cost, least: int, multiple: int
+) -> Iterator[tuple[str, list[tuple[int, tuple[int, ...]]]]]:
+    """Rules, with the edges of each for those numbers of buckets that there can be."""
+    numbers = [n for n in numbers if n <= len(stats.values)]
+    every = list(
+        each_optimal_edges(
+            stats.values, stats.counts, max(numbers, default=1), cost=price, least=least
+        )
+    )
+    yield "optimal", [(n, every[n - 1]) for n in numbers]
+    for name, rule in RULES.items():
+        if name != "optimal":
+            found = ((n, rule(stats.values, stats.counts, n, price)) for n in numbers)
+            rounded = ((n, np.unique(round_up(edges, multiple))) for n, edges in found)
+            yield name, [(n, _merged(edges, stats, least)) for n, edges in rounded]
+
+
+def _merged(edges: Ints, stats: LengthStats, least: int) -> tuple[int, ...]:
+    """The edges without those whose bucket would hold fewer than `least` samples."""
+    upto = offsets_from_sizes(stats.counts)
+    below = upto[np.searchsorted(stats.values, edges, side="right")].tolist()
+    kept: list[int] = []
+    taken = 0
+    for edge, samples in zip(edges.tolist()[:-1], below[:-1], strict=True):
+        if samples - taken >= least and below[-1] - samples >= least:
+            kept.append(edge)
+            taken = samples
+    return (*kept, int(edges[-1]))
+
+
+def _measured(
+    rule: str, wanted: int, edges: tuple[int, ...], real: LengthStats, price: Cost
+) -> Edges:
+    above = np.searchsorted(edges, real.values)
+    held = sums_at(above, real.counts, len(edges))
+    needed = sum(
+        price(value) * count
+        for value, count in zip(real.values.tolist(), real.counts.tolist(), strict=True)
+    )
+    paid = sum(price(edge) * n for edge, n in zip(edges, held.tolist(), strict=True))
+    total = sum(edge * n for edge, n in zip(edges, held.tolist(), strict=True))
+    return Edges(rule, wanted, edges, real.sum, total, paid / needed)
+
+
+def _buckets(edges: tuple[int, ...], real: LengthStats, basis: Basis) -> Iterator[Bucket]:
+    above = np.searchsorted(edges, real.values)
+    samples = sums_at(above, real.counts, len(edges))
+    tokens = sums_at(above, product(real.values, real.counts), len(edges))
+    for edge, count, held in zip(edges, samples.tolist(), tokens.tolist(), strict=True):
+        yield Bucket(edge, count, held, max(1, basis.tokens_per_batch // edge))

@@ -1,0 +1,300 @@
+"""Rows of a table: strategies planned and measured on the same epoch."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import numpy.typing as npt
+
+from batchstat.errors import InputError, NoBatchError, OptionError
+from batchstat.lengths.stats import log_edges
+from batchstat.parameters import MOST, whole_number
+from batchstat.planning.epoch import together
+from batchstat.planning.inputs import Given, as_given
+from batchstat.planning.samples import Samples
+from batchstat.planning.settings import Basis, Settings
+from batchstat.planning.shares import Work, make_work
+from batchstat.planning.strategies import STRATEGIES
+from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.presets import find_preset
+from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.strategies.static import Static
+from batchstat.profiling.profile import Profile
+from batchstat.simulation.bounds import Bounds, least_rows
+from batchstat.simulation.comparison import (
+    Comparison,
+    ReportWarning,
+    SeedSpread,
+    Simulation,
+    StrategyResult,
+)
+from batchstat.simulation.cost_model import CostModel
+from batchstat.simulation.estimate import Drawn, check_share, draw
+from batchstat.simulation.measure import measured
+from batchstat.simulation.recommendation import choose
+from batchstat.simulation.sweep import sweep
+from batchstat.simulation.warnings import cautions
+
+DEFAULT_STRATEGIES = ("fixed", "static", "bucketed", "token-budget", "packed")
+
+
+def compare(
+    lengths: Profile | npt.ArrayLike,
+    *,
+    labels: Iterable[object] | None = None,
+    strategies: Sequence[str] = DEFAULT_STRATEGIES,
+    presets: Sequence[str] = (),
+    model: CostModel | None = None,
+    seeds: int = 1,
+    sample: float | None = None,
+    **settings: Any,
+) -> Comparison:
+    """Batching strategies side by side on the same lengths.
+
+    Args:
+        lengths: a `Profile`, or (n,) tokens a sample.
+        labels: (n,) the class of each sample, of any type, None for none; a profile has its own.
+        strategies: the rows, each `name` or `name:key=value,key=value`; a parameter that a row
+            leaves out is taken from the settings.
+        presets: names of what people run, such as `fairseq`: more rows.
+        model: the shape of a transformer, to estimate what the rows cost it.
+        seeds: how many seeds to try, from that of the settings on; the rows are of the first.
+        sample: an estimate by this share of the corpus, drawn at random: all numbers are of it, and
+            each row says where the padding ratio of the whole corpus lies.
+        settings: the fields of `batchstat.Settings`, such as `tokens_per_batch=16384`.
+
+    Raises:
+        OptionError: a setting, strategy, preset or parameter that is wrong by itself.
+        InputError: no sample, or none that is left by these settings.
+    """
+    wanted = Settings(**settings)
+    check_seeds(wanted, seeds)
+    given = as_given(lengths, labels, wanted.keep_labels)
+    profile = given.profile
+    basis = decide(wanted, given, strategies, presets)
+    parsed = parse_strategies(strategies, basis, presets)
+    drawn = None
+    if sample is not None:
+        windows = [each.strategy.looks_ahead or 0 for each in parsed]
+        drawn = draw(given.samples, check_share(sample, wanted), basis, max(windows))
+    samples = given.samples if drawn is None else drawn.samples
+    works = _Works(samples)
+    asked, rows, empty = _rows(parsed, works, model)
+    if seeds > 1:
+        rows = _over_seeds(rows, asked, samples, basis, seeds)
+    if drawn is not None:
+        rows = _estimated(rows, asked, drawn)
+    choice = choose(rows, basis.tokens_per_batch)
+    best = choice.best or choice.current
+    chosen, work = asked[rows.index(best)], works.of(basis)
+    shown = {row.name for row in rows}
+    return Comparison(
+        created=datetime.now(UTC).isoformat(),
+        samples=len(samples),
+        corpus=profile.corpus if profile else None,
+        tokenizer=profile.tokenizer if profile else None,
+        basis=basis,
+        model=model,
+        seeds=seeds,
+        strategies=tuple(rows),
+        left_out=tuple(name for name in STRATEGIES if name not in shown),
+        choice=choice,
+        bounds=_bounds(chosen.strategy, work, basis),
+        sweep=sweep(best, chosen.strategy, work, basis),
+        warnings=(*empty, *cautions(rows, work.visits, basis, given.stats)),
+        sample=None if drawn is None else drawn.facts,
+    )
+
+
+def simulate(profile: Profile, spec: str, settings: Settings) -> Simulation:
+    """One strategy on the lengths of a profile.
+
+    Raises:
+        OptionError: a strategy or parameter that is wrong by itself.
+        InputError: no sample is left by these settings.
+    """
+    given = as_given(profile, keep=settings.keep_labels)
+    basis = decide(settings, given, [spec])
+    (asked,) = parse_strategies([spec], basis)
+    work = make_work(given.samples, basis)
+    row = make_row(asked, work)
+    return Simulation(basis, row, tuple(cautions([row], work.visits, basis, profile.stats)))
+
+
+def decide(
+    settings: Settings, given: Given, strategies: Sequence[str], presets: Sequence[str] = ()
+) -> Basis:
+    """Return the settings of a table: the batch size of its current setup sets the budget.
+
+    Raises:
+        OptionError: a strategy or preset that is wrong by itself.
+    """
+    basis = settings.decide(given.stats.max, given.stated_max)
+    rows = parse_strategies(strategies, basis, presets)
+    current = next((row for row in rows if isinstance(row.strategy, Static)), rows[0])
+    own = getattr(current.strategy, "batch_size", None) if "batch_size=" in current.spec else None
+    return settings.decide(given.stats.max, given.stated_max, own)
+
+
+def check_seeds(settings: Settings, seeds: int) -> int:
+    """How many seeds. Raises OptionError: not a whole number above 0, or the last is too large."""
+    if settings.seed + whole_number("seeds", seeds) - 1 > MOST:
+        raise OptionError(f"seed={settings.seed}, seeds={seeds}: the last is above {MOST:,}")
+    return seeds
+
+
+class Asked(NamedTuple):
+    """A row that is asked for.
+
+    Attributes:
+        spec: the strategy, as it is written or as its preset has it.
+        preset: where it comes from, if from one.
+        strategy: what that is.
+        basis: its settings: those of the table, but for a preset's own order and ranks.
+    """
+
+    spec: str
+    preset: str | None
+    strategy: Strategy
+    basis: Basis
+
+    @property
+    def label(self) -> str:
+        """What the row is called."""
+        return self.preset or self.spec
+
+
+def parse_strategies(
+    specs: Sequence[str], basis: Basis, presets: Sequence[str] = ()
+) -> list[Asked]:
+    """The rows of a table, each once. Raises OptionError: none, or one that is wrong."""
+    rows = [
+        Asked(spec, None, parse_strategy(spec, asdict(basis)), basis)
+        for spec in dict.fromkeys(specs)
+    ]
+    for name in dict.fromkeys(presets):
+        preset = find_preset(name)
+        spec = preset.spec(basis.max_length)
+        own = basis
+        if preset.deal is not None and preset.rank_tail is not None:
+            own = replace(own, deal=preset.deal, tail=preset.rank_tail)
+        if preset.order is not None:
+            own = replace(own, order=preset.order)
+        rows.append(Asked(spec, name, parse_strategy(spec, asdict(basis)), own))
+    if not rows:
+        raise OptionError("no strategy: name at least one")
+    return rows
+
+
+def _rows(
+    asked: list[Asked], works: "_Works", model: CostModel | None
+) -> tuple[list[Asked], list[StrategyResult], list[ReportWarning]]:
+    """Those rows that have a batch, with what they come from; and which have none.
+
+    Raises:
+        InputError: none of them has.
+    """
+    kept, rows, empty = [], [], []
+    for each in asked:
+        try:
+            rows.append(make_row(each, works.of(each.basis), model))
+            kept.append(each)
+        except NoBatchError as error:
+            if len(asked) == 1:
+                raise
+            empty.append(ReportWarning("no_batch", f"{each.label} has no row: {error}"))
+    if not rows:
+        raise InputError("; ".join(warning.message for warning in empty))
+    return kept, rows, empty
+
+
+class _Works:
+    """The epochs of a corpus, each order and way of dealing made once."""
+
+    def __init__(self, samples: Samples) -> None:
+        self.samples = samples
+        self._made: dict[tuple[str, str, str], Work] = {}
+
+    def of(self, basis: Basis) -> Work:
+        key = (basis.order, basis.deal, basis.tail)
+        if key not in self._made:
+            self._made[key] = make_work(self.samples, basis)
+        return self._made[key]
+
+
+def make_row(asked: Asked, work: Work, model: CostModel | None = None) -> StrategyResult:
+    """One row. Raises InputError: no batch is left, or no token."""
+    counts, widths, steps = measured(asked.strategy, work, asked.basis, model=model)
+    return StrategyResult(
+        name=asked.spec.partition(":")[0],
+        spec=asked.spec,
+        preset=asked.preset,
+        params=asdict(asked.strategy),
+        packs_rows=asked.strategy.packs_rows,
+        order=asked.basis.order,
+        deal=asked.basis.deal,
+        tail=asked.basis.tail,
+        counts=counts,
+        widths=widths.histogram(log_edges(widths.min, widths.max, per_octave=4)),
+        steps=steps if asked.basis.world_size > 1 else None,
+    )
+
+
+def _over_seeds(
+    rows: Sequence[StrategyResult],
+    asked: Sequence[Asked],
+    samples: Samples,
+    basis: Basis,
+    seeds: int,
+) -> list[StrategyResult]:
+    found = [[row.counts] for row in rows]
+    for seed in range(basis.seed + 1, basis.seed + seeds):
+        works = _Works(samples)
+        for of_row, each in zip(found, asked, strict=True):
+            other = replace(each.basis, seed=seed)
+            counts = measured(each.strategy, works.of(other), other, by_sample=False).counts
+            of_row.append(counts)
+    return [
+        replace(row, seeds=SeedSpread.of(counts)) for row, counts in zip(rows, found, strict=True)
+    ]
+
+
+def _estimated(
+    rows: Sequence[StrategyResult], asked: Sequence[Asked], drawn: Drawn
+) -> list[StrategyResult]:
+    works = [_Works(group) for group in drawn.groups]
+    found = []
+    for row, each in zip(rows, asked, strict=True):
+        ratios = [
+            measured(each.strategy, work.of(each.basis), each.basis, by_sample=False).counts
+            for work in works
+        ]
+        interval = drawn.interval(row.counts.padding_ratio, [r.padding_ratio for r in ratios])
+        found.append(replace(row, interval=interval))
+    return found
+
+
+def _bounds(best: Strategy, work: Work, basis: Basis) -> Bounds:
+    """What the best row is compared to: the whole epoch sorted, cut by its own size or budget."""
+    visits = work.visits if work.is_dealt else together(work.shares)
+    size = getattr(best, "batch_size", None)
+    spec = "token-budget" if size is None else "bucketed"
+    own = {
+        "tokens_per_batch": getattr(best, "tokens_per_batch", basis.tokens_per_batch),
+        "batch_size": size,
+        "read_ahead": visits.count,
+        "max_samples": None,
+        "drop_last": False,
+    }
+    strategy = parse_strategy(spec, asdict(basis) | own)
+    whole_epoch = replace(work, shares=(visits,))
+    counts, _, _ = measured(strategy, whole_epoch, replace(basis, world_size=1), by_sample=False)
+    return Bounds(
+        batches=max(1, -(-counts.real_tokens // basis.tokens_per_batch)),
+        packed_rows=least_rows(visits.stats, basis.max_length),
+        sorted_strategy=spec,
+        sorted_batches=counts.batches,
+        sorted_padding_tokens=counts.padding_tokens,
+        sorted_total_tokens=counts.total_tokens,
+    )

@@ -1,0 +1,326 @@
+"""`Comparison`: what `compare` finds out, as one record of counts with its ratios as properties."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import mean, pstdev
+from typing import TYPE_CHECKING, Any
+
+from batchstat.lengths.stats import Histogram
+from batchstat.parameters import with_parameter
+from batchstat.planning.settings import Basis
+from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
+from batchstat.simulation.bounds import Bounds
+from batchstat.simulation.cost_model import CostModel
+from batchstat.simulation.counts import PlanCounts
+from batchstat.simulation.grouping import Grouping
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pandas as pd
+
+ENOUGH = 0.005
+"""A `read_ahead` whose padding ratio is within this of the best is as good as the best."""
+
+
+@dataclass(frozen=True)
+class SeedSpread:
+    """What a row gives under several seeds.
+
+    Attributes:
+        padding_ratios: one a seed.
+        batches: one a seed.
+    """
+
+    padding_ratios: tuple[float, ...]
+    batches: tuple[int, ...]
+
+    @classmethod
+    def of(cls, counts: Sequence[PlanCounts]) -> "SeedSpread":
+        """The spread of `counts`, one a seed."""
+        return cls(
+            tuple(each.padding_ratio for each in counts), tuple(each.batches for each in counts)
+        )
+
+    @property
+    def padding_mean(self) -> float:
+        """Mean padding ratio over the seeds."""
+        return mean(self.padding_ratios)
+
+    @property
+    def padding_std(self) -> float:
+        """The population's standard deviation of the padding ratio over the seeds."""
+        return pstdev(self.padding_ratios)
+
+
+@dataclass(frozen=True)
+class SampleFacts:
+    """How much of a corpus an estimate goes by.
+
+    Attributes:
+        samples: that were drawn.
+        corpus_samples: of the whole corpus.
+        blocks: of consecutive samples that were drawn.
+        block_size: samples of a block.
+        groups: of blocks, simulated apart to tell how far the estimate may be off.
+        confidence: that an interval holds the number of the whole corpus.
+    """
+
+    samples: int
+    corpus_samples: int
+    blocks: int
+    block_size: int
+    groups: int
+    confidence: float
+
+    @property
+    def share(self) -> float:
+        """Samples drawn / samples of the corpus."""
+        return self.samples / self.corpus_samples
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Where the padding ratio of the whole corpus lies, by an estimate."""
+
+    low: float
+    high: float
+
+    @property
+    def margin(self) -> float:
+        """Half of its width."""
+        return (self.high - self.low) / 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrategyResult:
+    """One row of the table.
+
+    Attributes:
+        name: the bare name of the strategy.
+        spec: the strategy as the user wrote it, or as its preset has it.
+        preset: the preset it comes from, if any.
+        params: all its parameters.
+        packs_rows: whether its rows hold several samples, which attention has to keep apart.
+        order: the sequence of its samples.
+        deal: how its work reaches the ranks.
+        tail: what becomes of what does not go round.
+        counts: what its plan computes, pads, cuts and leaves out.
+        widths: batches by their width.
+        seeds: what other seeds give; None where one was tried.
+        interval: of the padding ratio; None where all of the corpus was simulated.
+        steps: (n_steps, world_size) total tokens of each rank in each step; None for one rank.
+    """
+
+    name: str
+    spec: str
+    preset: str | None
+    params: dict[str, Any]
+    packs_rows: bool
+    order: str
+    deal: str
+    tail: str
+    counts: PlanCounts
+    widths: Histogram
+    seeds: SeedSpread | None = None
+    interval: Interval | None = None
+    steps: "npt.NDArray[np.integer] | None" = field(default=None, compare=False, repr=False)
+
+    @property
+    def label(self) -> str:
+        """What the row is called: by its preset, or as it was written."""
+        return self.preset or self.spec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Which rows of a comparison are recommended.
+
+    Attributes:
+        current: the setup that the others are compared to.
+        best: the least compute among the rows that may be recommended; None where every row has
+            batches over the budget.
+        smaller_change: a row with nearer to the steps of the current setup, which saves at least
+            80 % of what the best one saves; None where the best one is as near.
+        packed: a row of less compute that packs samples into rows, which the attention of the
+            current setup may not keep apart; None where there is none.
+        ruled_out: the row that would be the best if it did not exceed the budget or lose more of
+            the corpus; None where the best one would.
+    """
+
+    current: StrategyResult
+    best: StrategyResult | None
+    smaller_change: StrategyResult | None
+    packed: StrategyResult | None
+    ruled_out: StrategyResult | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepPoint:
+    """What one `read_ahead` gives, all else equal."""
+
+    read_ahead: int
+    batches: int
+    padding_tokens: int
+    total_tokens: int
+    grouping: Grouping
+
+    @property
+    def padding_ratio(self) -> float:
+        """Padding tokens / total tokens."""
+        return self.padding_tokens / self.total_tokens
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """One strategy over rising `read_ahead`, up to the whole epoch.
+
+    Attributes:
+        spec: the strategy, as it is written.
+        points: rising.
+    """
+
+    spec: str
+    points: tuple[SweepPoint, ...]
+
+    @property
+    def best(self) -> SweepPoint:
+        """The least padding."""
+        return min(self.points, key=lambda point: point.padding_ratio)
+
+    @property
+    def recommended(self) -> SweepPoint:
+        """The smallest `read_ahead` whose padding is within half a point of the best."""
+        limit = self.best.padding_ratio + ENOUGH
+        return next(point for point in self.points if point.padding_ratio <= limit)
+
+    @property
+    def recommended_spec(self) -> str:
+        """The strategy with the recommended `read_ahead`, to paste after `--strategy`."""
+        return with_parameter(self.spec, "read_ahead", self.recommended.read_ahead)
+
+
+@dataclass(frozen=True)
+class ReportWarning:
+    """Something that the reader of a table must know: a stable code and a sentence."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """One strategy on the lengths of a corpus.
+
+    Attributes:
+        basis: its settings.
+        row: what it gives.
+        warnings: what else to know.
+    """
+
+    basis: Basis
+    row: StrategyResult
+    warnings: tuple[ReportWarning, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Strategies side by side on the same lengths.
+
+    Attributes:
+        created: ISO 8601 in UTC.
+        samples: of the corpus, before overflow.
+        corpus: None where lengths were given.
+        tokenizer: None where lengths were given.
+        basis: the settings that all rows share.
+        model: the transformer whose cost is estimated, if any.
+        seeds: how many seeds each row was tried with.
+        strategies: the rows, as asked for.
+        left_out: names of the strategies that no row has.
+        choice: which of them are recommended.
+        bounds: what padding, batches and rows are compared to.
+        sweep: padding against `read_ahead`.
+        warnings: what else to know.
+        sample: how much of the corpus all numbers are of; None for all of it.
+    """
+
+    created: str
+    samples: int
+    corpus: CorpusFacts | None
+    tokenizer: TokenizerFacts | None
+    basis: Basis
+    model: CostModel | None
+    seeds: int
+    strategies: tuple[StrategyResult, ...]
+    left_out: tuple[str, ...]
+    choice: Choice
+    bounds: Bounds
+    sweep: Sweep
+    warnings: tuple[ReportWarning, ...]
+    sample: SampleFacts | None = None
+
+    @property
+    def current(self) -> StrategyResult:
+        """The setup that the others are compared to: `static`, or the first row."""
+        return self.choice.current
+
+    @property
+    def best(self) -> StrategyResult:
+        """The row to look at first: the best one, or the current setup where none is eligible."""
+        return self.choice.best or self.choice.current
+
+    def speed_up(self, row: StrategyResult) -> float:
+        """Estimated compute of the current setup / that of a row."""
+        return self.current.counts.compute / row.counts.compute
+
+    def costs(self, row: StrategyResult) -> dict[str, float]:
+        """What a row computes / what its real tokens need: for work in proportion to the width of
+        rows, to its square as attention's, and by the model where there is one.
+        """
+        shapes = {"linear": (1, 0), "quadratic": (0, 1)}
+        if self.model is not None:
+            shapes["model"] = (self.model.linear, self.model.quadratic)
+        return {name: row.counts.relative_cost(*shape) for name, shape in shapes.items()}
+
+    def to_frame(self) -> "pd.DataFrame":
+        """A row a strategy: as it was written, what it counts, and the ratios of that."""
+        import pandas as pd
+
+        internal = (
+            "tokens_per_batch",
+            "visited_tokens",
+            "row_tokens",
+            "sum_samples_per_batch",
+            "grouping",
+            "ranks",
+            "reach",
+        )
+        ratios = (
+            "padding_tokens",
+            "padding_ratio",
+            "fill",
+            "packing_efficiency",
+            "truncated_ratio",
+            "dropped_ratio",
+            "duplicated_ratio",
+            "coverage",
+            "rank_idle",
+            "rank_idle_quadratic",
+            "mean_samples_per_batch",
+        )
+        rows = []
+        for row in self.strategies:
+            counts = {key: n for key, n in asdict(row.counts).items() if key not in internal}
+            derived = {name: getattr(row.counts, name) for name in ratios}
+            derived |= {"compute": row.counts.compute, "speed_up": self.speed_up(row)}
+            costs = {f"relative_cost_{name}": cost for name, cost in self.costs(row).items()}
+            grouping = asdict(row.counts.grouping)
+            estimate = {} if row.interval is None else _estimated(row.interval)
+            rows.append(
+                {"strategy": row.label, **counts, **derived, **estimate, **costs, **grouping}
+            )
+        return pd.DataFrame(rows)
+
+
+def _estimated(interval: Interval) -> dict[str, float]:
+    return {"padding_ratio_low": interval.low, "padding_ratio_high": interval.high}

@@ -1,0 +1,177 @@
+"""What a row costs to compute: an estimate of a transformer's work from its shape."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from batchstat.errors import InputError, OptionError, short, unknown
+from batchstat.parameters import MOST, check_fields
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostModel:
+    """The shape of a transformer, and the floating-point operations of its forward pass.
+
+    A row of w tokens costs `linear` × w + `quadratic` × w²: projections, feed-forward layers and
+    the output over the vocabulary by token; scores and values of attention by pair of tokens. A
+    multiplication and an addition are two operations; causal masks, norms and biases are left
+    out. Training is three times as much, so that ratios are the same. Source: Kaplan et al.,
+    Scaling Laws for Neural Language Models (2020), table 1.
+
+    Attributes:
+        hidden: width of the model.
+        layers: how many.
+        intermediate: width of a feed-forward layer; None for 4 × `hidden`.
+        vocabulary: size of the output; None for none.
+        heads: attention heads.
+        kv_heads: heads of keys and values, less than `heads` where these share them.
+        head_dim: width of a head; None for `hidden` / `heads`.
+        experts: feed-forward layers that a token goes through, as in a mixture of experts.
+        gated: whether a feed-forward layer has three matrices (SwiGLU) and not two.
+
+    Raises:
+        OptionError: a number below 1 or not whole, or more `kv_heads` than `heads`.
+    """
+
+    hidden: int
+    layers: int
+    intermediate: int | None = None
+    vocabulary: int | None = None
+    heads: int = 1
+    kv_heads: int | None = None
+    head_dim: int | None = None
+    experts: int = 1
+    gated: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.kv_heads is not None and self.kv_heads > self.heads:
+            raise OptionError(f"kv_heads={self.kv_heads}: must be at most heads={self.heads}")
+
+    @property
+    def _attention_width(self) -> int:
+        return self.hidden if self.head_dim is None else self.heads * self.head_dim
+
+    @property
+    def linear(self) -> int:
+        """Operations a token."""
+        projection = 2 * self.hidden * self._attention_width
+        attention = 2 * projection + 2 * projection * (self.kv_heads or self.heads) // self.heads
+        matrices = 3 if self.gated else 2
+        forward = 2 * matrices * self.hidden * (self.intermediate or 4 * self.hidden) * self.experts
+        return self.layers * (attention + forward) + 2 * self.hidden * (self.vocabulary or 0)
+
+    @property
+    def quadratic(self) -> int:
+        """Operations a pair of tokens of a row."""
+        return 4 * self.layers * self._attention_width
+
+
+def load_model(written: str) -> CostModel:
+    """The model that `hidden=768,layers=12` or a folder with a transformers config.json names.
+
+    Raises:
+        OptionError: an unknown or missing key, or a value that is no number.
+        InputError: no such folder, or a configuration that cannot be read.
+    """
+    return _from_pairs(written) if "=" in written else _from_folder(written)
+
+
+def _from_pairs(written: str) -> CostModel:
+    known = {field.name for field in fields(CostModel)}
+    found: dict[str, Any] = {}
+    for part in written.split(","):
+        key, _, value = part.partition("=")
+        if key not in known:
+            raise unknown("key of a model", key, known)
+        if key in found:
+            raise OptionError(f"model: {key} is given twice: give it once")
+        if key == "gated":
+            found[key] = {"true": True, "false": False}.get(value, value)
+        else:
+            try:
+                found[key] = int(value)
+            except ValueError:
+                raise OptionError(f"model: {key}={value!r}: must be a whole number") from None
+    missing = [key for key in ("hidden", "layers") if key not in found]
+    if missing:
+        raise OptionError(f"model {written!r} has no {missing[0]}: write hidden=768,layers=12")
+    return CostModel(**found)
+
+
+def _from_folder(written: str) -> CostModel:
+    folder = Path(written)
+    try:
+        found = (folder / "config.json").is_file()
+    except OSError:  # such as a name that is too long
+        found = False
+    if not found:
+        raise InputError(
+            f"model {written!r}: no folder with a config.json: write one, or hidden=768,layers=12"
+        )
+    from transformers import AutoConfig
+
+    try:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        text = config.get_text_config()
+        activation = getattr(text, "hidden_activation", None) or getattr(text, "hidden_act", None)
+        gated = getattr(text, "is_gated_act", activation in _OF_GATED)
+    except Exception as error:  # transformers lets through whatever a file made it raise
+        raise _refusal(written, " ".join(str(error).split())[:200]) from None
+    if not isinstance(gated, bool):
+        raise _refusal(written, f"is_gated_act is {short(gated)}: must be true or false")
+    shape = {
+        key: _size(written, text, names, needed=key in ("hidden", "layers"))
+        for key, names in _NAMES.items()
+    }
+    given = {key: size for key, size in shape.items() if size is not None}
+    try:
+        return CostModel(**given, gated=gated)
+    except OptionError as error:
+        raise _refusal(written, str(error)) from None
+
+
+def _size(written: str, config: Any, names: tuple[str, ...], *, needed: bool) -> int | None:
+    """The first of some sizes that a configuration states; 0 is none.
+
+    Raises:
+        InputError: a size that is not a whole number, or none where one is needed.
+    """
+    for name in names:
+        size = getattr(config, name, None)
+        if size is None or (not needed and type(size) is int and size == 0):
+            continue
+        if type(size) is not int or not 1 <= size <= MOST:
+            raise _refusal(written, f"{name} is {short(size)}: must be a whole number from 1")
+        return size
+    if needed:
+        raise _refusal(written, f"{names[0]} is missing")
+    return None
+
+
+def _refusal(written: str, reason: str) -> InputError:
+    return InputError(
+        f"model {written!r} cannot be read: {reason}: write hidden=768,layers=12 in its place"
+    )
+
+
+_NAMES = {
+    "hidden": ("hidden_size",),
+    "layers": ("num_hidden_layers",),
+    "intermediate": (
+        "moe_intermediate_size",
+        "intermediate_size",
+        "n_inner",
+        "ffn_dim",
+        "d_ff",
+    ),
+    "vocabulary": ("vocab_size",),
+    "heads": ("num_attention_heads",),
+    "kv_heads": ("num_key_value_heads",),
+    "head_dim": ("head_dim",),
+    "experts": ("num_experts_per_tok",),
+}
+"""Fields of `CostModel` by what configurations call them, the one that holds first."""
+
+_OF_GATED = ("silu", "swish", "gelu_pytorch_tanh")
+"""Activations of the families whose feed-forward layers are gated: LLaMA's, Qwen's, Gemma's."""

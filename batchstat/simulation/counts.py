@@ -1,0 +1,130 @@
+"""A plan measured: counts only, every ratio a property of them."""
+
+from dataclasses import dataclass
+
+from batchstat.simulation.coverage import Reach
+from batchstat.simulation.grouping import Grouping
+from batchstat.simulation.rank_idle import RankCounts
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanCounts:
+    """What an epoch under one strategy computes, pads, cuts and leaves out.
+
+    `samples` and the token counts say what is computed. `dropped_*` counts whole samples, and all
+    tokens that no batch holds; `truncated_*` what `max_length` cut off. `visited_tokens` is what
+    the samples of the epoch hold, whole: all of the corpus, where each is visited once.
+
+    `squared_tokens` is what attention computes: the sum over rows of the square of their width, or
+    over samples of that of their length where attention knows where they begin.
+    `real_squared_tokens` is the latter, always. `row_tokens` is how many tokens fit in all rows of
+    `max_length`; None where rows have no such length. `reducible_peak` is the most total tokens in
+    a batch that could be smaller: one of several samples, or padded beyond its only one.
+    """
+
+    tokens_per_batch: int
+    visited_tokens: int
+    samples: int
+    rows: int
+    batches: int
+    steps: int
+    real_tokens: int
+    total_tokens: int
+    squared_tokens: int
+    real_squared_tokens: int
+    row_tokens: int | None
+    max_batch_tokens: int
+    reducible_peak: int
+    over_budget_batches: int
+    distinct_shapes: int
+    truncated_samples: int
+    truncated_tokens: int
+    dropped_samples: int
+    dropped_tokens: int
+    duplicated_samples: int
+    duplicated_tokens: int
+    min_samples_per_batch: int
+    max_samples_per_batch: int
+    sum_samples_per_batch: int
+    grouping: Grouping
+    ranks: RankCounts
+    reach: Reach
+
+    @property
+    def padding_tokens(self) -> int:
+        """Total tokens − real tokens."""
+        return self.total_tokens - self.real_tokens
+
+    @property
+    def padding_ratio(self) -> float:
+        """Padding tokens / total tokens, in [0, 1)."""
+        return self.padding_tokens / self.total_tokens
+
+    @property
+    def truncated_ratio(self) -> float:
+        """Truncated tokens / visited tokens."""
+        return self.truncated_tokens / self.visited_tokens
+
+    @property
+    def dropped_ratio(self) -> float:
+        """Dropped tokens / visited tokens."""
+        return self.dropped_tokens / self.visited_tokens
+
+    @property
+    def lost_tokens(self) -> int:
+        """Truncated and dropped tokens together: read, and never computed."""
+        return self.truncated_tokens + self.dropped_tokens
+
+    @property
+    def lost_ratio(self) -> float:
+        """Lost tokens / visited tokens."""
+        return self.lost_tokens / self.visited_tokens
+
+    @property
+    def duplicated_ratio(self) -> float:
+        """Duplicated tokens / real tokens."""
+        return self.duplicated_tokens / self.real_tokens
+
+    @property
+    def compute(self) -> int:
+        """Estimated work of the epoch, of the slowest rank in each step: total tokens, or the
+        operations of the cost model it was measured with.
+        """
+        return self.ranks.compute
+
+    @property
+    def coverage(self) -> float:
+        """Samples that are computed at least once / samples of the corpus."""
+        return self.reach.coverage
+
+    @property
+    def rank_idle(self) -> float:
+        """Share of the ranks' time that waits for the slowest one, where cost is total tokens."""
+        return self.ranks.idle
+
+    @property
+    def rank_idle_quadratic(self) -> float:
+        """The same where cost is attention's."""
+        return self.ranks.idle_quadratic
+
+    @property
+    def fill(self) -> float:
+        """Total tokens / (batches × `tokens_per_batch`)."""
+        return self.total_tokens / (self.batches * self.tokens_per_batch)
+
+    @property
+    def packing_efficiency(self) -> float | None:
+        """Real tokens / (rows × `max_length`)."""
+        return None if self.row_tokens is None else self.real_tokens / self.row_tokens
+
+    def relative_cost(self, linear: int, quadratic: int) -> float:
+        """What is computed / what the real tokens need by themselves, each sample alone: at least
+        1, where a row of w tokens costs `linear` × w + `quadratic` × w².
+        """
+        computed = linear * self.total_tokens + quadratic * self.squared_tokens
+        return computed / (linear * self.real_tokens + quadratic * self.real_squared_tokens)
+
+    @property
+    def mean_samples_per_batch(self) -> float:
+        """Entries of all batches / batches."""
+        return self.sum_samples_per_batch / self.batches

@@ -1,0 +1,331 @@
+"""Which samples reach which ranks, how often, and in which company of classes."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from batchstat.lengths.arrays import Ints, gather_groups, offsets_from_sizes
+from batchstat.lengths.exact import sums_at, total
+from batchstat.planning.batch_table import Batches
+from batchstat.planning.classes import Classes
+from batchstat.planning.epoch import Epoch
+from batchstat.planning.samples import Samples
+
+
+class Unique(NamedTuple):
+    """What is computed of that which is visited, a visit counted once.
+
+    Attributes:
+        samples: any part of them.
+        tokens: of these.
+        headless: those of which no batch has the first part.
+    """
+
+    samples: int
+    tokens: int
+    headless: int = 0
+
+
+@dataclass(frozen=True)
+class Mixing:
+    """The classes of batches, by the samples that have one.
+
+    Attributes:
+        batches: how many there are.
+        min_classes: different classes of the batch that has the fewest.
+        sum_classes: of all batches.
+        max_classes: of the one that has most.
+        single_class_batches: batches of one class.
+        separation: 0 where batches are as mixed as random ones, 1 where each holds one class, below
+            0 where classes are spread more evenly than chance does it; None where there is but one
+            class, or no batch of two samples. Two random samples of a batch are of the same class
+            with a probability p, two of the epoch with q: (p − q) / (1 − q), which is Fleiss's
+            kappa (J. L. Fleiss, 1971) with batches as subjects.
+    """
+
+    batches: int
+    min_classes: int
+    sum_classes: int
+    max_classes: int
+    single_class_batches: int
+    separation: float | None
+
+    @property
+    def mean_classes(self) -> float:
+        """Different classes a batch."""
+        return self.sum_classes / self.batches
+
+    @property
+    def single_class_ratio(self) -> float:
+        """Batches of one class / batches."""
+        return self.single_class_batches / self.batches
+
+    @classmethod
+    def of(cls, batch: Ints, code: Ints, batches: int, classes: int) -> "Mixing":
+        """The classes of batches.
+
+        Args:
+            batch: (n,) which batch each entry is in, rising.
+            code: (n,) which class it is of; −1 for none.
+            batches: how many there are.
+            classes: how many there are.
+        """
+        batch, code = batch[code >= 0], code[code >= 0]
+        if batches * classes <= _DENSE * max(len(batch), 1):
+            table = np.bincount(batch * classes + code, minlength=batches * classes)
+            cells = np.flatnonzero(table)
+            counts = table[cells]
+        else:
+            cells, counts = np.unique(batch * classes + code, return_counts=True)
+        different = np.bincount(cells // classes, minlength=batches)
+        samples = np.bincount(batch, minlength=batches)
+        squares = np.bincount(cells // classes, weights=counts * counts, minlength=batches)
+        several = samples > 1
+        alike = (squares[several] - samples[several]) / (samples[several] - 1)
+        total = np.bincount(code, minlength=classes).astype(np.float64)
+        n = total.sum()
+        chance = (total * (total - 1)).sum() / (n * (n - 1)) if n > 1 else 1.0
+        separation = None
+        if several.any() and chance < 1:
+            within = alike.sum() / samples[several].sum()
+            separation = float((within - chance) / (1 - chance))
+        return cls(
+            batches=batches,
+            min_classes=int(different.min()),
+            sum_classes=int(different.sum()),
+            max_classes=int(different.max()),
+            single_class_batches=int(np.count_nonzero(different == 1)),
+            separation=separation,
+        )
+
+
+_DENSE = 8
+"""Cells of a table for each entry, above which a sort is cheaper."""
+
+
+class RankSamples(NamedTuple):
+    """What one rank computes.
+
+    Attributes:
+        samples: how many, repeats counted.
+        batches: how many.
+        classes: (n_classes,) of each class; empty where there are no labels.
+    """
+
+    samples: int
+    batches: int
+    classes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Which samples of the corpus are computed.
+
+    Attributes:
+        corpus_samples: of the corpus, those that are never visited too.
+        times: (times, samples): so many samples are computed so many times; rising from 1.
+        shared_samples: samples that several ranks compute.
+        ranks: what each of them does.
+        mixing: the classes of batches; None where there are no labels.
+    """
+
+    corpus_samples: int
+    times: tuple[tuple[int, int], ...]
+    shared_samples: int
+    ranks: tuple[RankSamples, ...]
+    mixing: Mixing | None = None
+
+    @property
+    def unique_samples(self) -> int:
+        """Samples that are computed, each counted once."""
+        return sum(samples for _, samples in self.times)
+
+    @property
+    def unseen_samples(self) -> int:
+        """Samples of the corpus that are not."""
+        return self.corpus_samples - self.unique_samples
+
+    @property
+    def coverage(self) -> float:
+        """Samples that are computed / samples of the corpus."""
+        return self.unique_samples / self.corpus_samples
+
+    @property
+    def max_repeats(self) -> int:
+        """How often the sample is computed that is most often."""
+        return self.times[-1][0]
+
+    @property
+    def accuracy_bound(self) -> float:
+        """How far an accuracy over all that is computed can be from that over the corpus, each
+        sample counted once: the total variation distance of the two, attained where samples that
+        are repeated are all right and the others all wrong, or the reverse.
+        """
+        computed = sum(times * samples for times, samples in self.times)
+        return sum(
+            samples * max(0.0, times / computed - 1 / self.corpus_samples)
+            for times, samples in self.times
+        )
+
+
+class UnitTally:
+    """The `Reach` of units that hold each sample once, dealt in groups: it tells all.
+
+    Only those of the first turn are dealt again, to fill the last.
+    """
+
+    def __init__(self, world_size: int) -> None:
+        """For so many ranks."""
+        self._samples = np.zeros(world_size, dtype=np.int64)
+        self._batches = np.zeros(world_size, dtype=np.int64)
+        self._once = 0
+        # Of each unit of the first turn: its samples, how often it is dealt, and to which ranks.
+        self._size = np.zeros(world_size, dtype=np.int64)
+        self._times = np.zeros(world_size, dtype=np.int64)
+        self._lowest = np.full(world_size, world_size)
+        self._highest = np.full(world_size, -1)
+
+    def add(self, batches: Batches, turns: Ints, numbers: Ints) -> None:
+        """The next units.
+
+        Args:
+            batches: in units.
+            turns: (n_turns, world_size) units of them; −1 where a rank has none.
+            numbers: (n_units,) of each among all units of the epoch.
+        """
+        world_size = len(self._samples)
+        size = batches.of_units(batches.samples)
+        rank, unit = _dealt(turns)
+        held = np.bincount(rank, weights=size[unit], minlength=world_size)
+        self._samples += held.astype(np.int64)
+        self._batches += _batches(batches, rank, unit, world_size)
+        of_first = numbers[unit] < world_size
+        self._once += int(size[unit[~of_first]].sum())
+        rank, unit = rank[of_first], unit[of_first]
+        of_epoch = numbers[unit]
+        self._size[of_epoch] = size[unit]
+        np.add.at(self._times, of_epoch, 1)
+        np.minimum.at(self._lowest, of_epoch, rank)
+        np.maximum.at(self._highest, of_epoch, rank)
+
+    def reach(self, corpus_samples: int) -> Reach:
+        """Of all that was dealt, of a corpus of so many samples."""
+        often, which = np.unique(np.append(self._times, 1), return_inverse=True)
+        held = sums_at(which, np.append(self._size, self._once), len(often))
+        known = zip(often.tolist(), held.tolist(), strict=True)
+        return Reach(
+            corpus_samples=corpus_samples,
+            times=tuple((times, samples) for times, samples in known if samples),
+            shared_samples=int(self._size[self._lowest < self._highest].sum()),
+            ranks=_ranks(self._samples, self._batches),
+        )
+
+
+def _ranks(samples: Ints, batches: Ints) -> tuple[RankSamples, ...]:
+    """What each rank computes; ranks with equal numbers, as most have, share one record."""
+    columns = [np.unique(each, return_inverse=True)[1] for each in (samples, batches)]
+    cells = columns[0] * (columns[1].max() + 1) + columns[1]
+    _, first, which = np.unique(cells, return_index=True, return_inverse=True)
+    known = list(map(RankSamples, samples[first].tolist(), batches[first].tolist()))
+    return tuple(known[i] for i in which.tolist())
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """The entries of planned batches, in their sequence.
+
+    Attributes:
+        places: (n,) which sample of the corpus each is of.
+        begins: (n,) whether it is that sample's first part.
+        lengths: (n,) its tokens.
+    """
+
+    places: Ints
+    begins: npt.NDArray[np.bool_]
+    lengths: Ints
+
+
+def follow(
+    entries: Entries, batches: Batches, turns: Ints, visits: Epoch, samples: Samples
+) -> tuple[Unique, Reach]:
+    """Each sample followed to the ranks.
+
+    Args:
+        entries: of the batches.
+        batches: all that are planned.
+        turns: (n_turns, world_size) units of them; −1 where a rank has none.
+        visits: what the epoch visits.
+        samples: the corpus.
+    """
+    n, world_size = len(samples), turns.shape[1]
+    rank, unit = _dealt(turns)
+    batch_offsets, batch = gather_groups(batches.unit_offsets, unit)
+    entry_offsets, entry = gather_groups(offsets_from_sizes(batches.entries), batch)
+    ranks = np.repeat(np.repeat(rank, np.diff(batch_offsets)), np.diff(entry_offsets))
+    place, begins = entries.places[entry], entries.begins[entry]
+    begun = np.bincount(place[begins], minlength=n)
+    there = np.bincount(place, minlength=n) > 0
+    times = np.where(there, np.maximum(begun, 1), 0)
+    visited = samples.places(visits.samples)
+    first = visited if visits.starts is None else visited[visits.starts == 0]
+    tokens = np.minimum(
+        sums_at(visited, visits.lengths, n), sums_at(place, entries.lengths[entry], n)
+    )
+    unique = Unique(
+        samples=int(np.minimum(np.bincount(first, minlength=n), times).sum()),
+        tokens=total(tokens),
+        headless=int(np.count_nonzero(there & (begun == 0))),
+    )
+    often, count = np.unique(times[times > 0], return_counts=True)
+    mixing = None
+    if samples.classes is not None:
+        of_batch = np.repeat(np.arange(len(batch)), np.diff(entry_offsets))
+        code = samples.classes.codes[place]
+        mixing = Mixing.of(of_batch, code, len(batch), len(samples.classes.names))
+    shared = 0
+    if world_size > 1:
+        pairs = np.unique(place * world_size + ranks) // world_size
+        shared = int(np.count_nonzero(np.bincount(pairs) > 1))
+    return unique, Reach(
+        corpus_samples=n,
+        times=tuple(zip(often.tolist(), count.tolist(), strict=True)),
+        shared_samples=shared,
+        ranks=_of_ranks(
+            ranks[begins],
+            place[begins],
+            _batches(batches, rank, unit, world_size),
+            samples.classes,
+        ),
+        mixing=mixing,
+    )
+
+
+def _of_ranks(
+    ranks: Ints, places: Ints, batches: Ints, classes: Classes | None
+) -> tuple[RankSamples, ...]:
+    world_size = len(batches)
+    held = zip(np.bincount(ranks, minlength=world_size).tolist(), batches.tolist(), strict=True)
+    if classes is None:
+        return tuple(RankSamples(n, k) for n, k in held)
+    columns = len(classes.names) + 1
+    cells = ranks * columns + classes.codes[places] + 1
+    table = np.bincount(cells, minlength=world_size * columns).reshape(world_size, columns)
+    return tuple(
+        RankSamples(n, k, tuple(row))
+        for (n, k), row in zip(held, table[:, 1:].tolist(), strict=True)
+    )
+
+
+def _batches(batches: Batches, rank: Ints, unit: Ints, world_size: int) -> Ints:
+    """(world_size,) how many batches each rank has."""
+    sizes = np.diff(batches.unit_offsets)[unit]
+    return np.bincount(rank, weights=sizes, minlength=world_size).astype(np.int64)
+
+
+def _dealt(turns: Ints) -> tuple[Ints, Ints]:
+    """The rank and the unit of all that is dealt, in its sequence."""
+    rank = np.broadcast_to(np.arange(turns.shape[1]), turns.shape)
+    held = turns >= 0
+    return rank[held], turns[held]

@@ -1,0 +1,237 @@
+"""Plans measured, as their batches are dealt: all at once, or in groups of whole steps."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from batchstat.errors import InputError, NoBatchError
+from batchstat.lengths.arrays import Ints, round_up
+from batchstat.lengths.exact import added, product, total
+from batchstat.lengths.stats import LengthStats
+from batchstat.planning.batch_table import Batches
+from batchstat.planning.epoch import Epoch
+from batchstat.simulation.counts import PlanCounts
+from batchstat.simulation.coverage import Reach, Unique, UnitTally
+from batchstat.simulation.grouping import GroupingTally
+from batchstat.simulation.rank_idle import RankTally, steps_of
+
+_WIDTH_BITS = 32
+
+
+class Measured(NamedTuple):
+    """What a strategy makes of an epoch.
+
+    Attributes:
+        counts: all numbers.
+        widths: of its batches.
+        steps: (n_steps, world_size) total tokens of each rank in each step.
+    """
+
+    counts: PlanCounts
+    widths: LengthStats
+    steps: Ints
+
+
+class Tally:
+    """The numbers of an epoch whose batches come in groups, in the sequence of their turns."""
+
+    def __init__(
+        self,
+        world_size: int,
+        *,
+        tokens_per_batch: int,
+        max_length: int | None = None,
+        attends_within_samples: bool = False,
+        accumulate: int = 1,
+        even: bool = False,
+        keep_steps: bool = True,
+        pad_to_multiple_of: int = 1,
+        cost: tuple[int, int] = (1, 0),
+    ) -> None:
+        """For how they are measured.
+
+        Args:
+            world_size: how many ranks.
+            tokens_per_batch: the budget that `fill` is held against.
+            max_length: of a row; None where rows have no such length.
+            attends_within_samples: whether attention knows where samples begin.
+            accumulate: turns a step.
+            even: whether a rank without a unit takes an empty step.
+            keep_steps: whether each step's tokens are kept.
+            pad_to_multiple_of: widths are rounded up to a multiple of it.
+            cost: compute of a token, and of a pair of tokens that attention looks at.
+        """
+        self._budget, self._max_length = tokens_per_batch, max_length
+        self._within, self._accumulate = attends_within_samples, accumulate
+        self._multiple = pad_to_multiple_of
+        self._ranks = RankTally(world_size, accumulate, even=even, cost=cost)
+        self._units, self._grouping = UnitTally(world_size), GroupingTally()
+        self._sums: dict[str, int] = dict.fromkeys(_SUMS, 0)
+        self._largest = self._reducible = self._most_samples = 0
+        self._fewest_samples: int | None = None
+        self._planned = Unique(0, 0)
+        self._repeats = False
+        self._widths: LengthStats | None = None
+        self._shapes = np.empty(0, dtype=np.int64)
+        self._steps: list[Ints] | None = [] if keep_steps else None
+
+    def add(self, batches: Batches, turns: Ints, numbers: Ints | None = None) -> None:
+        """The next batches.
+
+        Args:
+            batches: all that are planned of them, in units.
+            turns: (n_turns, world_size) units of them, dealt at the same time; −1 where a rank has
+                none; whole steps, unless they are the last.
+            numbers: (n_units,) of each unit among all of the epoch; those of the first turn may
+                come again, after all others. Unless given, none does.
+        """
+        numbers = np.arange(batches.units) if numbers is None else numbers
+        units = turns[turns >= 0]
+        first = numbers == self._sums["units"] + np.arange(batches.units)
+        self._note_planned(batches, units, first)
+        if len(units) == 0:
+            return
+        dealt = batches.take(units)
+        attention = _attention(batches, within=self._within)
+        linear = self._ranks.add(turns, batches, attention)
+        if self._steps is not None:
+            self._steps.append(linear)
+        self._units.add(batches, turns, numbers)
+        self._note_batches(dealt, total(_attention(dealt, within=self._within)))
+        tokens = self._of_steps(turns, batches.of_units(batches.tokens))
+        entries = self._of_steps(turns, batches.of_units(batches.entries))
+        means = np.asarray(tokens / entries, dtype=np.float64)
+        self._grouping.add(dealt.entries, dealt.tokens, total(dealt.squares), means, tokens)
+
+    def _of_steps(self, turns: Ints, numbers: Ints) -> Ints:
+        """(n_steps,) sums of a number that each unit has, over all ranks."""
+        of_ranks = steps_of(turns, numbers, self._accumulate)
+        return added(of_ranks, lambda part: part.sum(axis=1), turns.shape[1])
+
+    def _note_planned(self, batches: Batches, units: Ints, first: npt.NDArray[np.bool_]) -> None:
+        """What of it is new: a unit that comes again was there before."""
+        self._repeats = self._repeats or not first.all() or len(units) > batches.units
+        new = batches if first.all() else batches.take(np.flatnonzero(first))
+        self._planned = Unique(
+            self._planned.samples + int(new.samples.sum()),
+            self._planned.tokens + total(new.tokens),
+        )
+        self._sums["units"] += int(np.count_nonzero(first))
+
+    def _note_batches(self, dealt: Batches, attention: int) -> None:
+        whole, sums = dealt.total_tokens, self._sums
+        sums["batches"] += len(dealt)
+        sums["rows"] += int(dealt.rows.sum())
+        sums["samples"] += int(dealt.samples.sum())
+        sums["real_tokens"] += total(dealt.tokens)
+        sums["total_tokens"] += total(whole)
+        sums["squared_tokens"] += attention
+        sums["real_squared_tokens"] += total(dealt.squares)
+        sums["over_budget_batches"] += int(np.count_nonzero(whole > self._budget))
+        sums["sum_samples_per_batch"] += int(dealt.entries.sum())
+        fewest = int(dealt.entries.min())
+        self._fewest_samples = min(self._fewest_samples or fewest, fewest)
+        self._most_samples = max(self._most_samples, int(dealt.entries.max()))
+        self._largest = max(self._largest, int(whole.max()))
+        alone = (dealt.entries == 1) & (whole == round_up(dealt.tokens, self._multiple))
+        self._reducible = max(self._reducible, int(whole[~alone].max(initial=0)))
+        widths = LengthStats.of(dealt.widths)
+        self._widths = widths if self._widths is None else self._widths.with_more(widths)
+        shapes = np.unique((dealt.rows.astype(np.int64) << _WIDTH_BITS) + dealt.widths)
+        self._shapes = np.union1d(self._shapes, shapes)
+
+    def measured(self, visits: Epoch, followed: tuple[Unique, Reach] | None = None) -> Measured:
+        """The numbers of all batches.
+
+        Args:
+            visits: what the epoch visits.
+            followed: which samples are computed; None where each visit is in one unit, so that what
+                is dealt says it.
+
+        Raises:
+            InputError: no batch is left, or no token: there is nothing to measure.
+        """
+        sums = self._sums
+        if sums["batches"] == 0:
+            raise NoBatchError()
+        if sums["real_tokens"] == 0:
+            raise InputError(f"no token in {sums['samples']:,} samples: there is nothing to batch")
+        if followed is None:
+            once = self._planned
+            if not self._repeats:
+                once = Unique(sums["samples"], sums["real_tokens"])
+            followed = (once, self._units.reach(visits.dropped_samples + visits.begun))
+        unique, reach = followed
+        samples, ranks = sums["samples"] + unique.headless, self._ranks.counts
+        lost = visits.truncated_tokens + visits.dropped_tokens
+        counts = PlanCounts(
+            tokens_per_batch=self._budget,
+            visited_tokens=visits.tokens + lost,
+            samples=samples,
+            rows=sums["rows"],
+            batches=sums["batches"],
+            steps=ranks.max_steps,
+            real_tokens=sums["real_tokens"],
+            total_tokens=sums["total_tokens"],
+            squared_tokens=sums["squared_tokens"],
+            real_squared_tokens=sums["real_squared_tokens"],
+            row_tokens=None if self._max_length is None else sums["rows"] * self._max_length,
+            max_batch_tokens=self._largest,
+            reducible_peak=self._reducible,
+            over_budget_batches=sums["over_budget_batches"],
+            distinct_shapes=len(self._shapes),
+            truncated_samples=visits.truncated_samples,
+            truncated_tokens=visits.truncated_tokens,
+            dropped_samples=visits.dropped_samples + visits.begun - unique.samples,
+            dropped_tokens=visits.dropped_tokens + visits.tokens - unique.tokens,
+            duplicated_samples=samples - unique.samples,
+            duplicated_tokens=sums["real_tokens"] - unique.tokens,
+            min_samples_per_batch=self._fewest_samples or 0,
+            max_samples_per_batch=self._most_samples,
+            sum_samples_per_batch=sums["sum_samples_per_batch"],
+            grouping=self._grouping.grouping,
+            ranks=ranks,
+            reach=reach,
+        )
+        assert self._widths is not None
+        steps = np.concatenate(self._steps) if self._steps else np.empty((0, 0), dtype=np.int64)
+        return Measured(counts, self._widths, steps)
+
+
+_SUMS = (
+    *("units", "batches", "rows", "samples", "real_tokens", "total_tokens"),
+    *("squared_tokens", "real_squared_tokens", "over_budget_batches", "sum_samples_per_batch"),
+)
+
+
+def measure(
+    batches: Batches,
+    turns: Ints,
+    visits: Epoch,
+    followed: Callable[[], tuple[Unique, Reach]] | None = None,
+    **how: Any,
+) -> Measured:
+    """The batches of an epoch measured all at once, as they are dealt to the ranks.
+
+    Args:
+        batches: all that are planned.
+        turns: (n_turns, world_size) units of them, dealt at the same time; −1 where a rank has
+            none.
+        visits: what the epoch visits.
+        followed: says which samples are computed, where what is dealt does not.
+        how: other arguments of `Tally`.
+
+    Raises:
+        InputError: no batch is left, or no token: there is nothing to measure.
+    """
+    tally = Tally(turns.shape[1], **how)
+    tally.add(batches, turns)
+    some = followed is not None and bool((turns >= 0).any())
+    return tally.measured(visits, followed() if followed is not None and some else None)
+
+
+def _attention(batches: Batches, *, within: bool) -> Ints:
+    """(n_batches,) what attention computes."""
+    return batches.squares if within else product(batches.total_tokens, batches.widths)

@@ -1,0 +1,104 @@
+"""A comparison from some of a corpus, and how far it may be from one of all of it.
+
+Blocks of consecutive samples are drawn at random without replacement, and dealt into groups of
+which each is simulated by itself: how the groups differ says how far their mean may be off. Source:
+the method of random groups for cluster samples (K. M. Wolter, Introduction to Variance Estimation,
+chapter 2).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from statistics import stdev
+
+import numpy as np
+
+from batchstat.errors import InputError, OptionError
+from batchstat.lengths.arrays import Ints
+from batchstat.planning.order import BLOCK_SIZE
+from batchstat.planning.samples import Samples
+from batchstat.planning.settings import Basis, Settings
+from batchstat.rng import estimate_rng
+from batchstat.simulation.comparison import Interval, SampleFacts
+
+GROUPS = 10
+CONFIDENCE = 0.95
+_DEVIATIONS = 2.262157
+"""Of Student's distribution with 9 degrees of freedom: 95 % lie within."""
+_LEAST_BLOCKS = 2 * GROUPS
+
+
+def read_share(written: str) -> float:
+    """A share from `1%` or `0.01`. Raises OptionError: it is none."""
+    try:
+        number = float(written.removesuffix("%"))
+    except ValueError:
+        raise OptionError(f"sample={written}: must be a share, such as 1% or 0.01") from None
+    return number / 100 if written.endswith("%") else number
+
+
+def check_share(share: float, settings: Settings) -> float:
+    """A share to sample. Raises OptionError: not between 0 and 1, or classes that are balanced."""
+    if not (isinstance(share, float | int) and 0 < share < 1):
+        raise OptionError(f"sample={share}: must be between 0 and 1, such as 0.01 or 1%")
+    if settings.balance != "none" or settings.keep_labels:
+        raise OptionError("sample is for corpora as they are: leave balance and keep_labels out")
+    return float(share)
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """What is drawn of a corpus.
+
+    Attributes:
+        samples: all of it.
+        groups: the same in groups.
+        facts: how much it is of what.
+    """
+
+    samples: Samples
+    groups: tuple[Samples, ...]
+    facts: SampleFacts
+
+    def interval(self, ratio: float, of_groups: Sequence[float]) -> Interval:
+        """Where a ratio of the whole corpus lies, by that of the sample and those of its groups."""
+        left = 1 - self.facts.samples / self.facts.corpus_samples
+        off = _DEVIATIONS * stdev(of_groups) * sqrt(max(left, 0.0) / len(of_groups))
+        return Interval(max(ratio - off, 0.0), min(ratio + off, 1.0))
+
+
+def draw(samples: Samples, share: float, basis: Basis, widest_window: int) -> Drawn:
+    """Some of a corpus, in its order.
+
+    Args:
+        samples: the corpus.
+        share: how much of it, in (0, 1).
+        basis: its seed draws; in `file` order a block is as long as the longest window, which
+            takes what stands together there.
+        widest_window: samples that are looked at together.
+
+    Raises:
+        InputError: too few blocks for an estimate.
+    """
+    size = max(BLOCK_SIZE, widest_window if basis.order == "file" else 0)
+    n = len(samples)
+    every = -(-n // size)
+    wanted = round(every * share)
+    if wanted < _LEAST_BLOCKS:
+        remedy = "raise it, or leave it out" if every >= _LEAST_BLOCKS else "leave it out"
+        raise InputError(
+            f"sample={share:g} is {max(wanted, 0):,} of {every:,} blocks of {size:,} samples, and "
+            f"an estimate needs {_LEAST_BLOCKS}: {remedy}"
+        )
+    rng = estimate_rng(basis.seed)
+    blocks = rng.permutation(every)[:wanted]
+    groups = tuple(_some(samples, np.sort(blocks[i::GROUPS]), size) for i in range(GROUPS))
+    whole = _some(samples, np.sort(blocks), size)
+    return Drawn(whole, groups, SampleFacts(len(whole), n, wanted, size, GROUPS, CONFIDENCE))
+
+
+def _some(samples: Samples, blocks: Ints, size: int) -> Samples:
+    n = len(samples)
+    places = np.concatenate([np.arange(b * size, min(b * size + size, n)) for b in blocks.tolist()])
+    records = places if samples.is_unbroken else samples.records[places].astype(np.int64)
+    return Samples(samples.lengths[places].astype(np.int64), records)

@@ -1,0 +1,117 @@
+"""An epoch planned, dealt and measured."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from batchstat.planning.batch_table import Batches
+from batchstat.planning.plan import BatchPlan
+from batchstat.planning.rank_plans import deal, deal_groups, plan_shares
+from batchstat.planning.settings import Basis
+from batchstat.planning.shares import Work
+from batchstat.planning.strategies.base import Strategy
+from batchstat.rng import window_rng
+from batchstat.simulation.cost_model import CostModel
+from batchstat.simulation.coverage import Entries, Reach, Unique, follow
+from batchstat.simulation.epoch_meter import Measured, Tally, measure
+
+
+def measured(
+    strategy: Strategy,
+    work: Work,
+    basis: Basis,
+    *,
+    by_sample: bool = True,
+    model: CostModel | None = None,
+) -> Measured:
+    """An epoch planned, dealt and measured.
+
+    Args:
+        strategy: one strategy.
+        work: the epoch.
+        basis: the settings.
+        by_sample: whether each sample is followed to its ranks where the deal alone does not say
+            where it goes; else what is repeated, left out and mixed is not told.
+        model: by which compute is estimated; None for total tokens.
+
+    Raises:
+        InputError: no batch is left, or no token.
+    """
+    how = how_measured(strategy, basis, model)
+    plain = basis.balance == "none" and not basis.keep_labels and work.samples.classes is None
+    # Where units hold each visit once, which of them are dealt says what becomes of every sample.
+    in_parts = work.visits.is_split or strategy.cuts_samples
+    whole = work.is_dealt and not in_parts and basis.tail != "spread"
+    if whole and (plain or not by_sample):
+        tally = Tally(basis.world_size, **how, keep_steps=basis.world_size > 1)
+        for group in deal_groups(_planned(strategy, work, basis), basis):
+            tally.add(*group)
+        return tally.measured(work.visits)
+    noted: list[BatchPlan] | None = [] if by_sample else None
+    planned = [
+        Batches.of(plans if noted is None else _noted(plans, noted))
+        for plans in plan_shares(strategy, work, basis)
+    ]
+    batches = Batches.concatenate(planned) if len(planned) > 1 else planned[0]
+    turns = deal(planned, work, basis)
+
+    def followed() -> tuple[Unique, Reach]:
+        return follow(_entries(noted or [], work), batches, turns, work.visits, work.samples)
+
+    return measure(batches, turns, work.visits, followed if noted else None, **how)
+
+
+def how_measured(
+    strategy: Strategy, basis: Basis, model: CostModel | None = None
+) -> dict[str, Any]:
+    """Return the arguments of a `Tally` for a strategy and the settings."""
+    rows_of = None if strategy.attends_within_samples else basis.max_length
+    return {
+        "tokens_per_batch": getattr(strategy, "tokens_per_batch", basis.tokens_per_batch),
+        "max_length": getattr(strategy, "max_length", rows_of),
+        "attends_within_samples": strategy.attends_within_samples,
+        "accumulate": basis.accumulate,
+        "even": basis.tail == "empty",
+        "pad_to_multiple_of": strategy.pad_to_multiple_of,
+        "cost": (1, 0) if model is None else (model.linear, model.quadratic),
+    }
+
+
+def _planned(strategy: Strategy, work: Work, basis: Basis) -> Iterator[Batches]:
+    """The batches of the one share, by its histogram alone where that does."""
+    rng = window_rng(basis.seed, basis.epoch, 0)
+    summary = strategy.summary(work.visits.stats, rng)
+    if summary is not None:
+        yield Batches.told(summary)
+        return
+    (plans,) = plan_shares(strategy, work, basis)
+    some: list[BatchPlan] = []
+    entries = 0
+    for plan in plans:
+        some.append(plan)
+        entries += len(plan.lengths)
+        if entries >= _TOGETHER:
+            yield Batches.of(some)
+            some, entries = [], 0
+    if some:
+        yield Batches.of(some)
+
+
+_TOGETHER = 1 << 18
+"""Entries of windows that are measured together: they may be small."""
+
+
+def _noted(plans: Iterator[BatchPlan], noted: list[BatchPlan]) -> Iterator[BatchPlan]:
+    for plan in plans:
+        noted.append(plan)
+        yield plan
+
+
+def _entries(plans: list[BatchPlan], work: Work) -> Entries:
+    begins = [np.ones(len(p.samples), bool) if p.starts is None else p.starts == 0 for p in plans]
+    return Entries(
+        places=work.samples.places(np.concatenate([plan.samples for plan in plans])),
+        begins=np.concatenate(begins),
+        lengths=np.concatenate([plan.lengths for plan in plans]),
+    )

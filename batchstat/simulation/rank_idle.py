@@ -1,0 +1,184 @@
+"""What the ranks wait for: the cost of each step on its slowest rank against the mean one."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from batchstat.lengths.arrays import Ints
+from batchstat.lengths.exact import added, total
+from batchstat.planning.batch_table import Batches
+
+
+@dataclass(frozen=True)
+class WorstStep:
+    """The step in which most is waited for.
+
+    Attributes:
+        step: counted from 0.
+        rank: the slowest.
+        tokens: total tokens of that rank.
+        mean_tokens: of all ranks.
+        rows: of the largest batch that this rank has in it.
+        width: tokens to which they are padded.
+        ranks_without: how many ranks have no batch in it.
+    """
+
+    step: int
+    rank: int
+    tokens: int
+    mean_tokens: float
+    rows: int
+    width: int
+    ranks_without: int
+
+
+@dataclass(frozen=True)
+class RankCounts:
+    """What each step costs its ranks; cost is total tokens, or attention's square of the width.
+
+    Attributes:
+        world_size: how many ranks.
+        min_steps: steps of the rank that has the fewest.
+        max_steps: of the one that has most.
+        tokens: total tokens of all ranks.
+        slowest_tokens: sum over steps of the slowest rank's total tokens.
+        squares: cost of attention of all ranks.
+        slowest_squares: sum over steps of the slowest rank's cost of attention.
+        compute: sum over steps of the slowest rank's compute: total tokens, or a cost model's
+            operations.
+        worst: the step in which most tokens are waited for.
+    """
+
+    world_size: int
+    min_steps: int
+    max_steps: int
+    tokens: int
+    slowest_tokens: int
+    squares: int
+    slowest_squares: int
+    compute: int
+    worst: WorstStep
+
+    @property
+    def step_gap(self) -> int:
+        """How many steps more the longest rank has than the shortest."""
+        return self.max_steps - self.min_steps
+
+    @property
+    def idle(self) -> float:
+        """1 − mean rank's total tokens / the slowest one's, both summed over steps."""
+        return 1 - self.tokens / (self.world_size * self.slowest_tokens)
+
+    @property
+    def idle_quadratic(self) -> float:
+        """The same with attention's cost."""
+        return 1 - self.squares / (self.world_size * self.slowest_squares)
+
+
+class RankTally:
+    """`RankCounts` of units that are dealt in groups of whole steps, but for the last."""
+
+    def __init__(
+        self,
+        world_size: int,
+        accumulate: int,
+        *,
+        even: bool = False,
+        cost: tuple[int, int] = (1, 0),
+    ) -> None:
+        """Start with no unit.
+
+        Args:
+            world_size: how many ranks.
+            accumulate: turns a step.
+            even: whether a rank without a unit takes an empty step.
+            cost: compute of a token, and of a pair of tokens that attention looks at.
+        """
+        self._accumulate, self._even, self._cost = accumulate, even, cost
+        self._compute = 0
+        self._held = np.zeros(world_size, dtype=np.int64)
+        self._steps = self._tokens = self._slowest_tokens = 0
+        self._squares = self._slowest_squares = 0
+        self._waited = -1.0
+        self._worst: WorstStep | None = None
+
+    def add(self, turns: Ints, batches: Batches, attention: Ints) -> Ints:
+        """The next units.
+
+        Args:
+            turns: (n_turns, world_size) units; −1 where a rank has none.
+            batches: in units.
+            attention: (n_batches,) its cost.
+
+        Returns:
+            (n_steps, world_size) total tokens of each rank in each step.
+        """
+        linear = steps_of(turns, batches.of_units(batches.total_tokens), self._accumulate)
+        quadratic = steps_of(turns, batches.of_units(attention), self._accumulate)
+        slowest = linear.max(axis=1)
+        self._compute += self._slowest_compute(linear, quadratic)
+        self._tokens += total(linear)
+        self._slowest_tokens += total(slowest)
+        self._squares += total(quadratic)
+        self._slowest_squares += total(quadratic.max(axis=1))
+        self._held += (turns >= 0).sum(axis=0)
+        waited = slowest - linear.mean(axis=1, dtype=np.float64)
+        worst = int(np.argmax(waited))
+        if waited[worst] > self._waited:
+            self._waited = float(waited[worst])
+            self._worst = self._step(worst, turns, batches, linear)
+        self._steps += len(linear)
+        return linear
+
+    def _slowest_compute(self, linear: Ints, quadratic: Ints) -> int:
+        """The sum over steps, exact: floats only say which rank is the slowest."""
+        per_token, per_pair = self._cost
+        if per_pair == 0:
+            return per_token * total(linear.max(axis=1))
+        compute = per_token * linear.astype(np.float64) + per_pair * quadratic.astype(np.float64)
+        slowest = (np.arange(len(linear)), compute.argmax(axis=1))
+        return per_token * total(linear[slowest]) + per_pair * total(quadratic[slowest])
+
+    def _step(self, step: int, turns: Ints, batches: Batches, linear: Ints) -> WorstStep:
+        rank = int(linear[step].argmax())
+        shared = turns[step * self._accumulate : (step + 1) * self._accumulate]
+        its = batches.take(shared[:, rank][shared[:, rank] >= 0])
+        largest = int(its.total_tokens.argmax())
+        return WorstStep(
+            step=self._steps + step,
+            rank=rank,
+            tokens=int(linear[step, rank]),
+            mean_tokens=total(linear[step]) / linear.shape[1],
+            rows=int(its.rows[largest]),
+            width=int(its.widths[largest]),
+            ranks_without=int(np.count_nonzero((shared < 0).all(axis=0))),
+        )
+
+    @property
+    def counts(self) -> RankCounts:
+        """Of all that was dealt, one unit at least."""
+        assert self._worst is not None
+        least = self._held.max() if self._even else self._held.min()
+        return RankCounts(
+            world_size=len(self._held),
+            min_steps=-(-int(least) // self._accumulate),
+            max_steps=-(-int(self._held.max()) // self._accumulate),
+            tokens=self._tokens,
+            slowest_tokens=self._slowest_tokens,
+            squares=self._squares,
+            slowest_squares=self._slowest_squares,
+            compute=self._compute,
+            worst=self._worst,
+        )
+
+
+def steps_of(turns: Ints, numbers: Ints, accumulate: int) -> Ints:
+    """(n_steps, world_size) sums over the turns of a step of a number that each unit has."""
+    found: Ints = numbers[turns]
+    if (turns < 0).any():
+        found = np.where(turns < 0, 0, found)
+    if accumulate == 1:
+        return found
+    firsts = np.arange(0, len(found), accumulate)
+    most = min(accumulate, len(found))
+    return added(found, lambda part: np.add.reduceat(part, firsts, axis=0), most)

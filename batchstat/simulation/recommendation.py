@@ -1,0 +1,82 @@
+"""Which row of a comparison to recommend, by estimated compute at the same peak memory.
+
+Compute decides, not the number of batches: a batch of twice the tokens takes about twice the time.
+On the training benchmark (`tests/benchmarks/training.py`) the estimates of all rows but `fixed`
+are within some 10 % of measured times, so rows within 10 % of each other count as equal.
+"""
+
+from collections.abc import Sequence
+from math import log
+
+from batchstat.planning.strategies import STRATEGIES
+from batchstat.simulation.comparison import Choice, StrategyResult
+
+MOST_LOST = 0.005
+"""A recommended row loses at most this much more of the corpus than the current setup."""
+
+_ENOUGH_SAVED = 0.8
+"""A smaller change is worth naming if it saves this much of what the best row saves."""
+
+
+def choose(rows: Sequence[StrategyResult], tokens_per_batch: int) -> Choice:
+    """Choose among the rows of a table; at least one.
+
+    The current setup is the first row of `static`, else the first row. The best row is that with
+    the least compute among those whose batches fit the budget and which lose little more of the
+    corpus than the current setup; of those within 10 % of it, the one with the fewest steps, then
+    the current setup, then the first in the registry. Rows that hold several samples compete only
+    with a current setup that packs too; the best of them is offered beside.
+
+    Args:
+        rows: at least one.
+        tokens_per_batch: the budget of the comparison. A sample that alone exceeds it is no reason
+            against a row, since every row has it.
+    """
+    current = next((row for row in rows if row.name == "static"), rows[0])
+    allowed = [
+        row
+        for row in rows
+        if row.counts.reducible_peak <= tokens_per_batch
+        and row.counts.lost_ratio <= current.counts.lost_ratio + MOST_LOST
+    ]
+    rivals = [row for row in rows if current.packs_rows or not row.packs_rows]
+    eligible = [row for row in allowed if row in rivals]
+    best = _least_compute(eligible, current) if eligible else None
+    ruled_out = _least_compute(rivals, current)
+    packing = [row for row in allowed if row not in rivals]
+    packed = _least_compute(packing, current) if packing else None
+    if packed is not None and best is not None and packed.counts.compute >= best.counts.compute:
+        packed = None
+    return Choice(
+        current=current,
+        best=best,
+        smaller_change=None if best is None else _smaller_change(eligible, current, best),
+        packed=packed,
+        ruled_out=None if ruled_out in eligible else ruled_out,
+    )
+
+
+def _least_compute(rows: Sequence[StrategyResult], current: StrategyResult) -> StrategyResult:
+    least = min(row.counts.compute for row in rows)
+    registry = list(STRATEGIES)
+    return min(
+        (row for row in rows if 10 * row.counts.compute <= 11 * least),
+        key=lambda row: (row.counts.steps, row is not current, registry.index(row.name)),
+    )
+
+
+def _smaller_change(
+    rows: Sequence[StrategyResult], current: StrategyResult, best: StrategyResult
+) -> StrategyResult | None:
+    """The row nearest to the current setup in steps that saves nearly what the best one saves."""
+    saved = current.counts.compute - best.counts.compute
+    if best is current or saved <= 0:
+        return None
+
+    def distance(row: StrategyResult) -> tuple[float, int]:
+        return abs(log(row.counts.steps / current.counts.steps)), row.counts.compute
+
+    enough = current.counts.compute - _ENOUGH_SAVED * saved
+    near = [row for row in rows if row.counts.compute <= enough and row is not current]
+    nearest = min(near, key=distance)
+    return None if distance(nearest)[0] >= distance(best)[0] else nearest

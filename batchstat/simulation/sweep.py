@@ -1,0 +1,46 @@
+"""One strategy over rising `read_ahead`."""
+
+from dataclasses import asdict, replace
+
+from batchstat.planning.settings import Basis
+from batchstat.planning.shares import Work
+from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.simulation.comparison import StrategyResult, Sweep, SweepPoint
+from batchstat.simulation.measure import measured
+
+_MOST_WINDOWS = 20_000
+"""The sweep leaves out a `read_ahead` that would make more windows than this."""
+_MOST_SORTED = 10**7
+"""And samples sorted together, but for all of them, whose batches the histogram tells."""
+
+
+def sweep(row: StrategyResult, best: Strategy, work: Work, basis: Basis) -> Sweep:
+    """The best row over rising `read_ahead`; `token-budget` where it has none or is packed, for
+    those who cannot pack.
+    """
+    spec = row.spec
+    if best.looks_ahead is None or row.packs_rows:
+        spec = "token-budget"
+        best = parse_strategy(spec, asdict(basis))
+    points = []
+    for size in read_aheads(work.visits.count, also=best.looks_ahead):
+        strategy = replace(best, read_ahead=size)  # type: ignore[call-arg]
+        counts, _, _ = measured(strategy, work, basis, by_sample=False)
+        points.append(
+            SweepPoint(
+                read_ahead=size,
+                batches=counts.batches,
+                padding_tokens=counts.padding_tokens,
+                total_tokens=counts.total_tokens,
+                grouping=counts.grouping,
+            )
+        )
+    return Sweep(spec=spec, points=tuple(points))
+
+
+def read_aheads(n: int, also: int | None = None) -> list[int]:
+    """Values of `read_ahead` worth a look for n samples: rising, the last is all of them."""
+    steps = {m * 10**e for e in range(2, 10) for m in (1, 2, 5)}
+    least, most = max(100, n // _MOST_WINDOWS), max(_MOST_SORTED, also or 0) + 1
+    return sorted({size for size in steps | {also or n} if least <= size < min(n, most)} | {n})

@@ -1,0 +1,124 @@
+"""Parquet files that batchstat wrote: columns of declared types beside a sealed record."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from batchstat.lengths.arrays import Ints
+from batchstat.storage.sealed_records import decoded, parse, unseal
+
+METADATA_KEY = b"batchstat"
+
+UNREADABLE = (pa.ArrowException, OSError, ValueError, TypeError, OverflowError, MemoryError)
+"""What reading a damaged Parquet file may raise."""
+
+
+@dataclass(frozen=True)
+class SealedTable:
+    """An open Parquet file.
+
+    Attributes:
+        record: its metadata, unsealed.
+        rows: how many.
+        names: of its columns.
+    """
+
+    record: dict[str, Any]
+    rows: int
+    names: tuple[str, ...]
+    file: pq.ParquetFile
+
+    def blocks(self) -> Iterator[pa.Table]:
+        """Its row groups in turn, each valid by Arrow's own rules.
+
+        Raises:
+            ValueError, pa.ArrowException, OSError: a row group that is damaged.
+        """
+        read = 0
+        for i in range(self.file.num_row_groups):
+            block = self.file.read_row_group(i, use_threads=False)
+            block.validate(full=True)
+            read += len(block)
+            if read > self.rows:
+                break
+            yield block
+        if read != self.rows:
+            raise ValueError(f"it has {read:,} rows and was written with {self.rows:,}")
+
+
+@contextmanager
+def opened(
+    file: Path | BinaryIO,
+    schema: str,
+    columns: Mapping[str, Sequence[str]],
+    optional: Sequence[str] = (),
+) -> Iterator[SealedTable]:
+    """A Parquet file with exactly these columns, in this sequence, and `rows` in its record.
+
+    Args:
+        file: where it is.
+        schema: what its record must state.
+        columns: Arrow's names of the types that each may have.
+        optional: those that may be missing.
+
+    Raises:
+        OtherSchemaError: it states another schema.
+        One of `UNREADABLE`: it was damaged or edited.
+    """
+    # Not by pq.read_table: its threads may outlive the work, and then let go of a Python file
+    # while the interpreter ends, which aborts the process.
+    with pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True) as parquet:
+        found = parquet.schema_arrow
+        kept = (found.metadata or {}).get(METADATA_KEY)
+        if kept is None:
+            raise ValueError("it has no metadata of batchstat's")
+        record = unseal(parse(kept), schema)
+        if found.names != [name for name in columns if name in found.names or name not in optional]:
+            raise ValueError(f"its columns are {', '.join(found.names)[:200]}")
+        for field in found:
+            if str(field.type) not in columns[field.name]:
+                wanted = " or ".join(columns[field.name])
+                raise ValueError(f"column {field.name} is of {field.type}: must be of {wanted}")
+        # Not from the metadata of groups and columns: pyarrow ends the process where these are
+        # damaged.
+        rows = decoded(int, record.get("rows"), "rows")
+        if parquet.metadata.num_rows != rows:
+            raise ValueError(
+                f"it has {parquet.metadata.num_rows:,} rows and was written with {rows:,}"
+            )
+        yield SealedTable(record, rows, tuple(found.names), parquet)
+
+
+def numbers_in(block: pa.Table, name: str) -> Ints:
+    """(n_rows,) a column of whole numbers. Raises ValueError: a null."""
+    column = block[name]
+    if column.null_count:
+        raise ValueError(f"column {name} has {column.null_count:,} nulls")
+    found: Ints = column.to_numpy()
+    return found
+
+
+def check_between(name: str, numbers: Ints, least: int, most: int, before: int = 0) -> None:
+    """Raises ValueError: one of (n,) numbers is out of range; `before` rows stand before them."""
+    bad = np.flatnonzero((numbers < least) | (numbers > most))
+    if len(bad):
+        raise ValueError(
+            f"{name} is {numbers[bad[0]]} in row {before + bad[0]}: must be between {least:,} and "
+            f"{most:,}"
+        )
+
+
+def check_rising(name: str, numbers: Ints, last: int, before: int = 0) -> None:
+    """Raises ValueError: (n,) numbers that do not rise strictly from above `last`."""
+    if len(numbers) == 0:
+        return
+    bad = np.flatnonzero(numbers[1:] <= numbers[:-1]) + 1
+    if numbers[0] <= last or len(bad):
+        row = 0 if numbers[0] <= last else bad[0]
+        raise ValueError(f"{name} is {numbers[row]} in row {before + row}, and does not rise there")

@@ -1,0 +1,1 @@
+"""Text to token counts: which tokenizer, and how it counts."""

@@ -1,0 +1,45 @@
+"""Trains the built-in tokenizer and writes it beside this file.
+
+    python -m batchstat.tokenization.builtin.train CORPUS.txt
+
+CORPUS.txt is plain text, one passage a line. The same corpus and the same version of the
+tokenizers library give the same file.
+"""
+
+import gzip
+import sys
+from pathlib import Path
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from batchstat.tokenization.builtin import FILE
+
+ENTRIES = 32_000
+SPECIAL_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+
+
+def train(corpus: Path) -> str:
+    """The tokenizer.json of a byte-level BPE (as gpt2's: same pattern, no token added)."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=ENTRIES,
+        special_tokens=SPECIAL_TOKENS,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train([str(corpus)], trainer)
+    return tokenizer.to_str()
+
+
+def main() -> None:
+    """Reads the corpus named on the command line and writes the file."""
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m batchstat.tokenization.builtin.train CORPUS.txt")
+    packed = gzip.compress(train(Path(sys.argv[1])).encode(), mtime=0)
+    Path(__file__).with_name(FILE).write_bytes(packed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Chats through a tokenizer's chat template, as transformers' `apply_chat_template` does it."""
+
+import json
+from collections.abc import Iterable, Sized
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from batchstat.corpus.chat import Message, Tool
+from batchstat.errors import InputError
+from batchstat.tokenization.template_coverage import Places
+from batchstat.tokenization.tokenizer import Tokenizer
+
+_TOOL_CALLS = "tool_calls"
+
+
+class TemplateError(Exception):
+    """A chat that the template has no place for."""
+
+
+def with_chat_template(tokenizer: Tokenizer, template_file: Path | None) -> Tokenizer:
+    """The tokenizer ready for chats, by the template of a file or else by its own.
+
+    No generation prompt is added, and special tokens are those that the template writes. Tools are
+    handed to the template; where the tokenizer has one of its own for them (`tool_use`), to that.
+
+    Raises:
+        InputError: the file cannot be read; the tokenizer has no template of its own.
+    """
+    if template_file:
+        plain = with_tools = _read(template_file)
+    else:
+        plain, with_tools = _own_templates(tokenizer.as_transformers())
+    if not plain:
+        raise InputError(
+            f"tokenizer {tokenizer.name!r} has no chat template: pass --chat-template FILE"
+        )
+    return _with_templates(tokenizer, plain, with_tools)
+
+
+def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokenizer:
+    """By one template for chats without tools, and one for those with."""
+    loaded = tokenizer.as_transformers()
+
+    def render(messages: list[Message], tools: list[Tool] | None) -> str:
+        text: str = loaded.apply_chat_template(
+            messages,
+            tools=tools or None,
+            chat_template=with_tools if tools else plain,
+            tokenize=False,
+            add_generation_prompt=False,
+        )
+        return text
+
+    def encode_chats(chats: list[tuple[list[Message], list[Tool] | None]]) -> Iterable[Sized]:
+        for messages, tools in chats:
+            template = with_tools if tools else plain
+            if _TOOL_CALLS not in template and any(each.get(_TOOL_CALLS) for each in messages):
+                raise TemplateError("a tool call, and the chat template has no place for it")
+        return tokenizer.encode_rendered([render(*chat) for chat in chats])
+
+    # A template may write the special tokens, which stand in the tokenizer's configuration.
+    special = json.dumps(loaded.special_tokens_map, default=repr)
+    kind = f"{type(loaded).__module__}.{type(loaded).__qualname__}"
+    definition = json.dumps([tokenizer.digest, plain, with_tools, special, kind])
+    renderers = f"transformers {version('transformers')}, jinja2 {version('jinja2')}"
+    return replace(
+        tokenizer,
+        define=lambda: definition,
+        library=f"{tokenizer.library}, {renderers}",
+        special_tokens_per_sample=0,
+        encode_chats=encode_chats,
+        left_out=Places(render).left_out,
+        made_by=(_with_templates, (tokenizer, plain, with_tools)),
+    )
+
+
+def _own_templates(tokenizer: Any) -> tuple[str, str]:
+    """A tokenizer's templates for chats without and with tools, empty where it has none."""
+    found = tokenizer.chat_template
+    named = found if isinstance(found, dict) else {"default": found}
+    plain = named.get("default") or ""
+    templates = plain, named.get("tool_use") or plain
+    if not all(isinstance(template, str) for template in templates):
+        raise InputError(
+            f"the chat template of {tokenizer.name_or_path!r} is no text: pass --chat-template FILE"
+        )
+    return templates
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8"
+        raise InputError(f"chat template {file.as_posix()} cannot be read: {reason}") from None

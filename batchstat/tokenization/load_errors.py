@@ -1,0 +1,147 @@
+"""Why a tokenizer cannot be loaded, and what to do; and what it states that must be a number."""
+
+import math
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from batchstat.errors import InputError
+from batchstat.tokenization import builtin
+
+_NO_MAXIMUM = 10**9
+"""transformers states an astronomical `model_max_length` where a tokenizer has none."""
+
+_SENTENCEPIECE = {"sentencepiece": "sentencepiece", "google.protobuf": "protobuf"}
+"""The modules that read a SentencePiece model, and the packages that bring them."""
+
+_SPACES = "▁Ġ \t\n"
+"""Of vocabularies whose class fills them in itself, the only entry that is no special token."""
+
+
+def stated_maximum(value: object, what: str) -> int | None:
+    """The maximum length that a tokenizer states, in tokens; None where it states none.
+
+    Args:
+        value: what stands there: an integer of at least 1, or a huge number for none.
+        what: the setting and its file, for the message.
+
+    Raises:
+        InputError: anything else.
+    """
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    if value is None or number >= _NO_MAXIMUM:
+        return None
+    if not (number >= 1 and number == int(number)):
+        raise InputError(
+            f"{what} is {_shortened(repr(value), 80)}: must be an integer of at least 1: correct "
+            "or remove it there"
+        )
+    return int(number)
+
+
+def check_complete(name: str, tokenizer: Any) -> None:
+    """Raises InputError: a tokenizer without a vocabulary.
+
+    Of a folder without the files of its class, transformers makes a tokenizer that knows special
+    tokens alone, and that counts nothing or unknown tokens.
+    """
+    added = {str(token) for token in tokenizer.added_tokens_decoder.values()}
+    known = added.union(map(str, tokenizer.all_special_tokens))
+    if any(entry.strip(_SPACES) for entry in tokenizer.get_vocab() if entry not in known):
+        return
+    files = dict.fromkeys([*tokenizer.vocab_files_names.values(), "tokenizer.json"])
+    reason = _lacks_library(Path(name)) or (
+        f"{type(tokenizer).__name__} finds no vocabulary there (looks for {', '.join(files)})"
+    )
+    raise _refusal(name, reason, "pass the folder of a saved tokenizer")
+
+
+def not_loaded(name: str, offline: bool, error: Exception) -> InputError:
+    """The error for a name of which transformers made no tokenizer."""
+    if "trust_remote_code" in str(error):
+        reason = "it wants to run code of its own, which batchstat never does"
+        remedy = "pass a tokenizer.json"
+    elif Path(name).is_dir():
+        reason, remedy = _local_reason(Path(name), error), "pass the folder of a saved tokenizer"
+    elif offline:
+        reason = (
+            "no such file or folder, not in the local cache, and Hugging Face's hub not reached"
+        )
+        remedy = (
+            f"where there is a network, run hf download {name} --include '*token*' '*.json' "
+            "--local-dir FOLDER and pass --tokenizer FOLDER"
+        )
+    else:
+        reason, remedy = one_line(error), "check the name, or set HF_TOKEN for a gated one"
+        packages = _missing(_SENTENCEPIECE)
+        if packages and any(word in reason for word in ("sentencepiece", "tiktoken", "protobuf")):
+            remedy = f"if it is a SentencePiece model, pip install {' '.join(packages)}"
+    return _refusal(name, reason, remedy)
+
+
+def one_line(error: Exception) -> str:
+    """An error's text without line breaks, and not too long."""
+    return _shortened(" ".join(str(error).split()) or type(error).__name__, 200)
+
+
+def _refusal(name: str, reason: str, remedy: str) -> InputError:
+    return InputError(
+        f"tokenizer {name!r} cannot be loaded: {reason}: {remedy}, or use the one built in: "
+        f"--tokenizer {builtin.NAME}"
+    )
+
+
+def _local_reason(folder: Path, error: Exception) -> str:
+    patterns = ("*token*", "*vocab*", "*.model")
+    if not any(match for pattern in patterns for match in folder.glob(pattern)):
+        return "the folder holds no tokenizer, such as a tokenizer.json"
+    definition = folder / "tokenizer.json"
+    try:
+        if definition.exists():
+            tokenizers.Tokenizer.from_file(str(definition))
+    except Exception as broken:  # tokenizers raises bare Exception for a malformed definition
+        return f"tokenizer.json is malformed: {one_line(broken)}"
+    return _lacks_library(folder) or one_line(error)
+
+
+def _lacks_library(folder: Path) -> str:
+    """What is to be installed for a folder without a tokenizer.json; empty where nothing is."""
+    if (folder / "tokenizer.json").exists():
+        return ""
+    for model in sorted(folder.glob("*.model")):
+        is_tiktoken = _begins_as_text(model)  # or it is a SentencePiece model, which is binary
+        packages = _missing({"tiktoken": "tiktoken"} if is_tiktoken else _SENTENCEPIECE)
+        if packages:
+            kind = "tiktoken" if is_tiktoken else "SentencePiece"
+            return (
+                f"{model.name} is a {kind} model, and reading it takes {' and '.join(packages)}: "
+                f"pip install {' '.join(packages)}"
+            )
+    return ""
+
+
+def _missing(packages: dict[str, str]) -> list[str]:
+    """The packages whose modules cannot be found."""
+    return [package for module, package in packages.items() if not _is_there(module)]
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ImportError:  # what holds it is not there
+        return False
+
+
+def _begins_as_text(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            head = file.read(64)
+    except OSError:
+        return False
+    return bool(head) and all(0x20 <= byte < 0x7F or byte in b"\r\n" for byte in head)
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"

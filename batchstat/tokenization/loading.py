@@ -1,0 +1,233 @@
+"""A tokenizer from what the user wrote: `builtin`, a tokenizer.json, a folder, or a hub name."""
+
+import os
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from batchstat.errors import InputError, OptionError
+from batchstat.tokenization import builtin
+from batchstat.tokenization.load_errors import check_complete, not_loaded, one_line, stated_maximum
+from batchstat.tokenization.panics import panics_as_errors
+from batchstat.tokenization.piece_counter import PieceCounter
+from batchstat.tokenization.python_tokenizer import from_callable
+from batchstat.tokenization.safe_cuts import find_cuts
+from batchstat.tokenization.state_digest import definition_of
+from batchstat.tokenization.tokenizer import Tokenizer
+
+_CALLS = ("__call__", "_call_one", "encode_plus", "_encode_plus", "_batch_encode_plus")
+"""Methods between calling a tokenizer of transformers and its backend."""
+
+_REFUSES_WORDS = frozenset(
+    (
+        *("bart", "blenderbot", "bloom", "codegen", "cohere", "deberta"),
+        *("gpt2", "led", "longformer", "mvp", "roberta", "whisper"),
+    )
+)
+"""Where transformers 4 overrides them only to refuse texts that are split into words already."""
+
+_HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+
+
+def load_tokenizer(name: str) -> Tokenizer:
+    """The tokenizer called `name`; never another in its place.
+
+    Raises:
+        InputError: it cannot be loaded; the message says how to come by one.
+    """
+    if name == builtin.NAME:
+        return _from_definition(
+            name, builtin.definition(), builtin.MAX_LENGTH, builtin.CHAT_TEMPLATE
+        )
+    path = Path(name)
+    try:
+        is_file, is_folder = path.is_file(), path.is_dir()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"tokenizer {name!r} cannot be loaded: {reason}: check the path") from None
+    if is_file:
+        return _from_file(name, path)
+    is_name = _HUB_NAME.fullmatch(name) and path.suffix != ".json"
+    if not name or not (is_folder or is_name):
+        raise InputError(
+            f"tokenizer {name!r}: no such file or folder: check the path, or use the one built in: "
+            f"--tokenizer {builtin.NAME}"
+        )
+    return _from_transformers(name)
+
+
+def _from_file(name: str, path: Path) -> Tokenizer:
+    """A bare tokenizer.json: its maximum is that of the truncation stored in it, if any."""
+    try:
+        backend = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+        stated = (backend.truncation or {}).get("max_length")
+        maximum = stated_maximum(stated, f"{path.as_posix()}: max_length of its truncation")
+        return _from_backend(name, backend, maximum)
+    except InputError:
+        raise
+    except Exception as error:  # tokenizers raises bare Exception for a malformed definition
+        raise InputError(
+            f"tokenizer {name!r} cannot be loaded: {one_line(error)}: pass a tokenizer.json, or "
+            "the folder of a saved tokenizer"
+        ) from None
+
+
+def _from_definition(
+    name: str, definition: str, max_length: int | None, chat_template: str | None = None
+) -> Tokenizer:
+    backend = tokenizers.Tokenizer.from_str(definition)
+    return _from_backend(name, backend, max_length, chat_template=chat_template)
+
+
+def _as_transformers(
+    backend: tokenizers.Tokenizer, chat_template: str | None = None
+) -> Callable[[], Any]:
+    return lambda: _import_quietly("PreTrainedTokenizerFast")(
+        tokenizer_object=backend, chat_template=chat_template
+    )
+
+
+def _from_backend(
+    name: str,
+    backend: tokenizers.Tokenizer,
+    max_length: int | None,
+    loaded: Any = None,
+    chat_template: str | None = None,
+) -> Tokenizer:
+    """Of a backend to change; `loaded` is what it is the backend of, as transformers has it."""
+    backend.no_truncation()
+    backend.no_padding()
+    with panics_as_errors():  # as some post-processors make it do
+        special = len(backend.encode("").ids), len(backend.encode("", "").ids)
+    cuts = find_cuts(backend)
+    origin = (backend.encode_special_tokens, name, max_length, loaded, chat_template)
+    return Tokenizer(
+        name=name,
+        define=lambda: definition_of(backend),
+        special_tokens_per_sample=special[0],
+        special_tokens_per_pair=special[1],
+        max_length=max_length,
+        library=f"tokenizers {tokenizers.__version__}",
+        encode=backend.encode_batch_fast,
+        encode_rendered=lambda texts: backend.encode_batch_fast(texts, add_special_tokens=False),
+        as_transformers=_as_transformers(backend, chat_template)
+        if loaded is None
+        else lambda: loaded,
+        made_by=(_again, (backend, *origin)),
+        pieces=None if cuts is None else PieceCounter(backend, cuts),
+    )
+
+
+def _again(
+    backend: tokenizers.Tokenizer,
+    encode_special_tokens: bool,
+    name: str,
+    max_length: int | None,
+    *origin: Any,
+) -> Tokenizer:
+    """What pickling leaves out of a backend is the one setting that its definition does."""
+    backend.encode_special_tokens = encode_special_tokens
+    return _from_backend(name, backend, max_length, *origin)
+
+
+def _from_transformers(name: str) -> Tokenizer:
+    """Through AutoTokenizer, without running code from the tokenizer's own repository."""
+    auto_tokenizer = _import_quietly("AutoTokenizer")
+    local = Path(name).is_dir()
+    offline = local or not _hub_answers()
+    try:
+        tokenizer = auto_tokenizer.from_pretrained(
+            name, trust_remote_code=False, local_files_only=offline
+        )
+    except Exception as error:  # transformers lets through whatever a file or the hub made it raise
+        raise not_loaded(name, offline, error) from None
+    check_complete(name, tokenizer)
+    file = "tokenizer_config.json"
+    place = (Path(name) / file).as_posix() if local else f"{file} of {name}"
+    try:
+        return _from_loaded(name, tokenizer, place)
+    except InputError:
+        raise
+    except Exception as error:  # as of a tokenizer that raises on an empty text
+        raise not_loaded(name, offline, error) from None
+
+
+def as_tokenizer(given: Any) -> Tokenizer:
+    """A tokenizer by its name or path, or as tokenizers or transformers has it; unchanged.
+
+    Raises:
+        OptionError: something else.
+        InputError: it cannot be loaded.
+    """
+    if isinstance(given, str | os.PathLike):
+        return load_tokenizer(os.fspath(given))
+    if isinstance(given, tokenizers.Tokenizer):
+        as_it_is = given.truncation is None and given.padding is None
+        backend = given if as_it_is else _copy(given, given.encode_special_tokens)
+        return _from_backend(type(given).__name__, backend, None)
+    if hasattr(given, "get_vocab") and hasattr(given, "init_kwargs"):
+        kind = type(given).__name__
+        return _from_loaded(kind, given, f"the {kind}")
+    raise OptionError(
+        f"a tokenizer of type {type(given).__name__}: give a name, a path, or one of tokenizers or "
+        "transformers"
+    )
+
+
+def _from_loaded(name: str, tokenizer: Any, place: str) -> Tokenizer:
+    """Of a tokenizer of transformers; `place` is where its settings stand."""
+    stated = getattr(tokenizer, "model_max_length", None)
+    max_length = stated_maximum(stated, f"{place}: model_max_length")
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    own = None
+    if isinstance(backend, tokenizers.Tokenizer) and _encodes_by_backend(tokenizer):
+        with suppress(Exception):  # tokenizers raises it for parts that are written in Python
+            own = _copy(backend, getattr(tokenizer, "split_special_tokens", False))
+    if own is None:
+        return from_callable(name, tokenizer, max_length)
+    return _from_backend(name, own, max_length, tokenizer)
+
+
+def _encodes_by_backend(tokenizer: Any) -> bool:
+    """Whether calling it does nothing to texts beside handing them to its backend."""
+    kind, usual = type(tokenizer), _import_quietly("PreTrainedTokenizerFast")
+    calls = [(getattr(kind, name, None), getattr(usual, name, None)) for name in _CALLS]
+    modules = [own.__module__ for own, inherited in calls if own is not inherited]
+    return all(_REFUSES_WORDS.intersection(module.split(".")) for module in modules)
+
+
+def _copy(backend: tokenizers.Tokenizer, encode_special_tokens: bool) -> tokenizers.Tokenizer:
+    """A tokenizer to change, with the one setting that its definition leaves out."""
+    own = tokenizers.Tokenizer.from_str(backend.to_str())
+    own.encode_special_tokens = encode_special_tokens
+    return own
+
+
+def _import_quietly(name: str) -> Any:
+    """A name of transformers, which without torch would say so; here that is as it should be."""
+    before = os.environ.get("TRANSFORMERS_VERBOSITY")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    try:
+        return getattr(import_module("transformers"), name)
+    finally:
+        if before is None:
+            del os.environ["TRANSFORMERS_VERBOSITY"]
+
+
+def _hub_answers() -> bool:
+    """Whether Hugging Face's hub can be reached: asked once, where its client would retry 46 s."""
+    from huggingface_hub import constants
+    from huggingface_hub.utils import get_session  # type: ignore[attr-defined]
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    try:
+        get_session().head(constants.ENDPOINT, timeout=10)
+    except Exception:  # any failure to connect, of whichever HTTP library the client uses
+        return False
+    return True

@@ -1,0 +1,88 @@
+"""Tokenizers that count by being called, such as those written in Python."""
+
+import json
+import unicodedata
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from batchstat.tokenization.state_digest import state_digest
+from batchstat.tokenization.tokenizer import Tokenizer
+
+_LIBRARIES = (
+    *("transformers", "tokenizers", "sentencepiece", "protobuf", "tiktoken", "mistral-common"),
+    *("regex", "ftfy", "sacremoses", "emoji", "nltk", "jieba", "rjieba", "pythainlp"),
+    *("fugashi", "ipadic", "unidic", "unidic-lite", "sudachipy", "rhoknp", "phonemizer", "uroman"),
+)
+"""What tokenizers of transformers call."""
+
+_NO_SETTINGS = ("name_or_path", "is_local", "local_files_only")
+"""Arguments that say where a tokenizer was found."""
+
+
+def from_callable(
+    name: str, tokenizer: Any, max_length: int | None, definition: str | None = None
+) -> Tokenizer:
+    """A tokenizer of transformers that counts by being called; `definition` where it is known."""
+    # Before the first call: what is called may remember what it was called with.
+    known = definition or _definition(tokenizer)
+
+    def call(*texts: list[str], special_tokens: bool = True) -> list[list[int]]:
+        encoded = tokenizer(
+            *texts,
+            add_special_tokens=special_tokens,
+            padding=False,
+            truncation=False,
+            verbose=False,
+            return_attention_mask=False,
+        )
+        ids: list[list[int]] = encoded["input_ids"]
+        return ids
+
+    def encode(samples: list[Any]) -> list[list[int]]:
+        if isinstance(samples[0], tuple):
+            return call(*map(list, zip(*samples, strict=True)))
+        return call(samples)
+
+    return Tokenizer(
+        name=name,
+        define=lambda: known,
+        special_tokens_per_sample=len(encode([""])[0]),
+        special_tokens_per_pair=len(encode([("", "")])[0]),
+        max_length=max_length,
+        library=f"transformers {version('transformers')}",
+        encode=encode,
+        encode_rendered=lambda texts: call(texts, special_tokens=False),
+        as_transformers=lambda: tokenizer,
+        made_by=(from_callable, (name, tokenizer, max_length, known)),
+    )
+
+
+def _definition(tokenizer: Any) -> str:
+    """Everything that can change a count: its class and attributes, and the libraries it calls."""
+    attributes = dict(vars(tokenizer))
+    settings = attributes.pop("init_kwargs", {})
+    attributes.pop("name_or_path", None)
+    settings = {key: value for key, value in settings.items() if key not in _NO_SETTINGS}
+    state = {"class": type(tokenizer), "attributes": attributes, "settings": settings}
+    versions = {"unicode": unicodedata.unidata_version}
+    for library in _LIBRARIES:
+        with suppress(PackageNotFoundError):
+            versions[library] = version(library)
+    digest = state_digest(state, _folders(attributes | settings))
+    return json.dumps({"state": digest, "versions": versions})
+
+
+def _folders(values: dict[str, Any]) -> set[str]:
+    """Where the files lie that the values name."""
+    paths = [value for value in values.values() if isinstance(value, str)]
+    found = {path.removesuffix(Path(path).name) for path in paths if _is_file(path)}
+    return found - {""}
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):  # a text that is no path
+        return False

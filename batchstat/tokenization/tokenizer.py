@@ -1,0 +1,181 @@
+"""What counts: a tokenizer with its name, its digest and its batch calls."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from batchstat.corpus.chat import Message, Tool
+from batchstat.corpus.content import Chats, Content, Counted, Texts
+from batchstat.lengths.arrays import Ints
+from batchstat.tokenization.panics import panics_as_errors
+from batchstat.tokenization.piece_counter import PieceCounter
+
+_PIECES_BYTES = 16 << 20
+"""Texts that are cut into pieces together."""
+_BATCH_BYTES = 4 << 20
+_BATCH_SAMPLES = 10_000
+
+Faulty = Callable[[int, Exception], None]
+"""Told of a sample on which the tokenizer raised: its position and the exception."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tokenizer:
+    """A tokenizer as batchstat uses it: truncation and padding off, special tokens added.
+
+    Attributes:
+        name: as the user wrote it.
+        define: everything about it that can change a count, as text: its settings, its state, and
+            its chat template where one is used.
+        special_tokens_per_sample: tokens of an empty text.
+        special_tokens_per_pair: tokens of a pair of them.
+        max_length: the longest sample its maker states, in tokens; None where none is stated.
+        library: what counts, with its version.
+        encode: texts, or pairs of them, to one sized thing each, whose size is the count.
+        encode_rendered: the same for texts in which special tokens stand already, none added.
+        encode_chats: the same for chats with their tools; None where it has not been given a chat
+            template.
+        left_out: what of a chat with its tools the template leaves out: see `Places`.
+        pieces: counts texts by their pieces; None where it is of no kind that may be cut.
+        as_transformers: itself as transformers has it, which knows chat templates.
+        made_by: a function and its arguments that make it again, in another process too.
+    """
+
+    name: str
+    define: Callable[[], str]
+    special_tokens_per_sample: int
+    special_tokens_per_pair: int
+    max_length: int | None
+    library: str
+    encode: Callable[[list[Any]], Iterable[Sized]]
+    encode_rendered: Callable[[list[str]], Iterable[Sized]]
+    as_transformers: Callable[[], Any]
+    made_by: tuple[Callable[..., "Tokenizer"], tuple[Any, ...]]
+    encode_chats: Callable[[list[Any]], Iterable[Sized]] | None = None
+    left_out: Callable[[list[Message], list[Tool] | None], Collection[str]] | None = None
+    pieces: PieceCounter | None = None
+
+    def __reduce__(self) -> tuple[Callable[..., "Tokenizer"], tuple[Any, ...]]:
+        return self.made_by
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of what `define` gives, in hexadecimal after `sha256:`."""
+        return f"sha256:{hashlib.sha256(self.define().encode()).hexdigest()}"
+
+    def count(
+        self,
+        content: Content,
+        faulty: Faulty | None = None,
+        left_out: Counter[str] | None = None,
+    ) -> tuple[Ints, Ints]:
+        """(n,) tokens of each sample, and the positions of those that could be counted.
+
+        An exception that the tokenizer raises goes to `faulty` with the sample it raises on, or
+        through where there is none. `left_out` gets the chats of which the template leaves
+        something out, by what that is.
+
+        Raises:
+            PieceError: see `PieceCounter.count`.
+        """
+        if isinstance(content, Counted):
+            return content.lengths, np.arange(len(content.lengths))
+        counts: Ints = np.full(_size(content), -1, dtype=np.int64)
+        if isinstance(content, Texts):
+            for first, last in content.ranges(_PIECES_BYTES, len(counts)):
+                part = _part(content, first, last)
+                found = None
+                if self.pieces is not None:
+                    found = self.pieces.count(part.first, part.second)
+                if found is None:
+                    self._encode(self.encode, part, counts[first:last], first, faulty)
+                else:
+                    counts[first:last] = found
+        else:
+            assert self.encode_chats is not None, "it is given its chat template before"
+            self._encode(self.encode_chats, content, counts, 0, faulty)
+            if left_out is not None and self.left_out is not None:
+                for i in np.flatnonzero(counts >= 0).tolist():
+                    left_out.update(self.left_out(content.messages[i], content.tools[i]))
+        return counts, np.flatnonzero(counts >= 0)
+
+    def _encode(
+        self,
+        encode: Callable[[list[Any]], Iterable[Sized]],
+        content: Content,
+        counts: Ints,
+        before: int,
+        faulty: Faulty | None,
+    ) -> None:
+        """Counts content into `counts` by the tokenizer's own batch call, some at a time."""
+        for first, last in _batches(content):
+            samples = _as_python(content, first, last)
+            try:
+                with panics_as_errors():
+                    counts[first:last] = _sizes(encode(samples), last - first)
+            except Exception as error:
+                # Whatever a tokenizer or a template raises is about one sample: find which.
+                if faulty is None:
+                    raise
+                _one_by_one(encode, samples, counts[first:last], before + first, faulty, error)
+
+
+def _one_by_one(
+    encode: Callable[[list[Any]], Iterable[Sized]],
+    samples: Sequence[Any],
+    counts: Ints,
+    first: int,
+    faulty: Faulty,
+    error: Exception,
+) -> None:
+    found = False
+    for i, sample in enumerate(samples):
+        try:
+            with panics_as_errors():
+                counts[i] = _sizes(encode([sample]), 1)[0]
+        except Exception as own:
+            found = True
+            faulty(first + i, own)
+    if not found:
+        raise error
+
+
+def _sizes(encoded: Iterable[Sized], n: int) -> Ints:
+    return np.fromiter(map(len, encoded), np.int64, n)
+
+
+def _size(content: Content) -> int:
+    if isinstance(content, Counted):
+        return len(content.lengths)
+    return len(content.messages) if isinstance(content, Chats) else len(content.first)
+
+
+def _part(texts: Texts, first: int, last: int) -> Texts:
+    size = last - first
+    second = None if texts.second is None else texts.second.slice(first, size)
+    return Texts(texts.first.slice(first, size), second)
+
+
+def _as_python(content: Content, first: int, last: int) -> list[Any]:
+    assert not isinstance(content, Counted)
+    if isinstance(content, Chats):
+        chats = zip(content.messages[first:last], content.tools[first:last], strict=True)
+        return list(chats)
+    part = _part(content, first, last)
+    texts: list[str] = part.first.to_pylist()
+    return texts if part.second is None else list(zip(texts, part.second.to_pylist(), strict=True))
+
+
+def _batches(content: Content) -> Iterator[tuple[int, int]]:
+    """Ranges of samples that are encoded together: few enough that their ids fit in memory."""
+    n = _size(content)
+    if isinstance(content, Chats):
+        yield from ((first, min(first + 1_000, n)) for first in range(0, n, 1_000))
+        return
+    assert not isinstance(content, Counted)
+    yield from content.ranges(_BATCH_BYTES, _BATCH_SAMPLES)

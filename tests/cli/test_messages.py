@@ -1,0 +1,333 @@
+"""What errors and warnings tell the user to do helps, done as it is written."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from batchstat.cli.commands import (
+    balance,
+    baseline,
+    buckets,
+    check,
+    compare,
+    init,
+    merge,
+    profile,
+    recipe,
+)
+from conftest import Cli, write_jsonl
+
+LENGTHS = [3, 9, 27, 50, 50, 50, 80, 100, 120, 7] * 9
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """Corpora of every kind, and some that are none."""
+    records = [
+        {
+            "text": "word " * n,
+            "review": "so " * n,
+            "body": "no " * n,
+            "n": n,
+            "label": "ab"[n % 2],
+            "messages": [{"role": "user", "content": "so"}],
+            "conversations": [{"from": "human", "value": "so"}],
+            "ids": [1] * n,
+        }
+        for n in LENGTHS
+    ]
+    write_jsonl(tmp_path / "all.jsonl", records)
+    write_jsonl(tmp_path / "n.jsonl", [{"n": r["n"], "label": r["label"]} for r in records])
+    write_jsonl(tmp_path / "two.jsonl", [{k: r[k] for k in ("body", "label")} for r in records])
+    write_jsonl(
+        tmp_path / "sharegpt.jsonl", [{"conversations": r["conversations"]} for r in records]
+    )
+    write_jsonl(tmp_path / "openai.jsonl", [{"messages": r["messages"]} for r in records])
+    (tmp_path / "lines.json").write_text((tmp_path / "two.jsonl").read_text())
+    (tmp_path / "plain.txt").write_text("some words\n" * 20)
+    (tmp_path / "a.csv").write_text("body,label\nsome words,x\nmore,y\n")
+    (tmp_path / "quote.csv").write_text('body,label\nthe 5" disk,x\n"more,y\n')
+    (tmp_path / "bad.jsonl").write_text('{"text": "a"}\n{"text": 5}\n')
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train.jsonl").write_text((tmp_path / "two.jsonl").read_text())
+    (tmp_path / "weights.json").write_text('{"a": 1, "b": 3}')
+    return tmp_path
+
+
+N = ["n.jsonl", "--length-column", "n"]
+CLASSES = [*N, "--label-column", "label"]
+PROFILED = ["profile", *CLASSES]
+
+# What is run; what it says, of which the groups are flags to add instead of theirs.
+SAID: dict[str, tuple[list[str], str]] = {
+    "a column": (["profile", "two.jsonl", "--text-column", "bodi"], r"pass (--text-column body)"),
+    "a chat": (["profile", "sharegpt.jsonl"], r"pass (--messages-column conversations)$"),
+    "another chat": (["profile", "openai.jsonl"], r"pass (--messages-column messages)$"),
+    "lines": (
+        ["profile", "lines.json", "--text-column", "body"],
+        r"pass (--input-format jsonl) for lines",
+    ),
+    "a quote": (
+        ["profile", "quote.csv", "--text-column", "body"],
+        r"or pass (--no-quote) where a quote is text",
+    ),
+    "a bad record": (["profile", "bad.jsonl"], r"; (--on-error skip) leaves out such records"),
+    "no tokenizer": (
+        ["profile", "a.csv", "--text-column", "body", "--tokenizer", "./no"],
+        r"use the one built in: (--tokenizer builtin)",
+    ),
+    "no edge": (
+        ["compare", *N, "--strategy", "boundaries:boundaries=50"],
+        r"above the last edge 50: .* with (--max-length 50)",
+    ),
+    "no edge of a buffer": (
+        ["compare", *N, "--strategy", "dynamic-buckets:boundaries=50"],
+        r"above the last edge 50: .* with (--max-length 50)",
+    ),
+    "a ratio": (["check", *N, "--max-padding", "95"], r"(max-padding)='95': did you mean (95%)\?"),
+    "a comma": (
+        ["check", *N, "--max-padding", "99,5%"],
+        r"(max-padding)='99,5%': did you mean (99.5%)",
+    ),
+    "points": (
+        ["check", *N, "--max-padding", "90pp"],
+        r"(max-padding)='90pp': .* did you mean (90%)\?",
+    ),
+    "a count": (["check", *N, "--max-batches", "5,000"], r"(max-batches)='5,000': .* or (5000)\?"),
+    "no limit": (["check", *N], r"pass (--max-padding 5%), or"),
+    "a strategy": (["compare", *N, "--strategy", "statik"], r"unknown (strategy) .* mean '(\w+)'"),
+    "an order": (["compare", *N, "--order", "flie"], r"unknown (order) .* did you mean '(\w+)'"),
+    "a deal": (["compare", *N, "--deal", "sample"], r"unknown (deal) .* did you mean '(\w+)'"),
+    "a tail": (["compare", *N, "--tail", "drops"], r"unknown (tail) .* did you mean '(\w+)'"),
+    "an overflow": (
+        ["compare", *N, "--overflow", "splits"],
+        r"unknown (overflow) .* did you mean '(\w+)'",
+    ),
+    "a preset": (["compare", *N, "--preset", "lotse"], r"unknown (preset) .* mean '([\w-]+)'"),
+    "a sampler": (
+        ["compare", *CLASSES, "--balance", "upsamplin"],
+        r"unknown (balance) .* did you mean '(\w+)'",
+    ),
+    "no weights": (
+        ["compare", *CLASSES, "--balance", "count"],
+        r"(balance) 'count' needs count: write '(count=)N'",
+    ),
+    "a model": (["compare", *N, "--model", "hidden=3"], r"(model) .* write (hidden=768,layers=12)"),
+    "a cost": (["buckets", *N, "--cost", "linea"], r"unknown (cost) .* did you mean '(\w+)'"),
+    "buckets": (["buckets", *N, "--buckets", "50"], r"(buckets)=50: .* ask for (8) at most"),
+    "two formats": (
+        ["check", *N, "--max-padding", "99%", "--format", "json", "--format", "text"],
+        r"as in --(format) (text=FILE)",
+    ),
+    "an export": (["compare", *N, "--export", "a.txt"], r"(export)=a.txt: must end in (.parquet)"),
+    "other batches": (
+        ["compare", *CLASSES, "--balance", "per-batch:classes=2,samples=3", "--deal", "chunks"],
+        r"warning: .* kept by (static) with (batch_size=6), (--deal batches) and --overflow trunc",
+    ),
+    "unequal steps": (
+        ["compare", *N, "--world-size", "3", "--deal", "samples", "--tokens-per-batch", "240"],
+        r"warning: .* (--deal batches) makes them equal with (--tail repeat)",
+    ),
+    "unequal steps that drop": (
+        ["compare", *N, "--world-size", "4", "--deal", "chunks", "--tokens-per-batch", "240"],
+        r"warning: .* (--deal batches) makes them equal with --tail repeat or drop",
+    ),
+    "unsynced": (
+        ["compare", *N, "--world-size", "3", "--deal", "unsynced", "--strategy", "static"],
+        r"warning: each rank draws .*: (--deal samples) shares the seed",
+    ),
+    "a batch of one": (
+        ["compare", *N, "--tokens-per-batch", "150"],
+        r"warning: batch_size is 1.* two need (--tokens-per-batch 240)",
+    ),
+    "a batch of one, shorter": (
+        ["compare", *N, "--tokens-per-batch", "150", "--pad-to-multiple-of", "8"],
+        r"warning: batch_size is 1.* or (--max-length 72)",
+    ),
+    "a sorted corpus": (
+        [
+            *("compare", "sorted.npy", "--order", "file", "--strategy", "static"),
+            *("--tokens-per-batch", "500"),
+        ],
+        r"warning: batches that follow .*: (--order shuffled)$",
+    ),
+}
+
+
+def added(arguments: list[str], found: re.Match[str]) -> list[str]:
+    """Arguments with what a message says, instead of the flags of that name."""
+    words = [word for group in found.groups() for word in shlex.split(group)]
+    if not words[0].startswith("--"):
+        words = [f"--{words[0]}", *words[1:]]
+    if words[0] == "--static":
+        words = ["--strategy", f"static:{words[1]}", *words[2:]]
+    words = {
+        "--format": ["--format", "text=out.txt"],
+        "--export": ["--strategy", "static", "--export", "a.parquet"],
+    }.get(words[0], words)
+    if words[:2] == ["--balance", "count="]:
+        words = ["--balance", "count=5"]
+    for name in [word for word in words if word.startswith("--")]:
+        if name in arguments and name != "--format":
+            at = arguments.index(name)
+            arguments = arguments[:at] + arguments[at + 2 :]
+        elif name == "--format":
+            arguments = arguments[:-2]
+    return [*arguments, *words]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SAID)
+def test_what_is_said_is_done(cli: Cli, files: Path, name: str):
+    np.save(files / "sorted.npy", np.arange(1, 200))
+    arguments, pattern = SAID[name]
+    code, _, err = cli(*arguments)
+    found = re.search(pattern, err, re.MULTILINE)
+    assert found is not None, err
+    warned = found[0].startswith("warning")
+    assert code == 0 if warned else code in (2, 3)
+    again = added(arguments, found)
+    flags = [] if again[0] in ("check", "profile") else ["--no-plots"]
+    code, _, err = cli(*again, *flags)
+    if name == "no limit":
+        assert code == 1
+    else:
+        assert code == 0, (again, err)
+    assert not warned or not re.search(pattern.partition(".*")[0], err), err
+
+
+def examples() -> list[tuple[str, str]]:
+    """The lines of every command's help that begin with `batchstat`."""
+    commands = {
+        "profile": profile.command,
+        "merge": merge.command,
+        "compare": compare.command,
+        "balance": balance.command,
+        "buckets": buckets.command,
+        "recipe": recipe.command,
+        "check": check.command,
+        "baseline": baseline.save,
+        "init": init.command,
+    }
+    return [
+        (name, line.strip().rpartition(" > ")[0] or line.strip())
+        for name, command in commands.items()
+        for line in (command.__doc__ or "").splitlines()
+        if line.strip().startswith("batchstat ") and not re.search("s3://|dask|/100|whole", line)
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "line"), examples())
+def test_examples_of_the_help(cli: Cli, files: Path, name: str, line: str):
+    """Run on a corpus of that name, with the profile, or the configuration, that they need."""
+    for corpus in ("corpus.txt", "train.txt", "a.txt"):
+        (files / corpus).write_text("".join("so " * n + "\n" for n in range(1, 30)))
+    (files / "data" / "train.txt").write_text("some words\n" * 20)
+    rows = [f"{'w ' * (n % 90)}good,{'positive' if n % 3 else 'negative'}" for n in range(90)]
+    (files / "reviews.csv").write_text("review,label\n" + "\n".join(rows) + "\n")
+    program, *arguments = shlex.split(re.sub("bert-base-cased|gpt2", "builtin", line))
+    assert program == "batchstat"
+    if name in ("check", "baseline") and arguments[-1] in ("github", "save", "junit=report.xml"):
+        limits = '[limits]\nmax-padding = "9%"\n'
+        (files / "batchstat.toml").write_text(f'corpus = "plain.txt"\n{limits}')
+    elif name not in ("init", "profile") and not (files / arguments[1]).exists():
+        read = ["--text-column", "review", "--label-column", "label"]
+        assert cli("profile", "reviews.csv", *read)[0] == 0
+    options = ["--text-column", "body"] if "data/train.jsonl" in line else []
+    code, _, err = cli(*arguments, *options)
+    assert code in ((0, 1) if name == "check" else (0,)), err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [*N, "--tokens-per-batch", "500"],
+        [*CLASSES, "--balance", "upsampling", "--strategy", "static:batch_size=3"],
+        [*CLASSES, "--balance", "weights=weights.json,length=30", "--max-length", "60"],
+        [*CLASSES, "--keep-labels", "a", "--drop-last", "--tokens-per-batch", "300"],
+        ["a.csv", "--text-column", "body", "--label-column", "label", "--world-size", "2"],
+        ["two.jsonl", "all.jsonl", "--text-column", "body", "--strip", "--min-chars", "3"],
+        ["all.jsonl", "--text-column", "text", "--text-column", "review", "--seed", "3"],
+        ["all.jsonl", "--messages-column", "messages", "--order", "file"],
+        ["all.jsonl", "--tokens-column", "ids", "--pad-to-multiple-of", "8"],
+    ],
+    ids=lambda arguments: " ".join(arguments),
+)
+def test_what_init_and_baseline_say_to_run_next(cli: Cli, files: Path, arguments: list[str]):
+    code, _, err = cli("init", *arguments)
+    assert code == 0, err
+    assert re.search(r"^next: batchstat check;", err, re.MULTILINE)
+    code, shown, err = cli("check")
+    assert code == 0, (shown, err)
+    (files / "batchstat.toml").unlink()
+    for flags in (arguments, ["--text-column", "body", "two.jsonl", "-o", "x y"]):
+        code, _, err = cli("baseline", "save", *flags, "--baseline", "a b.json")
+        assert code == 0, err
+        [line] = re.findall(r"^next: batchstat (.*)$", err, re.MULTILINE)
+        code, shown, err = cli(*shlex.split(line))
+        assert code == 0, (shown, err)
+
+
+def test_shards_say_how_they_are_put_together(cli: Cli, files: Path):
+    read = ["two.jsonl", "n.jsonl", "a.csv"]
+    (files / "n.jsonl").write_text((files / "two.jsonl").read_text())
+    read += ["--text-column", "body"]
+    for i in (1, 3):
+        code, shown, _ = cli("profile", *read, "--shard", f"{i}/3", "-o", f"part {i}")
+        assert code == 0
+    [line] = re.findall(r"^next +batchstat (merge .*)$", shown, re.MULTILINE)
+    folders = ["part 1", "part 3"]
+    at = shlex.split(line).index("FOLDER-OF-EACH-SHARD")
+
+    def merge_line() -> list[str]:
+        words = shlex.split(line)
+        return [*words[:at], *folders, *words[at + 2 :]]
+
+    code, _, err = cli(*merge_line())
+    assert code == 3
+    [number, of] = re.findall(r"count shard (\d) of (\d)", err)[0]
+    assert cli("profile", *read, "--shard", f"{number}/{of}", "-o", "part 2")[0] == 0
+    folders.append("part 2")
+    (files / "batchstat.toml").write_text('corpus = "plain.txt"\ntokens-per-batch = 77\n')
+    code, shown, err = cli(*merge_line())
+    assert code == 0, err
+    [line] = re.findall(r"^next +batchstat (compare .*)$", shown, re.MULTILINE)
+    code, shown, err = cli(*shlex.split(line))
+    assert code == 0, err
+    assert "at most 16,384 tokens" in shown
+    assert "two.jsonl and 2 more" in shown
+
+
+@pytest.mark.parametrize("configured", [False, True])
+@pytest.mark.parametrize("folder", [(), ("-o", "some where")])
+def test_what_profile_says_to_run_next(cli: Cli, files: Path, folder: tuple[str, ...], configured):
+    """It is about the corpus that was profiled, whatever the configuration has."""
+    if configured:
+        (files / "batchstat.toml").write_text(
+            'corpus = "plain.txt"\ntokens-per-batch = 77\nmax-length = 50\n'
+        )
+    code, shown, err = cli(*PROFILED, *folder)
+    assert code == 0, err
+    [line] = re.findall(r"^next +batchstat (.*)$", shown, re.MULTILINE)
+    code, shown, err = cli(*shlex.split(line), "--no-plots")
+    assert code == 0, err
+    assert "n.jsonl" in shown
+    assert f"at most {'77' if configured else '16,384'} tokens" in shown
+
+
+def test_a_stale_profile_is_counted_again_as_it_says(cli: Cli, files: Path):
+    assert cli(*PROFILED)[0] == 0
+    with (files / "n.jsonl").open("a") as file:
+        file.write(json.dumps({"n": 5, "label": "a"}) + "\n")
+    code, _, err = cli("check", "--max-padding", "99%")
+    assert code == 3
+    assert "name the corpus, or run batchstat profile again" in err
+    assert cli("check", *CLASSES, "--max-padding", "99%")[0] == 0
+    assert cli(*PROFILED)[0] == 0
+    assert cli("check", "--max-padding", "99%")[0] == 0

@@ -1,0 +1,199 @@
+"""What becomes of records that cannot be read, that are huge, or that are very many."""
+
+import json
+import re
+
+import hypothesis.strategies as st
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from test_sources import PACKED, TEXTS, WRITTEN, as_csv, read
+
+from batchstat import InputError, profile
+from batchstat.corpus.formats import READERS
+from batchstat.corpus.options import CorpusOptions
+from conftest import blocks_of, reader_of
+
+SKIPPED = {
+    "a.txt": (b"one\nt\xffo\nthree\n", [0, 2], {"not_utf8": 1}),
+    "a.tsv": (
+        b"text\ty\none\t1\nt\xffo\t1\nthree\nfour\t1\n",
+        [0, 3],
+        {"not_utf8": 1, "wrong_fields": 1},
+    ),
+    "a.csv": (
+        b'text,y\none,1\nt\xffo,1\n"three" x,1\nfour\nfive,1\n',
+        [0, 4],
+        {"not_utf8": 1, "malformed": 1, "wrong_fields": 1},
+    ),
+    "a.jsonl": (
+        b'{"text": "one"}\n{"text": "\xff"}\n{"text": 2}\n{"text": \n[]\n{"txt": "x"}\n'
+        b'{"text": "\\ud800"}\n\n{"text": "ok"}\n',
+        [0, 8],
+        {"not_utf8": 2, "wrong_type": 2, "malformed": 1, "missing_column": 1},
+    ),
+    "a.json": (
+        b'[{"text": "one"}, {"text": null}, 5, {}, {"text": "ok"}]',
+        [0, 4],
+        {"wrong_type": 2, "missing_column": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SKIPPED)
+def test_records_that_cannot_be_read_are_skipped_and_counted(tmp_path, name):
+    content, records, faults = SKIPPED[name]
+    (tmp_path / name).write_bytes(content)
+    options = {"text_column": ("text",), "label_column": "y"} if b"y\n" in content else {}
+    reader = reader_of(tmp_path / name, CorpusOptions(on_error="skip", **options))
+    assert [r for block in blocks_of(reader) for r in block.records.tolist()] == records
+    assert reader.readings[0].faults.counts == faults
+    assert all(name in message for message in reader.readings[0].faults.examples)
+    with pytest.raises(InputError):
+        read(tmp_path / name, **options)
+
+
+def lines_of(data: bytes) -> int:
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    return len(data.removesuffix(b"\n").split(b"\n")) if data else 0
+
+
+def count_both(path, kind, **options) -> None:
+    """Reads whatever is there: an answer in which every record is found again, or an error."""
+    data = path.read_bytes()
+    for columns in (
+        {},
+        {"text_column": ("text",)},
+        {"messages_column": "m"},
+        {"label_column": "y"},
+    ):
+        for on_error in ("fail", "skip"):
+            read_as = CorpusOptions(on_error=on_error, **columns, **options)
+            try:
+                reader = reader_of(path, read_as, kind)
+                samples = sum(len(block.records) for block in blocks_of(reader))
+            except InputError as error:
+                assert path.name in str(error)  # noqa: PT017
+                assert "\n" not in str(error)  # noqa: PT017
+                continue
+            assert samples + sum(reader.readings[0].skipped.values()) == reader.readings[0].records
+            if kind in ("txt", "jsonl"):
+                assert reader.readings[0].records == lines_of(data)
+
+
+@pytest.mark.slow
+@settings(max_examples=100)
+@given(data=st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+@pytest.mark.parametrize("kind", READERS)
+def test_any_bytes_end_in_an_answer_or_an_error(folder, kind, data):
+    path = folder / f"fuzz.{kind}"
+    path.write_bytes(data)
+    count_both(path, kind)
+
+
+PIECES = st.lists(
+    st.sampled_from(
+        [
+            *(bytes([byte]) for byte in b'",[]{}\t \n\\\x00\xff'),
+            *(b"\r\n", b"text", b"null", "é".encode(), b'"text":', b'{"text": "a"}'),
+            b'"m": [{"role": "user", "content": "x"}]',
+        ]
+    ),
+    max_size=25,
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=200)
+@given(pieces=PIECES, header=st.booleans())
+@pytest.mark.parametrize("kind", ["txt", "csv", "tsv", "jsonl", "json"])
+def test_nearly_right_bytes_lose_no_record(folder, kind, pieces, header):
+    path = folder / f"nearly.{kind}"
+    path.write_bytes(b"".join(pieces))
+    if header:
+        count_both(path, kind)
+    elif kind in ("csv", "tsv"):
+        try:
+            reader = reader_of(path, CorpusOptions(header=False, on_error="skip"), kind)
+            samples = sum(len(block.records) for block in blocks_of(reader))
+        except InputError:
+            return
+        assert samples + sum(reader.readings[0].skipped.values()) == reader.readings[0].records
+        if kind == "tsv":
+            assert reader.readings[0].records == lines_of(path.read_bytes())
+
+
+@pytest.mark.slow
+@settings(max_examples=150)
+@given(texts=TEXTS, changes=st.lists(st.tuples(st.integers(0, 5000), st.integers(1, 255))))
+@pytest.mark.parametrize("ending", ["", ".gz", ".xz", ".bz2", ".zst"])
+@pytest.mark.parametrize("name", ["a.parquet", "a.feather", "a.arrow"])
+def test_damaged_files_end_in_an_answer_or_an_error(folder, name, ending, texts, changes):
+    data = bytearray(PACKED[ending](WRITTEN[name](texts)))
+    for at, change in changes:
+        data[at % len(data)] ^= change
+    path = folder / f"damaged.{name}{ending}"
+    path.write_bytes(data)
+    count_both(path, {"feather": "arrow"}.get(name[2:], name[2:]))
+
+
+GOOD_OR_NOT = {
+    "a.jsonl": [
+        b'{"text": "some words"}',
+        b'{"text": "some words"}',
+        b'{"text": "\xff"}',
+        b'{"text": 5}',
+        b'{"text": ',
+        b'{"tex": "some"}',
+        b'{"text": "others"}',
+    ],
+    "a.csv": [b"some,1", b"words,1", b"\xff,1", b"some", b'"some"x,1', b"others,2"],
+    "a.tsv": [b"some\t1", b"words\t1", b"\xff\t1", b"some", b"others\t2"],
+}
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(picks=st.lists(st.integers(0, 6), min_size=1, max_size=8))
+@pytest.mark.parametrize("name", GOOD_OR_NOT)
+def test_the_first_faulty_record_is_the_one_named(folder, two_words, name, picks):
+    """Whichever of parsing, checking and counting finds it."""
+    kinds = GOOD_OR_NOT[name]
+    lines = [kinds[pick % len(kinds)] for pick in picks]
+    header = [] if name == "a.jsonl" else [b"text,y" if name == "a.csv" else b"text\ty"]
+    path = folder / name
+    path.write_bytes(b"\n".join([*header, *lines]) + b"\n")
+    bad = [i + 1 + len(header) for i, line in enumerate(lines) if line not in kinds[:2]]
+    options = {"text_column": "text", "tokenizer": str(two_words)}
+    if bad:
+        # A column that the very first object lacks is taken for a mistake in the option.
+        absent = bad[0] == 1 and lines[0] == b'{"tex": "some"}'
+        named = f"column 'text' not in .*{name}" if absent else f"{name}, line {bad[0]}: "
+        with pytest.raises(InputError, match=named):
+            profile(path, **options)
+    else:
+        assert len(profile(path, **options)) == len(lines)
+    if len(bad) < len(lines):
+        skipped = profile(path, **options, on_error="skip")
+        assert skipped.corpus.unreadable == len(bad)
+        named = [int(re.search(r"line (\d+): ", each)[1]) for each in skipped.corpus.faults]
+        assert named == bad[: len(named)]
+        assert len(named) == min(len(bad), 5)
+
+
+def test_records_of_many_megabytes(tmp_path):
+    big = "word " * 3_000_000
+    (tmp_path / "a.csv").write_bytes(as_csv(["small", big, "small"]))
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in ("s", big)))
+    (tmp_path / "a.json").write_text(json.dumps([{"text": "s"}, {"text": big}, {"text": "t"}]))
+    pq.write_table(pa.table({"text": ["s", big]}), tmp_path / "a.parquet")
+    assert [len(text) for text in read(tmp_path / "a.csv")[1]] == [5, len(big), 5]
+    assert [len(text) for text in read(tmp_path / "a.json")[1]] == [1, len(big), 1]
+    for name in ("a.jsonl", "a.parquet"):
+        assert [len(text) for text in read(tmp_path / name)[1]] == [1, len(big)]
+
+
+def test_ten_million_empty_lines(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"\n" * 10_000_000 + b"one\n")
+    assert read(tmp_path / "a.txt") == ([10_000_000], ["one"])

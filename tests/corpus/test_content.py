@@ -1,0 +1,304 @@
+"""What is counted beside plain text, each held against the tokenizer's own way of counting it."""
+
+import json
+
+import hypothesis.strategies as st
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from tokenizers import Tokenizer as Backend
+
+import batchstat
+from batchstat.corpus.chat import ChatError, as_chat
+from batchstat.documents.profile import profile_json
+from batchstat.tokenization import builtin
+from conftest import write_jsonl
+
+BACKEND = Backend.from_str(builtin.definition())
+WORDS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+CHATS = st.lists(
+    st.tuples(st.sampled_from(["system", "user", "assistant", "tool"]), WORDS),
+    min_size=1,
+    max_size=5,
+)
+
+
+def chatml(chat) -> str:
+    return "".join(f"<|im_start|>{role}\n{content}<|im_end|>\n" for role, content in chat)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("contents")
+
+
+@pytest.mark.slow
+@settings(max_examples=25)
+@given(chats=st.lists(CHATS, min_size=1, max_size=6))
+def test_chats_are_counted_through_the_builtin_chatml(folder, chats):
+    openai = [[{"role": r, "content": c} for r, c in chat] for chat in chats]
+    path = write_jsonl(folder / "chats.jsonl", [{"messages": chat} for chat in openai])
+    profile = batchstat.profile(path, messages_column="messages")
+    expected = [len(BACKEND.encode(chatml(chat)).ids) for chat in chats]
+    assert profile.lengths.tolist() == expected
+    table = pa.table({"messages": openai})
+    pq.write_table(table, folder / "chats.parquet")
+    columnar = batchstat.profile(folder / "chats.parquet", messages_column="messages")
+    assert columnar.lengths.tolist() == expected
+
+
+def test_sharegpt_is_the_same_chat():
+    ours = [{"role": "user", "content": "a b"}, {"role": "assistant", "content": "c"}]
+    theirs = [{"from": "human", "value": "a b"}, {"from": "gpt", "value": "c"}]
+    parts = [{"role": "user", "content": [{"type": "text", "text": "a b"}]}, ours[1]]
+    assert as_chat(theirs) == as_chat(ours) == as_chat(parts) == ours
+
+
+@pytest.mark.parametrize(
+    ("chat", "message"),
+    [
+        ("text", "no list of messages"),
+        (None, "no list of messages"),
+        ([], "no message"),
+        (["hi"], "message 0 is no object"),
+        (
+            [{"role": "user", "content": "a"}, {"role": "wizard", "content": "b"}],
+            "unknown role 'wizard'",
+        ),
+        ([{"content": "a"}], "unknown role None"),
+        ([{"role": "user"}], "message 0 has no content"),
+        ([{"role": "user", "content": None}], "message 0 has no content"),
+        ([{"role": "user", "content": 5}], "content that is no text"),
+        ([{"role": "user", "content": [{"type": "image"}]}], "content that is no text"),
+        ([{"from": "human"}], "message 0 has no content"),
+    ],
+)
+def test_what_is_no_chat_is_said(chat, message):
+    with pytest.raises(ChatError, match=message):
+        as_chat(chat)
+
+
+CALL = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f"}}]}
+
+
+def test_a_tool_call_needs_a_template_with_a_place_for_it(tmp_path):
+    path = write_jsonl(tmp_path / "a.jsonl", [{"messages": [CALL]}])
+    with pytest.raises(batchstat.InputError, match="line 1: .* a tool call, and the chat template"):
+        batchstat.profile(path, messages_column="messages")
+    template = tmp_path / "template.jinja"
+    template.write_text("{% for m in messages %}{{ m.tool_calls[0].function.name }}{% endfor %}")
+    profile = batchstat.profile(path, messages_column="messages", chat_template=template)
+    assert profile.lengths.tolist() == [1]
+
+
+def test_a_template_that_raises_names_the_record(tmp_path):
+    template = tmp_path / "template.jinja"
+    template.write_text("{% if messages|length > 1 %}{{ raise_exception('one only') }}{% endif %}x")
+    one, two = [{"role": "user", "content": "a"}], [{"role": "user", "content": "a"}] * 2
+    path = write_jsonl(tmp_path / "a.jsonl", [{"m": one}, {"m": two}, {"m": one}])
+    options = {"messages_column": "m", "chat_template": template}
+    with pytest.raises(batchstat.InputError, match=r"a.jsonl, line 2: .* one only"):
+        batchstat.profile(path, **options)
+    profile = batchstat.profile(path, **options, on_error="skip")
+    assert profile.records.tolist() == [0, 2]
+    assert profile.corpus.skipped["not_counted"] == 1
+
+
+def test_the_template_is_part_of_the_digest(tmp_path):
+    path = write_jsonl(tmp_path / "a.jsonl", [{"m": [{"role": "user", "content": "a"}]}])
+    (tmp_path / "t.jinja").write_text("x")
+    options = [{}, {"chat_template": tmp_path / "t.jinja"}]
+    digests = {batchstat.profile(path, messages_column="m", **o).tokenizer.digest for o in options}
+    (tmp_path / "a.txt").write_text("a\n")
+    digests.add(batchstat.profile(tmp_path / "a.txt").tokenizer.digest)
+    assert len(digests) == 3
+
+
+def test_special_tokens_that_a_template_may_write_are_part_of_the_digest(tmp_path):
+    path = write_jsonl(tmp_path / "a.jsonl", [{"m": [{"role": "user", "content": "a"}]}])
+    digests = set()
+    for number, special in enumerate([{}, {"bos_token": "<|im_start|>"}]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "tokenizer.json").write_text(builtin.definition(), encoding="utf-8")
+        settings = {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "chat_template": "{{ bos_token }}{{ messages[0].content }}",
+            **special,
+        }
+        (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+        made = batchstat.profile(path, messages_column="m", tokenizer=str(folder))
+        digests.add(made.tokenizer.digest)
+    assert len(digests) == 2
+
+
+def test_a_tokenizer_without_a_template_is_said(tmp_path):
+    path = write_jsonl(tmp_path / "a.jsonl", [{"m": [{"role": "user", "content": "a"}]}])
+    (tmp_path / "tokenizer.json").write_text(builtin.definition())
+    with pytest.raises(batchstat.InputError, match="has no chat template: pass --chat-template"):
+        batchstat.profile(path, messages_column="m", tokenizer=str(tmp_path / "tokenizer.json"))
+    with pytest.raises(batchstat.OptionError, match="chat_template is for a messages_column"):
+        batchstat.profile(path, chat_template="t.jinja")
+    with pytest.raises(batchstat.InputError, match="nowhere.jinja cannot be read"):
+        batchstat.profile(path, messages_column="m", chat_template="nowhere.jinja")
+
+
+@pytest.mark.slow
+def test_chats_of_a_real_tokenizer_are_counted_as_it_does(real_data, tmp_path):
+    from transformers import AutoTokenizer
+
+    own = AutoTokenizer.from_pretrained(real_data / "tokenizers" / "qwen2")
+    with (real_data / "gsm8k.jsonl").open(encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file][:500]
+    chats = [
+        [{"role": "user", "content": r["question"]}, {"role": "assistant", "content": r["answer"]}]
+        for r in rows
+    ]
+    path = write_jsonl(tmp_path / "chats.jsonl", [{"messages": chat} for chat in chats])
+    tokenizer = str(real_data / "tokenizers" / "qwen2")
+    profile = batchstat.profile(path, messages_column="messages", tokenizer=tokenizer)
+    for i in (0, 1, 250, 499):
+        assert profile.lengths[i] == len(own.apply_chat_template(chats[i], return_dict=False))
+    whole = own.apply_chat_template(chats, return_dict=False)
+    assert profile.lengths.tolist() == [len(ids) for ids in whole]
+
+
+@pytest.mark.slow
+@settings(max_examples=25)
+@given(pairs=st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=8))
+def test_a_pair_is_tokenized_as_a_pair(folder, pairs):
+    rows = [{"a": "x" + a, "b": b} for a, b in pairs]
+    path = write_jsonl(folder / "pairs.jsonl", rows)
+    profile = batchstat.profile(path, text_column=["a", "b"])
+    expected = [len(BACKEND.encode("x" + a, b).ids) for a, b in pairs]
+    assert profile.lengths.tolist() == expected
+
+
+def test_pairs_have_the_special_tokens_of_pairs(real_data, tmp_path):
+    path = write_jsonl(
+        tmp_path / "pairs.jsonl", [{"a": "one two", "b": "three"}, {"a": " ", "b": "x"}]
+    )
+    bert = str(real_data / "tokenizers" / "bert-base-cased")
+    profile = batchstat.profile(path, text_column=["a", "b"], tokenizer=bert)
+    assert profile.lengths.tolist() == [6, 4]
+
+
+def test_a_pair_is_blank_only_where_both_are(tmp_path):
+    rows = [{"a": " ", "b": ""}, {"a": "x", "b": ""}, {"a": "", "b": "yy"}]
+    path = write_jsonl(tmp_path / "pairs.jsonl", rows)
+    assert batchstat.profile(path, text_column=["a", "b"]).records.tolist() == [1, 2]
+    profile = batchstat.profile(path, text_column=["a", "b"], min_chars=2)
+    assert profile.records.tolist() == [2]
+    assert profile.corpus.skipped == {"blank": 1, "short": 1}
+
+
+@settings(max_examples=25)
+@given(ids=st.lists(st.lists(st.integers(0, 9), max_size=9), min_size=1, max_size=20))
+def test_token_lists_are_counted_already(folder, ids):
+    path = write_jsonl(folder / "ids.jsonl", [{"ids": each} for each in ids])
+    pq.write_table(pa.table({"ids": pa.array(ids, pa.list_(pa.int32()))}), folder / "ids.parquet")
+    for each in (path, folder / "ids.parquet"):
+        profile = batchstat.profile(each, tokens_column="ids")
+        assert profile.lengths.tolist() == [len(i) for i in ids]
+        assert profile.tokenizer is None
+        assert profile_json(profile)["tokenizer"] is None
+
+
+def test_lengths_are_counted_already(tmp_path):
+    np.save(tmp_path / "a.npy", np.array([3, 0, 10**9], dtype=np.uint32))
+    (tmp_path / "a.csv").write_text("n\n3\n0\n1000000000\n")
+    feather.write_feather(pa.table({"n": [3, 0, 10**9]}), tmp_path / "a.feather")
+    assert batchstat.profile(tmp_path / "a.npy").lengths.tolist() == [3, 0, 10**9]
+    for name in ("a.csv", "a.feather"):
+        profile = batchstat.profile(tmp_path / name, length_column="n")
+        assert profile.lengths.tolist() == [3, 0, 10**9]
+        assert batchstat.compare(profile, max_length=10).samples == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            [1, 2_000_000_000],
+            "record 1: 'length' is 2000000000: must be between 0 and 1,000,000,000",
+        ),
+        ([-1], "record 0: 'length' is -1"),
+        ([1.5], "float64 of shape"),
+        ([[1], [2]], "int64 of shape"),
+    ],
+)
+def test_lengths_that_are_none(tmp_path, values, message):
+    np.save(tmp_path / "a.npy", np.array(values))
+    with pytest.raises(batchstat.InputError, match=message):
+        batchstat.profile(tmp_path / "a.npy")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tokens_column": "a", "length_column": "b"}, "tokens_column and length_column exclude"),
+        ({"text_column": ["a", "b", "c"]}, "given 3 times"),
+        ({"length_column": "a", "strip": True}, "strip and min_chars are for texts"),
+        (
+            {"length_column": "a", "tokenizer": "builtin"},
+            "tokenizer is for texts, and a length_column holds none",
+        ),
+        ({"on_error": "ignore"}, "unknown on_error 'ignore'"),
+        ({"input_format": "xml"}, "unknown input_format 'xml'"),
+    ],
+)
+def test_options_that_exclude_each_other(tmp_path, options, message):
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(batchstat.OptionError, match=message):
+        batchstat.profile(tmp_path / "a.csv", **options)
+
+
+def test_a_first_record_without_a_text_is_one_record(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": null, "id": 3}\n{"text": "a b", "id": 4}\n')
+    with pytest.raises(batchstat.InputError, match="line 1: 'text' is null where text is expected"):
+        batchstat.profile(tmp_path / "a.jsonl")
+    assert batchstat.profile(tmp_path / "a.jsonl", on_error="skip").records.tolist() == [1]
+
+
+def test_a_key_twice_is_no_json(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "a b c", "text": "x"}\n')
+    with pytest.raises(batchstat.InputError, match="line 1: malformed JSON: key 'text' is there 2"):
+        batchstat.profile(tmp_path / "a.jsonl")
+
+
+def test_arrays_of_other_machines_and_archives(tmp_path):
+    np.save(tmp_path / "a.npy", np.array([3, 500], dtype=">i4"))
+    assert batchstat.profile(tmp_path / "a.npy").lengths.tolist() == [3, 500]
+    np.savez(tmp_path / "b.npz", np.array([3, 5]))
+    (tmp_path / "b.npz").rename(tmp_path / "b.npy")
+    with pytest.raises(batchstat.InputError, match="is not a readable .npy file"):
+        batchstat.profile(tmp_path / "b.npy")
+    with pytest.raises(batchstat.OptionError, match="tokenizer is for texts, and a .npy file"):
+        batchstat.profile(tmp_path / "a.npy", tokenizer="builtin")
+
+
+@pytest.mark.slow
+def test_a_profile_of_lengths_is_reused(run, tmp_path):
+    np.save(tmp_path / "a.npy", np.array([3, 500]))
+    assert "profile.json" in run("compare", "a.npy").stderr
+    assert "profile.json" not in run("compare", "a.npy").stderr
+
+
+def test_a_number_of_thousands_of_digits(tmp_path):
+    (tmp_path / "a.csv").write_text(f"n\n{'9' * 5000}\n")
+    with pytest.raises(batchstat.InputError, match="line 2: 'n' is text where a whole number"):
+        batchstat.profile(tmp_path / "a.csv", length_column="n")
+
+
+def test_special_tokens_of_a_pair(tmp_path, real_data):
+    (tmp_path / "a.csv").write_text("a,b\nx,y\n")
+    for name, number in (("bert-base-cased", 3), ("t5-base", 2), ("gpt2", 0)):
+        made = batchstat.profile(
+            tmp_path / "a.csv",
+            text_column=["a", "b"],
+            tokenizer=str(real_data / "tokenizers" / name),
+        )
+        assert made.tokenizer.special_tokens_per_sample == number

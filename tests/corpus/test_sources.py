@@ -1,0 +1,286 @@
+"""Which files a corpus is, how they are packed, and what becomes of records that cannot be read."""
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import lzma
+import subprocess
+import sys
+from pathlib import Path
+
+import hypothesis.strategies as st
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given, settings
+
+from batchstat import InputError, OptionError
+from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.parts import digest_of
+from batchstat.corpus.sources import find_sources
+from conftest import blocks_of, environment, reader_of
+
+TEXTS = st.lists(
+    st.text(st.characters(exclude_categories=("Cs",)), max_size=20).filter(
+        lambda text: not set(text) & {"\n", "\r", "\t"} and not text.startswith("\ufeff")
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def zstd(data: bytes) -> bytes:
+    packed: bytes = pa.compress(data, codec="zstd", asbytes=True)
+    return packed
+
+
+PACKED = {
+    "": lambda data: data,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstd,
+}
+
+
+def as_csv(texts: list[str]) -> bytes:
+    file = io.StringIO(newline="")
+    csv.writer(file, quoting=csv.QUOTE_ALL).writerows([("text",), *((text,) for text in texts)])
+    return file.getvalue().encode()
+
+
+def as_table(texts: list[str], write) -> bytes:
+    sink = io.BytesIO()
+    write(pa.table({"text": pa.array(texts, pa.string())}), sink)
+    return sink.getvalue()
+
+
+def as_arrow_stream(table: pa.Table, sink: io.BytesIO) -> None:
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+WRITTEN = {
+    "a.txt": lambda texts: "".join(f"{text}\n" for text in texts).encode(),
+    "a.csv": as_csv,
+    "a.tsv": lambda texts: "".join(f"{text}\n" for text in ["text", *texts]).encode(),
+    "a.jsonl": lambda texts: "".join(json.dumps({"text": t}) + "\n" for t in texts).encode(),
+    "a.json": lambda texts: json.dumps([{"text": t} for t in texts], indent=1).encode(),
+    "a.parquet": lambda texts: as_table(texts, pq.write_table),
+    "a.feather": lambda texts: as_table(texts, feather.write_feather),
+    "a.arrow": lambda texts: as_table(texts, as_arrow_stream),
+}
+
+
+def read(path, **options) -> tuple[list[int], list[str]]:
+    reader = reader_of(path, CorpusOptions(**options), options.get("input_format"))
+    records: list[int] = []
+    texts: list[str] = []
+    for block in blocks_of(reader):
+        before = sum(each.records for each in reader.readings[:-1])
+        records += (before + block.records).tolist()
+        texts += block.content.first.to_pylist()
+    skipped = sum(sum(each.skipped.values()) for each in reader.readings)
+    assert len(records) + skipped == sum(each.records for each in reader.readings)
+    return records, texts
+
+
+@pytest.mark.parametrize("ending", PACKED)
+@pytest.mark.parametrize("name", WRITTEN)
+@settings(max_examples=20)
+@given(texts=TEXTS)
+@example(texts=["x" * 300_000, "é" * 100_000, "y"])
+def test_every_format_in_every_compression_is_read_back(folder, name, ending, texts):
+    (folder / "packed").mkdir(exist_ok=True)
+    path = folder / "packed" / f"{name}{ending}"
+    path.write_bytes(PACKED[ending](WRITTEN[name](texts)))
+    expected = [(i, text) for i, text in enumerate(texts) if text.strip()]
+    assert list(zip(*read(path), strict=True)) == expected
+    renamed = path.rename(folder / "unknown.dat")
+    kind = {"feather": "arrow"}.get(name[2:], name[2:])
+    assert list(zip(*read(renamed, input_format=kind), strict=True)) == expected
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz", ".zst"])
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.parquet"])
+def test_a_compressed_file_cut_short(tmp_path, name, ending):
+    packed = PACKED[ending](WRITTEN[name]([f"text {i * 7919 % 1000}" for i in range(5000)]))
+    path = tmp_path / f"{name}{ending}"
+    for length in (len(packed) - 3, len(packed) // 2):
+        path.write_bytes(packed[:length])
+        with pytest.raises(InputError, match="cut short"):
+            read(path)
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz", ".zst"])
+@pytest.mark.parametrize("after", [b"garbage", b"\x00\x01 garbage", "damaged"])
+def test_what_follows_a_compressed_stream_is_not_lost(tmp_path, ending, after):
+    one = PACKED[ending](b"".join(b"text %d\n" % i for i in range(1000)))
+    path = tmp_path / f"a.txt{ending}"
+    path.write_bytes(one + one)
+    assert len(read(path)[0]) == 2000
+    second = one[:1] + bytes([one[1] ^ 0xFF]) + one[2:] if after == "damaged" else after
+    path.write_bytes(one + second)
+    with pytest.raises(InputError, match=r"damaged|cut short|cannot be read"):
+        read(path)
+
+
+def test_xz_streams_may_be_padded(tmp_path):
+    one = lzma.compress(b"text\n" * 10)
+    (tmp_path / "a.xz").write_bytes(one + bytes(8) + one + bytes(4))
+    assert len(read(tmp_path / "a.xz")[0]) == 20
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz", ".zst"])
+def test_a_compressed_file_that_is_none(tmp_path, ending):
+    (tmp_path / f"a.txt{ending}").write_text("plain\n")
+    with pytest.raises(InputError, match="is named as compressed and is not"):
+        read(tmp_path / f"a.txt{ending}")
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.feather", "a.arrow"])
+def test_a_columnar_file_cut_short(tmp_path, name):
+    data = WRITTEN[name]([f"text {i}" for i in range(5000)])
+    for length in (len(data) - 5, len(data) // 2, 10):
+        (tmp_path / name).write_bytes(data[:length])
+        with pytest.raises(InputError, match="is not a readable"):
+            read(tmp_path / name)
+
+
+def test_folders_and_patterns(tmp_path):
+    (tmp_path / "data" / "deep").mkdir(parents=True)
+    (tmp_path / "data" / "b.txt").write_text("b\n")
+    (tmp_path / "data" / "a.jsonl.gz").write_bytes(gzip.compress(b'{"text": "a"}\n'))
+    (tmp_path / "data" / "deep" / "c.txt").write_text("c\n")
+    (tmp_path / "data" / "notes.md").write_text("no data\n")
+    (tmp_path / "data" / ".hidden.txt").write_text("no data\n")
+    with pytest.warns(UserWarning, match=r"left out of the folder .*: notes.md: name a file"):
+        assert read(tmp_path / "data")[1] == ["a", "b", "c"]
+    assert read(tmp_path / "data" / "*.txt")[1] == ["b"]
+    assert read(tmp_path / "data" / "**" / "*.txt")[1] == ["b", "c"]
+    (tmp_path / "data" / "[1].txt").write_text("brackets\n")
+    assert read(tmp_path / "data" / "[1].txt")[1] == ["brackets"]
+    with pytest.raises(InputError, match=r"no file matches .*\*.csv"):
+        read(tmp_path / "data" / "*.csv")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="no data file in the folder"):
+        read(tmp_path / "empty")
+
+
+def test_a_folder_is_profiled_into_itself(run, tmp_path):
+    (tmp_path / "a.txt").write_text("some words\n")
+    for command in ("profile", "compare"):
+        result = run(command, ".")
+        assert result.returncode == 0, result.stderr
+    result = run("profile", "**/*", "--json")
+    assert [each["path"] for each in json.loads(result.stdout)["corpus"]["sources"]] == ["a.txt"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.jsonl"])
+def test_utf16_is_no_text(tmp_path, name, encoding):
+    (tmp_path / name).write_bytes('{"text": "hello world"}\n'.encode(encoding))
+    for on_error in ("fail", "skip"):
+        with pytest.raises(InputError, match="is UTF-16: convert it to UTF-8"):
+            read(tmp_path / name, on_error=on_error)
+
+
+def test_a_mark_and_nothing_else(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbf")
+    assert read(tmp_path / "a.txt") == ([], [])
+    with (tmp_path / "a.txt").open("rb") as file:
+        result = subprocess.run(
+            [sys.executable, "-m", "batchstat", "profile", "-"],
+            stdin=file,
+            cwd=tmp_path,
+            env=environment(),
+            capture_output=True,
+            text=True,
+        )
+    assert result.returncode == 3
+    assert result.stderr.splitlines()[-1] == "error: no sample in standard input: it has no record"
+
+
+@pytest.mark.parametrize("ending", PACKED)
+@pytest.mark.parametrize("name", WRITTEN)
+def test_standard_input(run, tmp_path, name, ending):
+    data = PACKED[ending](WRITTEN[name](["some words", "more"]))
+    kind = {"feather": "arrow"}.get(name[2:], name[2:])
+    command = ["profile", "-", "--input-format", kind, "--json", "--no-plots"]
+    result = run(*command, stdin=data)
+    assert result.returncode == 0, result.stderr
+    (source,) = json.loads(result.stdout)["corpus"]["sources"]
+    (tmp_path / "same").write_bytes(data)
+    (same,) = find_sources([tmp_path / "same"])
+    assert (source["path"], source["bytes"]) == ("-", same.bytes)
+    assert source["digest"] == digest_of(same)
+
+
+def test_standard_input_is_read_once():
+    with pytest.raises(OptionError, match="can be read only once"):
+        find_sources(["-", "-"])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is empty"),
+        ("  ", "no JSON array"),
+        ('{"text": "a"}', "no JSON array of objects: pass --input-format jsonl"),
+        ("[5]", "record 0: a number where an object is expected"),
+        ('[{"text": "a"}', "record 0: malformed JSON: Expecting ',' or ']' at character 14"),
+        ('[{"text": "a"} {"text": "b"}]', "record 0: malformed JSON: Expecting ',' or ']'"),
+        ('[{"text": "a"}, {"text": "b]', "record 1: malformed JSON: Unterminated string"),
+        ('[{"text": "a"},]', "record 1: malformed JSON"),
+        ('[{"text": "a", "text": "b"}]', "record 0: malformed JSON: key 'text' is there 2 times"),
+        ('[{"text": "a"}] [{"text": "b"}]', "something stands after the array's end"),
+        ("[" * 10_000, "record 0: malformed JSON"),
+        ('[{"text": "a"}, {"tex": 1}]', "record 1: column 'text' is missing"),
+    ],
+)
+def test_json_arrays_that_are_none(tmp_path, content, message):
+    (tmp_path / "a.json").write_text(content)
+    with pytest.raises(InputError, match=message.replace("]", r"\]").replace("[", r"\[")):
+        read(tmp_path / "a.json")
+
+
+def test_a_json_array_is_malformed_where_it_is_malformed(tmp_path):
+    """And not only at the end of the file, which would be held whole to find out."""
+    good = json.dumps({"text": "x" * 1000})
+    rows = [good, good, '{"text": nonsense}', *[good] * 5000]
+    (tmp_path / "a.json").write_text("[" + ",".join(rows) + "]")
+    at = 1 + 2 * (len(good) + 1) + len('{"text": ')
+    message = f"record 2: malformed JSON: Expecting value at character {at}$"
+    with pytest.raises(InputError, match=message):
+        read(tmp_path / "a.json")
+
+
+def test_not_utf8_in_a_json_array(tmp_path):
+    (tmp_path / "a.json").write_bytes(b'[{"text": "caf\xe9"}]')
+    with pytest.raises(InputError, match=r"byte 14 is not UTF-8 \(0xe9\)"):
+        read(tmp_path / "a.json")
+
+
+def test_a_file_that_changes_while_it_is_read(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"some words\n" * 2_000_000)
+    reader = reader_of(path, CorpusOptions())
+    blocks = blocks_of(reader)
+    next(blocks)
+    with path.open("r+b") as file:
+        file.truncate(9_000_000)
+    with pytest.raises(InputError, match="changed while it was read"):
+        list(blocks)
+
+
+def test_a_file_that_vanishes_while_it_is_read(tmp_path: Path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"some words\n" * 2_000_000)
+    blocks = blocks_of(reader_of(path, CorpusOptions()))
+    next(blocks)
+    path.unlink()
+    with pytest.raises(InputError, match="no longer there"):
+        list(blocks)

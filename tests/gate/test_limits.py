@@ -1,0 +1,391 @@
+"""Limits: how they are written, what they hold, what is shown, what would help."""
+
+import math
+import re
+from fractions import Fraction
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import assume, given
+
+import batchstat
+from batchstat.documents.comparison import report_json, simulation_json
+from batchstat.documents.schema import report_schema
+from batchstat.errors import InputError, OptionError
+from batchstat.gate.check import judge
+from batchstat.gate.limits import NAMED, read_limits
+from batchstat.gate.paths import kind_at, numbers, value_at
+from batchstat.gate.quantities import parse_quantity, shown, shown_apart
+from batchstat.gate.remedies import Failing, find_remedy
+from batchstat.planning.settings import Settings
+from batchstat.simulation.compare import simulate
+
+SCHEMA = report_schema()
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("5%", 0.05),
+        ("0.05", 0.05),
+        (0.05, 0.05),
+        ("4.35 %", 0.0435),
+        (0, 0),
+        ("1.0", 1),
+        ("100%", 1),
+        (".5%", 0.005),
+        ("5e-3", 0.005),
+    ],
+)
+def test_ratios(written, value):
+    assert parse_quantity("max-padding", written, "ratio") == value
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("15", r"did you mean 15%\?"),
+        (15, r"did you mean 15%\?"),
+        ("1", r"did you mean 1%, or 1.0 for 100%\?"),
+        ("1.5", r"did you mean 1.5%\?"),
+        ("150%", "more than everything"),
+        ("0.5pp", r"points are for differences: did you mean 0.5%\?"),
+        ("-5%", "not negative"),
+        ("-0.1", "not negative"),
+        (-0.1, "not negative"),
+        ("nan", "such as 5%"),
+        (math.nan, "such as 5%"),
+        ("inf", "such as 5%"),
+        (math.inf, "such as 5%"),
+        ("1e999%", "no limit that anything could reach"),
+        ("0,5%", r"did you mean 0.5% or 05%\?"),
+        ("five", "such as 5%"),
+        ("", "such as 5%"),
+        (True, "must be a number"),
+        (None, "must be a number"),
+        ([5], "must be a number"),
+    ],
+)
+def test_ratios_that_cannot_be_meant(written, message):
+    with pytest.raises(OptionError, match=f"max-padding=.*{message}"):
+        parse_quantity("max-padding", written, "ratio")
+
+
+@pytest.mark.parametrize(("written", "value"), [("0.5pp", 0.005), ("0.005", 0.005), (0, 0)])
+def test_differences(written, value):
+    assert parse_quantity("max-increase", written, "ratio", difference=True) == value
+
+
+@pytest.mark.parametrize(
+    ("written", "kind", "difference", "message"),
+    [
+        ("5%", "ratio", True, r"did you mean 5pp\?"),
+        ("5", "ratio", True, r"did you mean 5pp\?"),
+        ("5%", "count", False, "is no share: write a number without %"),
+        ("1.5", "count", False, "write a whole number"),
+        (26.0, "count", False, "write a whole number"),
+        ("1,000", "count", False, r"did you mean 1.000 or 1000\?"),
+        ("2pp", "number", False, "is no share"),
+    ],
+)
+def test_other_limits_that_cannot_be_meant(written, kind, difference, message):
+    with pytest.raises(OptionError, match=message):
+        parse_quantity("x", written, kind, difference=difference)
+
+
+RATIOS = st.fractions(0, 1, max_denominator=10**6).map(float)
+
+
+@given(RATIOS, RATIOS)
+def test_numbers_that_differ_are_shown_apart(one, other):
+    pair = shown_apart(one, other, "ratio")
+    assert (pair[0] == pair[1]) == (one == other)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 10**6), st.integers(0, 10_000))
+def test_one_predicate_inclusive_and_exact(part, whole, hundredths):
+    """The number as stored against the limit as written, in fractions."""
+    assume(part <= whole)
+    value, written = part / whole, f"{hundredths / 100:.2f}%"
+    for name, path in (("max-padding", "padding_ratio"), ("min-fill", "fill")):
+        limits = read_limits({name: written}, SCHEMA, "here").values()
+        [outcome] = judge({"strategy": {path: value}}, limits, SCHEMA)
+        limit = Fraction(repr(float(Fraction(hundredths, 10_000))))
+        beyond = Fraction(repr(value)) - limit
+        assert outcome.kept == (beyond <= 0 if name == "max-padding" else beyond >= 0)
+
+
+def test_a_difference_of_exactly_the_limit_is_kept():
+    from batchstat.gate.baseline import Baseline
+
+    limits = list(read_limits({"max-increase": "0.5pp"}, SCHEMA, "here").values())
+    baseline = Baseline({}, {}, {"strategy.padding_ratio": 0.06})
+    [outcome] = judge({"strategy": {"padding_ratio": 0.065}}, limits, SCHEMA, baseline)
+    assert 0.065 - 0.06 > 0.005  # in floating point
+    assert outcome.kept
+    [outcome] = judge({"strategy": {"padding_ratio": 0.0651}}, limits, SCHEMA, baseline)
+    assert not outcome.kept
+    assert outcome.over == 0.0001
+
+
+def test_limits_of_every_kind():
+    limits = read_limits(
+        {
+            "max-padding": {"limit": "5%", "level": "warn"},
+            "min-fill": "off",
+            "max-batches": 10,
+            "lengths.p50": {"max": 5, "min": 2},
+            "lengths": {"max": {"max": 9}},
+            "strategy": {"samples_per_batch": {"max": {"max": 4}, "min": {"min": 1}}},
+            "classes[label=a.b].share": {"min": "1%"},
+            "truncation[max_length=8].tokens": {"max": 0, "level": "warn"},
+            "class_ratio": {"max-increase": 0.5, "max-decrease": 1},
+            "strategy.steps": "off",
+        },
+        SCHEMA,
+        "here",
+    )
+    assert limits["min strategy.fill"] is None
+    assert {name for name in limits if name.endswith("strategy.steps")} == {
+        f"{bound} strategy.steps" for bound in ("max", "min", "max-increase", "max-decrease")
+    }
+    assert all(f"{each.bound} {each.path}" == key for key, each in limits.items() if each)
+    kept = {each.name: each for each in limits.values() if each is not None}
+    assert {name: (each.path, each.threshold, each.level) for name, each in kept.items()} == {
+        "max-padding": ("strategy.padding_ratio", 0.05, "warn"),
+        "max-batches": ("strategy.batches", 10, "error"),
+        "max lengths.p50": ("lengths.p50", 5, "error"),
+        "min lengths.p50": ("lengths.p50", 2, "error"),
+        "max lengths.max": ("lengths.max", 9, "error"),
+        "max strategy.samples_per_batch.max": ("strategy.samples_per_batch.max", 4, "error"),
+        "min strategy.samples_per_batch.min": ("strategy.samples_per_batch.min", 1, "error"),
+        "min classes[label=a.b].share": ("classes[label=a.b].share", 0.01, "error"),
+        "max truncation[max_length=8].tokens": ("truncation[max_length=8].tokens", 0, "warn"),
+        "max-increase class_ratio": ("class_ratio", 0.5, "error"),
+        "max-decrease class_ratio": ("class_ratio", 1, "error"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"max-paddin": "5%"}, "unknown limit 'max-paddin': did you mean 'max-padding'"),
+        ({"max_padding": "5%"}, "did you mean 'max-padding'"),
+        ({"strategy.paddingratio": {"max": "5%"}}, "did you mean 'strategy.padding_ratio'"),
+        ({"strategy": {"batchs": {"max": 5}}}, "did you mean 'strategy.batches'"),
+        ({"corpus.skipped.malfromed": {"max": 5}}, "did you mean 'corpus.skipped.malformed'"),
+        ({"strategy": {"max": 5}}, "strategy"),
+        ({"strategy.name": {"max": 5}}, "strategy.name is no number of the report"),
+        ({"strategy.batches": 5}, r"write bounds, such as \{max = 100\}"),
+        ({"strategy.batches": {"maxx": 5}}, "write bounds"),
+        ({"strategy.batches": {"max": 5, "levl": "warn"}}, "did you mean 'level'"),
+        ({"strategy.batches": {"max": 5, "level": "wran"}}, "did you mean 'warn'"),
+        ({"max-padding": {"limit": "5%", "lvl": 1}}, "write a limit, or"),
+        ({"max-padding": {"level": "warn"}}, "write a limit, or"),
+        ({"..": {"max": 1}}, "no path"),
+    ],
+)
+def test_limits_that_cannot_be_meant(table, message):
+    with pytest.raises(OptionError, match=message):
+        read_limits(table, SCHEMA, "here")
+
+
+def profile_of(lengths, labels=None) -> batchstat.Profile:
+    import pandas as pd
+
+    frame = pd.DataFrame({"n": lengths})
+    options = {"length_column": "n"}
+    if labels is not None:
+        frame["label"] = labels
+        options["label_column"] = "label"
+    return batchstat.profile(frame, **options)
+
+
+SKEWED = np.random.default_rng(0).geometric(0.02, 3000)
+LABELS = np.where(np.arange(3000) % 10 == 0, "rare", "common")
+
+
+def report_of(profile, strategy="token-budget", settings=None):
+    return report_json(profile, simulate(profile, strategy, settings or Settings()))
+
+
+def test_every_number_of_a_report_can_be_limited():
+    """All numbers that the document holds have a path in the schema, and the other way round."""
+    report = report_of(profile_of(SKEWED, LABELS))
+
+    def found(part, path=""):
+        if isinstance(part, dict):
+            for key, value in part.items():
+                yield from found(value, f"{path}.{key}" if path else key)
+        elif isinstance(part, list):
+            for i, value in enumerate(part):
+                yield from found(value, f"{path}[{i}]")
+        elif isinstance(part, int | float) and not isinstance(part, bool):
+            yield path, part
+
+    known = dict(numbers(SCHEMA))
+    for path, value in found(report):
+        if path.startswith("strategy.params"):
+            continue  # which are the strategy's own, whichever it is
+        kind = kind_at(SCHEMA, path)
+        assert value_at(report, path, SCHEMA) == value
+        assert isinstance(value, int) or kind in ("ratio", "number")
+        assert known[re.sub(r"\[\d+\]", "[]", path)] == kind
+    for name, (path, _) in NAMED.items():
+        assert value_at(report, path, SCHEMA) is not None, name
+
+
+def test_what_a_report_does_not_have():
+    report = report_of(profile_of(SKEWED))
+    with pytest.raises(InputError, match="has no class_ratio: was a label column read"):
+        value_at(report, "class_ratio", SCHEMA)
+    with pytest.raises(InputError, match=r"no classes\[label=x\].share"):
+        value_at(report, "classes[label=x].share", SCHEMA)
+    with pytest.raises(InputError, match=r"no truncation\[99\].tokens"):
+        value_at(report, "truncation[99].tokens", SCHEMA)
+    assert value_at(report, "corpus.skipped.chat", SCHEMA) == 0
+
+
+def remedy_of(table, profile, strategy="token-budget", **given):
+    [limit] = read_limits(table, SCHEMA, "here").values()
+    settings = Settings(**given)
+    report = report_of(profile, strategy, settings)
+    [outcome] = judge(report, [limit], SCHEMA)
+    assert not outcome.kept
+
+    def simulated(other, changed):
+        return {**report, **simulation_json(simulate(profile, other, changed))}
+
+    failing = Failing(
+        limit=limit,
+        value=outcome.value,
+        before=None,
+        profile=profile,
+        strategy=strategy,
+        settings=settings,
+        report=report,
+    )
+    return outcome, find_remedy(failing, SCHEMA, simulated, str)
+
+
+@pytest.mark.parametrize(
+    ("table", "strategy", "given", "change"),
+    [
+        ({"max-padding": "25%"}, "token-budget", {"read_ahead": 100}, {"read_ahead": 1000}),
+        (
+            {"max-padding": "25%"},
+            "token-budget:read_ahead=100",
+            {},
+            {"strategy": "token-budget:read_ahead=1000"},
+        ),
+        ({"max-padding": "30%"}, "static", {}, {"strategy": "bucketed"}),
+        ({"min-fill": "90%"}, "static", {}, {"strategy": "token-budget"}),
+        (
+            {"min-fill": "90%"},
+            "bucketed:batch_size=7",
+            {"max_length": 256},
+            {"strategy": "token-budget:tokens_per_batch=1792"},
+        ),
+        (
+            {"max-batches": 40},
+            "bucketed",
+            {"tokens_per_batch": 4096},
+            {"strategy": "token-budget"},
+        ),
+        ({"max-truncated": "1%"}, "token-budget", {"max_length": 64}, {"max_length": 256}),
+        ({"max-truncated": "0%"}, "token-budget", {"max_length": 64}, {"max_length": 404}),
+        (
+            {"max-dropped": "0%"},
+            "static:drop_last=true,batch_size=7",
+            {},
+            {"strategy": "static:batch_size=7,drop_last=false"},
+        ),
+        (
+            {"max-dropped": "1%"},
+            "static",
+            {"max_length": 64, "overflow": "drop"},
+            {"overflow": "truncate"},
+        ),
+        ({"max-over-budget": 0}, "token-budget", {"tokens_per_batch": 128}, {"max_length": 128}),
+        ({"max-over-budget": 0}, "static:batch_size=64", {}, {"strategy": "static:batch_size=20"}),
+        (
+            {"strategy.max_batch_tokens": {"max": 4000}},
+            "token-budget",
+            {},
+            {"tokens_per_batch": 4000},
+        ),
+    ],
+)
+def test_remedies_do_what_they_say(table, strategy, given, change):
+    """The number that a remedy names is measured again by plain settings."""
+    profile = profile_of(SKEWED)
+    settings = {"tokens_per_batch": 8192, **given}
+    outcome, remedy = remedy_of(table, profile, strategy, **settings)
+    assert remedy is not None
+    assert (remedy.settings, remedy.keeps) == (change, True)
+    assert outcome.limit.over(remedy.value, None) <= 0 < outcome.over
+    again = settings | remedy.settings
+    report = report_of(profile, again.pop("strategy", strategy), Settings(**again))
+    assert value_at(report, outcome.limit.path, SCHEMA) == remedy.value
+
+
+def test_the_nearest_remedy_where_none_keeps_the_limit():
+    profile = profile_of(SKEWED)
+    _, remedy = remedy_of({"max-padding": "0.1%"}, profile, "static", tokens_per_batch=8192)
+    assert remedy is not None
+    assert not remedy.keeps
+    assert remedy.value < 0.2
+    _, remedy = remedy_of({"max-padding": "0.1%"}, profile, tokens_per_batch=8192)
+    assert remedy is None  # all of the corpus is looked at together already
+
+
+@given(st.lists(st.integers(1, 50), min_size=2, max_size=60), st.integers(1, 49))
+def test_the_fewest_longest_samples_to_leave_out(lengths, limit):
+    profile = profile_of(lengths)
+    value = profile.stats.percentile(990)
+    assume(value > limit)
+    _, remedy = remedy_of({"max-p99": limit}, profile, tokens_per_batch=64)
+    rising = sorted(lengths)
+
+    def p99(values):
+        return values[-(-99 * len(values) // 100) - 1]
+
+    fits = [k for k in range(1, len(rising)) if p99(rising[: len(rising) - k]) <= limit]
+    if not fits:
+        assert remedy is None
+        return
+    k = fits[0]
+    assert remedy.value == p99(rising[: len(rising) - k])
+    longest = str(int(np.argmax(np.array(lengths) == max(lengths))))
+    words = "the longest sample" if k == 1 else f"the {k} longest samples"
+    assert words in remedy.change
+    assert lengths[int(remedy.change.split("record ")[1].strip("),"))] == max(lengths), longest
+
+
+@given(st.lists(st.integers(1, 30), min_size=2, max_size=5), st.integers(10, 40))
+def test_how_many_samples_small_classes_need(counts, tenths):
+    limit = tenths / 10
+    assume(max(counts) / min(counts) > limit)
+    labels = [f"c{i}" for i, n in enumerate(counts) for _ in range(n)]
+    _, remedy = remedy_of({"max-class-ratio": limit}, profile_of([5] * len(labels), labels))
+    least = next(n for n in range(1, 31) if max(counts) / n <= limit)
+    grown = [max(n, least) for n in counts]
+    assert remedy.keeps
+    assert remedy.value == max(grown) / min(grown) <= limit
+    assert f"adding {sum(grown) - sum(counts)} sample" in remedy.change
+
+
+def test_shares_are_of_the_tokens_of_the_corpus():
+    lengths = [10, 20, 30, 40]
+    report = report_of(profile_of(lengths), settings=Settings(max_length=25, overflow="drop"))
+    assert report["strategy"]["dropped_ratio"] == 70 / 100
+    report = report_of(profile_of(lengths), settings=Settings(max_length=25))
+    assert report["strategy"]["truncated_ratio"] == 20 / 100
+
+
+@given(RATIOS)
+def test_ratios_are_shown_as_they_are(value):
+    assert float(shown(value, "ratio", digits=6).rstrip("%")) == pytest.approx(
+        100 * value, abs=1e-6
+    )

@@ -1,0 +1,451 @@
+"""One corpus, counted by whoever there is, whatever happens to them: the same profile.
+
+With real schedulers, workers and servers, as processes of this machine. Left out unless asked for:
+pytest -m cluster -n 0.
+"""
+
+import hashlib
+import io
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import batchstat
+from batchstat.corpus import parts
+from batchstat.documents.schema import schema
+from batchstat.profiling.parquet import read_file, save_lengths
+from batchstat.profiling.staleness import changes
+from cluster import bare_server, dask_cluster, end, s3_server, web_server
+from conftest import SAMPLE_DATA, environment, needs
+
+pytestmark = pytest.mark.cluster
+
+READ = ["--text-column", "text", "--label-column", "y"]
+CREATED = "2026-01-01T00:00:00.000000+00:00"
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A large file, which is cut, one of Parquet with row groups, and small ones."""
+    folder = tmp_path_factory.mktemp("corpus") / "corpus"
+    folder.mkdir()
+    lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()
+    rng = random.Random(0)
+    rows = [{"text": rng.choice(lines), "y": rng.choice("abc")} for _ in range(20_000)]
+    block = "".join(json.dumps(row) + "\n" for row in rows)
+    with (folder / "x-large.jsonl").open("w", encoding="utf-8") as file:
+        for i in range(int(2.3 * parts.PART_BYTES) // len(block)):
+            file.write(block)
+            file.write(json.dumps({"text": f"number {i}", "y": None}) + "\n\n")
+    table = pa.table({"text": [row["text"] for row in rows], "y": [row["y"] for row in rows]})
+    pq.write_table(table, folder / "rows.parquet", row_group_size=3_000)
+    for i in range(30):
+        some = rows[i::97]
+        (folder / f"small-{i:02}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in some))
+    return folder
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+def command(*arguments: object) -> list[str]:
+    plots = [] if arguments[0] == "check" else ["--no-plots"]
+    return [sys.executable, "-m", "batchstat", *map(str, arguments), *plots]
+
+
+def started(corpus: Path, cache: Path, *arguments: object) -> "subprocess.Popen[str]":
+    """A command in the folder above the corpus, with a cache of its own."""
+    return subprocess.Popen(
+        command(*arguments),
+        cwd=corpus.parent,
+        env=environment(BATCHSTAT_CACHE_DIR=str(cache)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+
+
+def done(corpus: Path, cache: Path, *arguments: object, status: int = 0) -> tuple[str, str]:
+    """The same, run to its end: standard output and error."""
+    process = started(corpus, cache, *arguments)
+    found = process.communicate(timeout=300)
+    assert process.returncode == status, found[1]
+    return found
+
+
+def results(folder: Path) -> tuple[object, ...]:
+    """profile.json and lengths.parquet, as if they were made at the same time."""
+    text = (folder / "profile.json").read_text(encoding="utf-8")
+    created = json.loads(text)["created"]
+    path, sink = folder / "lengths.parquet", io.BytesIO()
+    profile = read_file(path)
+    assert profile.created == created
+    save_lengths(replace(profile, created=CREATED), sink)
+    rows = pq.ParquetFile(path).metadata
+    groups = [rows.row_group(i).num_rows for i in range(rows.num_row_groups)]
+    return text.replace(created, CREATED), path.stat().st_size, groups, sink.getvalue()
+
+
+def log(folder: Path) -> str:
+    return (folder / "profile.log").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def expected(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[object, ...]:
+    """What one thread of one process finds."""
+    folder = tmp_path_factory.mktemp("expected")
+    one = ["--engine", "threads", "--workers", 1, "-o", folder / "out"]
+    done(corpus, folder / "cache", "profile", "corpus", *READ, *one)
+    lines = log(folder / "out").splitlines()
+    assert sum("counted corpus/x-large.jsonl (bytes " in line for line in lines) == 3
+    found = results(folder / "out")
+    profile = read_file(folder / "out" / "lengths.parquet")
+    last = len(profile) + profile.corpus.skipped["blank"] - 2  # and one blank line after it
+    assert profile.records[-1] == last
+    return found
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--engine", "processes", "--workers", 2], ["--workers", 3]]
+)
+def test_by_this_machine(corpus, expected, tmp_path, out, options):
+    done(corpus, tmp_path / "cache", "profile", "corpus", *READ, *options, "-o", out)
+    assert results(out) == expected
+
+
+def test_by_shards_in_any_order(corpus, expected, tmp_path, out):
+    shards = [tmp_path / f"part-{i}" for i in range(1, 5)]
+    for i, shard in enumerate(shards, 1):
+        done(corpus, tmp_path, "profile", "corpus", *READ, "--shard", f"{i}/4", "-o", shard)
+    random.Random(1).shuffle(shards)
+    done(corpus, tmp_path, "merge", *shards, "-o", out)
+    assert results(out) == expected
+    missing = done(corpus, tmp_path, "merge", *shards[1:], "-o", out, status=3)[1]
+    assert "are in none of the shards: count shard" in missing
+    _, error = done(corpus, tmp_path, "merge", *shards[1:], "-o", out, "--allow-partial")
+    assert "warning: the profile is partial" in error
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory):
+    needs("distributed")
+    with dask_cluster(tmp_path_factory.mktemp("dask"), workers=3) as found:
+        yield found
+
+
+def dask(cluster, out: Path) -> list[object]:
+    return ["--engine", "dask", "--scheduler", cluster.address, "-o", out]
+
+
+def test_by_dask_while_a_worker_is_killed(corpus, expected, tmp_path, out, cluster):
+    running = started(corpus, tmp_path, "profile", "corpus", *READ, *dask(cluster, out))
+    while not (out / "profile.log").exists() and running.poll() is None:
+        time.sleep(0.01)
+    killed = cluster.workers.pop()
+    killed.send_signal(signal.SIGKILL)
+    _, error = running.communicate(timeout=300)
+    assert running.returncode == 0, error
+    assert killed.wait(timeout=60) == -signal.SIGKILL
+    assert results(out) == expected
+    # And again, from what is kept, without any of it counted anew.
+    shutil.rmtree(out / "lengths.parquet", ignore_errors=True)
+    before = len(log(out).splitlines())
+    done(corpus, tmp_path, "profile", "corpus", *READ, *dask(cluster, out))
+    again = log(out).splitlines()[before:]
+    assert sum(" kept " in line for line in again) == len(again) - 2
+    assert results(out) == expected
+
+
+def test_an_interrupt_does_not_wait_for_what_workers_were_given(tmp_path, out, cluster):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    rng = random.Random(1)
+    words = [rng.randbytes(8).hex() for _ in range(400_000)]
+    for i in range(40):
+        rng.shuffle(words)
+        (folder / f"{i:02}.txt").write_text("\n".join(words))
+    running = started(folder, tmp_path, "profile", "corpus", *dask(cluster, out))
+    while not (out / "profile.log").exists():
+        assert running.poll() is None
+        time.sleep(0.01)
+    running.send_signal(signal.SIGINT)
+    _, error = running.communicate(timeout=300)
+    assert running.returncode == 130
+    assert error.splitlines()[-1] == "interrupted: no file is half written"
+    assert len(list((out / "parts").glob("*.counts"))) < 30
+
+
+def test_a_folder_of_parts_is_the_one_of_who_asks(tmp_path, monkeypatch, cluster):
+    """Not of the workers, who are at another place."""
+    (tmp_path / "a.txt").write_text("some words\n")
+    monkeypatch.chdir(tmp_path)
+    distributed = needs("distributed")
+    with (
+        distributed.Client(cluster.address, set_as_default=False) as client,
+        client.get_executor(pure=False) as pool,
+    ):
+        found = batchstat.profile(["a.txt"], executor=pool, parts_folder="parts")
+    assert found.lengths.tolist() == [2]
+    assert len(list((tmp_path / "parts").glob("*.counts"))) == 1
+
+
+def test_a_scheduler_that_is_lost(corpus, expected, tmp_path, out):
+    needs("distributed")
+    with dask_cluster(tmp_path / "dask", workers=1) as cluster:
+        running = started(corpus, tmp_path, "profile", "corpus", *READ, *dask(cluster, out))
+        while not (out / "profile.log").exists() and running.poll() is None:
+            time.sleep(0.01)
+        end(cluster.scheduler)
+        _, error = running.communicate(timeout=300)
+        assert running.returncode == 3, error
+        assert error.splitlines()[-1].startswith("error: ")
+        assert len(error.splitlines()) == 1
+    assert not (out / "lengths.parquet").exists()
+    counted = log(out).count("  counted ")
+    assert counted > 0
+    rest = ["--parts", out / "parts", "-o", out]
+    done(corpus, tmp_path, "profile", "corpus", *READ, *rest)
+    assert log(out).count(" kept ") >= counted - 1
+    assert results(out) == expected
+
+
+def test_interrupted_twenty_times(corpus, expected, tmp_path, out):
+    psutil, rng = needs("psutil"), random.Random(2)
+    for _ in range(20):
+        arguments = ["profile", "corpus", *READ, "--engine", "processes", "-o", out]
+        running = started(corpus, tmp_path / "cache", *arguments)
+        time.sleep(rng.uniform(0.5, 5))
+        if running.poll() is None:
+            below = psutil.Process(running.pid).children(recursive=True)
+            running.send_signal(rng.choice([signal.SIGINT, signal.SIGTERM, signal.SIGKILL]))
+            assert not psutil.wait_procs(below, timeout=30)[1]
+        _, error = running.communicate(timeout=300)
+        assert running.returncode in (0, 130, -signal.SIGKILL), error
+        if running.returncode == 130:
+            assert error.splitlines()[-1] == "interrupted: no file is half written"
+            assert "resource_tracker" not in error
+    # On a slow machine none of these counted a part: one more is interrupted once it has.
+    running = started(corpus, tmp_path / "cache", "profile", "corpus", *READ, "-o", out)
+    while running.poll() is None and not any((tmp_path / "cache").rglob("*.counts")):
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=300)
+    done(corpus, tmp_path / "cache", "profile", "corpus", *READ, "-o", out)
+    assert results(out) == expected
+    assert " kept " in log(out)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 1.2 MiB, which only an administrator can make."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    options = ["-t", "tmpfs", "-o", "size=1200k", "tmpfs", str(place)]
+    try:
+        subprocess.run(["mount", *options], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no disk can be mounted")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.mark.parametrize("engine", ["threads", "processes"])
+def test_a_disk_that_fills(corpus, expected, tmp_path, out, small_disk, engine):
+    """It is named, what was kept is kept, and the same command goes on where there is room."""
+    if engine == "threads":
+        (small_disk / "other").write_bytes(bytes(1_000_000))  # processes take it for the tokenizer
+    arguments = ["profile", "corpus", *READ, "--engine", engine, "-o", out]
+    parts_of_run = small_disk / "parts"
+    given = ["--parts", parts_of_run, "--allow-partial"]
+    _, error = done(corpus, tmp_path, *arguments, *given, status=3)
+    last = error.splitlines()[-1]
+    assert f"cannot be kept in {parts_of_run}: No space left on device: make room" in last
+    kept = len(list(parts_of_run.glob("*.counts")))
+    assert kept >= log(out).count("  counted ") > 0
+    assert not (out / "profile.json").exists()
+    subprocess.run(["mount", "-o", "remount,size=20m", str(small_disk)], check=True)
+    done(corpus, tmp_path, *arguments, "--parts", parts_of_run)
+    assert log(out).count("  kept ") == kept
+    assert results(out) == expected
+
+
+def test_thousands_of_small_shards(tmp_path, out):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for i in range(3_000):
+        (folder / f"{i:04}.txt").write_text(f"some words of {i}\n\nand {i}\n")
+    (tmp_path / "whole.txt").write_text(
+        "".join(f"some words of {i}\n\nand {i}\n" for i in range(3_000))
+    )
+    done(folder, tmp_path / "cache", "profile", "corpus", "-o", out)
+    done(folder, tmp_path / "cache", "profile", "whole.txt", "-o", tmp_path / "one")
+    many, one = (read_file(each / "lengths.parquet") for each in (out, tmp_path / "one"))
+    assert len(many.corpus.sources) == 3_000
+    assert many.lengths.tolist() == one.lengths.tolist()
+    assert many.records.tolist() == one.records.tolist()
+    assert log(out).count("  counted ") == 3_000
+
+
+@pytest.fixture(scope="module")
+def s3():
+    """An S3-compatible server with a bucket, as the environment that reaches it."""
+    needs("s3fs")
+    with s3_server() as address:
+        found = {
+            "AWS_ENDPOINT_URL": address,
+            "AWS_ACCESS_KEY_ID": "nobody",
+            "AWS_SECRET_ACCESS_KEY": "nothing",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in found.items():
+                patch.setenv(name, value)
+            storage = needs("s3fs").S3FileSystem(skip_instance_cache=True)
+            storage.mkdir("bucket")
+            yield storage
+
+
+def without_place(folder: Path) -> tuple[object, ...]:
+    """A profile's numbers, wherever its corpus lay."""
+    found = json.loads((folder / "profile.json").read_text(encoding="utf-8"))
+    sizes = [source["bytes"] for source in found.pop("corpus")["sources"]]
+    found.pop("created")
+    profile = read_file(folder / "lengths.parquet")
+    labels = None if profile.labels is None else profile.labels.codes.tolist()
+    return found, sizes, profile.records.tolist(), profile.lengths.tolist(), labels
+
+
+def test_a_corpus_in_a_bucket(corpus, tmp_path, out, s3):
+    s3.put(str(corpus), "bucket/crawl", recursive=True)
+    done(corpus, tmp_path, "profile", "corpus", *READ, "-o", tmp_path / "here")
+    address = "s3://bucket/crawl"
+    with dask_cluster(tmp_path / "dask", workers=2) as cluster:
+        done(corpus, tmp_path, "profile", address, *READ, *dask(cluster, out))
+    assert without_place(out) == without_place(tmp_path / "here")
+    sources = json.loads((out / "profile.json").read_text())["corpus"]["sources"]
+    etags = {
+        f"s3://{name}": f"etag:{s3.info(name)['ETag'].strip(chr(34))}"
+        for name in s3.ls("bucket/crawl")
+    }
+    assert {source["path"]: source["digest"] for source in sources} == etags
+    jsonschema.validate(json.loads((out / "profile.json").read_text()), schema("profile"))
+    # All of it in the bucket: what is kept, what is found, and what others make of it.
+    there = ["-o", "s3://bucket/results", "--parts", "s3://bucket/parts"]
+    files = "s3://bucket/crawl/*small*.jsonl"
+    done(corpus, tmp_path, "profile", files, *READ, *there)
+    assert " kept " not in s3.cat("bucket/results/profile.log").decode()
+    done(corpus, tmp_path, "profile", files, *READ, *there)
+    log = s3.cat("bucket/results/profile.log").decode()
+    assert log.count("  counted ") == log.count("  kept ") == 30
+    shown, error = done(corpus, tmp_path, "compare", "-o", "s3://bucket/results")
+    assert "token-budget" in shown
+    assert "wrote compare.json to s3://bucket/results" in error
+    assert json.loads(s3.cat("bucket/results/compare.json"))["strategies"]
+    # A shard that is another now.
+    s3.pipe("bucket/crawl/small-00.jsonl", b'{"text": "another", "y": "a"}\n')
+    _, error = done(corpus, tmp_path, "compare", "-o", "s3://bucket/results")
+    assert "s3://bucket/crawl/small-00.jsonl has changed since it was profiled" in error
+    _, error = done(
+        corpus, tmp_path, "check", "-o", "s3://bucket/results", "--max-padding", "99%", status=3
+    )
+    assert "has changed" in error
+
+
+def test_a_bucket_is_listed_as_a_folder_is(tmp_path, out, s3):
+    """Patterns, names that look like them, what is hidden, and batchstat's own files in it."""
+    for name in ("p-1.txt", "p-2.txt", "p-10.txt", "b[1].txt", ".hidden/p-3.txt", "parts/p-4.txt"):
+        s3.pipe(f"bucket/own/{name}", b"a word\n")
+    s3.touch("bucket/own/folder/")
+
+    def read(address: str, *more: str) -> list[str]:
+        done(tmp_path / "x", tmp_path, "profile", address, "-o", out, *more)
+        sources = json.loads((out / "profile.json").read_text())["corpus"]["sources"]
+        return [source["path"].removeprefix("s3://bucket/own/") for source in sources]
+
+    assert read("s3://bucket/own/p-?.txt") == ["p-1.txt", "p-2.txt"]
+    assert read("s3://bucket/own/b[1].txt") == ["b[1].txt"]
+    assert read("s3://bucket/own/*[1].txt") == ["p-1.txt"]
+    everything = ["b[1].txt", "p-1.txt", "p-10.txt", "p-2.txt", "parts/p-4.txt"]
+    assert read("s3://bucket/own") == everything
+    for i in (1, 2):
+        shard = ["--shard", f"{i}/2", "-o", f"s3://bucket/own/shard-{i}"]
+        done(tmp_path / "x", tmp_path, "profile", "s3://bucket/own", *shard)
+    whole = ["s3://bucket/own/shard-2", "s3://bucket/own/shard-1", "-o", "s3://bucket/own"]
+    done(tmp_path / "x", tmp_path, "merge", *whole)
+    assert read("s3://bucket/own") == everything
+    s3.touch("bucket/own/part-00001")
+    _, error = done(tmp_path / "x", tmp_path, "profile", "s3://bucket/own/part-*", status=3)
+    assert "s3://bucket/own/part-00001 is empty" in error
+    _, error = done(tmp_path / "x", tmp_path, "profile", "s3://bucket/own/**/*.json", status=3)
+    assert "no data file at s3://bucket/own/**/*.json" in error
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("s3://bucket/nothing.txt", "no such file: s3://bucket/nothing.txt"),
+        ("s3://bucket/nothing/*.txt", "no data file at s3://bucket/nothing/*.txt"),
+        ("s3://no-bucket/a.txt", "s3://no-bucket/a.txt"),
+        ("nonsense://x/y.txt", "nonsense://x/y.txt cannot be reached"),
+    ],
+)
+@pytest.mark.usefixtures("s3")
+def test_what_is_not_there(corpus, tmp_path, address, message):
+    _, error = done(corpus, tmp_path, "profile", address, status=3)
+    assert len(error.splitlines()) == 1
+    assert message in error
+
+
+@pytest.mark.parametrize("server", [web_server, bare_server])
+def test_a_server_that_says_nothing_of_changes(tmp_path, out, server):
+    """Where a size is all that is said of a file, its bytes are read to know it again."""
+    needs("aiohttp")
+    folder = tmp_path / "served"
+    folder.mkdir()
+    (folder / "a.txt").write_text("some words\n")
+    with server(folder) as address:
+        arguments = ["profile", f"{address}/a.txt", "-o", out]
+        done(tmp_path / "x", tmp_path / "cache", *arguments)
+        assert read_file(out / "lengths.parquet").lengths.tolist() == [2]
+        done(tmp_path / "x", tmp_path / "cache", *arguments)
+        _, error = done(tmp_path / "x", tmp_path / "cache", "compare", "-o", out)
+        assert "has changed" not in error
+        (folder / "a.txt").write_text("wordsxqzjx\n")
+        _, error = done(tmp_path / "x", tmp_path / "cache", "compare", "-o", out)
+        assert f"{address}/a.txt has changed since it was profiled" in error
+        done(tmp_path / "x", tmp_path / "cache", *arguments)
+        assert read_file(out / "lengths.parquet").lengths[0] > 2
+        digest = hashlib.sha256((folder / "a.txt").read_bytes()).hexdigest()
+        (source,) = json.loads((out / "profile.json").read_text())["corpus"]["sources"]
+        assert source["digest"] == f"sha256:{digest}"
+    _, error = done(tmp_path / "x", tmp_path / "cache", *arguments, status=3)
+    assert len(error.splitlines()) == 1
+    assert f"{address}/a.txt cannot be read" in error
+
+
+def test_what_is_new_in_a_bucket_is_seen_by_the_same_process(s3):
+    s3.pipe("bucket/new/a.txt", b"some words\n")
+    assert len(batchstat.profile("s3://bucket/new/*.txt")) == 1
+    other = type(s3)(skip_instance_cache=True)
+    other.pipe("bucket/new/b.txt", b"more\nwords\n")
+    found = batchstat.profile("s3://bucket/new/*.txt")
+    assert len(found) == 3
+    other.pipe("bucket/new/b.txt", b"other\nwords\n")
+    assert [change.split()[0] for change in changes(found)] == ["s3://bucket/new/b.txt"]
+    assert len(batchstat.profile("s3://bucket/new/*.txt")) == 3

@@ -1,0 +1,772 @@
+"""The samplers in the hands of torch, torchdata, accelerate, transformers and datasets.
+
+Each test is skipped where its library is not installed.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from itertools import islice, pairwise, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import batchstat
+from batchstat import BatchSampler, ClassBalancedSampler, RankSampler, StreamBatcher
+from conftest import ROOT, SAMPLE_DATA, environment, needs
+
+LENGTHS = np.random.default_rng(0).integers(2, 60, 203)
+SETTINGS = {"tokens_per_batch": 256, "read_ahead": 50}
+TEXTS = [{"input_ids": [i % 90 + 5] * int(n), "labels": i % 2} for i, n in enumerate(LENGTHS)]
+
+
+def padded(samples):
+    """What a collator of the user's does."""
+    import torch
+
+    longest = max(len(sample["input_ids"]) for sample in samples)
+    rows = [s["input_ids"] + [0] * (longest - len(s["input_ids"])) for s in samples]
+    return torch.tensor(rows), torch.tensor([s["labels"] for s in samples])
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("epoch", [0, 1])
+@pytest.mark.parametrize("strategy", ["token-budget", "static", "bucketed"])
+def test_a_loader_pads_as_simulated(workers, epoch, strategy):
+    torch = needs("torch")
+    sampler = BatchSampler(LENGTHS, strategy, **SETTINGS)
+    sampler.set_epoch(epoch)
+    loader = torch.utils.data.DataLoader(
+        TEXTS, batch_sampler=sampler, collate_fn=padded, num_workers=workers
+    )
+    counts = batchstat.compare(LENGTHS, strategies=[strategy], epoch=epoch, **SETTINGS)
+    row = counts.strategies[0].counts
+    found = [ids for ids, _ in loader]
+    assert len(found) == len(loader) == row.batches
+    assert sum(ids.numel() for ids in found) == row.total_tokens
+    assert sum(int((ids == 0).sum()) for ids in found) == row.padding_tokens
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("stop", [0, 1, 7])
+def test_a_stateful_loader_goes_on_where_training_was(workers, stop):
+    stateful = needs("torchdata.stateful_dataloader")
+
+    def loader():
+        return stateful.StatefulDataLoader(
+            TEXTS,
+            batch_sampler=BatchSampler(LENGTHS, **SETTINGS),
+            collate_fn=padded,
+            num_workers=workers,
+        )
+
+    whole = [ids.tolist() for ids, _ in loader()]
+    interrupted = loader()
+    running = iter(interrupted)
+    for _ in range(stop):
+        next(running)
+    state = interrupted.state_dict()
+    del running
+    resumed = loader()
+    resumed.load_state_dict(state)
+    assert [ids.tolist() for ids, _ in resumed] == whole[stop:]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_stateful_loader_at_the_end_of_an_epoch(workers):
+    """It loads its state only when it is iterated, after the next epoch was chosen."""
+    stateful = needs("torchdata.stateful_dataloader")
+
+    def loader(sampler):
+        return stateful.StatefulDataLoader(
+            TEXTS, batch_sampler=sampler, collate_fn=padded, num_workers=workers
+        )
+
+    sampler = BatchSampler(LENGTHS, **SETTINGS)
+    made = loader(sampler)
+    assert len(list(made)) == len(sampler)
+    state = made.state_dict()
+    sampler.set_epoch(1)
+    following = [ids.tolist() for ids, _ in made]
+    again = BatchSampler(LENGTHS, **SETTINGS)
+    resumed = loader(again)
+    resumed.load_state_dict(state)
+    again.set_epoch(1)
+    assert [ids.tolist() for ids, _ in resumed] == following
+
+
+@pytest.mark.parametrize("stop", [0, 1, 7])
+def test_the_caller_keeps_what_was_consumed(stop):
+    """A loader with workers runs ahead: the caller counts, and the state is of that."""
+    torch = needs("torch")
+
+    def loader(sampler):
+        return torch.utils.data.DataLoader(
+            TEXTS, batch_sampler=sampler, collate_fn=padded, num_workers=2
+        )
+
+    whole = [ids.tolist() for ids, _ in loader(BatchSampler(LENGTHS, **SETTINGS))]
+    sampler = BatchSampler(LENGTHS, **SETTINGS)
+    running = iter(loader(sampler))
+    for _ in range(stop):
+        next(running)
+    assert sampler.state_dict()["batches"] > stop
+    state = sampler.state_dict(consumed=stop)
+    del running
+    other = BatchSampler(LENGTHS, **SETTINGS)
+    other.load_state_dict(state)
+    assert [ids.tolist() for ids, _ in loader(other)] == whole[stop:]
+
+
+def test_weighted_gradients_are_those_of_the_step():
+    """Batches of a step with their weights against all its samples at once, in double precision."""
+    torch = needs("torch")
+    torch.manual_seed(0)
+    model = torch.nn.Linear(1, 1).double()
+
+    def loss_of(records):
+        lengths = torch.tensor(LENGTHS[records], dtype=torch.float64)[:, None]
+        return ((model(lengths) - 3) ** 2).mean()
+
+    for strategy in ("grouped", "token-budget"):
+        sampler = BatchSampler(LENGTHS, strategy, accumulate=2, **SETTINGS)
+        records = []
+        for batch in sampler.batches():
+            (batch.weight * loss_of(batch.records)).backward()
+            records += batch.records
+            if batch.ends_step:
+                found = model.weight.grad.clone()
+                model.zero_grad()
+                loss_of(records).backward()
+                assert torch.allclose(found, model.weight.grad, rtol=1e-12)
+                model.zero_grad()
+                records = []
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_torch_samplers_over_ranks_do_not_overlap(replacement):
+    torch = needs("torch")
+    for generator in (None, torch.Generator()):
+        ranks = []
+        for rank in range(4):
+            torch.manual_seed(rank)
+            inner = torch.utils.data.RandomSampler(
+                range(203), replacement=replacement, generator=generator
+            )
+            before = torch.get_rng_state()
+            sampler = RankSampler(inner, rank, 4)
+            sampler.set_epoch(2)
+            ranks.append(list(sampler))
+            assert torch.equal(torch.get_rng_state(), before)
+        whole = RankSampler(inner, 0, 1)
+        whole.set_epoch(2)
+        drawn = Counter(whole)
+        times = Counter(place for rank in ranks for place in rank)
+        assert {len(rank) for rank in ranks} == {51}
+        assert times >= drawn
+        assert times.total() == 204
+        if not replacement:
+            assert len(drawn) == 203
+
+
+def test_accelerate_keeps_the_batches():
+    accelerate = needs("accelerate")
+    torch = needs("torch")
+    sampler = BatchSampler(LENGTHS, **SETTINGS)
+    loader = torch.utils.data.DataLoader(TEXTS, batch_sampler=sampler, collate_fn=padded)
+    expected = [ids.tolist() for ids, _ in loader]
+    prepared = accelerate.Accelerator(cpu=True).prepare(loader)
+    assert [ids.tolist() for ids, _ in prepared] == expected
+
+
+def test_a_packed_plan_through_the_flattening_collator():
+    """Position ids begin anew with every sample of the row, and labels are not shared over them."""
+    torch = needs("torch")
+    transformers = needs("transformers")
+    sampler = BatchSampler(LENGTHS, "packed", tokens_per_batch=64, max_length=64)
+    collate = transformers.DataCollatorWithFlattening(return_tensors="pt")
+    texts = [{"input_ids": each["input_ids"]} for each in TEXTS]
+    loader = torch.utils.data.DataLoader(texts, batch_sampler=sampler, collate_fn=collate)
+    for batch, made in zip(loader, sampler.batches(), strict=True):
+        assert len(made.rows) == 1
+        expected = [place for record in made.records for place in range(LENGTHS[record])]
+        assert batch["position_ids"].tolist() == [expected]
+        assert batch["input_ids"].shape[1] == sum(made.stops) <= 64
+        ids = [token for record in made.records for token in texts[record]["input_ids"]]
+        assert batch["input_ids"][0].tolist() == ids
+
+
+TRAINER = """
+import sys
+import torch
+from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+sys.path.insert(0, sys.argv[1])
+from test_recipes import LENGTHS, SETTINGS, TEXTS
+from batchstat import BatchSampler
+
+seen = []
+
+def collate(samples):
+    longest = max(len(sample["input_ids"]) for sample in samples)
+    ids = [s["input_ids"] + [0] * (longest - len(s["input_ids"])) for s in samples]
+    ids = torch.tensor(ids)
+    return {"input_ids": ids, "attention_mask": (ids != 0).long(),
+            "labels": torch.tensor([s["labels"] for s in samples])}
+
+class Batched(Trainer):
+    def get_train_dataloader(self):
+        sampler = BatchSampler(LENGTHS, **SETTINGS)
+        loader = torch.utils.data.DataLoader(
+            self.train_dataset, batch_sampler=sampler, collate_fn=collate)
+        return self.accelerator.prepare(loader)
+
+    def training_step(self, model, inputs, *rest):
+        seen.append(list(inputs["input_ids"].shape))
+        return super().training_step(model, inputs, *rest)
+
+config = BertConfig(vocab_size=100, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+                    intermediate_size=16, max_position_embeddings=64)
+arguments = TrainingArguments(output_dir=sys.argv[2], num_train_epochs=2, report_to=[],
+                              save_strategy="no", use_cpu=True, disable_tqdm=True)
+Batched(BertForSequenceClassification(config), arguments, train_dataset=TEXTS).train()
+expected = []
+sampler = BatchSampler(LENGTHS, **SETTINGS)
+for epoch in range(2):
+    sampler.set_epoch(epoch)
+    expected += [[len(batch.rows), batch.width] for batch in sampler.batches()]
+assert seen == expected, (len(seen), len(expected), seen[:3], expected[:3])
+print("trained on", len(seen), "batches")
+"""
+
+
+def test_a_trainer_trains_on_the_plan(tmp_path):
+    """Two epochs, each with its own batches, as the sampler alone gives them."""
+    needs("torch")
+    needs("accelerate")
+    result = subprocess.run(
+        [sys.executable, "-c", TRAINER, str(ROOT / "tests"), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env=environment(PYTHONPATH=str(ROOT)),
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "trained on" in result.stdout
+
+
+# DistributedDataParallel keeps gloo's threads after destroy_process_group(), and one that still
+# lets go of a tensor aborts an interpreter that is ending (pytorch#179291): so it does not end.
+AT_ONCE = """
+import os
+sys.stdout.flush()
+os._exit(0)
+"""
+
+
+def on_two_ranks(code, folder) -> list[str]:
+    """What each of two processes prints that meet in a folder; both are ended, whatever happens."""
+    processes = [
+        subprocess.Popen(
+            [
+                *(sys.executable, "-c", code + AT_ONCE),
+                *(str(ROOT / "tests"), str(rank), str(folder / "meeting")),
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1"),
+        )
+        for rank in range(2)
+    ]
+    try:
+        ended = [process.communicate(timeout=240) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0, 0], ended
+    return [printed for printed, _ in ended]
+
+
+RANK = """
+import os, sys
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+sys.path.insert(0, sys.argv[1])
+from test_recipes import LENGTHS, SETTINGS, TEXTS, padded
+from batchstat import BatchSampler
+
+rank = int(sys.argv[2])
+dist.init_process_group("gloo", init_method="file://" + sys.argv[3], rank=rank, world_size=2)
+torch.manual_seed(0)
+model = DistributedDataParallel(torch.nn.Linear(1, 2).double())
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-5)
+labels = [sample["labels"] if i % 7 else 2 for i, sample in enumerate(TEXTS)]
+sampler = BatchSampler(LENGTHS, "token-budget", labels=labels, balance="downsampling",
+                       rank=rank, world_size=2, **SETTINGS)
+shapes = []
+for epoch in range(2):
+    sampler.set_epoch(epoch)
+    loader = torch.utils.data.DataLoader(TEXTS, batch_sampler=sampler, collate_fn=padded,
+                                         num_workers=1)
+    for ids, wanted in loader:
+        shapes.append(list(ids.shape))
+        loss = torch.nn.functional.cross_entropy(model(ids.double().mean(1, keepdim=True)), wanted)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+gathered = [None, None]
+dist.all_gather_object(gathered, shapes)
+weights = [torch.empty_like(model.module.weight) for _ in range(2)]
+dist.all_gather(weights, model.module.weight.detach())
+assert torch.equal(*weights)
+if rank == 0:
+    print(gathered)
+dist.destroy_process_group()
+"""
+
+
+def test_two_processes_end_together_on_the_batches_that_were_simulated(tmp_path):
+    """DistributedDataParallel over gloo, class-balanced: no hang, and every rank's batches."""
+    needs("torch")
+    ended = on_two_ranks(RANK, tmp_path)
+    found = eval(ended[0])  # noqa: S307, a list that this test printed
+    labels = [sample["labels"] if i % 7 else 2 for i, sample in enumerate(TEXTS)]
+    for rank, shapes in enumerate(found):
+        expected = []
+        for epoch in range(2):
+            sampler = BatchSampler(
+                *(LENGTHS, "token-budget"),
+                labels=labels,
+                balance="downsampling",
+                rank=rank,
+                world_size=2,
+                **SETTINGS,
+                epoch=epoch,
+            )
+            expected += [[len(batch.rows), batch.width] for batch in sampler.batches()]
+        assert shapes == expected
+    assert len(found[0]) == len(found[1])
+
+
+EVALUATE = """
+import sys
+import torch, torch.distributed as dist
+sys.path.insert(0, sys.argv[1])
+from batchstat import BatchSampler
+
+rank = int(sys.argv[2])
+dist.init_process_group("gloo", init_method="file://" + sys.argv[3], rank=rank, world_size=2)
+right = torch.arange(49) % 3 == 0
+found = []
+# Repeats marked by a mask: every rank takes as many steps, and each sample counts once.
+sampler = BatchSampler([9] * 49, "static", batch_size=4, deal="samples", rank=rank, world_size=2)
+sums = torch.zeros(2)
+for batch in sampler.batches():
+    counts = ~torch.tensor(batch.repeated)
+    sums += torch.stack([(right[batch.records] & counts).sum(), counts.sum()])
+dist.all_reduce(sums)
+found.append(sums.tolist())
+# Uneven ranks, which wait for nobody until the end.
+sampler = BatchSampler([9] * 49, "static", batch_size=4, deal="samples", tail="uneven", rank=rank,
+                       world_size=2)
+sums = torch.zeros(2)
+for records in sampler:
+    sums += torch.stack([right[records].sum(), torch.tensor(len(records))])
+dist.all_reduce(sums)
+found.append(sums.tolist())
+if rank == 0:
+    print(found)
+dist.destroy_process_group()
+"""
+
+
+def test_an_exact_accuracy_over_ranks(tmp_path):
+    """49 samples on 2 ranks, each of them counted once: by a mask, and by uneven ranks."""
+    needs("torch")
+    ended = on_two_ranks(EVALUATE, tmp_path)
+    assert eval(ended[0]) == [[17.0, 49.0], [17.0, 49.0]]  # noqa: S307
+
+
+def test_class_samplers_in_a_loader():
+    torch = needs("torch")
+    labels = [sample["labels"] if i % 7 else 2 for i, sample in enumerate(TEXTS)]
+    sampler = RankSampler(ClassBalancedSampler(labels), rank=0, world_size=2)
+    loader = torch.utils.data.DataLoader(range(203), sampler=sampler, batch_size=8)
+    seen = torch.cat(list(loader)).tolist()
+    assert seen == list(sampler)
+
+
+def batched(source: Any, **more: Any) -> StreamBatcher:
+    """The batches of a stream of samples."""
+    spec = "token-budget:read_ahead=32"
+    return StreamBatcher(source, length="input_ids", strategy=spec, tokens_per_batch=256, **more)
+
+
+@pytest.mark.parametrize("stop", [0, 3, 9])
+def test_a_stream_of_datasets_restores_itself(stop):
+    datasets = needs("datasets")
+
+    def stream():
+        source = datasets.Dataset.from_list(TEXTS).to_iterable_dataset(num_shards=3)
+        return batched(source.shuffle(seed=5, buffer_size=40))
+
+    plain = [sample["input_ids"] for batch in stream() for sample in batch]
+    assert sorted(plain) == sorted(sample["input_ids"] for sample in TEXTS)
+    source = datasets.Dataset.from_list(TEXTS).to_iterable_dataset(num_shards=3)
+    settings = {"length": "input_ids", "strategy": "token-budget:read_ahead=32"}
+    settings |= {"tokens_per_batch": 256}
+    whole = list(StreamBatcher(source, **settings))
+    made = StreamBatcher(source, **settings)
+    assert list(islice(iter(made), stop)) == whole[:stop]
+    state = made.state_dict()
+    again = datasets.Dataset.from_list(TEXTS).to_iterable_dataset(num_shards=3)
+    other = StreamBatcher(again, **settings)
+    other.load_state_dict(state)
+    assert list(other) == whole[stop:]
+
+
+@pytest.mark.parametrize("stop", [0, 3, 9])
+def test_a_stream_from_a_stateful_loader_restores_itself(stop):
+    stateful = needs("torchdata.stateful_dataloader")
+
+    def made():
+        source = stateful.StatefulDataLoader(TEXTS, batch_size=None, num_workers=1)
+        return batched(source)
+
+    whole = list(made())
+    running = made()
+    assert list(islice(iter(running), stop)) == whole[:stop]
+    other = made()
+    other.load_state_dict(running.state_dict())
+    assert list(other) == whole[stop:]
+
+
+def test_lengths_of_a_datasets_column():
+    datasets = needs("datasets")
+    table = datasets.Dataset.from_dict({"length": LENGTHS})
+    assert list(BatchSampler(table["length"], **SETTINGS)) == list(
+        BatchSampler(LENGTHS, **SETTINGS)
+    )
+
+
+def test_batches_of_a_stream_fit_the_budget():
+    source = [{"input_ids": [0] * int(n)} for n in LENGTHS]
+    batches = list(StreamBatcher(source, length="input_ids", tokens_per_batch=256))
+    sizes = [len(batch) * max(len(sample["input_ids"]) for sample in batch) for batch in batches]
+    assert max(sizes) <= 256
+    assert all(a and b for a, b in pairwise(batches))
+
+
+def chat(path):
+    """The built-in tokenizer in a folder, as transformers saves it, with a chat template."""
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+    from batchstat.tokenization.builtin import CHAT_TEMPLATE, definition
+
+    made = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(definition()))
+    made.chat_template = CHAT_TEMPLATE
+    made.model_max_length = 512
+    made.save_pretrained(path)
+    return path
+
+
+CORPORA = {
+    "classes": ["reviews.csv", "--text-column", "review", "--label-column", "label"],
+    "text": ["corpus.txt"],
+    "chat": ["chat.jsonl", "--messages-column", "messages"],
+}
+
+
+TRIED = [
+    *product(["torch", "accelerate", "trainer"], ["classes"], ["token-budget", "fixed"]),
+    *product(["torch", "trainer"], ["text"], ["packed"]),
+    ("torch", "text", "token-budget"),
+    ("accelerate", "chat", "token-budget"),
+]
+
+
+@pytest.mark.parametrize(("framework", "corpus", "strategy"), TRIED)
+def test_what_recipe_prints_runs(run, tmp_path, framework, corpus, strategy):
+    """The printed script trains on as many batches as compare says."""
+    needs("torch")
+    needs("accelerate")
+    file, *columns = CORPORA[corpus]
+    lines = (SAMPLE_DATA / file).read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / file).write_text("".join(lines[:40]), encoding="utf-8")
+    flags = ["--tokenizer", chat(tmp_path / "tokenizer")] if corpus == "chat" else []
+    flags = [*columns, *flags, "--no-plots"]
+    settings = ["--tokens-per-batch", 8192, "--strategy", strategy]
+    if corpus == "classes":
+        settings += ["--balance", "downsampling", "--pad-to-multiple-of", 8]
+    compared = run("compare", file, *flags, *settings, "--json")
+    assert compared.returncode == 0, compared.stderr
+    batches = json.loads(compared.stdout)["strategies"][0]["batches"]
+    printed = run("recipe", framework, *settings)
+    assert printed.returncode == 0, printed.stderr
+    script = tmp_path / "train.py"
+    script.write_text(printed.stdout, encoding="utf-8")
+    trained = subprocess.run(
+        [sys.executable, script],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        env=environment(PYTHONPATH=str(ROOT), CUDA_VISIBLE_DEVICES=""),
+        timeout=300,
+    )
+    assert trained.returncode == 0, trained.stderr
+    assert f"{batches} batches" in trained.stdout
+    linted = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--isolated", "--line-length=100", script],
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert "No module named ruff" in linted.stderr or linted.returncode == 0, linted.stdout
+
+
+def launched(folder) -> "subprocess.CompletedProcess[str]":
+    """train.py, on two processes."""
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        capture_output=True,
+        encoding="utf-8",
+        env=environment(PYTHONPATH=str(ROOT), CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1"),
+        timeout=300,
+    )
+
+
+def test_a_recipe_on_two_processes(run, tmp_path):
+    """As its first lines say how to start it; each process has as many batches."""
+    needs("torch")
+    reviews = [SAMPLE_DATA / "reviews.csv", "--text-column", "review", "--label-column", "label"]
+    run("profile", *reviews, "--no-plots")
+    settings = ["--tokens-per-batch", 8192, "--world-size", 2, "--accumulate", 2]
+    printed = run("recipe", *settings).stdout
+    assert "torchrun --nproc-per-node 2 train.py" in printed
+    (tmp_path / "train.py").write_text(printed, encoding="utf-8")
+    trained = launched(tmp_path)
+    assert trained.returncode == 0, trained.stderr
+    compared = json.loads(
+        run("compare", *settings, "--strategy", "token-budget", "--no-plots", "--json").stdout
+    )
+    each = compared["strategies"][0]["batches"] // 2
+    for rank in range(2):
+        assert f"rank {rank}, epoch 0: {each} batches" in trained.stdout
+
+
+@pytest.mark.parametrize("framework", ["torch", "accelerate"])
+def test_steps_of_unlike_numbers_of_batches_on_two_processes(run, tmp_path, framework):
+    """`grouped` gives ranks unlike numbers of batches in a step; gradients meet once a step."""
+    needs("torch")
+    needs("accelerate")
+    lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "some.txt").write_text("".join(lines[:60]), encoding="utf-8")
+    run("profile", "some.txt", "--no-plots")
+    flags = ["--strategy", "grouped", "--batch-size", 7, "--world-size", 2]
+    printed = run("recipe", framework, *flags).stdout
+    (tmp_path / "train.py").write_text(printed, encoding="utf-8")
+    trained = launched(tmp_path)
+    assert trained.returncode == 0, trained.stderr
+    results = tmp_path / "batchstat-results" / "lengths.parquet"
+    for rank in range(2):
+        sampler = BatchSampler(results, "grouped", batch_size=7, rank=rank, world_size=2)
+        assert f"rank {rank}, epoch 0: {len(sampler)} batches" in trained.stdout
+
+
+@pytest.mark.parametrize("given", ["builtin", "a template"])
+def test_chats_are_encoded_as_they_were_counted(run, tmp_path, given):
+    """With the built-in template, and with one of the user's."""
+    needs("torch")
+    flags = []
+    if given != "builtin":
+        template = "{% for m in messages %}<{{ m['role'] }}> {{ m['content'] }} {% endfor %}"
+        (tmp_path / "chat.jinja").write_text(template, encoding="utf-8")
+        flags = ["--chat-template", "chat.jinja"]
+    chats = [SAMPLE_DATA / "chat.jsonl", "--messages-column", "messages", "--no-plots"]
+    assert run("profile", *chats, *flags).returncode == 0
+    printed = run("recipe", *flags).stdout
+    check = (
+        printed[: printed.index("# A tiny model")]
+        + """
+from batchstat.profiling.parquet import read_profile
+from pathlib import Path
+from typing import Any
+
+lengths = read_profile(Path(LENGTHS), Path(LENGTHS)).lengths
+assert [len(encode(sample)) for sample in samples] == [min(n, 512) for n in lengths]
+"""
+    )
+    encoded = subprocess.run(
+        [sys.executable, "-c", check],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        env=environment(PYTHONPATH=str(ROOT)),
+        timeout=300,
+    )
+    assert encoded.returncode == 0, encoded.stderr
+
+
+@pytest.mark.parametrize("stop", [5, 20])
+def test_a_shuffled_stream_of_datasets_is_resumed_by_replay(stop):
+    """Its state leaves the shuffle buffer out: the source is read again, in the same sequence."""
+    datasets = needs("datasets")
+
+    def made():
+        source = datasets.Dataset.from_list(TEXTS).to_iterable_dataset(num_shards=3)
+        return batched(source.shuffle(seed=5, buffer_size=40), replay=True)
+
+    whole = list(made())
+    running = made()
+    assert list(islice(iter(running), stop)) == whole[:stop]
+    other = made()
+    other.load_state_dict(running.state_dict())
+    assert list(other) == whole[stop:]
+    assert list(other) == whole
+
+
+def test_epochs_after_a_resumed_one_of_datasets_are_whole():
+    datasets = needs("datasets")
+
+    def made():
+        source = datasets.Dataset.from_list(TEXTS).to_iterable_dataset(num_shards=3)
+        return batched(source)
+
+    whole = list(made())
+    running = made()
+    list(islice(iter(running), 15))
+    other = made()
+    other.load_state_dict(running.state_dict())
+    assert list(other) == whole[15:]
+    assert list(other) == whole
+
+
+@pytest.mark.parametrize("balance", ["none", "upsampling"])
+@pytest.mark.parametrize("strategy", ["token-budget", "length-grouped", "max-tokens"])
+@pytest.mark.parametrize("order", ["shuffled", "blocks"])
+def test_loaders_of_all_ranks_are_the_report(balance, strategy, order):
+    """Padding, batches, repeats and sequence counted in real loaders, over two epochs."""
+    torch = needs("torch")
+    labels = [sample["labels"] if i % 7 else 2 for i, sample in enumerate(TEXTS)]
+    settings = SETTINGS | {"balance": balance, "order": order, "accumulate": 2}
+    for epoch in range(2):
+        row = batchstat.compare(
+            LENGTHS, labels=labels, strategies=[strategy], world_size=3, epoch=epoch, **settings
+        ).strategies[0]
+        numel = padding = batches = 0
+        times: Counter[int] = Counter()
+        for rank in range(3):
+            sampler = BatchSampler(
+                LENGTHS, strategy, labels=labels, rank=rank, world_size=3, **settings
+            )
+            sampler.set_epoch(epoch)
+            loader = torch.utils.data.DataLoader(
+                TEXTS, batch_sampler=sampler, collate_fn=padded, num_workers=rank % 2
+            )
+            for (ids, _), batch in zip(loader, sampler.batches(), strict=True):
+                assert [int(n) for n in (ids != 0).sum(1)] == batch.stops
+                numel, padding = numel + ids.numel(), padding + int((ids == 0).sum())
+                batches += 1
+                times.update(batch.records)
+        assert (batches, numel, padding) == (
+            *(row.counts.batches, row.counts.total_tokens),
+            row.counts.padding_tokens,
+        )
+        assert dict(row.counts.reach.times) == Counter(times.values())
+
+
+JOIN = """
+import sys
+import torch, torch.distributed as dist
+from torch.distributed.algorithms.join import Join
+from torch.nn.parallel import DistributedDataParallel
+sys.path.insert(0, sys.argv[1])
+from test_recipes import LENGTHS, SETTINGS, TEXTS, padded
+from batchstat import BatchSampler
+
+rank = int(sys.argv[2])
+dist.init_process_group("gloo", init_method="file://" + sys.argv[3], rank=rank, world_size=2)
+model = DistributedDataParallel(torch.nn.Linear(1, 2))
+sampler = BatchSampler(LENGTHS, tail="uneven", rank=rank, world_size=2, **SETTINGS)
+loader = torch.utils.data.DataLoader(TEXTS, batch_sampler=sampler, collate_fn=padded)
+seen = 0
+with Join([model]):  # the rank that is done first shadows the collectives of the other
+    for ids, wanted in loader:
+        model(ids.float().mean(1, keepdim=True)).sum().backward()
+        seen += len(wanted)
+counts = [None, None]
+dist.all_gather_object(counts, (len(sampler), seen))
+if rank == 0:
+    print(counts)
+dist.destroy_process_group()
+"""
+
+
+def test_uneven_ranks_join(tmp_path):
+    """torch's Join: every sample once, a rank with a batch less waits for nobody."""
+    needs("torch")
+    (batches_0, seen_0), (batches_1, seen_1) = eval(on_two_ranks(JOIN, tmp_path)[0])  # noqa: S307
+    assert (batches_0, seen_0 + seen_1) == (batches_1 + 1, 203)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--overflow", "split"], "cuts samples into parts"),
+        (["--strategy", "packed:method=wrapped"], "cuts samples into parts"),
+        (["--strategy", "boundaries:boundaries=64,512,pad=edge"], "pads to edges"),
+        (["--tail", "empty"], "has empty batches"),
+        (["--tail", "uneven", "--world-size", 2], "unequal numbers of steps"),
+        (["--deal", "samples", "--world-size", 2], "unequal numbers of steps"),
+        (["trainer", "--strategy", "grouped"], "which Trainer cannot"),
+    ],
+)
+def test_what_no_recipe_can_say(run, flags, message):
+    run("profile", SAMPLE_DATA / "corpus.txt", "--no-plots")
+    ended = run("recipe", *flags)
+    assert ended.returncode == 2
+    assert message in ended.stderr
+    assert "BatchSampler.batches()" in ended.stderr
+
+
+def test_a_recipe_without_a_profile_suggests_what_can_be_done(run, tmp_path):
+    """It takes no corpus, so that naming one is no remedy."""
+    (tmp_path / "a.txt").write_text("some words\n")
+    ended = run("recipe", "-o", "results")
+    assert ended.returncode == 3
+    assert ended.stderr == (
+        "error: no profile in results: run batchstat profile CORPUS first, or pass its folder with "
+        "-o\n"
+    )
+    assert run("profile", "a.txt", "-o", "results", "--no-plots").returncode == 0
+    assert run("recipe", "-o", "results").returncode == 0
+
+
+def test_samples_are_read_as_they_were_counted(run, tmp_path):
+    """Item i is record i, over several files, with what was skipped as None."""
+    (tmp_path / "a.csv").write_text('text,label\n"one, two",x\n\n   ,y\nthree,\n')
+    (tmp_path / "b.csv").write_text("text,label\nfour,x\n")
+    assert run("profile", "a.csv", "b.csv", "--label-column", "label").returncode == 0
+    results = tmp_path / "batchstat-results" / "lengths.parquet"
+    here = Path.cwd()
+    os.chdir(tmp_path)
+    try:
+        samples = batchstat.read_samples(results)
+        sampler = BatchSampler(results, "static", batch_size=1, order="file")
+        assert samples[0] == {"text": "one, two", "label": "x"}
+        assert [samples[record]["text"] for (record,) in sampler] == ["one, two", "three", "four"]
+        assert samples.count(None) == len(samples) - 3
+        (tmp_path / "b.csv").write_text("text,label\nfive,x\n")
+        with pytest.raises(batchstat.InputError, match=r"b\.csv has changed"):
+            batchstat.read_samples(results)
+    finally:
+        os.chdir(here)
+    np.save(tmp_path / "lengths.npy", LENGTHS)
+    run("profile", "lengths.npy")
+    assert "lengths or token ids" in run("recipe").stderr

@@ -1,0 +1,166 @@
+"""Sums and products beyond 64 bits, held against Python's integers."""
+
+from dataclasses import asdict
+from itertools import pairwise
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import batchstat
+from batchstat.lengths import exact
+from batchstat.lengths.stats import LengthStats
+from batchstat.planning.batch_table import Batches
+from batchstat.planning.epoch import Epoch
+from batchstat.planning.samples import Samples
+from batchstat.planning.settings import Settings
+from batchstat.planning.shares import Work
+from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.streamed_epoch import StreamedEpoch
+from batchstat.planning.windows import plan_windows
+from batchstat.simulation.bounds import least_rows
+from batchstat.simulation.measure import measured
+
+MOST = 2**31 - 1
+LARGE = st.one_of(
+    st.integers(0, 5),
+    st.integers(2**31 - 3, 2**32 + 3),
+    st.integers(2**62 - 3, 2**63 - 1),
+)
+EXTREME = st.lists(
+    st.one_of(st.integers(0, 9), st.integers(10**9 - 2, 10**9), st.integers(MOST - 2, MOST)),
+    min_size=1,
+    max_size=40,
+).filter(any)
+
+
+@given(st.lists(LARGE, min_size=1, max_size=30), st.data())
+def test_sums_and_products(numbers, data):
+    array = np.array(numbers, dtype=np.int64)
+    others = data.draw(st.lists(LARGE, min_size=len(numbers), max_size=len(numbers)))
+    other = np.array(others, dtype=np.int64)
+    assert exact.total(array) == sum(numbers)
+    assert exact.total(array[:0]) == 0
+    products = [a * b for a, b in zip(numbers, others, strict=True)]
+    assert exact.product(array, other).tolist() == products
+    assert exact.total(exact.product(array, other)) == sum(products)
+    assert exact.dot(array, other) == sum(products)
+    inner = data.draw(st.sets(st.integers(1, len(numbers))))
+    offsets = sorted({0, len(numbers)} | inner)
+    groups = [sum(numbers[first:end]) for first, end in pairwise(offsets)]
+    assert exact.sums(array, np.array(offsets)).tolist() == groups
+    places = data.draw(st.lists(st.integers(0, 4), min_size=len(numbers), max_size=len(numbers)))
+    expected = [0] * 5
+    for place, number in zip(places, numbers, strict=True):
+        expected[place] += number
+    assert exact.sums_at(np.array(places), array, 5).tolist() == expected
+
+
+SPECS = [
+    *("static", "fixed", "bucketed", "token-budget", "packed", "packed:within_samples=true"),
+    *("packed:method=wrapped", "padding-free", "grouped", "length-grouped", "max-tokens"),
+    *("boundaries", "dynamic-buckets"),
+]
+
+
+@settings(max_examples=8)
+@pytest.mark.parametrize("spec", SPECS)
+@given(
+    lengths=EXTREME,
+    order=st.sampled_from(["file", "shuffled", "blocks"]),
+    multiple=st.sampled_from([1, 8, 2**30 + 1, MOST]),
+    world_size=st.sampled_from([1, 3]),
+    accumulate=st.sampled_from([1, 2, MOST]),
+)
+def test_counts_of_extreme_lengths(spec, lengths, order, multiple, world_size, accumulate):
+    """Whole, streamed and by the histogram: what a loop over the sampler's batches adds up to."""
+    given_ = {
+        "order": order,
+        "pad_to_multiple_of": multiple,
+        "world_size": world_size,
+        "accumulate": accumulate,
+        "read_ahead": MOST,
+        "batch_size": 16,
+        "tokens_per_batch": MOST,
+    }
+    lengths = [length for length in lengths if length]
+    counts = batchstat.compare(lengths, strategies=[spec], **given_).strategies[0].counts
+    total = padded = real = squares = slowest = slowest_padded = 0
+    steps: dict[int, dict[int, list[int]]] = {}
+    for rank in range(world_size):
+        given_["rank"] = rank
+        for batch in batchstat.BatchSampler(lengths, spec, **given_).batches():
+            rows, width = len(batch.rows), batch.width
+            parts = [b - a for a, b in zip(batch.starts, batch.stops, strict=True)]
+            total += rows * width
+            real += sum(parts)
+            squares += sum(part * part for part in parts)
+            padded += rows * width * width
+            held = steps.setdefault(batch.step, {}).setdefault(rank, [0, 0])
+            held[0] += rows * width
+            held[1] += rows * width * width
+    for held in steps.values():
+        slowest += max(tokens for tokens, _ in held.values())
+        slowest_padded += max(costs for _, costs in held.values())
+    assert (counts.total_tokens, counts.real_tokens) == (total, real)
+    assert counts.real_squared_tokens == squares
+    assert (counts.ranks.tokens, counts.ranks.slowest_tokens) == (total, slowest)
+    if not ("within" in spec or spec == "padding-free"):
+        assert counts.squared_tokens == counts.ranks.squares == padded
+        assert counts.ranks.slowest_squares == slowest_padded
+    assert counts.relative_cost(0, 1) >= 1
+
+
+@given(EXTREME, st.integers(1, 50), st.sampled_from(["bucketed", "token-budget", "packed"]))
+def test_batches_of_extreme_lengths_by_the_histogram(lengths, size, name):
+    given_ = Settings(batch_size=size, read_ahead=1000, tokens_per_batch=MOST)
+    strategy = parse_strategy(name, asdict(given_.decide(max(lengths), None)))
+    visits = Epoch(np.arange(len(lengths)), np.array(lengths))
+    planned = Batches.of(plan_windows(strategy, visits, seed=0, epoch=0))
+    summary = strategy.summary(visits.stats, np.random.default_rng((0, 0, 0)))
+    assert summary is not None
+    for column in summary._fields:
+        assert getattr(summary, column).tolist() == getattr(planned, column).tolist(), column
+
+
+@pytest.mark.parametrize("name", ["bucketed", "token-budget", "packed"])
+@pytest.mark.parametrize("length", [10**9, MOST])
+def test_a_thousand_million_samples(name, length):
+    """Of one length, which no memory holds: every number is a product."""
+    n = 10**9
+    samples = Samples(
+        np.broadcast_to(np.int64(length), n),
+        np.broadcast_to(np.int64(n - 1), n),
+        known=LengthStats(np.array([length]), np.array([n])),
+    )
+    given_ = {"batch_size": 10**6, "tokens_per_batch": MOST, "read_ahead": MOST, "order": "file"}
+    basis = Settings(**given_, pad_to_multiple_of=2**30 + 1).decide(length, None)
+    if name != "bucketed":  # which make a batch of every sample or two
+        n = 10**5
+        samples = Samples(samples.lengths[:n], np.arange(n))
+    visits = StreamedEpoch(samples, basis)
+    strategy = parse_strategy(name, asdict(basis))
+    counts, _, _ = measured(strategy, Work(samples, visits, (visits,)), basis)
+    width = -(-length // (2**30 + 1)) * (2**30 + 1)
+    assert counts.real_tokens == n * length
+    assert counts.total_tokens == n * width
+    assert counts.real_squared_tokens == n * length**2
+    assert counts.squared_tokens == counts.ranks.squares == n * width**2
+    assert counts.relative_cost(0, 1) == width**2 / length**2
+    assert counts.coverage == 1
+
+
+def test_statistics_of_more_than_a_word_of_tokens():
+    stats = LengthStats(np.array([7, MOST]), np.array([3, 10**11]))
+    assert stats.sum == 21 + MOST * 10**11
+    assert stats.above(6) == (10**11 + 3, 3 + (MOST - 6) * 10**11)
+    assert stats.cut(1000, "split").sum == stats.sum
+    assert least_rows(stats, MOST) == 10**11 + 1
+
+
+def test_the_cost_of_attention_is_above_1():
+    made = batchstat.compare([10**9] * 10, read_ahead=100, order="file")
+    for row in made.strategies:
+        assert row.counts.relative_cost(0, 1) >= 1
+        assert row.counts.real_squared_tokens == 10**19

@@ -1,0 +1,421 @@
+"""Ranks: what is dealt to them, held against plain loops and torch itself."""
+
+from itertools import pairwise
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+import batchstat
+from batchstat import OptionError
+from batchstat.planning.distribution import deal_balanced, deal_in_turn, deal_parts
+from batchstat.planning.epoch import Epoch
+from batchstat.planning.rank_plans import spread_tail
+from batchstat.planning.samplers.torch_random import torch_multinomial, torch_permutation
+from batchstat.planning.samples import Samples
+from batchstat.planning.settings import Settings
+from batchstat.planning.shares import make_work
+from batchstat.planning.strategies import STRATEGIES
+from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.windows import plan_epoch
+from conftest import needs
+
+SEEDS = [0, 1, 7, 2**31, 2**32 - 1, 2**32 + 5, 2**40 + 3]
+TAILS = ["repeat", "drop", "uneven", "empty"]
+SIZES = st.integers(1, 60)
+SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 512)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 100, 5000])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_permutation_is_torchs(n, seed):
+    torch = needs("torch")
+    generator = torch.Generator().manual_seed(seed)
+    expected = torch.randperm(n, generator=generator).tolist()
+    assert torch_permutation(n, seed).tolist() == expected
+
+
+def test_permutations_of_torch_that_were_noted():
+    """torch 2.13: randperm(10) with seeds 0 and 1."""
+    assert torch_permutation(10, 0).tolist() == [4, 1, 7, 5, 3, 9, 0, 8, 6, 2]
+    assert torch_permutation(10, 1).tolist() == [5, 6, 1, 2, 0, 8, 9, 3, 7, 4]
+
+
+@pytest.mark.parametrize("n", [1, 3, 50, 1000])
+@pytest.mark.parametrize("seed", SEEDS[:4])
+@pytest.mark.parametrize("replacement", [True, False])
+def test_weighted_draws_are_torchs(n, seed, replacement):
+    torch = needs("torch")
+    weights = np.random.default_rng(seed).random(n)
+    sampler = torch.utils.data.WeightedRandomSampler(
+        weights.tolist(),
+        200 if replacement else n,
+        replacement,
+        generator=torch.Generator().manual_seed(seed),
+    )
+    count = 200 if replacement else n
+    found = torch_multinomial(weights, count, seed, replacement=replacement)
+    assert found.tolist() == list(sampler)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 10, 49, 64])
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("epoch", [0, 3])
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_samples_are_dealt_as_by_distributed_sampler(n, world_size, epoch, drop_last, shuffle):
+    torch = needs("torch")
+    if drop_last and n < world_size:
+        return  # torch refuses to say how long that is
+    settings = Settings(
+        world_size=world_size,
+        deal="samples",
+        tail="drop" if drop_last else "repeat",
+        order="shuffled" if shuffle else "file",
+        seed=5,
+        epoch=epoch,
+    )
+    basis = settings.decide(10, None)
+    work = make_work(Samples(np.full(n, 3), np.arange(n)), basis)
+    for rank, share in enumerate(work.shares):
+        sampler = torch.utils.data.DistributedSampler(
+            range(n), world_size, rank, shuffle=shuffle, seed=5, drop_last=drop_last
+        )
+        sampler.set_epoch(epoch)
+        assert share.samples.tolist() == list(sampler)
+
+
+@given(SIZES, st.integers(1, 9), st.sampled_from(TAILS))
+def test_dealing_in_turn_is_the_plain_loop(n, world_size, tail):
+    ranks: list[list[int]] = [[] for _ in range(world_size)]
+    work = list(range(n))
+    if tail == "drop":
+        work = work[: n // world_size * world_size]
+    place = 0
+    while tail == "repeat" and len(work) % world_size:
+        work.append(place % n)
+        place += 1
+    for i, unit in enumerate(work):
+        ranks[i % world_size].append(unit)
+    found = deal_in_turn(n, world_size, tail)
+    assert [[unit for unit in rank if unit >= 0] for rank in found.T.tolist()] == ranks
+
+
+@given(SIZES, st.integers(1, 9), st.sampled_from(TAILS))
+def test_parts_are_consecutive(n, world_size, tail):
+    parts = [part.tolist() for part in deal_parts(n, world_size, tail)]
+    assert len(parts) == world_size
+    sizes = [len(part) for part in parts]
+    if tail in ("uneven", "empty"):
+        assert [i for part in parts for i in part] == list(range(n))
+        assert sizes == sorted(sizes, reverse=True)
+        assert max(sizes) - min(sizes) <= 1
+    else:
+        assert len(set(sizes)) == 1
+        assert sizes[0] == (n // world_size if tail == "drop" else -(-n // world_size))
+    assert set(range(n)) >= {i for part in parts for i in part}
+    assert tail == "drop" or set(range(n)) == {i for part in parts for i in part}
+
+
+@given(st.lists(st.integers(1, 99), min_size=1, max_size=300), st.integers(1, 5))
+def test_balanced_work_is_the_same_work(costs, world_size):
+    for tail in TAILS:
+        plain = deal_in_turn(len(costs), world_size, tail)
+        found = deal_balanced(np.array(costs), world_size, tail, np.random.default_rng(0))
+        assert sorted(found.ravel().tolist()) == sorted(plain.ravel().tolist())
+
+        def waited(turns) -> int:
+            held = np.where(turns < 0, 0, np.array(costs)[turns])
+            return int((held.max(axis=1) * world_size - held.sum(axis=1)).sum())
+
+        assert waited(found) <= waited(plain)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("deal", ["batches", "samples", "chunks", "balanced"])
+@pytest.mark.parametrize("tail", TAILS)
+def test_nothing_is_lost_or_gained_unseen(name, deal, tail):
+    lengths = SKEWED[:997]
+    settings = {"tokens_per_batch": 2048, "deal": deal, "tail": tail, "accumulate": 2}
+    one = batchstat.compare(lengths, strategies=[name], tokens_per_batch=2048).strategies[0].counts
+    made = batchstat.compare(lengths, strategies=[name], world_size=4, **settings)
+    row = made.strategies[0].counts
+    assert row.samples - row.duplicated_samples + row.dropped_samples == 997
+    assert row.real_tokens - row.duplicated_tokens + row.dropped_tokens == sum(lengths)
+    if deal == "batches":
+        batches = one.steps if name == "grouped" else one.batches
+        rounds = batches // 4 if tail == "drop" else -(-batches // 4)
+        assert row.steps == -(-rounds // 2)
+        assert row.ranks.step_gap == 0 or tail == "uneven"
+    if tail in ("uneven", "empty"):
+        assert row.duplicated_samples == row.dropped_samples == 0
+    if tail == "repeat" and deal != "chunks":
+        assert row.dropped_samples == 0
+    assert 0 <= row.rank_idle < 1
+    assert 0 <= row.rank_idle_quadratic < 1
+
+
+def test_rank_idle_is_the_plain_loop():
+    made = batchstat.compare(
+        SKEWED, strategies=["static"], world_size=3, accumulate=2, tokens_per_batch=2048
+    )
+    row, basis = made.strategies[0].counts, made.basis
+    work = make_work(Samples(SKEWED, np.arange(len(SKEWED))), basis)
+    sequence = work.visits.lengths.tolist()
+    size = basis.batch_size
+    batches = [sequence[i : i + size] for i in range(0, len(sequence), size)]
+    batches += batches[: -len(batches) % 3]
+    costs = [len(batch) * max(batch) for batch in batches]
+    squares = [len(batch) * max(batch) ** 2 for batch in batches]
+    for cost, idle in ((costs, row.rank_idle), (squares, row.rank_idle_quadratic)):
+        slowest = total = 0
+        worst = (-1.0, 0)
+        for step in range(0, len(cost), 6):
+            ranks = [sum(cost[step + rank : step + 6 : 3]) for rank in range(3)]
+            slowest += max(ranks)
+            total += sum(ranks)
+            worst = max(worst, (max(ranks) - sum(ranks) / 3, -step // 6))
+        assert idle == pytest.approx(1 - total / (3 * slowest))
+        if cost is costs:
+            found, first = row.ranks.worst, -worst[1] * 6
+            assert found.step == -worst[1]
+            its = [i for i in range(first, first + 6) if (i - first) % 3 == found.rank]
+            largest = max((i for i in its if i < len(costs)), key=lambda i: (costs[i], -i))
+            assert (found.rows, found.width) == (len(batches[largest]), max(batches[largest]))
+            absent = sum(first + rank >= len(costs) for rank in range(3))
+            assert found.ranks_without == absent
+
+
+def test_neighbours_are_what_ranks_have_at_the_same_time():
+    """Sorted batches dealt to two ranks: each turn is like the next."""
+    lengths = np.repeat(np.arange(1, 101), 4)
+    row = batchstat.compare(
+        lengths,
+        strategies=["static"],
+        batch_size=2,
+        order="file",
+        world_size=2,
+    ).strategies[0]
+    means = np.arange(1, 101)
+    expected = np.corrcoef(means[:-1], means[1:])[0, 1]
+    assert row.counts.grouping.neighbour_correlation == pytest.approx(expected)
+
+
+def test_balanced_waits_less():
+    rows = ["static", "bucketed", "token-budget"]
+    plain, balanced = (
+        batchstat.compare(
+            SKEWED, strategies=rows, world_size=4, tokens_per_batch=2048, deal=deal
+        ).strategies
+        for deal in ("batches", "balanced")
+    )
+    for one, other in zip(plain, balanced, strict=True):
+        assert other.counts.rank_idle < one.counts.rank_idle
+        assert other.counts.total_tokens == pytest.approx(one.counts.total_tokens, rel=0.02)
+
+
+def test_forty_nine_samples_on_two_ranks():
+    """The published evaluation: 25 each, one of them twice."""
+    made = batchstat.compare([9] * 49, strategies=["static"], world_size=2, deal="samples")
+    row = made.strategies[0].counts
+    assert (row.samples, row.duplicated_samples, row.dropped_samples) == (50, 1, 0)
+    dropped = batchstat.compare(
+        [9] * 49, strategies=["static"], world_size=2, deal="samples", tail="drop"
+    )
+    assert dropped.strategies[0].counts.dropped_samples == 1
+
+
+def test_unequal_steps_are_warned_of():
+    made = batchstat.compare(SKEWED, world_size=4, deal="samples", tokens_per_batch=2048)
+    uneven = [row.label for row in made.strategies if row.counts.ranks.step_gap]
+    message = next(w.message for w in made.warnings if w.code == "unequal_steps")
+    assert uneven
+    assert all(label in message for label in uneven)
+    assert "unequal_steps" not in {w.code for w in batchstat.compare(SKEWED, world_size=4).warnings}
+
+
+@pytest.mark.parametrize("deal", ["batches", "samples", "chunks", "balanced"])
+@pytest.mark.parametrize("tail", TAILS)
+def test_more_ranks_than_samples(deal, tail):
+    try:
+        made = batchstat.compare([5, 6], strategies=["static"], world_size=8, deal=deal, tail=tail)
+    except batchstat.InputError as error:
+        reason = str(error)
+        made = None
+    if made is None:
+        assert tail == "drop"
+        assert "no batch is left" in reason
+        return
+    row = made.strategies[0].counts
+    assert row.samples - row.duplicated_samples + row.dropped_samples == 2
+    assert row.ranks.max_steps >= 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"world_size": 0}, "world_size=0"),
+        ({"deal": "batch"}, "unknown deal 'batch': did you mean 'batches'"),
+        ({"tail": "dropped"}, "unknown tail 'dropped': did you mean 'drop'"),
+    ],
+)
+def test_settings_that_cannot_be_meant(settings, message):
+    with pytest.raises(OptionError, match=message):
+        batchstat.compare([1, 2], **settings)
+
+
+def test_the_command_shows_the_ranks_and_check_holds_them(run, tmp_path):
+    (tmp_path / "a.csv").write_text("n\n" + "\n".join(map(str, SKEWED)) + "\n")
+    lengths = ["a.csv", "--length-column", "n", "--tokens-per-batch", 2048]
+    shown = run("compare", *lengths, "--world-size", 4, "--no-plots").stdout
+    assert "4 ranks, batches dealt" in shown
+    assert any(line.startswith("ranks   idle") for line in shown.splitlines())
+    static = [*lengths, "--strategy", "static", "--world-size", 4]
+    failed = run("check", *static, "--max-rank-idle", "1%", "--max-duplicated", "0%")
+    assert failed.returncode == 1
+    assert "the share of time in which ranks wait is" in failed.stdout
+    budget = [*lengths, "--world-size", 4, "--equal-steps"]
+    assert run("check", *budget).returncode == 0
+    uneven = run("check", *budget, "--deal", "samples")
+    assert uneven.returncode == 1
+    assert "the difference between the ranks' numbers of steps" in uneven.stdout
+
+
+@pytest.mark.parametrize("name", [name for name in STRATEGIES if name != "grouped"])
+@given(
+    lengths=st.lists(st.integers(1, 40), min_size=1, max_size=60),
+    world_size=st.integers(1, 9),
+    multiple=st.sampled_from([1, 8]),
+)
+def test_the_last_batches_are_spread_over_all_ranks(name, lengths, world_size, multiple):
+    """The rows of the last batches in a plain loop, as lhotse splits the cuts of its last ones."""
+    settings = Settings(tokens_per_batch=96, pad_to_multiple_of=multiple)
+    basis = settings.decide(max(lengths), None)
+    strategy = parse_strategy(name, vars(basis))
+    visits = Epoch(np.arange(len(lengths)), np.array(lengths))
+    plan = plan_epoch(strategy, visits, seed=0, epoch=0)
+    if len(plan) == 0:
+        return
+    batches = listed(plan)
+    rest = len(batches) % world_size
+    expected = batches[: len(batches) - rest]
+    if rest:
+        rows = [row for batch, _ in batches[len(batches) - rest :] for row in batch]
+        while len(rows) < world_size:
+            rows += rows[: world_size - len(rows)]
+        for rank in range(world_size):
+            size = len(rows) // world_size + (rank < len(rows) % world_size)
+            first = sum(len(rows) // world_size + (r < len(rows) % world_size) for r in range(rank))
+            batch = rows[first : first + size]
+            width = max(sum(length for _, length in row) for row in batch)
+            expected.append((batch, -(-width // multiple) * multiple))
+    assert listed(spread_tail(plan, world_size, multiple)) == expected
+
+
+def listed(plan) -> list[tuple[list[list[tuple[int, int]]], int]]:
+    """Batches of rows of (sample, length), with their widths."""
+    entries = list(zip(plan.samples.tolist(), plan.lengths.tolist(), strict=True))
+    rows = [entries[a:b] for a, b in pairwise(plan.row_offsets.tolist())]
+    edges = pairwise(plan.batch_offsets.tolist())
+    return [(rows[a:b], width) for (a, b), width in zip(edges, plan.widths.tolist(), strict=True)]
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("deal", ["batches", "balanced"])
+def test_spread_batches_lose_nothing(name, deal):
+    row = batchstat.compare(
+        SKEWED[:997], strategies=[name], world_size=4, deal=deal, tail="spread", accumulate=2
+    )
+    counts = row.strategies[0].counts
+    assert counts.samples - counts.duplicated_samples + counts.dropped_samples == 997
+    assert counts.dropped_samples == 0
+    assert counts.ranks.step_gap == 0
+
+
+def test_each_preset_has_its_own_way_to_the_ranks():
+    """101 batches of one sample on 4 ranks."""
+    made = batchstat.compare(
+        np.full(101, 5),
+        strategies=["static"],
+        presets=["fairseq", "lhotse", "axolotl", "infinibatch"],
+        tokens_per_batch=5,
+        world_size=4,
+        deal="samples",
+    )
+    trainer = batchstat.compare(
+        np.full(9, 5), strategies=[], presets=["hf-trainer"], world_size=4, deal="samples"
+    ).strategies[0]
+    # Two batches, of eight samples and of one, which go round again.
+    assert (trainer.deal, trainer.tail, trainer.counts.duplicated_samples) == (
+        "batches",
+        "repeat",
+        9,
+    )
+    rows = {row.label: row for row in made.strategies}
+    found = {
+        label: (row.deal, row.tail, row.counts.duplicated_samples, row.counts.dropped_samples)
+        for label, row in rows.items()
+    }
+    assert found == {
+        "static": ("samples", "repeat", 3, 0),
+        "fairseq": ("batches", "empty", 0, 1),  # its last batch, which is no multiple of 8
+        "lhotse": ("batches", "spread", 3, 0),
+        "axolotl": ("batches", "drop", 0, 1),
+        "infinibatch": ("chunks", "uneven", 0, 0),
+    }
+    assert rows["fairseq"].counts.ranks.step_gap == 0
+    assert rows["infinibatch"].counts.ranks.step_gap == 1
+
+
+def test_remedies_for_what_ranks_wait_for_and_repeat(run, tmp_path):
+    (tmp_path / "a.csv").write_text("n\n" + "\n".join(map(str, SKEWED)) + "\n")
+    check = ["check", "a.csv", "--length-column", "n", "--tokens-per-batch", 2048]
+    check += ["--world-size", 4, "--strategy", "bucketed"]
+    waiting = run(*check, "--max-rank-idle", "8%")
+    assert waiting.returncode == 1
+    assert "deal balanced gives" in waiting.stdout
+    hanging = run(*check, "--deal", "samples", "--strategy", "token-budget", "--equal-steps")
+    assert hanging.returncode == 1
+    assert "deal batches gives 0" in hanging.stdout
+    repeated = run(*check, "--max-duplicated", "0%")
+    assert repeated.returncode == 1
+    assert "deal samples gives 0.00%" in repeated.stdout
+
+
+@pytest.mark.parametrize("deal", ["samples", "unsynced", "chunks"])
+def test_only_dealt_batches_can_be_spread(deal):
+    with pytest.raises(OptionError, match=f"tail=spread is for batches.*deal is {deal}"):
+        Settings(deal=deal, tail="spread")
+
+
+@pytest.mark.parametrize("tail", ["uneven", "empty"])
+def test_balanced_ranks_are_short_only_at_the_end(tail):
+    """A rank has no turn without work before its last one: it would not wait, but go on."""
+    for n in range(1, 200, 7):
+        turns = deal_balanced(np.arange(n), 3, tail, np.random.default_rng(n))
+        assert (turns[:-1] >= 0).all()
+
+
+def test_steps_of_unlike_numbers_of_batches_are_warned_of():
+    settings = {"strategies": ["static"], "batch_size": 1, "world_size": 2, "accumulate": 2}
+    made = batchstat.compare([5] * 11, tail="uneven", **settings)
+    assert made.strategies[0].counts.ranks.step_gap == 0
+    assert "static 5 to 6" in next(
+        warning.message for warning in made.warnings if warning.code == "unequal_batches"
+    )
+    assert "unequal_batches" not in {
+        warning.code for warning in batchstat.compare([5] * 12, tail="uneven", **settings).warnings
+    }
+
+
+def test_a_preset_is_shown_with_its_own_way_to_the_ranks():
+    made = batchstat.compare(
+        SKEWED, strategies=[], presets=["fairseq"], world_size=4, deal="unsynced"
+    )
+    assert "unsynced" not in {warning.code for warning in made.warnings}
+
+
+def test_more_ranks_than_batches_and_a_dropped_tail():
+    with pytest.raises(batchstat.InputError, match="by tail=drop.*lower world_size"):
+        batchstat.compare([5] * 9, strategies=["static"], world_size=20, tail="drop")

@@ -1,0 +1,91 @@
+"""Every strategy on lengths that break loops: a plan of all samples, or one clear error."""
+
+import json
+
+import hypothesis.strategies as st
+import jsonschema
+import numpy as np
+import pytest
+from hypothesis import given
+
+import batchstat
+from batchstat import InputError
+from batchstat.documents.common import to_text
+from batchstat.documents.comparison import comparison_json
+from batchstat.documents.schema import schema
+from batchstat.planning.strategies import STRATEGIES
+
+BUDGET = 64
+HOSTILE = {
+    "one sample": [7],
+    "one empty sample among others": [0, 5, 0],
+    "all equal": [16] * 50,
+    "one giant": [3] * 20 + [10**9] + [3] * 20,
+    "two giants": [10**9, 10**9 - 1],
+    "all 1": [1] * 300,
+    "budget hit exactly": [BUDGET] * 9,
+    "budget missed by one": [BUDGET + 1] * 9,
+    "budget hit by a batch": [BUDGET // 4] * 4,
+    "budget missed by a batch": [BUDGET // 4 + 1] * 4,
+    "budget below the shortest": [5 * BUDGET, 9 * BUDGET, 7 * BUDGET],
+    "two lengths": [1, 64] * 40,
+    "rising": list(range(1, 200)),
+    "falling": list(range(200, 0, -1)),
+}
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_lengths(name, case):
+    lengths = HOSTILE[case]
+    made = batchstat.compare(lengths, strategies=[name], tokens_per_batch=BUDGET)
+    row = made.strategies[0].counts
+    assert row.samples == len(lengths)
+    assert row.real_tokens == sum(lengths)
+    assert 0 <= row.padding_ratio < 1
+    assert row.relative_cost(1, 0) >= 1
+    assert row.relative_cost(0, 1) >= 1
+    assert made.bounds.batches <= row.batches or row.over_budget_batches
+    jsonschema.validate(json.loads(to_text(comparison_json(made))), schema("compare"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STRATEGIES)
+@given(
+    lengths=st.lists(st.sampled_from([0, 1, 2, 63, 64, 65, 128, 900]), min_size=1, max_size=60),
+    budget=st.sampled_from([1, 63, 64, 65, 1000]),
+    multiple=st.sampled_from([1, 8, 64]),
+    drop_last=st.booleans(),
+    overflow=st.sampled_from(["truncate", "drop", "split"]),
+    max_length=st.sampled_from([None, 1, 64, 65]),
+)
+def test_hostile_settings(name, lengths, budget, multiple, drop_last, overflow, max_length):
+    settings = {
+        "tokens_per_batch": budget,
+        "pad_to_multiple_of": multiple,
+        "drop_last": drop_last,
+        "overflow": overflow if max_length else "truncate",
+        "max_length": max_length,
+    }
+    try:
+        made = batchstat.compare(lengths, strategies=[name], **settings)
+    except InputError as error:
+        reason = str(error)
+        made = None
+    if made is None:
+        known = ("no batch is left", "no token in", "leaves no sample")
+        assert any(part in reason for part in known)
+        return
+    row = made.strategies[0].counts
+    assert row.samples + row.dropped_samples == len(lengths)
+    assert row.real_tokens + row.lost_tokens == sum(lengths)
+    assert row.max_batch_tokens % multiple == 0
+
+
+def test_more_tokens_than_a_machine_word_can_square():
+    """The squares of widths are summed exactly, beyond 64 bits."""
+    lengths = np.full(20, 2**31 - 1)
+    made = batchstat.compare(lengths, strategies=["static", "padding-free"])
+    for row in made.strategies:
+        assert row.counts.squared_tokens == 20 * (2**31 - 1) ** 2
+        assert row.counts.relative_cost(0, 1) == 1

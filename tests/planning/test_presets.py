@@ -1,0 +1,132 @@
+"""Presets: the golden vectors of the originals, and their names."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import batchstat
+from batchstat import OptionError
+from batchstat.parameters import with_parameter
+from batchstat.planning.epoch import Epoch
+from batchstat.planning.plan import BatchPlan
+from batchstat.planning.strategies.presets import PRESETS, preset_spec
+from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.windows import plan_epoch
+
+MIXED = [5, 3, 9, 1, 7, 2, 8, 4, 6, 10, 11, 12, 15, 14, 13, 16, 2, 2, 2, 3]
+
+
+def plan(name: str, lengths: list[int], changed: str = "", **settings: int) -> BatchPlan:
+    """A preset's plan, unshuffled where it can be."""
+    spec = preset_spec(name, settings["max_length"])
+    given = {"batch_size": 2, "read_ahead": 9} | settings
+    if "batch_size=" in spec:  # the vectors are of other sizes than the defaults of the original
+        spec = with_parameter(spec, "batch_size", given["batch_size"])
+    if hasattr(parse_strategy(spec, given), "shuffle_batches") and "shuffle_batches" not in spec:
+        changed += ",shuffle_batches=false"
+    written = f"{spec}{changed if ':' in spec else ':' + changed.lstrip(',')}"
+    strategy = parse_strategy(written, given)
+    visits = Epoch(np.arange(len(lengths)), np.array(lengths))
+    return plan_epoch(strategy, visits, seed=0, epoch=0)
+
+
+def batches(made: BatchPlan) -> list[list[int]]:
+    edges = made.row_offsets[made.batch_offsets]
+    return [made.samples[first:last].tolist() for first, last in pairwise(edges)]
+
+
+def rows(made: BatchPlan) -> list[list[int]]:
+    return [made.samples[first:last].tolist() for first, last in pairwise(made.row_offsets)]
+
+
+def test_hf_group_by_length():
+    lengths = [5, 3, 9, 1, 7, 2, 8, 4, 6, 10, 11, 12, 15, 14, 13, 16]
+    made = plan("hf-group-by-length", lengths, tokens_per_batch=99, max_length=16)
+    assert made.samples.tolist() == [15, 0, 1, 3, 6, 4, 7, 5, 11, 10, 9, 8, 2, 12, 13, 14]
+
+
+def test_hf_group_by_length_groups_whole_steps():
+    """Trainer hands its sampler batch_size x accumulation steps."""
+    lengths = np.random.default_rng(0).integers(1, 99, 4000).tolist()
+    made = plan("hf-group-by-length", lengths, tokens_per_batch=99, max_length=99, accumulate=4)
+    step = 2 * 4
+    mega = min(4000 // (step * 4), 50) * step
+    expected = [
+        sorted(range(first, min(first + mega, 4000)), key=lengths.__getitem__, reverse=True)
+        for first in range(0, 4000, mega)
+    ]
+    assert sorted(made.samples[mega : 2 * mega].tolist()) == sorted(expected[1])
+
+
+def test_hf_trainer_pads_consecutive_samples():
+    made = plan("hf-trainer", MIXED, tokens_per_batch=99, max_length=16, batch_size=8)
+    assert batches(made) == [[*range(8)], [*range(8, 16)], [*range(16, 20)]]
+    assert made.widths.tolist() == [9, 16, 3]
+
+
+def test_fairseq_drops_what_makes_no_multiple_of_eight():
+    made = plan("fairseq", [1] * 11, tokens_per_batch=12, max_length=16)
+    assert batches(made) == [list(range(8))]
+    assert batches(plan("fairseq", [1] * 5, tokens_per_batch=12, max_length=16)) == []
+
+
+def test_lhotse_goes_over_the_budget_by_its_last_sample():
+    changed = ",buckets=4,shuffle=false"
+    made = plan("lhotse", MIXED, changed, tokens_per_batch=30, max_length=16)
+    expected = [[0, 1, 3, 4], [2, 9, 10], [5, 6, 7], [8, 16, 17, 18, 19], [11], [12, 13], [14]]
+    assert sorted(batches(made)) == sorted([*expected, [15]])
+
+
+def test_trl():
+    made = plan("trl", [5, 6, 2, 7, 3, 1, 10], tokens_per_batch=30, max_length=10)
+    assert rows(made) == [[6], [3, 4], [1, 2, 5], [0]]
+    many = plan("trl", [6, 4] * 1001, tokens_per_batch=30, max_length=10)
+    assert all(len({sample // 1000 for sample in row}) == 1 for row in rows(many))
+    # Rows are packed by the thousand, and batched all together: 1,001 rows, 3 a batch.
+    assert len(many) == -(-1001 // 3)
+    assert parse_strategy(preset_spec("trl", 10), {"tokens_per_batch": 1, "max_length": 10})
+
+
+def test_axolotl():
+    made = plan("axolotl", [3, 10, 4, 5, 1], tokens_per_batch=30, max_length=10)
+    assert sorted(rows(made)) == [[0, 2, 4], [1], [3]]
+    many = plan("axolotl", [1] * 500, tokens_per_batch=5000, max_length=500)
+    assert np.diff(many.row_offsets).tolist() == [200, 200, 100]
+
+
+@pytest.mark.parametrize("max_length", [16, 17])
+def test_tf_data(max_length):
+    """Run with TensorFlow 2.21 and tensor2tensor's edges (8, 9, … below the maximum) and sizes."""
+    made = plan("tf-data", MIXED, tokens_per_batch=24, max_length=max_length)
+    full = [[0, 1, 3], [4, 5, 7], [11], [12], [13], [14], [15], [8, 16, 17]]
+    assert batches(made) == [*full, [18, 19], [6], [2], [9], [10]]
+
+
+def test_infinibatch():
+    made = plan("infinibatch", [50, 30, 20, 20, 30, 20], tokens_per_batch=60, max_length=50)
+    assert batches(made) == [[0], [1, 4], [2, 3, 5]]
+
+
+def test_asym_splits_steps_at_even_costs():
+    lengths = np.repeat([1, 4, 16, 64], [768, 192, 48, 16])
+    lengths = np.random.default_rng(0).permutation(lengths).tolist()
+    made = plan("asym", lengths, tokens_per_batch=99, max_length=64, batch_size=256)
+    assert sorted(set(made.widths.tolist())) == [1, 4, 16, 64]
+    assert len(made.step_offsets) - 1 == 4
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_is_a_row(name):
+    lengths = np.random.default_rng(0).integers(1, 300, 3000)
+    made = batchstat.compare(lengths, presets=[name])
+    row = made.strategies[-1]
+    assert (row.label, row.preset) == (name, name)
+    assert row.spec == preset_spec(name, 299)
+    assert row.counts.samples + row.counts.dropped_samples == 3000
+    assert len(made.strategies) == 6
+
+
+def test_a_preset_that_is_not_known():
+    with pytest.raises(OptionError, match="unknown preset 'farseq': did you mean 'fairseq'"):
+        batchstat.compare([3, 4], presets=["farseq"])

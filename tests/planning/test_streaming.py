@@ -1,0 +1,198 @@
+"""What is never held whole: the same numbers as of what is."""
+
+import math
+import shutil
+import tempfile
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+
+import batchstat
+from batchstat.documents.comparison import comparison_json
+from batchstat.errors import InputError
+from batchstat.lengths.stats import LengthStats
+from batchstat.planning import order
+from batchstat.planning import rank_plans as dealt
+from batchstat.planning.batch_table import Batches
+from batchstat.planning.epoch import OVERFLOWS, Epoch, make_epoch
+from batchstat.planning.order import make_order
+from batchstat.planning.rank_plans import deal, plan_shares
+from batchstat.planning.samples import Samples
+from batchstat.planning.settings import Settings
+from batchstat.planning.shares import make_work
+from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.streamed_epoch import StreamedEpoch
+from batchstat.planning.windows import plan_windows
+from batchstat.profiling import memmap as arrays
+from batchstat.profiling.parquet import read_file, save_lengths
+from batchstat.simulation.epoch_meter import Measured, measure
+from batchstat.simulation.measure import how_measured, measured
+from conftest import SAMPLE_DATA
+
+LENGTHS = st.lists(st.integers(0, 60), min_size=1, max_size=150).filter(any)
+
+
+@given(
+    lengths=LENGTHS,
+    kind=st.sampled_from(["file", "blocks"]),
+    overflow=st.sampled_from(OVERFLOWS),
+    max_length=st.integers(1, 70),
+    size=st.integers(1, 200),
+    at_once=st.integers(1, 50),
+    block=st.integers(1, 20),
+)
+def test_an_epoch_in_pieces(lengths, kind, overflow, max_length, size, at_once, block):
+    records = np.cumsum(np.arange(len(lengths)) % 3 + 1)
+    samples = Samples(np.array(lengths), records)
+    given = {"order": kind, "overflow": overflow, "seed": 3, "epoch": 1}
+    basis = Settings(max_length=max_length, **given).decide(60, None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(order, "_AT_ONCE", max(at_once, block))
+        patch.setattr(order, "BLOCK_SIZE", block)
+        sequence = make_order(len(lengths), kind, seed=3, epoch=1)
+        assert sorted(sequence.tolist()) == list(range(len(lengths)))
+        expected = make_epoch(records[sequence], samples.lengths[sequence], max_length, overflow)
+        streamed = StreamedEpoch(samples, basis)
+        pieces = list(streamed.pieces(size))
+        whole = [each for piece in pieces for each in entries(piece)]
+        assert whole == entries(expected) == entries(streamed)
+        assert [each.count for each in pieces] == [each.count for each in expected.pieces(size)]
+    for name in ("count", "tokens", "begun", "is_split", *_SUMS):
+        assert getattr(streamed, name) == getattr(expected, name), name
+    if expected.count:
+        assert streamed.stats.values.tolist() == expected.stats.values.tolist()
+        assert streamed.stats.counts.tolist() == expected.stats.counts.tolist()
+
+
+_SUMS = ("truncated_samples", "truncated_tokens", "dropped_samples", "dropped_tokens")
+
+
+def entries(epoch: Epoch) -> list[tuple[int, int, int]]:
+    starts = np.zeros_like(epoch.samples) if epoch.starts is None else epoch.starts
+    return list(zip(epoch.samples.tolist(), epoch.lengths.tolist(), starts.tolist(), strict=True))
+
+
+@given(LENGTHS, st.integers(1, 200))
+def test_statistics_of_some_at_a_time(lengths, at_once):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("batchstat.lengths.stats._AT_ONCE", at_once)
+        found = LengthStats.of(np.array(lengths))
+    values, counts = np.unique(lengths, return_counts=True)
+    assert found.values.tolist() == values.tolist()
+    assert found.counts.tolist() == counts.tolist()
+
+
+SPECS = [
+    *("static:batch_size=3", "fixed:batch_size=2", "bucketed:batch_size=4,read_ahead=20"),
+    *("token-budget:read_ahead=15", "token-budget:read_ahead=500", "bucketed:read_ahead=400"),
+    *("packed", "packed:read_ahead=30", "packed:method=ffd", "packed:within_samples=true"),
+    *("packed:max_samples_per_row=3", "grouped", "boundaries", "max-tokens", "padding-free"),
+    *("token-budget:read_ahead=900,max_samples=3,shuffle_batches=false", "length-grouped"),
+]
+
+
+@settings(max_examples=25)
+@pytest.mark.parametrize("spec", SPECS)
+@given(data=st.data())
+def test_measured_in_groups(spec, data):
+    lengths = np.array(data.draw(LENGTHS))
+    world_size = data.draw(st.integers(1, 5))
+    basis = Settings(
+        tokens_per_batch=data.draw(st.integers(60, 200)),
+        max_length=data.draw(st.sampled_from([30, 60])),
+        overflow=data.draw(st.sampled_from(["truncate", "drop"])),
+        order=data.draw(st.sampled_from(["file", "blocks", "shuffled"])),
+        world_size=world_size,
+        deal=data.draw(st.sampled_from(["batches", "balanced"])),
+        tail=data.draw(st.sampled_from(["repeat", "drop", "uneven", "empty"])),
+        accumulate=data.draw(st.integers(1, 3)),
+        pad_to_multiple_of=data.draw(st.sampled_from([1, 8])),
+        drop_last=data.draw(st.booleans()),
+    ).decide(60, None)
+    strategy = parse_strategy(spec, asdict(basis))
+    assume(basis.overflow != "drop" or lengths.min() <= basis.max_length)
+    work = make_work(Samples(lengths, np.arange(len(lengths))), basis)
+    how = how_measured(strategy, basis)
+
+    def at_once() -> Measured:
+        (plans,) = plan_shares(strategy, work, basis)
+        batches = Batches.of(plans)
+        return measure(batches, deal([batches], work, basis), work.visits, **how)
+
+    found = []
+    for make in (at_once, lambda: measured(strategy, work, basis)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(dealt, "GROUP_UNITS", 1)
+            patch.setattr(dealt, "BALANCED_TURNS", 2)
+            patch.setattr("batchstat.planning.distribution.BALANCED_TURNS", 2)
+            try:
+                found.append(make())
+            except Exception as error:
+                found.append(str(error))
+    one, other = found
+    if isinstance(one, str):
+        assert one == other
+        return
+    same(asdict(one.counts), asdict(other.counts))
+    assert one.widths.values.tolist() == other.widths.values.tolist()
+    assert one.widths.counts.tolist() == other.widths.counts.tolist()
+    if world_size > 1:
+        assert one.steps.tolist() == other.steps.tolist()
+
+
+def same(one: Any, other: Any) -> None:
+    """Equal, but for what sums of floats differ in."""
+    assert type(one) is type(other)
+    if isinstance(one, dict):
+        assert one.keys() == other.keys()
+        for key in one:
+            same(one[key], other[key])
+    elif isinstance(one, float):
+        assert math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
+    else:
+        assert one == other
+
+
+@given(LENGTHS, st.sampled_from(["packed", "token-budget", "bucketed"]), st.booleans())
+def test_batches_by_the_histogram_are_those_of_the_plan(lengths, name, shuffle):
+    basis = Settings(max_length=60, tokens_per_batch=180, read_ahead=1000).decide(60, None)
+    strategy = parse_strategy(f"{name}:shuffle_batches={str(shuffle).lower()}", asdict(basis))
+    visits = Epoch(np.arange(len(lengths)), np.array(lengths))
+    planned = Batches.of(plan_windows(strategy, visits, seed=4, epoch=2))
+    summary = strategy.summary(visits.stats, np.random.default_rng((4, 2, 0)))
+    assert summary is not None
+    told = Batches.told(summary)
+    for column in ("rows", "widths", "entries", "samples", "tokens", "squares", "unit_offsets"):
+        assert getattr(told, column).tolist() == getattr(planned, column).tolist(), column
+
+
+@pytest.mark.parametrize("order", ["file", "blocks", "shuffled"])
+def test_lengths_in_a_temporary_file(tmp_path, monkeypatch, order):
+    corpus = [SAMPLE_DATA / "corpus.txt", SAMPLE_DATA / "corpus.txt"]
+
+    def made(folder: Path) -> tuple[bytes, dict[str, Any]]:
+        profile = replace(batchstat.profile(corpus), created="2026-01-01T00:00:00+00:00")
+        folder.mkdir()
+        with (folder / "lengths.parquet").open("wb") as file:
+            save_lengths(profile, file)
+        again = read_file(folder / "lengths.parquet")
+        is_mapped = {isinstance(each.lengths, np.memmap) for each in (profile, again)}
+        assert is_mapped == {arrays.HELD < 1_000}
+        report = comparison_json(batchstat.compare(again, order=order, tokens_per_batch=4096))
+        return (folder / "lengths.parquet").read_bytes(), report | {"created": ""}
+
+    held = made(tmp_path / "held")
+    monkeypatch.setattr(arrays, "HELD", 100)
+    assert made(tmp_path / "mapped") == held
+
+
+def test_no_room_for_a_temporary_file():
+    """It is said before anything is written: a mapped file without room ends the process."""
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    with pytest.raises(InputError, match="no room for the lengths of .*No space left.*TMPDIR"):
+        arrays.new_array(free // 4 + 1_000_000_000, 1)

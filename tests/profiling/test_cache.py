@@ -1,0 +1,330 @@
+"""Counts kept for files that do not change: never wrong, never in the way."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import batchstat
+from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.parts import parts_of
+from batchstat.corpus.sources import find_sources
+from batchstat.profiling.build import counter
+from batchstat.profiling.cache import PartStore, default_folder
+from batchstat.profiling.conduct import Conduct, build
+from batchstat.profiling.parquet import save_lengths
+from batchstat.profiling.tasks import Job, key_of
+from conftest import SAMPLE_DATA, environment, two_words_definition
+
+FILES = ["corpus.txt", "reviews.csv"]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()
+    for i in range(3):
+        part = "".join(f"{line}\n" for line in lines[i::3])
+        (folder / f"{i}.txt").write_text(part, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> PartStore:
+    return PartStore(str(tmp_path / "cache"))
+
+
+class Counted:
+    """A profile, and how many bytes of its corpus had to be counted for it."""
+
+    def __init__(self, path: Path, cache: PartStore | None, **given) -> None:
+        self.bytes = 0
+        tokenizer = given.pop("tokenizer", None)
+        options = CorpusOptions(**given)
+        sources = find_sources([path])
+        loaded = counter(options, tokenizer, None, sources)
+        self.profile = build(sources, options, loaded, Conduct(store=cache, on_outcome=self._note))
+
+    def _note(self, outcome) -> None:
+        if outcome.done is not None and not outcome.done.was_kept:
+            self.bytes += outcome.part.bytes
+
+
+def assert_same(one: batchstat.Profile, other: batchstat.Profile) -> None:
+    assert one.corpus == other.corpus
+    assert one.tokenizer == other.tokenizer
+    assert np.array_equal(one.lengths, other.lengths)
+    assert np.array_equal(one.records, other.records)
+    assert (one.labels is None) == (other.labels is None)
+    if one.labels is not None:
+        assert one.labels.names == other.labels.names
+        assert np.array_equal(one.labels.codes, other.labels.codes)
+        assert np.array_equal(one.labels.offsets, other.labels.offsets)
+
+
+def size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+def test_only_what_changed_is_counted(corpus, cache):
+    plain = Counted(corpus, None)
+    first = Counted(corpus, cache)
+    assert plain.bytes == first.bytes == size(corpus)
+    again = Counted(corpus, cache)
+    assert again.bytes == 0
+    (corpus / "1.txt").write_text("one more line\n\nand another\n")
+    changed = Counted(corpus, cache)
+    assert changed.bytes == (corpus / "1.txt").stat().st_size
+    (corpus / "0.txt").touch()
+    assert Counted(corpus, cache).bytes == 0
+    for found in (first, again):
+        assert_same(found.profile, plain.profile)
+    assert_same(changed.profile, Counted(corpus, None).profile)
+
+
+def test_labels_blanks_and_faults_are_kept_too(tmp_path, cache):
+    folder = tmp_path / "labelled"
+    folder.mkdir()
+    records = [{"text": "a b", "y": ["one", "two"]}, {"text": " ", "y": []}, {"text": "c", "y": []}]
+    good = "".join(json.dumps(record) + "\n" for record in records)
+    (folder / "0.jsonl").write_text(good + '{"text": \n' * 4)
+    (folder / "1.jsonl").write_text('{"text": 5}\n' * 4 + '{"text": "x", "y": ["two", "three"]}\n')
+    (folder / "2.jsonl").write_text('{"text": "", "y": []}\n')
+    (folder / "3.jsonl").write_text('{"text": "x", "y": "one"}\n{"text": "y", "y": null}\n')
+    given = {"label_column": "y", "on_error": "skip"}
+    plain = Counted(folder, None, **given)
+    assert plain.profile.records.tolist() == [0, 2, 11, 13, 14]
+    assert len(plain.profile.corpus.faults) == 5
+    for _ in range(2):
+        assert_same(Counted(folder, cache, **given).profile, plain.profile)
+    assert Counted(folder, cache, **given).bytes == 0
+
+
+def test_whatever_could_change_a_count_changes_the_key(tmp_path, cache):
+    (tmp_path / "t.json").write_text(two_words_definition())
+    texts = tmp_path / "texts.csv"
+    texts.write_text("a,b\nsome words,words\nsome,words words\n")
+    ways = [
+        {"text_column": ("a",)},
+        {"text_column": ("b",)},
+        {"text_column": ("a", "b")},
+        {"text_column": ("a",), "label_column": "b"},
+        {"text_column": ("a",), "strip": True},
+        {"text_column": ("a",), "min_chars": 5},
+        {"text_column": ("a",), "quote": False},
+        {"text_column": ("a",), "tokenizer": str(tmp_path / "t.json")},
+    ]
+    for way in ways:
+        assert Counted(texts, cache, **way).bytes == texts.stat().st_size, way
+        assert Counted(texts, cache, **way).bytes == 0
+    (tmp_path / "t.json").write_text(two_words_definition().replace(" 1}", " 2}"))
+    shutil.copy(texts, tmp_path / "copy.csv")
+    assert Counted(tmp_path / "copy.csv", cache, **ways[0]).bytes == texts.stat().st_size
+
+
+def test_what_a_bad_record_does_changes_nothing_where_there_is_none(tmp_path, cache):
+    good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
+    good.write_text('{"text": "a"}\n')
+    bad.write_text('{"text": "a"}\n{"text": \n')
+    assert Counted(good, cache).bytes == good.stat().st_size
+    assert Counted(good, cache, on_error="skip").bytes == 0
+    assert len(Counted(bad, cache, on_error="skip").profile) == 1
+    with pytest.raises(batchstat.InputError, match=r"bad.jsonl, line 2: malformed"):
+        Counted(bad, cache)
+    assert Counted(bad, cache, on_error="skip").bytes == 0
+
+
+def test_a_tokenizer_of_the_same_name_with_another_definition(tmp_path, cache):
+    texts = tmp_path / "a.txt"
+    texts.write_text("some words\n")
+    (tmp_path / "t.json").write_text(two_words_definition())
+    given = {"tokenizer": str(tmp_path / "t.json")}
+    assert Counted(texts, cache, **given).profile.lengths.tolist() == [2]
+    definition = two_words_definition().replace('"Whitespace"', '"WhitespaceSplit"')
+    (tmp_path / "t.json").write_text(definition)
+    assert Counted(texts, cache, **given).bytes > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", [0, 30, 70, 200, -1, -100])
+def test_a_damaged_entry_is_no_entry(corpus, cache, tmp_path, where):
+    plain = Counted(corpus, cache)
+    for entry in (tmp_path / "cache").iterdir():
+        data = bytearray(entry.read_bytes())
+        data[where] ^= 1
+        entry.write_bytes(data)
+    found = Counted(corpus, cache)
+    assert found.bytes == size(corpus)
+    assert_same(found.profile, plain.profile)
+    assert Counted(corpus, cache).bytes == 0  # and the entry is mended
+
+
+def test_entries_that_changed_places_or_are_cut_short(corpus, cache, tmp_path):
+    plain = Counted(corpus, cache)
+    one, two, three = sorted((tmp_path / "cache").iterdir())
+    one.rename(tmp_path / "aside")
+    two.rename(one)
+    (tmp_path / "aside").rename(two)
+    three.write_bytes(three.read_bytes()[:50])
+    found = Counted(corpus, cache)
+    assert found.bytes == size(corpus)
+    assert_same(found.profile, plain.profile)
+
+
+def test_the_folder_has_a_limit_and_keeps_what_was_used_last(tmp_path):
+    lines = [f"line {i}\n" for i in range(2000)]
+    paths = []
+    for i in range(6):
+        paths.append(tmp_path / f"{i}.txt")
+        paths[-1].write_text("".join(lines[i:]))
+    folder = tmp_path / "cache"
+    cache = PartStore(str(folder))
+    Counted(paths[0], cache)
+    entry = size(folder)
+    (folder / ".left.tmp").write_bytes(b"x" * 50)
+    for path in paths[1:]:
+        Counted(path, cache)
+        assert Counted(paths[0], cache).bytes == 0  # used again and again, so kept
+        cache.make_room(3 * entry + 100)
+        assert size(folder) <= 3 * entry + 100
+    assert not (folder / ".left.tmp").exists()
+    assert Counted(paths[1], cache).bytes > 0
+    cache.make_room(10)
+    assert Counted(paths[0], cache).bytes > 0
+
+
+def test_a_folder_that_cannot_be_used_is_no_error(corpus, tmp_path, run):
+    (tmp_path / "file").touch()
+    options = {"BATCHSTAT_CACHE_DIR": str(tmp_path / "file" / "cache")}
+    for _ in range(2):
+        assert run("profile", corpus, **options).returncode == 0
+        log = (tmp_path / "batchstat-results" / "profile.log").read_text()
+        assert "counted" in log
+        assert "kept" not in log
+
+
+@pytest.mark.slow
+def test_several_processes_at_once(corpus, tmp_path):
+    """Also while entries are removed all the time: whole results, no error."""
+    program = (
+        "import sys\n"
+        "from batchstat.corpus.options import CorpusOptions\n"
+        "from batchstat.corpus.sources import find_sources\n"
+        "from batchstat.profiling.build import counter\n"
+        "from batchstat.profiling.cache import PartStore\n"
+        "from batchstat.profiling.conduct import Conduct, build\n"
+        "sources = find_sources([sys.argv[1]]); options = CorpusOptions()\n"
+        "cache = PartStore(sys.argv[2])\n"
+        "for _ in range(15):\n"
+        "    loaded = counter(options, None, None, sources)\n"
+        "    found = build(sources, options, loaded, Conduct(store=cache))\n"
+        "    cache.make_room(8000)\n"
+        "    print(int(found.lengths.sum()), len(found))\n"
+    )
+    arguments = [sys.executable, "-c", program, str(corpus), str(tmp_path / "cache")]
+    running = [
+        subprocess.Popen(arguments, stdout=subprocess.PIPE, env=environment()) for _ in range(4)
+    ]
+    plain = Counted(corpus, None).profile
+    expected = f"{int(plain.lengths.sum())} {len(plain)}"
+    for process in running:
+        output, _ = process.communicate(timeout=300)
+        assert process.returncode == 0
+        assert set(output.decode().splitlines()) == {expected}
+
+
+def test_a_file_that_is_another_while_it_is_counted_is_not_kept(tmp_path, cache):
+    path = tmp_path / "a.txt"
+    path.write_text("some words\n")
+    sources = find_sources([path])
+    loaded = counter(CorpusOptions(), None, None, sources)
+    path.write_text("somewords!\n")
+    build(sources, CorpusOptions(), loaded, Conduct(store=cache))
+    path.write_text("some words\n")
+    assert_same(Counted(path, cache).profile, Counted(path, None).profile)
+
+
+def test_where_the_folder_is(monkeypatch, tmp_path):
+    monkeypatch.setenv("BATCHSTAT_CACHE_DIR", str(tmp_path / "own"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert default_folder() == tmp_path / "own"
+    monkeypatch.delenv("BATCHSTAT_CACHE_DIR")
+    assert default_folder() == tmp_path / "xdg" / "batchstat"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert default_folder() == tmp_path / ".cache" / "batchstat"
+
+
+def test_the_command_line_keeps_counts_unless_told_not_to(corpus, tmp_path, run):
+    folder = tmp_path / "kept"
+    options = {"BATCHSTAT_CACHE_DIR": str(folder)}
+    check = ["check", corpus, "--max-padding", "99%", "--format", "json"]
+    assert run(*check, "--no-cache", **options).returncode == 0
+    assert not folder.exists()
+    first = run(*check, **options)
+    assert len(list(folder.iterdir())) == 3
+    stamps = {path: path.read_bytes() for path in folder.iterdir()}
+    second = run(*check, **options)
+    one, two = (json.loads(each.stdout) for each in (first, second))
+    assert one.pop("created") != two.pop("created")
+    assert one == two
+    assert {path: path.read_bytes() for path in folder.iterdir()} == stamps
+
+
+def test_the_key_names_all_that_counts(corpus):
+    [part, *_] = parts_of(find_sources([corpus]), CorpusOptions())
+    loaded = counter(CorpusOptions(), None, None, (part.source,))
+    store = PartStore("nowhere")
+    jobs = [Job(CorpusOptions(), each, store, False, 1) for each in (loaded, loaded, None)]
+    one, same, other = (key_of(part, ("digest",), job) for job in jobs)
+    assert one == same != other
+    assert one != key_of(part, ("another",), jobs[0])
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads as Linux does")
+def test_reading_an_entry_leaves_no_thread_behind(tmp_path):
+    """One that still holds a Python file when the interpreter ends aborts the process."""
+    with (tmp_path / "lengths.parquet").open("wb") as file:
+        save_lengths(batchstat.profile(SAMPLE_DATA / "corpus.txt"), file)
+    program = (
+        "import io, os, pathlib, sys\n"
+        "from batchstat.profiling.parquet import read_profile\n"
+        "path = pathlib.Path(sys.argv[1]); data = io.BytesIO(path.read_bytes())\n"
+        "before = len(os.listdir('/proc/self/task'))\n"
+        "assert len(read_profile(data, path)) == 900\n"
+        "print(len(os.listdir('/proc/self/task')) - before)\n"
+    )
+    arguments = [sys.executable, "-c", program, str(tmp_path / "lengths.parquet")]
+    result = subprocess.run(arguments, env=environment(), capture_output=True, text=True)
+    assert result.stdout == "0\n", result.stderr
+
+
+@pytest.mark.slow
+def test_standard_input_is_nobody_elses(tmp_path):
+    """Two that are read at once into one cache do not get each other's counts."""
+    cache = str(tmp_path / "kept")
+    program = [
+        sys.executable,
+        "-m",
+        "batchstat",
+        "check",
+        "-",
+        "--max-padding=99%",
+        "--format=json",
+    ]
+    for text in ("a\n", "some more words\nhere\n"):
+        subprocess.run(
+            program,
+            input=text.encode(),
+            env=environment(BATCHSTAT_CACHE_DIR=cache),
+            cwd=tmp_path,
+            check=True,
+            capture_output=True,
+        )
+    assert len(list((tmp_path / "kept").glob("*.counts"))) == 2

@@ -1,0 +1,176 @@
+import io
+import json
+import os
+from pathlib import Path
+
+import hypothesis.strategies as st
+import jsonschema
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+
+import batchstat
+from batchstat.documents.common import to_text
+from batchstat.documents.profile import profile_json
+from batchstat.documents.schema import schema
+from batchstat.lengths.stats import LengthStats, log_edges
+from batchstat.profiling.parquet import load_profile, save_lengths
+from batchstat.profiling.staleness import changes
+
+LENGTHS = st.lists(st.integers(0, 5000), min_size=1, max_size=300)
+
+
+@given(lengths=LENGTHS)
+def test_statistics_are_those_of_numpy(lengths):
+    stats = LengthStats.of(np.array(lengths))
+    assert (stats.count, stats.sum) == (len(lengths), sum(lengths))
+    assert (stats.min, stats.max) == (min(lengths), max(lengths))
+    assert stats.mean == pytest.approx(np.mean(lengths))
+    assert stats.std == pytest.approx(np.std(lengths))
+    for thousandths in (1, 500, 900, 950, 990, 999, 1000):
+        share = thousandths / 1000
+        least = min(
+            x for x in lengths if sum(y <= x for y in lengths) * 1000 >= thousandths * len(lengths)
+        )
+        assert stats.percentile(thousandths) == least, share
+
+
+@given(lengths=LENGTHS, limit=st.integers(0, 5000))
+def test_what_a_limit_cuts_is_counted(lengths, limit):
+    above = [length - limit for length in lengths if length > limit]
+    assert LengthStats.of(np.array(lengths)).above(limit) == (len(above), sum(above))
+
+
+@given(lengths=LENGTHS, per_octave=st.sampled_from([1, 4]))
+def test_the_histogram_holds_every_length_once(lengths, per_octave):
+    stats = LengthStats.of(np.array(lengths))
+    edges = log_edges(stats.min, stats.max, per_octave)
+    assert list(edges) == sorted(set(edges))
+    assert edges[0] <= stats.min
+    assert stats.max < edges[-1]
+    counts = stats.histogram(edges).counts
+    for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True):
+        assert count == sum(low <= length < high for length in lengths)
+
+
+CSV = "label,text\r\nspam,buy now\r\nham,see you\r\n,no class\r\nham,\r\nham,later then\r\n"
+
+
+@pytest.fixture
+def labelled(tmp_path: Path) -> batchstat.Profile:
+    path = tmp_path / "mail.csv"
+    path.write_bytes(CSV.encode())
+    return batchstat.profile(path, label_column="label")
+
+
+def test_a_profile_counts_classes_and_what_it_skipped(labelled):
+    assert labelled.records.tolist() == [0, 1, 2, 4]
+    assert labelled.corpus.skipped == {"blank": 1, "short": 0}
+    assert [(c.label, c.count, c.share) for c in labelled.classes] == [
+        ("ham", 2, 0.5),
+        ("spam", 1, 0.25),
+        ("", 1, 0.25),
+    ]
+    assert labelled.to_frame()["label"].tolist() == ["spam", "ham", "", "ham"]
+    ham = labelled.lengths_of("ham")
+    assert labelled.classes[0].mean_length == pytest.approx(ham.mean())
+
+
+def test_a_profile_fits_its_schema(labelled):
+    record = json.loads(to_text(profile_json(labelled)))
+    jsonschema.validate(record, schema("profile"))
+    described = schema("profile")["properties"]
+    assert set(record) == set(described)
+    assert set(record["lengths"]) == set(described["lengths"]["properties"])
+    assert set(record["tokenizer"]) == set(described["tokenizer"]["anyOf"][0]["properties"])
+    assert set(record["corpus"]) == set(described["corpus"]["properties"])
+
+
+def test_what_is_saved_is_loaded_and_holds_no_text(labelled, tmp_path):
+    with (tmp_path / "lengths.parquet").open("wb") as file:
+        save_lengths(labelled, file)
+    loaded = load_profile(tmp_path)
+    assert profile_json(loaded) == profile_json(labelled)
+    assert loaded.to_frame().equals(labelled.to_frame())
+    table = pq.read_table(tmp_path / "lengths.parquet")
+    assert table.column_names == ["record", "length", "label"]
+    assert b"buy now" not in (tmp_path / "lengths.parquet").read_bytes()
+    meta = json.loads(table.schema.metadata[b"batchstat"])
+    assert (meta["tokenizer"]["name"], meta["tokenizer"]["max_length"]) == ("builtin", 512)
+
+
+def test_a_missing_label_survives_saving(tmp_path):
+    path = tmp_path / "mail.jsonl"
+    path.write_text('{"text": "a", "label": null}\n{"text": "b", "label": 1}\n')
+    profile = batchstat.profile(path, label_column="label")
+    with (tmp_path / "lengths.parquet").open("wb") as file:
+        save_lengths(profile, file)
+    assert [c.label for c in load_profile(tmp_path).classes] == [None, "1"]
+
+
+def test_equal_runs_save_equal_bytes_but_for_created(tmp_path):
+    path = tmp_path / "mail.csv"
+    path.write_bytes(CSV.encode())
+    saved = []
+    for _ in range(2):
+        profile = batchstat.profile(path, label_column="label")
+        object.__setattr__(profile, "created", "2026-01-01T00:00:00+00:00")
+        file = io.BytesIO()
+        save_lengths(profile, file)
+        saved.append((file.getvalue(), to_text(profile_json(profile))))
+    assert saved[0] == saved[1]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "no profile in"),
+        (b"", "is not a profile"),
+        (b"PAR1 this is no parquet", "is not a profile"),
+    ],
+)
+def test_a_folder_without_a_readable_profile(tmp_path, content, message):
+    if content is not None:
+        (tmp_path / "lengths.parquet").write_bytes(content)
+    with pytest.raises(batchstat.InputError, match=message):
+        load_profile(tmp_path)
+
+
+def test_a_profile_of_another_schema_is_refused(labelled, tmp_path, monkeypatch):
+    monkeypatch.setattr("batchstat.profiling.parquet.SCHEMA", "batchstat.profile/0")
+    with (tmp_path / "lengths.parquet").open("wb") as file:
+        save_lengths(labelled, file)
+    monkeypatch.undo()
+    with pytest.raises(batchstat.InputError, match="has schema batchstat.profile/0"):
+        load_profile(tmp_path)
+
+
+def test_staleness_is_of_content_and_not_of_times(labelled, tmp_path):
+    path = tmp_path / "mail.csv"
+    assert list(changes(labelled)) == []
+    path.write_bytes(CSV.encode())
+    assert list(changes(labelled)) == []
+    path.write_bytes(CSV.replace("spam", "SPAM").encode())
+    assert list(changes(labelled)) == [f"{path.as_posix()} has changed since it was profiled"]
+    path.write_bytes(CSV.encode() + b"ham,more\r\n")
+    assert "has changed" in next(changes(labelled))
+    path.unlink()
+    assert "can no longer be read" in next(changes(labelled))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows does not stamp a moved file")
+def test_an_older_file_moved_into_place_is_noticed(labelled, tmp_path):
+    other = tmp_path / "other.csv"
+    other.write_bytes(CSV.replace("spam", "SPAM").encode())
+    os.utime(other, (0, 0))
+    other.replace(tmp_path / "mail.csv")
+    assert "has changed" in next(changes(labelled))
+
+
+def test_several_files_are_one_corpus(tmp_path):
+    (tmp_path / "a.txt").write_text("one\n\ntwo\n")
+    (tmp_path / "b.jsonl").write_text('{"text": "three"}\n')
+    profile = batchstat.profile([tmp_path / "a.txt", tmp_path / "b.jsonl"])
+    assert profile.records.tolist() == [0, 2, 3]
+    assert len(profile.corpus.sources) == 2

@@ -1,0 +1,713 @@
+"""Parts that cannot be counted: tried again, named, left out only where that is asked for."""
+
+import errno
+import gzip
+import json
+import os
+import pickle
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import (
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+
+import batchstat
+from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.parts import Part, parts_of
+from batchstat.corpus.sources import Source, find_sources
+from batchstat.documents.schema import schema
+from batchstat.errors import FullError, InputError, SourceError
+from batchstat.profiling.build import counter
+from batchstat.profiling.cache import PartStore
+from batchstat.profiling.conduct import Conduct, build, count_shard
+from batchstat.profiling.executors.executor import Engine, LostError
+from batchstat.profiling.executors.local import given_executor, threads
+from batchstat.profiling.progress import Amount, Meter, Progress
+from batchstat.profiling.scheduler import TRIES, Run
+from batchstat.profiling.shards import Share, merge_shards
+from batchstat.profiling.tasks import Job, SentJob, count_part
+from batchstat.tokenization.loading import load_tokenizer
+from batchstat.tokenization.piece_counter import PieceError
+from conftest import Run as Command
+from conftest import environment, needs, resealed
+
+
+@pytest.fixture
+def shards(tmp_path: Path) -> Path:
+    """Ten of them, of which the fourth is cut short."""
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    for i in range(10):
+        data = gzip.compress(f"some words of {i}\nand more\n".encode() * 100, mtime=0)
+        (folder / f"{i}.txt.gz").write_bytes(data[:-20] if i == 3 else data)
+    return folder
+
+
+def test_a_shard_that_is_cut_short_is_named_and_the_others_are_counted(
+    run: Command, shards, tmp_path
+):
+    result = run("profile", "shards", "--no-plots")
+    assert result.returncode == 3
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(
+        "error: 1 of 10 parts failed, each tried three times: shards/3.txt.gz is cut short"
+    )
+    assert "--allow-partial" in line
+    log = (tmp_path / "batchstat-results" / "profile.log").read_text()
+    assert log.count("  counted ") == 9
+    assert log.count("FAILED  shards/3.txt.gz, try ") == TRIES
+    assert "ended by 1 of 10 parts failed" in log
+    assert not (tmp_path / "batchstat-results" / "profile.json").exists()
+    # Mended, only what is missing is counted.
+    (shards / "3.txt.gz").write_bytes(gzip.compress(b"mended\n"))
+    assert run("profile", "shards", "--no-plots").returncode == 0
+    again = (tmp_path / "batchstat-results" / "profile.log").read_text()[len(log) :]
+    assert again.count("  kept ") == 9
+    assert again.count("  counted ") == 1
+
+
+def test_every_shard_that_failed_is_listed(run: Command, shards):
+    (shards / "7.txt.gz").write_bytes(b"\x1f\x8bno gzip at all")
+    result = run("profile", "shards", "--no-plots")
+    assert result.returncode == 3
+    first, second, error = result.stderr.splitlines()
+    assert first.startswith("warning: not counted: shards/3.txt.gz is cut short")
+    assert second.startswith("warning: not counted: shards/7.txt.gz is damaged")
+    assert error.startswith("error: 2 of 10 parts failed, each tried three times: shards/3.txt.gz")
+
+
+@pytest.mark.usefixtures("shards")
+def test_a_partial_profile_says_so_everywhere(run: Command, tmp_path):
+    result = run("profile", "shards", "--no-plots", "--allow-partial")
+    assert result.returncode == 0
+    assert "warning: the profile is partial" in result.stderr
+    assert "PARTIAL  1 part could not be counted" in result.stdout
+    profile = json.loads((tmp_path / "batchstat-results" / "profile.json").read_text())
+    assert profile["corpus"]["samples"] == 1_800
+    (failed,) = profile["corpus"]["failed"]
+    assert failed.startswith("shards/3.txt.gz is cut short")
+    jsonschema.validate(profile, schema("profile"))
+    compared = run("compare", "--no-plots", "--json")
+    warnings = json.loads(compared.stdout)["warnings"]
+    assert "partial_profile" in {warning["code"] for warning in warnings}
+    checked = run("check", "--max-padding", "99%")
+    assert checked.returncode == 3
+    assert "the profile is partial, as shards/3.txt.gz is cut short" in checked.stderr
+    counted = run("check", "shards", "--max-padding", "99%")
+    assert counted.returncode == 3
+    # Nothing partial is taken for the whole corpus.
+    assert run("compare", "shards", "--no-plots").returncode == 3
+
+
+def test_an_empty_shard_is_left_out_only_where_that_is_asked_for(run: Command, tmp_path):
+    (tmp_path / "a.txt").write_text("some words\n")
+    for name in ("b.txt", "c.jsonl", "d.txt.gz", "e.parquet"):
+        (tmp_path / name).write_bytes(b"")
+    result = run("profile", ".", "--no-plots")
+    assert result.returncode == 3
+    assert result.stderr == "error: b.txt is empty: a corpus needs at least one sample\n"
+    result = run("profile", ".", "--no-plots", "--allow-partial", "-o", "out")
+    assert result.returncode == 0
+    assert "4 parts could not be counted" in result.stdout
+    assert "b.txt is empty" in result.stdout
+
+
+def test_a_shard_without_its_counts_is_named(run: Command, shards, tmp_path):
+    (shards / "3.txt.gz").unlink()
+    for i in (1, 2, 3):
+        assert run("profile", "shards", "--shard", f"{i}/3", "-o", f"part-{i}").returncode == 0
+    kept = sorted((tmp_path / "part-2" / "parts").iterdir())
+    kept[0].write_bytes(b"damaged")
+    result = run("merge", "part-3", "part-2", "part-1", "-o", "whole")
+    assert result.returncode == 3
+    assert "or damaged ones: count shard 2/3 again" in result.stderr
+    assert run("profile", "shards", "--shard", "2/3", "-o", "part-2").returncode == 0
+    assert run("merge", "part-3", "part-2", "part-1", "-o", "whole").returncode == 0
+    (shards / "9.txt.gz").unlink()
+    assert run("profile", "shards", "--shard", "2/3", "-o", "part-2").returncode == 0
+    result = run("merge", "part-1", "part-2", "part-3", "-o", "whole")
+    assert result.returncode == 3
+    assert "do not go together: the corpus was not the same (shards/9.txt.gz)" in result.stderr
+
+
+@pytest.mark.parametrize("order", [["1", "1-copy", "2"], ["1-copy", "2", "1"]])
+def test_a_shard_and_its_damaged_copy(run: Command, shards, tmp_path, order):
+    (shards / "3.txt.gz").unlink()
+    for i in (1, 2):
+        assert run("profile", "shards", "--shard", f"{i}/2", "-o", f"part-{i}").returncode == 0
+    shutil.copytree(tmp_path / "part-1", tmp_path / "part-1-copy")
+    for path in (tmp_path / "part-1-copy" / "parts").iterdir():
+        path.write_bytes(b"damaged")
+    result = run("merge", *(f"part-{each}" for each in order), "-o", "whole")
+    assert result.returncode == 0, result.stderr
+    assert "9 samples" not in result.stdout
+    assert "1,800 samples" in result.stdout
+
+
+def test_a_shard_counted_twice_of_what_is_another(run: Command, tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text("one word\n")
+    for i in (1, 2):
+        assert run("profile", ".", "--shard", f"{i}/2", "-o", f"out/{i}").returncode == 0
+    (tmp_path / "a.txt").write_text("one work\n")
+    assert run("profile", ".", "--shard", "1/2", "-o", "out/again").returncode == 0
+    result = run("merge", "out/1", "out/again", "out/2", "-o", "whole")
+    assert result.returncode == 3
+    assert "a.txt was not the same when out/again and another shard counted it" in result.stderr
+
+
+def test_a_shard_of_one_part_has_a_log_too(run: Command, tmp_path):
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"some words\n" * 99)[:-9])
+    result = run("profile", "a.txt.gz", "--shard", "1/1", "-o", "part")
+    assert result.returncode == 3
+    assert "error: 1 part failed, each tried three times: a.txt.gz is cut short" in result.stderr
+    assert "or pass --allow-partial" in result.stderr
+    assert (tmp_path / "part" / "profile.log").read_text().count("FAILED  a.txt.gz, try") == 3
+
+
+@pytest.mark.parametrize("written", ["0/3", "4/3", "3", "a/b", "-1/3", "1/0", "1/3/5"])
+def test_a_shard_that_cannot_be(run: Command, shards, written):
+    result = run("profile", shards, "--shard", written, "-o", "part")
+    assert result.returncode == 2
+    assert f"shard={written}: must be I/N with 1 ≤ I ≤ N" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--engine", "spark"], "unknown engine 'spark'"),
+        (["--engine", "dask"], "which scheduler? pass --scheduler"),
+        (["--scheduler", "tcp://x:1"], "--scheduler is for --engine dask"),
+        (["--engine", "dask", "--scheduler", "tcp://x:1", "--workers", "2"], "is for this machine"),
+        (["--engine", "dask", "--scheduler", "head"], "scheduler=head: must be an address with a"),
+        (["--engine", "dask", "--scheduler", "tcp://head"], "with a port, such as tcp://head:8786"),
+    ],
+)
+def test_engines_that_cannot_be(run: Command, shards, options, message):
+    result = run("profile", shards, *options)
+    assert result.returncode == 2
+    assert message in result.stderr
+
+
+@pytest.mark.slow
+def test_the_first_record_that_is_wrong_ends_the_run(run: Command, tmp_path):
+    for i in range(30):
+        bad = '{"text": \n' if i in (20, 7, 25) else ""
+        (tmp_path / f"{i:02}.jsonl").write_text('{"text": "some words"}\n' * 50 + bad)
+    for options in ([], ["--workers", 1], ["--engine", "processes", "--workers", 3]):
+        result = run("profile", *sorted(tmp_path.glob("*.jsonl")), "--no-plots", *options)
+        assert result.returncode == 3
+        assert "07.jsonl, line 51: malformed JSON" in result.stderr
+    result = run("profile", *sorted(tmp_path.glob("*.jsonl")), "--no-plots", "--allow-partial")
+    assert result.returncode == 0
+    assert "3 parts could not be counted" in result.stdout
+
+
+def sources_of(folder: Path, count: int) -> tuple[Source, ...]:
+    for i in range(count):
+        (folder / f"{i}.txt").write_text(f"some words {i}\n")
+    return find_sources(sorted(folder.glob("*.txt")))
+
+
+def kill_once(flag: Path, given, part):
+    """A worker that ends at once, for the first part that asks."""
+    try:
+        flag.touch(exist_ok=False)
+    except FileExistsError:
+        return count_part(given, part)
+    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
+    return None
+
+
+def kill_always(_: Path, given, part):
+    """A worker that ends at once, whenever it is to count a certain part."""
+    if part.source.path.endswith("3.txt"):
+        os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
+    return count_part(given, part)
+
+
+@contextmanager
+def spawned():
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        yield pool
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kill", "failed"), [(kill_once, []), (kill_always, [3])])
+def test_processes_that_come_to_a_sudden_end(tmp_path, monkeypatch, kill, failed):
+    sources = sources_of(tmp_path, 6)
+    monkeypatch.setattr(
+        "batchstat.profiling.scheduler.count_part", partial(kill, tmp_path / "flag")
+    )
+    engine = Engine("processes", spawned, 2, 1)
+    options = CorpusOptions()
+    job = Job(options, load_tokenizer("builtin"), PartStore(str(tmp_path / "parts")), False, 1)
+    run = Run(parts_of(sources, options), job, engine)
+    run.count()
+    assert sorted(run.failed) == failed
+    assert sorted(run.done) == [i for i in range(6) if i not in failed]
+    assert all("came to a sudden end" in why for why in run.failed.values())
+
+
+class Answering(Executor):
+    """It counts here, as if elsewhere, and changes what is answered."""
+
+    def __init__(self, change):
+        self.change, self.answers = change, []
+
+    def submit(self, work, given, part):
+        future: Future[object] = Future()
+        try:
+            self.answers.append(work(given, part))
+            future.set_result(self.change(self.answers))
+        except BaseException as error:
+            future.set_exception(error)
+        return future
+
+
+class MuteError(Exception):
+    def __str__(self):
+        raise ValueError("it does not say")
+
+
+def raising(error: BaseException):
+    def change(_):
+        raise error
+
+    return change
+
+
+def changed(**fields):
+    return lambda answers: replace(answers[-1], **fields)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda _: None, "answered NoneType, not counts"),
+        (lambda answers: asdict(answers[-1]), "answered dict, not counts"),
+        (lambda answers: answers[0], "answered with the counts of another part"),
+        (changed(key="../../secret"), "answered with the counts of another part"),
+        (changed(content=("x",)), "answered with the counts of another part"),
+        (changed(content=(1,)), "content that is not text"),
+        (changed(key=None), "answered with key='None'"),
+        (changed(samples=-1), "-1 samples"),
+        (changed(samples=True), "samples='True'"),
+        (changed(samples="3"), "samples='3'"),
+        (changed(tokens=-(10**30)), "of -1000000000000000000000000000000 tokens"),
+        (changed(tokens=1.5), "tokens='1.5'"),
+        (changed(difference=None), "difference='None'"),
+        (raising(SystemExit(0)), "could not be counted: SystemExit: 0"),
+        (raising(MuteError()), "could not be counted: MuteError: MuteError"),
+    ],
+)
+def test_answers_that_cannot_be(tmp_path, monkeypatch, change, message):
+    """Whoever counts elsewhere may answer anything: it is tried again, and then it has failed."""
+    monkeypatch.setattr("batchstat.profiling.scheduler._PAUSE_SECONDS", 0)
+    sources = sources_of(tmp_path, 2)
+    engine = given_executor(Answering(change))
+    conduct = Conduct(engine=engine, on_warning=lambda _: None)
+    with pytest.raises(InputError, match=re.escape(message)):
+        build(sources, CorpusOptions(), load_tokenizer("builtin"), conduct)
+
+
+def fail_once_then_kill(flag: Path, given, part):
+    """The first part cannot be read at first; the last one always ends its worker."""
+    if part.source.path.endswith("0.txt"):
+        try:
+            flag.touch(exist_ok=False)
+        except FileExistsError:
+            return count_part(given, part)
+        raise SourceError("not now")
+    return kill_always(flag, given, part)
+
+
+@pytest.mark.slow
+def test_what_is_to_be_tried_again_is_not_forgotten_with_an_executor(tmp_path, monkeypatch):
+    sources = sources_of(tmp_path, 4)
+    own = partial(fail_once_then_kill, tmp_path / "flag")
+    monkeypatch.setattr("batchstat.profiling.scheduler.count_part", own)
+    store = PartStore(str(tmp_path / "parts"))
+    job = Job(CorpusOptions(), load_tokenizer("builtin"), store, False, 1)
+    run = Run(parts_of(sources, CorpusOptions()), job, Engine("processes", spawned, 1, 1))
+    run.count()
+    assert sorted(run.done) == [0, 1, 2]
+    assert sorted(run.failed) == [3]
+
+
+def test_a_disk_that_is_full_ends_the_run(tmp_path, monkeypatch):
+    """Nobody counts fifty thousand shards to keep none of them."""
+    sources = sources_of(tmp_path, 50)
+    tries = []
+
+    def write(store: PartStore, name: str, content: bytes) -> None:
+        tries.append(name)
+        if len(set(tries)) > 7:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        kept(store, name, content)
+
+    kept = PartStore.write
+    monkeypatch.setattr(PartStore, "write", write)
+    monkeypatch.setattr("batchstat.profiling.cache._PAUSE_SECONDS", 0)
+    options, store = CorpusOptions(), PartStore(str(tmp_path / "parts"))
+    conduct = Conduct(engine=threads(2), store=store, allow_partial=True)
+    with pytest.raises(FullError, match=r"counts of .*txt cannot be kept in .*parts: No space"):
+        build(sources, options, load_tokenizer("builtin"), conduct)
+    assert len(list(store.folder.glob("*.counts"))) == 7
+    assert len(set(tries)) <= 7 + 4
+    assert max(Counter(tries).values()) == 3
+
+
+def test_a_cache_that_is_full_is_done_without(tmp_path, monkeypatch):
+    sources = sources_of(tmp_path, 5)
+    full, kept = PartStore(str(tmp_path / "cache")), PartStore.write
+
+    def write(store: PartStore, name: str, content: bytes) -> None:
+        if store == full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        kept(store, name, content)
+
+    monkeypatch.setattr(PartStore, "write", write)
+    monkeypatch.setattr("batchstat.profiling.cache._PAUSE_SECONDS", 0)
+    warned: list[str] = []
+    conduct = Conduct(store=full, may_do_without=True, on_warning=warned.append)
+    found = build(sources, CorpusOptions(), load_tokenizer("builtin"), conduct)
+    assert found.lengths.tolist() == [3] * 5
+    assert len(warned) == 1
+    assert "cache: No space left on device: counted again without the cache" in warned[0]
+
+
+@pytest.mark.slow
+def test_standard_input_is_not_counted_again_when_it_is_over(tmp_path):
+    code = (
+        "import errno\n"
+        "from batchstat.__main__ import main\n"
+        "from batchstat.profiling.cache import PartStore\n"
+        "kept = PartStore.write\n"
+        "def write(store, name, content):\n"
+        "    if content and store.address.endswith('cache'):\n"
+        "        raise OSError(errno.ENOSPC, 'No space left on device')\n"
+        "    kept(store, name, content)\n"
+        "PartStore.write = write\n"
+        "main()"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code, "profile", "-", "--no-plots"],
+        cwd=tmp_path,
+        env=environment(BATCHSTAT_CACHE_DIR=str(tmp_path / "cache")),
+        input=b"some words\n",
+        capture_output=True,
+        timeout=300,
+    )
+    assert result.returncode == 3
+    assert b"error: the counts of standard input cannot be kept in" in result.stderr
+    assert b"no sample" not in result.stderr
+
+
+class Broken(ThreadPoolExecutor):
+    """Its processes have come to an end before they are given the part that ended others."""
+
+    def submit(self, *_):
+        raise BrokenExecutor("all gone")
+
+
+def test_an_executor_that_is_found_broken(tmp_path):
+    sources = sources_of(tmp_path, 1)
+    begun: list[Executor] = []
+
+    @contextmanager
+    def start():
+        begun.append(Broken(1) if len(begun) < 2 else ThreadPoolExecutor(1))
+        yield begun[-1]
+
+    engine = Engine("processes", start, 1, 1, shares_memory=True)
+    found = build(sources, CorpusOptions(), load_tokenizer("builtin"), Conduct(engine=engine))
+    assert (len(begun), found.lengths.tolist()) == (3, [3])
+
+
+def test_how_far_it_has_come():
+    """What was kept is no work of this run, and what is begun again is work twice."""
+    parts = [Part(Source(f"{i}.txt", 10, "", "txt"), 0, 10) for i in range(3)]
+    seen: list[Progress] = []
+    meter = Meter(parts, seen.append)
+    meter.note_done(0, 100, 1_000, was_kept=True)
+    meter.note(parts[1], Amount(4, 40, 400))
+    meter.note(parts[1], Amount(6, 60, 600))
+    meter.note(parts[1], Amount(4, 40, 400))  # at another try
+    meter.note_done(1, 100, 1_000, was_kept=False)
+    meter.begin_again()
+    meter.note_done(2, 100, 1_000, was_kept=False)
+    assert [each.bytes for each in seen] == [10, 14, 16, 14, 20, 10]
+    assert [each.work.bytes for each in seen] == [0, 4, 6, 10, 16, 26]
+    assert seen[-1] == Progress(10, 30, Amount(26, 260, 2_600))
+
+
+def test_an_engine_that_is_lost_again_and_again(tmp_path):
+    sources = sources_of(tmp_path, 3)
+
+    @contextmanager
+    def start():
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit = lambda *_: (_ for _ in ()).throw(LostError("gone"))  # type: ignore
+            yield pool
+
+    with pytest.raises(InputError, match="cluster was lost 3 times: gone"):
+        build(
+            sources,
+            CorpusOptions(),
+            load_tokenizer("builtin"),
+            Conduct(engine=Engine("cluster", start, 2, 1, shares_memory=True)),
+        )
+
+
+def test_a_worker_with_other_versions_is_refused(tmp_path):
+    (source,) = sources_of(tmp_path, 1)
+    store = PartStore(str(tmp_path / "parts"))
+    job = Job(
+        CorpusOptions(), load_tokenizer("builtin"), store, False, 1, versions={"pyarrow": "1"}
+    )
+    with pytest.raises(InputError, match="was to count with"):
+        count_part(job, *parts_of([source], CorpusOptions()))
+
+
+def test_a_job_that_is_another_is_not_loaded(tmp_path):
+    (source,) = sources_of(tmp_path, 1)
+    store = PartStore(str(tmp_path / "parts"))
+    sent = SentJob.send(Job(CorpusOptions(), load_tokenizer("builtin"), store, False, 1))
+    content = (store.folder / sent.name).read_bytes()
+    (store.folder / sent.name).write_bytes(pickle.dumps("something else"))
+    (part,) = parts_of([source], CorpusOptions())
+    with pytest.raises(InputError, match="is damaged"):
+        count_part(sent, part)
+    (store.folder / sent.name).write_bytes(content)
+    assert count_part(sent, part).samples == 1
+    sent.end()
+    assert [path.suffix for path in store.folder.iterdir()] == [".counts"]
+
+
+@pytest.mark.parametrize("name", ["builtin", "two_words", "python", "chat"])
+def test_a_tokenizer_travels(name, two_words):
+    from transformers import ByT5Tokenizer
+
+    from batchstat.tokenization.chat import with_chat_template
+    from batchstat.tokenization.loading import as_tokenizer
+
+    known = {
+        "builtin": lambda: load_tokenizer("builtin"),
+        "two_words": lambda: load_tokenizer(str(two_words)),
+        "python": lambda: as_tokenizer(ByT5Tokenizer()),
+        "chat": lambda: with_chat_template(load_tokenizer("builtin"), None),
+    }
+    here = known[name]()
+    there = pickle.loads(pickle.dumps(here))  # noqa: S301
+    for field in ("name", "digest", "library", "max_length", "special_tokens_per_sample"):
+        assert getattr(there, field) == getattr(here, field)
+    if name == "chat":
+        chat = [([{"role": "user", "content": "some words"}], [])]
+        assert list(map(len, there.encode_chats(chat))) == list(map(len, here.encode_chats(chat)))
+    else:
+        texts = ["some words", "words"]
+        assert list(map(len, there.encode(texts))) == list(map(len, here.encode(texts)))
+
+
+def test_any_executor_counts(tmp_path):
+    sources_of(tmp_path, 5)
+    paths = sorted(tmp_path.glob("*.txt"))
+    expected = batchstat.profile(paths)
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        found = batchstat.profile(paths, executor=pool, parts_folder=tmp_path / "parts")
+    assert found.corpus == expected.corpus
+    assert found.lengths.tolist() == expected.lengths.tolist()
+    assert len(list((tmp_path / "parts").glob("*.counts"))) == 5
+    assert not list((tmp_path / "parts").glob("*.job"))
+    with ThreadPoolExecutor(2) as pool:
+        assert batchstat.profile(paths, executor=pool).lengths.tolist() == found.lengths.tolist()
+        assert given_executor(pool).shares_memory
+
+
+def test_what_vanishes_between_tries_is_named(tmp_path):
+    sources = sources_of(tmp_path, 3)
+    (tmp_path / "1.txt").unlink()
+    options = CorpusOptions()
+    loaded = counter(options, None, None, sources)
+    with pytest.raises(InputError, match=r"1 of 3 parts failed.*1\.txt is no longer there"):
+        build(sources, options, loaded, Conduct(engine=threads(2)))
+    partial = build(sources, options, loaded, Conduct(engine=threads(2), allow_partial=True))
+    assert len(partial) == 2
+    assert not issubclass(InputError, SourceError)
+    assert partial.corpus.failed == (f"{tmp_path.as_posix()}/1.txt is no longer there",)
+
+
+def test_an_address_that_nothing_is_installed_for(monkeypatch):
+    monkeypatch.setitem(sys.modules, "upath", None)
+    with pytest.raises(InputError, match=r"pip install '\.\[remote\]' in a clone"):
+        find_sources(["s3://bucket/a.txt"])
+
+
+def test_dask_that_is_not_installed(monkeypatch):
+    from batchstat.profiling.executors.dask import dask
+
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(batchstat.OptionError, match=r"pip install '\.\[dask\]' in a clone"):
+        dask("tcp://head:8786")
+
+
+def test_an_executor_of_the_callers_that_does_nothing_more(tmp_path):
+    sources_of(tmp_path, 3)
+    paths = sorted(tmp_path.glob("*.txt"))
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        with pytest.raises(BrokenExecutor):
+            pool.submit(os._exit, 1).result()
+        with pytest.raises(InputError, match="does nothing more"):
+            batchstat.profile(paths, executor=pool)
+    with pytest.raises(InputError, match="does nothing more"):
+        batchstat.profile(paths, executor=pool)
+
+
+class Wrong:
+    """Counts by pieces: too many for one text, and finds that out by another."""
+
+    def count(self, first, _):
+        if "finds out" in first.to_pylist():
+            raise PieceError("a text that differs")
+        return np.full(len(first), 99)
+
+
+@pytest.mark.parametrize("order", [["a", "b"], ["b", "a"]])
+def test_pieces_that_are_wrong_count_nowhere(tmp_path, order):
+    (tmp_path / "a.txt").write_text("some words\n")
+    (tmp_path / "b.txt").write_text("finds out\n")
+    loaded = replace(load_tokenizer("builtin"), pieces=Wrong())
+    options, store = CorpusOptions(), PartStore(str(tmp_path / "parts"))
+    expected = batchstat.profile(sorted(tmp_path.glob("*.txt"))).lengths.tolist()
+    sources = {name: find_sources([tmp_path / f"{name}.txt"]) for name in "ab"}
+    shards = []
+    for i, name in enumerate(order, 1):
+        conduct = Conduct(store=store, on_warning=lambda _: None)
+        if name == "a":
+            assert build(sources["a"], options, loaded, conduct).lengths.tolist() == [99]
+        else:
+            build(sources["b"], options, loaded, conduct)
+        folder = tmp_path / f"part-{i}"
+        own = Conduct(store=PartStore(str(folder / "parts")), on_warning=lambda _: None)
+        both = (*sources["a"], *sources["b"])
+        shard = count_shard(both, options, loaded, Share(i, 2), own)
+        (folder / "shard.json").write_text(json.dumps(shard.to_json()))
+        shards.append(folder)
+    warned: list[str] = []
+    both = (*sources["a"], *sources["b"])
+    found = build(both, options, loaded, Conduct(store=store, on_warning=warned.append))
+    assert found.lengths.tolist() == expected
+    assert "counted again, whole" in warned[0]
+    with pytest.raises(InputError, match="counting by pieces was found wrong in one of them"):
+        merge_shards(shards)
+
+
+KEY = "0" * 64
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kept": {"2": [KEY, 1]}}, "names parts that are not its own"),
+        ({"shards": 0}, "1 ≤ I ≤ N"),
+        ({"versions": {"python": "2.7"}}, "other versions of"),
+        ({"schema": "other"}, "has schema other, and this batchstat reads"),
+        ({"kept": None}, "kept is None: must be an object"),
+        ({"kept": {"1": [KEY, "1"]}}, "kept.1[1] is '1': must be a whole number"),
+        ({"kept": {"1": [KEY, -1]}}, "kept.1[1] is -1: must be between"),
+        ({"kept": {"1": ["../ab", 1]}}, "kept.1[0] is ../ab: must be a SHA-256"),
+        ({"kept": {"01": [KEY, 1]}}, "whose keys are whole numbers"),
+        ({"created": 5}, "created is 5: must be text"),
+        ({"created": "yesterday"}, "created is 'yesterday': must be a time with its zone"),
+        ({"created": "2025-01-31T12:00:00"}, "must be a time with its zone"),
+        ({"versions": []}, "versions is []: must be an object"),
+        ({"by_pieces": 1}, "by_pieces is 1: must be true or false"),
+        ({"sources": [{"path": "a"}]}, "sources[0].bytes is missing"),
+        ({"more": 1}, "more is not known"),
+    ],
+)
+def test_a_shard_that_says_what_cannot_be(run: Command, shards, tmp_path, change, message):
+    (shards / "3.txt.gz").unlink()
+    for i in (1, 2):
+        assert run("profile", "shards", "--shard", f"{i}/2", "-o", f"part-{i}").returncode == 0
+    path = tmp_path / "part-2" / "shard.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {"shard": 1}))
+    assert "damaged or edited: its digest differs" in run("merge", "part-1", "part-2").stderr
+    path.write_text(json.dumps(resealed(record, **change)))
+    result = run("merge", "part-1", "part-2", "-o", "whole")
+    assert result.returncode in (2, 3)
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "whole").exists()
+
+
+def test_data_in_a_folder_of_results_is_still_data(run: Command, tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "some words"}\n')
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "b.jsonl").write_text('{"text": "some words"}\n')
+    for _ in range(2):
+        assert run("profile", ".", "--shard", "1/1", "-o", ".").returncode == 0
+        result = run("profile", ".", "-o", ".", "--no-plots", "--json")
+        assert result.returncode == 0, result.stderr
+        sources = json.loads(result.stdout)["corpus"]["sources"]
+        assert [source["path"] for source in sources] == ["a.jsonl", "parts/b.jsonl"]
+    result = run("profile", ".", "--shard", "1/1", "--parts", "x", "-o", "y")
+    assert result.returncode == 2
+    assert "leave --parts out" in result.stderr
+
+
+def test_the_log_has_every_try(run: Command, tmp_path):
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"some words\n" * 99)[:-9])
+    (tmp_path / "b.txt").write_text("some words\n")
+    assert run("profile", "a.txt.gz", "b.txt", "--allow-partial", "--no-plots").returncode == 0
+    log = (tmp_path / "batchstat-results" / "profile.log").read_text()
+    assert [f"try {i}" in log for i in (1, 2, 3)] == [True] * 3
+
+
+@pytest.mark.parametrize("arguments", [["-o"], ["a.txt", "--parts"], ["a.txt", "-o"], []])
+@pytest.mark.parametrize("password", ["open%20sesame", "open/sesame", "op@n:sesame", "12sesame"])
+def test_a_password_is_not_kept(run, tmp_path, arguments, password):
+    (tmp_path / "a.txt").write_text("a word\n")
+    result = run("profile", *arguments, f"sftp://someone:{password}@host/folder")
+    assert result.returncode in (2, 3)
+    assert "sftp://someone:***@host/folder holds a password" in result.stderr
+    assert "sesame" not in result.stderr
+
+
+@pytest.mark.cluster  # where what reads addresses is installed
+@pytest.mark.parametrize("option", ["-o", "--parts"])
+def test_what_is_written_to_is_no_pattern(run, tmp_path, option):
+    needs("upath")
+    (tmp_path / "a.txt").write_text("a word\n")
+    result = run("profile", "a.txt", option, f"file://{tmp_path}/out-[1]")
+    assert result.returncode == 3
+    assert f"file://{tmp_path}/out-[1] is a pattern: what is written to cannot" in result.stderr
+
+
+def test_where_counts_cannot_be_kept_it_says_why(run, tmp_path):
+    (tmp_path / "a.txt").write_text("a word\n")
+    result = run("profile", "a.txt", "--parts", "a.txt/parts")
+    assert result.returncode == 3
+    assert "a.txt/parts cannot be written: " in result.stderr
+    assert result.stderr.endswith("; pass another folder with --parts\n")

@@ -1,0 +1,194 @@
+"""Every name that batchstat shows has a definition."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+import batchstat
+from batchstat.corpus.options import ON_ERROR, CorpusOptions
+from batchstat.documents.schema import schema
+from batchstat.errors import OptionError
+from batchstat.planning.distribution import DEALS, TAILS
+from batchstat.planning.epoch import OVERFLOWS
+from batchstat.planning.order import ORDERS
+from batchstat.planning.samplers import SAMPLERS
+from batchstat.planning.settings import Settings
+from batchstat.planning.strategies import STRATEGIES
+from batchstat.planning.strategies.boundaries import LEFTOVERS, PADS
+from batchstat.planning.strategies.bucket_edges import RULES
+from batchstat.planning.strategies.packed import METHODS
+from batchstat.planning.strategies.presets import PRESETS
+from batchstat.render.choices import PARAMETERS, VALUES
+from batchstat.render.glossary import COLUMNS, Entry, entries, explain, explain_all
+from batchstat.render.screens.balance import balance_screen
+from batchstat.render.screens.comparison import comparison_screen
+from batchstat.render.screens.layout import Rows
+from batchstat.simulation.bucket_search import COSTS
+from batchstat.simulation.cost_model import CostModel
+
+
+def keys(part: dict) -> Iterator[str]:
+    for name, below in part.get("properties", {}).items():
+        yield name
+        yield from keys(below)
+    for other in (*part.get("anyOf", ()), *([part["items"]] if "items" in part else [])):
+        yield from keys(other)
+
+
+def test_every_key_of_a_comparison_is_explained():
+    described = schema("compare")["properties"]
+    # What stands in every statistic, and what is explained where it comes from.
+    plain = {"min", "max", "mean", "std", "edges", "counts", "basis", "points"}
+    for part in ("strategies", "choice", "bounds", "sweep"):
+        for key in {*keys(described[part])} - plain - {"read_ahead"}:
+            assert explain(key), key
+    for key in described["basis"]["properties"]:
+        assert key == "world_size" or explain(key)
+
+
+def test_every_column_of_a_comparison_is_explained():
+    lengths = np.random.default_rng(0).integers(1, 300, 500)
+    model = batchstat.CostModel(hidden=8, layers=1)
+    made = batchstat.compare(lengths, model=model, seeds=2, presets=["trl"])
+    tables = [
+        part
+        for part in comparison_screen(made, lambda row: row.spec).renderables
+        if isinstance(part, Rows)
+    ]
+    headings = {heading for table in tables for heading in table.columns}
+    assert len(headings) > 12
+    for heading in headings:
+        assert explain(heading), heading
+
+
+def test_every_column_of_ranks_and_samplers_is_explained():
+    lengths = np.random.default_rng(0).integers(1, 300, 500)
+    labels = ["spam", "ham"] * 250
+    made = batchstat.compare(lengths, labels=labels, world_size=2)
+    report = batchstat.balance(lengths, labels=labels, world_size=2)
+    screens = (comparison_screen(made, lambda row: row.spec), balance_screen(report, str))
+    tables = [part for screen in screens for part in screen.renderables if isinstance(part, Rows)]
+    headings = {heading for table in tables for heading in table.columns} - {"spam", "ham"}
+    assert len(headings) > 30
+    for heading in headings:
+        assert explain(heading), heading
+
+
+def test_every_key_of_a_balance_report_is_explained():
+    plain = {"p50", "p90", "mean", "max", "label", "unique_samples"}
+    for key in {*keys(schema("balance")["properties"]["samplers"])} - plain:
+        assert key in {*keys(schema("compare"))} or explain(key), key
+
+
+@pytest.mark.parametrize("name", [*STRATEGIES, *PRESETS, *RULES, *SAMPLERS])
+def test_strategies_presets_and_rules_are_explained(name):
+    entry = explain(name)[0]
+    assert entry.name == name
+    assert len(entry.text) > 20
+    assert "`" not in entry.text
+    if name in STRATEGIES:
+        assert {key for key, _ in entry.facts} == {f.name for f in fields(STRATEGIES[name])}
+    if name in PRESETS:
+        assert {key for key, _ in entry.facts} == {"strategy", "ranks", "tail", "long", "budget"}
+
+
+def test_every_setting_is_explained():
+    for field in fields(Settings):
+        assert any(entry.kind == "setting" for entry in explain(field.name)), field.name
+        assert explain(field.name.replace("_", "-")) == explain(field.name)
+
+
+def test_nothing_is_explained_by_nothing():
+    assert all(entry.text.strip() for entry in entries())
+
+
+def test_the_command(run):
+    shown = run("explain", "separation")
+    assert shown.returncode == 0
+    assert shown.stdout.startswith("length_separation  compare.json strategies[].grouping")
+    assert run("explain", "row", "use").stdout.startswith("packing_efficiency")
+    assert "required_batch_size_multiple=8" in run("explain", "fairseq").stdout
+    listed = run("explain").stdout
+    for name in ("token-budget", "lhotse", "equal-cost", "read_ahead", "fill", "separation"):
+        assert name in listed
+    unknown = run("explain", "paddin")
+    assert unknown.returncode == 2
+    assert unknown.stderr == "error: nothing is called 'paddin': did you mean 'padding'?\n"
+    assert "run batchstat explain" in run("explain", "zzz").stderr
+
+
+def names_on(entry: Entry) -> Iterator[str]:
+    """The names that a page shows: its own, keys of its path, parameters, and values that are
+    names.
+    """
+    yield entry.name
+    file, dot, path = entry.kind.partition(".json ")
+    if dot:
+        yield f"{file}.json"
+        yield from (key for key in re.split(r"[.\[\]]+", path) if key)
+    if entry.kind.startswith("parameter of "):
+        yield from entry.kind.removeprefix("parameter of ").split(", ")
+    for key, value in entry.facts:
+        yield key
+        if entry.kind == "preset" and key != "strategy":
+            continue  # prose
+        for word in re.findall(r"[a-z][\w-]*", value) if " " not in value else ():
+            if word not in ("true", "false", "unset"):
+                yield word
+
+
+def test_every_name_on_every_page_is_explained():
+    pages = list(entries())
+    shown = {name: page for page in pages for name in names_on(page)}
+    assert len(shown) > 250
+    known = {normal(page.name) for page in pages} | {normal(name) for name in COLUMNS}
+    assert {name for name in shown if normal(name) not in known} == set()
+    for name in ("leftovers", "keep", "bfd", "buffer_size", "compare.json", "p99_9", "decay"):
+        assert name in shown
+        assert explain(name)
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[\s_-]+", " ", name.lower())
+
+
+@pytest.mark.parametrize(
+    "documented",
+    [*STRATEGIES.values(), *RULES.values(), *SAMPLERS.values(), Settings, CostModel, CorpusOptions],
+)
+def test_every_name_in_its_text_is_explained(documented):
+    for name in re.findall(r"`([\w-]+)[`=]", inspect.getdoc(documented)):
+        assert explain(name), name
+
+
+def test_every_parameter_and_value_is_named():
+    own = {
+        field.name for kind in (*STRATEGIES.values(), *SAMPLERS.values()) for field in fields(kind)
+    }
+    settings = {field.name for field in fields(Settings)}
+    assert own - settings <= set(PARAMETERS) <= own
+    choices = {
+        "pad": PADS,
+        "leftovers": LEFTOVERS,
+        "method": METHODS,
+        "overflow": OVERFLOWS,
+        "order": ORDERS,
+        "deal": DEALS,
+        "tail": TAILS,
+        "on_error": ON_ERROR,
+        "cost": COSTS,
+    }
+    assert {name: tuple(values) for name, values in VALUES.items()} == choices
+
+
+def test_several_names():
+    both = explain_all(["leftovers", "row", "use", "bfd"])
+    assert both == explain("leftovers") + explain("row use") + explain("bfd")
+    assert explain_all(["row"]) == explain("row")
+    for words, missing in ((["fill", "zzz"], "zzz"), (["row", "usee"], "usee"), (["a", "b"], "a")):
+        with pytest.raises(OptionError, match=f"nothing is called '{missing}'"):
+            explain_all(words)

@@ -1,0 +1,256 @@
+import io
+import json
+from dataclasses import asdict
+
+import hypothesis.strategies as st
+import jsonschema
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+
+import batchstat
+from batchstat.documents.common import to_text
+from batchstat.documents.comparison import comparison_json
+from batchstat.documents.schema import schema
+from batchstat.planning.samples import Samples
+from batchstat.planning.settings import Settings
+from batchstat.planning.shares import make_work
+from batchstat.planning.strategies import STRATEGIES
+from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.windows import plan_epoch
+from batchstat.simulation.compare import DEFAULT_STRATEGIES
+from batchstat.simulation.cost_model import CostModel
+
+SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 900)
+
+
+@pytest.mark.slow
+@given(
+    lengths=st.lists(st.integers(0, 3000), min_size=1, max_size=50).filter(any),
+    budget=st.integers(1, 4000),
+    overflow=st.sampled_from(["truncate", "split"]),
+    order=st.sampled_from(["file", "shuffled", "blocks"]),
+)
+def test_every_comparison_fits_its_schema(lengths, budget, overflow, order):
+    made = batchstat.compare(lengths, tokens_per_batch=budget, overflow=overflow, order=order)
+    record = json.loads(to_text(comparison_json(made)))
+    jsonschema.validate(record, schema("compare"))
+    described = schema("compare")["properties"]
+    assert set(record) == set(described)
+    assert set(record["strategies"][0]) == set(described["strategies"]["items"]["properties"])
+    assert set(record["basis"]) == set(described["basis"]["properties"])
+
+
+def test_defaults_give_every_strategy_the_same_peak():
+    made = batchstat.compare(SKEWED, tokens_per_batch=4096)
+    assert made.basis.max_length == SKEWED.max()
+    assert made.basis.batch_size == 4096 // SKEWED.max()
+    assert all(row.counts.max_batch_tokens <= 4096 for row in made.strategies)
+
+
+def test_the_batch_size_allows_for_rounded_widths():
+    made = batchstat.compare([500] * 100, tokens_per_batch=16_000, pad_to_multiple_of=512)
+    assert made.basis.batch_size == 16_000 // 512
+    assert all(row.counts.over_budget_batches == 0 for row in made.strategies)
+
+
+def test_a_row_without_a_batch_leaves_the_table_standing():
+    made = batchstat.compare([3, 4, 5], presets=["fairseq"])
+    assert "fairseq" not in {row.label for row in made.strategies}
+    message = next(w.message for w in made.warnings if w.code == "no_batch")
+    assert message.startswith("fairseq has no row: no batch is left: ")
+    assert "max-tokens" in made.left_out
+    with pytest.raises(batchstat.InputError, match="no batch is left"):
+        batchstat.compare([3, 4, 5], strategies=[], presets=["fairseq"])
+
+
+def test_samples_cut_into_parts_are_counted_by_any_part():
+    lengths = [9, 25, 1, 0, 10, 10, 9, 1, 1, 1, 8, 7, 8, 2, 4, 1, 2, 1, 7, 16, 1, 1, 1, 7, 1, 20, 1]
+    settings = {"tokens_per_batch": 200, "overflow": "split", "order": "blocks", "seed": 3}
+    settings |= {"max_length": 7, "pad_to_multiple_of": 8, "drop_last": True}
+    row = batchstat.compare(lengths, strategies=["max-tokens"], **settings).strategies[0].counts
+    basis = Settings(**settings).decide(25, None)
+    visits = make_work(Samples(np.array(lengths), np.arange(len(lengths))), basis).visits
+    strategy = parse_strategy("max-tokens", asdict(basis))
+    made = plan_epoch(strategy, visits, seed=3, epoch=0)
+    assert row.dropped_tokens > 0
+    assert row.samples == len(set(made.samples.tolist()))
+    assert row.dropped_samples == len(lengths) - row.samples
+
+
+def test_a_row_with_a_larger_budget_of_its_own_is_said_to_be_unequal():
+    rows = ["token-budget", "token-budget:tokens_per_batch=8192"]
+    made = batchstat.compare(SKEWED, strategies=rows, tokens_per_batch=4096)
+    assert made.best.spec == "token-budget"
+    assert [warning.code for warning in made.warnings] == ["unequal_peak"]
+    assert "token-budget:tokens_per_batch=8192 (up to " in made.warnings[0].message
+    assert made.strategies[1].counts.fill <= 1
+
+
+def test_the_recommended_read_ahead_is_the_smallest_that_is_good_enough():
+    sweep = batchstat.compare(SKEWED, tokens_per_batch=4096).sweep
+    best = min(point.padding_ratio for point in sweep.points)
+    smaller = [p for p in sweep.points if p.read_ahead < sweep.recommended.read_ahead]
+    assert sweep.recommended.padding_ratio <= best + 0.005
+    assert all(point.padding_ratio > best + 0.005 for point in smaller)
+    assert [point.read_ahead for point in sweep.points] == [100, 200, 500, 1000, 2000, 3000]
+
+
+def test_no_column_is_lost_on_a_narrow_screen():
+    from rich.console import Console
+
+    from batchstat.render.screens.comparison import comparison_screen
+
+    made = batchstat.compare(
+        SKEWED, strategies=list(STRATEGIES), seeds=2, model=CostModel(hidden=8, layers=1)
+    )
+    for width in (80, 60, 120):
+        on = Console(width=width, color_system=None, record=True, file=io.StringIO())
+        on.print(comparison_screen(made, lambda row: row.spec), crop=False)
+        lines = on.export_text().splitlines()
+        assert all(len(line) <= width for line in lines)
+        for heading in ("padding", "over 2 seeds", "cut", "shapes", "model", "tokens ±"):
+            assert any(heading in line for line in lines), heading
+        for row in made.strategies:
+            assert any(line.startswith(row.label) for line in lines)
+
+
+@pytest.mark.parametrize("packed", ["packed", "packed:read_ahead=500", "padding-free"])
+def test_what_is_recommended_beside_packing_does_not_pack(packed):
+    made = batchstat.compare(SKEWED, strategies=[packed], tokens_per_batch=4096)
+    assert made.best.spec == packed
+    assert made.sweep.spec == "token-budget"
+
+
+def test_a_point_of_the_sweep_is_what_the_table_shows_for_it():
+    sweep = batchstat.compare(SKEWED, tokens_per_batch=4096).sweep
+    for point in sweep.points:
+        spec = f"token-budget:read_ahead={point.read_ahead}"
+        row = batchstat.compare(SKEWED, strategies=[spec], tokens_per_batch=4096).strategies[0]
+        assert row.counts.padding_tokens == point.padding_tokens
+
+
+def test_samples_above_the_budget_are_named_and_kept():
+    made = batchstat.compare([100, 50, 30], tokens_per_batch=60, strategies=["token-budget"])
+    assert made.strategies[0].counts.over_budget_batches == 1
+    assert made.strategies[0].counts.samples == 3
+    messages = {warning.code: warning.message for warning in made.warnings}
+    assert "record 0 with 100 tokens" in messages["long_samples"]
+
+
+def test_a_batch_of_one_that_was_asked_for_is_not_warned_of():
+    made = batchstat.compare([10] * 50, tokens_per_batch=1000, batch_size=1, strategies=["static"])
+    assert "batch_of_one" not in {warning.code for warning in made.warnings}
+
+
+def test_a_batch_of_one_sample_is_said_and_a_max_length_named():
+    lengths = [10] * 990 + [9_000] * 10
+    made = batchstat.compare(lengths, tokens_per_batch=16_384)
+    messages = {warning.code: warning.message for warning in made.warnings}
+    words = "two need --tokens-per-batch 18000, or --max-length 8192, above which are 1.0% of the"
+    assert words in messages["batch_of_one"]
+    for change in ({"tokens_per_batch": 18_000}, {"max_length": 8192}):
+        again = batchstat.compare(lengths, **({"tokens_per_batch": 16_384} | change))
+        assert again.basis.batch_size == 2
+        assert "batch_of_one" not in {warning.code for warning in again.warnings}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"tokens_per_batch": 0}, "tokens_per_batch=0: must be between 1 and"),
+        ({"tokens_per_batch": 2.5}, "tokens_per_batch=2.5: must be a whole number"),
+        ({"tokens_per_batch": True}, "must be a whole number"),
+        ({"max_length": -1}, "max_length=-1: must be between 1"),
+        ({"seed": -1}, "seed=-1: must be between 0"),
+        ({"read_ahead": 2**31}, "read_ahead=2147483648: must be between 1 and 2,147,483,647"),
+        ({"overflow": "cut"}, "unknown overflow 'cut'"),
+        ({"order": "random"}, "unknown order 'random'"),
+        ({"drop_last": 1}, "drop_last=1: must be true or false"),
+        ({"strategies": []}, "no strategy"),
+        ({"seeds": 0}, "seeds=0: must be between 1"),
+        ({"seed": 2**31 - 1, "seeds": 3}, "seeds=3: the last is above"),
+        ({"presets": ["torch"]}, "unknown preset 'torch'"),
+    ],
+)
+def test_settings_that_are_wrong_by_themselves(settings, message):
+    with pytest.raises(batchstat.OptionError) as raised:
+        batchstat.compare([1, 2, 3], **settings)
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "kind", "message"),
+    [
+        ([], batchstat.InputError, "no lengths"),
+        ([0, 0], batchstat.InputError, "no token in 2 samples"),
+        ([1, -2], batchstat.OptionError, r"lengths\[1\] is -2"),
+        ([1, 2**31], batchstat.OptionError, r"lengths\[1\] is 2147483648"),
+        ([1.5], batchstat.OptionError, "whole numbers"),
+        ([[1], [2]], batchstat.OptionError, "one dimension"),
+        ([[1], [2, 3]], batchstat.OptionError, "no array"),
+        ([True], batchstat.OptionError, "whole numbers"),
+        ("corpus.txt", batchstat.OptionError, "whole numbers"),
+    ],
+)
+def test_lengths_that_are_none(lengths, kind, message):
+    with pytest.raises(kind, match=message):
+        batchstat.compare(lengths)
+
+
+def test_nothing_left_is_an_error_and_not_a_good_result():
+    with pytest.raises(batchstat.InputError, match="overflow=drop leaves no sample"):
+        batchstat.compare([9, 9], max_length=5, overflow="drop")
+    with pytest.raises(batchstat.InputError, match="no batch is left: "):
+        batchstat.compare([5, 6, 7], batch_size=4, drop_last=True)
+
+
+@pytest.mark.parametrize("kind", [list, np.array, pd.Series, tuple])
+def test_lengths_come_in_any_array(kind):
+    made = batchstat.compare(kind([3, 5, 8]), tokens_per_batch=16)
+    assert made.samples == 3
+    frame = made.to_frame()
+    assert frame["strategy"].tolist() == list(DEFAULT_STRATEGIES)
+    assert (frame["real_tokens"] == 16).all()
+    assert frame["padding_ratio"].between(0, 1).all()
+    assert (frame["relative_cost_linear"] >= 1).all()
+    assert (frame["coverage"] == 1).all()
+    assert not frame.map(lambda cell: isinstance(cell, dict | list | tuple)).any(axis=None)
+
+
+def test_the_table_says_what_it_leaves_out():
+    made = batchstat.compare(SKEWED)
+    assert [row.name for row in made.strategies] == list(DEFAULT_STRATEGIES)
+    assert set(made.left_out) | set(DEFAULT_STRATEGIES) == set(STRATEGIES)
+    assert batchstat.compare(SKEWED, strategies=list(STRATEGIES)).left_out == ()
+
+
+def test_the_spread_over_seeds_is_that_of_runs_with_each():
+    rows = ["static", "token-budget:read_ahead=100"]
+    made = batchstat.compare(SKEWED, strategies=rows, tokens_per_batch=4096, seed=5, seeds=4)
+    assert made.basis.seed == 5
+    alone = [
+        batchstat.compare(SKEWED, strategies=rows, tokens_per_batch=4096, seed=seed)
+        for seed in range(5, 9)
+    ]
+    for i, row in enumerate(made.strategies):
+        counts = [each.strategies[i].counts for each in alone]
+        assert row.counts == counts[0]
+        assert row.seeds.padding_ratios == tuple(each.padding_ratio for each in counts)
+        assert row.seeds.batches == tuple(each.batches for each in counts)
+        assert row.seeds.padding_std == pytest.approx(np.std(row.seeds.padding_ratios))
+        assert row.seeds.padding_mean == pytest.approx(np.mean(row.seeds.padding_ratios))
+        assert row.seeds.padding_std > 0
+    assert all(row.seeds is None for row in alone[0].strategies)
+
+
+def test_the_cost_by_a_model_lies_between_those_of_its_terms():
+    model = CostModel(hidden=64, layers=2)
+    made = batchstat.compare(SKEWED, model=model)
+    for row in made.strategies:
+        costs = made.costs(row)
+        low, high = sorted((costs["linear"], costs["quadratic"]))
+        assert low <= costs["model"] <= high
+        assert costs["linear"] == pytest.approx(1 / (1 - row.counts.padding_ratio))
+    assert "model" not in batchstat.compare(SKEWED).costs(made.best)

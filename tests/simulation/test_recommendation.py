@@ -1,0 +1,309 @@
+"""What is recommended: held against the rules in plain loops, and against measured times."""
+
+import json
+import re
+import shlex
+from dataclasses import asdict
+from itertools import combinations, pairwise
+from math import log
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+
+import batchstat
+from batchstat.planning.samples import Samples
+from batchstat.planning.shares import make_work
+from batchstat.planning.strategies import STRATEGIES
+from batchstat.planning.strategies.presets import PRESETS
+from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.windows import plan_epoch
+from batchstat.simulation.cost_model import CostModel
+from conftest import ROOT
+
+SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 900)
+README = ROOT / "README.md"
+ROWS = st.lists(
+    st.sampled_from(
+        [
+            *STRATEGIES,
+            "static:batch_size=1",
+            "static:batch_size=3",
+            "static:drop_last=true",
+            "bucketed:batch_size=2,read_ahead=5",
+            "token-budget:tokens_per_batch=2000",
+            "boundaries:leftovers=drop,buckets=2",
+            "packed:within_samples=true",
+        ]
+    ),
+    min_size=1,
+    max_size=6,
+    unique=True,
+)
+
+
+class Facts:
+    """What the rules need to know of a row, from its plan by plain loops."""
+
+    def __init__(self, made, row, lengths, model):
+        self.name = row.spec.partition(":")[0]
+        basis = made.basis
+        work = make_work(Samples(np.array(lengths), np.arange(len(lengths))), basis)
+        plan = plan_epoch(
+            strategy := parse_strategy(row.spec, asdict(basis)), work.visits, seed=0, epoch=0
+        )
+        self.packs = self.name in ("packed", "padding-free")
+        self.peak = self.compute = 0
+        linear, quadratic = (1, 0) if model is None else (model.linear, model.quadratic)
+        steps = []
+        for begin, end in pairwise(plan.step_offsets.tolist()):
+            compute = 0
+            for batch in range(begin, end):
+                first, last = plan.batch_offsets[batch : batch + 2].tolist()
+                width, rows = int(plan.widths[batch]), last - first
+                entries = plan.lengths[plan.row_offsets[first] : plan.row_offsets[last]].tolist()
+                multiple = basis.pad_to_multiple_of
+                if len(entries) > 1 or width != -(-entries[0] // multiple) * multiple:
+                    self.peak = max(self.peak, rows * width)
+                pairs = rows * width**2
+                if strategy.attends_within_samples:
+                    pairs = sum(length**2 for length in entries)
+                compute += linear * rows * width + quadratic * pairs
+            steps.append(compute)
+        ranks = basis.world_size
+        turns = [steps[first : first + ranks] for first in range(0, len(steps), ranks)]
+        if basis.world_size > 1:
+            turns[-1] += (steps * ranks)[: ranks - len(turns[-1])]
+        self.steps, self.compute = len(turns), sum(max(turn) for turn in turns)
+        self.lost = (sum(lengths) - int(plan.lengths.sum())) / sum(lengths)
+
+
+def expected(facts, budget):
+    """Best, smaller change, packed, ruled out: as the design words them."""
+    current = next((fact for fact in facts if fact.name == "static"), facts[0])
+
+    def is_allowed(fact):
+        return fact.peak <= budget and fact.lost <= current.lost + 0.005
+
+    def winner(among):
+        if not among:
+            return None
+        least = min(fact.compute for fact in among)
+        close = [fact for fact in among if fact.compute <= 1.1 * least]
+        fewest = min(fact.steps for fact in close)
+        close = [fact for fact in close if fact.steps == fewest]
+        order = list(STRATEGIES)
+        return current if current in close else min(close, key=lambda f: order.index(f.name))
+
+    rivals = [fact for fact in facts if current.packs or not fact.packs]
+    allowed = [fact for fact in rivals if is_allowed(fact)]
+    best = winner(allowed)
+    packed = winner([fact for fact in facts if fact not in rivals and is_allowed(fact)])
+    if best is None or (packed is not None and packed.compute >= best.compute):
+        packed = None if best is not None else packed
+    ruled_out = winner(rivals)
+    smaller = None
+    if best not in (None, current) and best.compute < current.compute:
+        saved = current.compute - best.compute
+        near = [f for f in allowed if current.compute - f.compute >= 0.8 * saved]
+        change = min(near, key=lambda f: (abs(log(f.steps / current.steps)), f.compute))
+        far = abs(log(best.steps / current.steps))
+        smaller = change if abs(log(change.steps / current.steps)) < far else None
+    return current, best, smaller, packed, None if ruled_out in allowed else ruled_out
+
+
+@settings(max_examples=60)
+@given(
+    lengths=st.lists(st.integers(1, 400), min_size=8, max_size=60),
+    rows=ROWS,
+    budget=st.integers(100, 3000),
+    model=st.sampled_from([None, CostModel(hidden=8, layers=1), CostModel(hidden=1, layers=3)]),
+    world_size=st.sampled_from([1, 1, 3]),
+    multiple=st.sampled_from([1, 8]),
+)
+def test_the_rows_that_the_rules_choose(lengths, rows, budget, model, world_size, multiple):
+    shared = {"tokens_per_batch": budget, "world_size": world_size}
+    shared |= {"pad_to_multiple_of": multiple, "order": "file"}
+    try:
+        made = batchstat.compare(lengths, strategies=rows, model=model, **shared)
+    except batchstat.InputError:
+        assume(False)  # no row has a batch
+    facts = [Facts(made, row, lengths, model) for row in made.strategies]
+    for row, fact in zip(made.strategies, facts, strict=True):
+        if row.counts.duplicated_samples == 0 or world_size > 1:
+            assert (row.counts.compute, row.counts.steps) == (fact.compute, fact.steps), row.spec
+        assert row.counts.reducible_peak == fact.peak, row.spec
+        assert row.counts.lost_ratio == pytest.approx(fact.lost)
+    choice = made.choice
+    chosen = (choice.current, choice.best, choice.smaller_change, choice.packed, choice.ruled_out)
+    labels = [None if row is None else row.label for row in chosen]
+    wanted = expected(facts, budget)
+    assert labels == [
+        None if fact is None else made.strategies[facts.index(fact)].label for fact in wanted
+    ]
+
+
+def test_compute_and_not_the_number_of_batches_decides():
+    rows = ["fixed", "static", "bucketed", "token-budget"]
+    made = batchstat.compare(SKEWED, strategies=rows, tokens_per_batch=4096)
+    few = batchstat.compare(
+        SKEWED, strategies=["bucketed", "token-budget:read_ahead=60"], tokens_per_batch=4096
+    )
+    assert made.best.name == "token-budget"  # as little as bucketed, in fewer steps
+    batches = {row.name: row.counts.batches for row in few.strategies}
+    assert batches["token-budget"] < batches["bucketed"]
+    assert few.best.name == "bucketed"
+
+
+def test_long_documents_do_not_exceed_the_default_budget():
+    """A tokenizer that states 32,768 tokens, and 890 long articles."""
+    lengths = np.random.default_rng(1).lognormal(8.6, 0.6, 890).astype(int).clip(600, 40_000)
+    made = batchstat.compare(lengths, max_length=32_768)
+    assert made.basis.tokens_per_batch == 32_768
+    assert made.basis.batch_size == 1
+    assert {row.name: row.counts.over_budget_batches for row in made.strategies} == dict.fromkeys(
+        ("fixed", "static", "bucketed", "token-budget", "packed"), 0
+    )
+    assert made.best.name != "packed"
+    assert made.best.counts.compute <= 1.1 * made.current.counts.compute
+
+
+def test_a_row_over_the_budget_is_never_recommended():
+    lengths = np.random.default_rng(1).lognormal(8.6, 0.6, 890).astype(int).clip(600, 30_000)
+    made = batchstat.compare(lengths, tokens_per_batch=16_384, max_length=32_768)
+    by_name = {row.name: row for row in made.strategies}
+    assert by_name["packed"].counts.over_budget_batches > 0
+    named = (made.choice.best, made.choice.smaller_change, made.choice.packed)
+    assert by_name["packed"] not in named
+    # A sample that alone exceeds the budget is no reason against a row.
+    assert made.best.name == "token-budget"
+    assert made.best.counts.over_budget_batches > 0
+
+
+@pytest.mark.parametrize(
+    ("chosen", "rows", "budget"),
+    [
+        ({}, ["static", "token-budget"], 16_384),
+        ({"batch_size": 8}, ["static", "token-budget"], 8 * 900),
+        ({"batch_size": 8, "tokens_per_batch": 5000}, ["static", "token-budget"], 5000),
+        ({"batch_size": 8, "max_length": 100}, ["static"], 800),
+        ({"batch_size": 8, "max_length": 100, "pad_to_multiple_of": 64}, ["static"], 8 * 128),
+        ({}, ["token-budget", "static:batch_size=4"], 4 * 900),
+        ({"batch_size": 8}, ["static:batch_size=4", "static:batch_size=9"], 4 * 900),
+        ({}, ["bucketed:batch_size=5", "bucketed:batch_size=9"], 5 * 900),
+        ({"max_length": 20_000}, ["static"], 20_000),
+        ({"max_length": 20_000, "pad_to_multiple_of": 4096}, ["static"], 20_480),
+    ],
+)
+def test_the_budget_is_that_of_the_current_setup(chosen, rows, budget):
+    made = batchstat.compare(SKEWED, strategies=rows, **chosen)
+    assert made.basis.tokens_per_batch == budget
+    assert not any(w.code == "unequal_peak" for w in made.warnings) or budget == 5000
+
+
+def test_unequal_peaks_are_said():
+    rows = ["static", "token-budget"]
+    made = batchstat.compare(SKEWED, strategies=rows, batch_size=8, tokens_per_batch=16_384)
+    (warning,) = [w for w in made.warnings if w.code == "unequal_peak"]
+    assert "static (at most 7,200)" in warning.message
+    assert "token-budget" not in warning.message
+
+
+def test_why_a_row_is_ruled_out_is_said():
+    from batchstat.cli.streams import console, render
+    from batchstat.render.screens.comparison import comparison_screen
+
+    lengths = [*range(1, 301, 3)] * 3
+    made = batchstat.compare(
+        lengths,
+        strategies=["static:batch_size=2", "static:batch_size=4"],
+        tokens_per_batch=1180,
+        order="file",
+    )
+    over = made.strategies[1]
+    assert over.counts.over_budget_batches == 3
+    assert made.best.spec == "static:batch_size=2"
+    assert made.choice.ruled_out is over
+    screen = comparison_screen(made, lambda row: row.spec)
+    shown = " ".join(render(screen, console(plain=True)).split())
+    assert (
+        "static:batch_size=4 would come first, but 3 of its 75 batches exceed "
+        "tokens_per_batch=1,180 (the largest has 1,192 tokens)" in shown
+    )
+
+
+def test_equals_of_the_current_setup_do_not_replace_it():
+    made = batchstat.compare([5, 5, 5], tokens_per_batch=100)
+    assert made.best.name == "static"
+    assert made.choice.smaller_change is made.choice.packed is None
+
+
+def test_a_row_that_loses_data_is_not_the_best():
+    rows = ["static", "token-budget", "boundaries:leftovers=drop,buckets=16"]
+    made = batchstat.compare(SKEWED, strategies=rows, tokens_per_batch=16_384)
+    assert made.strategies[2].counts.lost_ratio > 0.05
+    assert made.best.name == "token-budget"
+
+
+def test_packing_is_offered_beside_what_needs_no_other_attention():
+    made = batchstat.compare(SKEWED, tokens_per_batch=4096)
+    assert made.best.name == "token-budget"
+    assert made.choice.packed.name == "packed"
+    assert made.choice.smaller_change.name == "bucketed"
+    packing = batchstat.compare(SKEWED, strategies=["packed", "token-budget"])
+    assert packing.best.name == "packed"
+
+
+def test_the_order_of_measured_times_is_predicted():
+    """Every pair of rows of the README's training benchmark that differ by over 10 %."""
+    section = README.read_text(encoding="utf-8").split("<!-- training -->")[1]
+    rows = re.findall(r"^\| (\S+) \| [\d,]+ \| [\d.]+ % \| ([\d.]+) \|", section, re.MULTILINE)
+    measured = {name: float(ratio) for name, ratio in rows}
+    assert len(measured) >= 5
+    corpus = README.parent / "sample_data" / "corpus.txt"
+    lengths = batchstat.profile(corpus).lengths
+    for model in (None, CostModel(hidden=256, layers=2)):
+        made = batchstat.compare(
+            lengths, strategies=list(measured), tokens_per_batch=4096, max_length=512, model=model
+        )
+        compute = {row.spec: row.counts.compute for row in made.strategies}
+        for one, other in combinations(measured, 2):
+            less, more = sorted((one, other), key=measured.__getitem__)
+            if measured[more] > 1.1 * measured[less]:
+                assert compute[less] < compute[more], (less, more)
+        best = min(measured.values())
+        assert measured[made.best.spec] <= 1.1 * best
+
+
+def test_the_trainers_defaults_are_what_it_does_by_default():
+    assert PRESETS["hf-trainer"].spec(512) == "static:batch_size=8"
+    made = batchstat.compare(
+        SKEWED, strategies=["token-budget"], presets=["hf-trainer", "hf-group-by-length"]
+    )
+    trainer, grouped = made.strategies[1:]
+    assert made.current is trainer
+    assert made.basis.tokens_per_batch == 8 * 900
+    assert grouped.params["batch_size"] == 8
+    assert grouped.counts.steps == trainer.counts.steps == 375
+    in_file_order = batchstat.compare(SKEWED, presets=["hf-trainer"], order="file").strategies[-1]
+    plain = batchstat.compare(SKEWED, strategies=["static:batch_size=8"]).strategies[0]
+    assert in_file_order.counts.total_tokens == plain.counts.total_tokens
+
+
+@pytest.mark.parametrize("extra", [["--batch-size", "8"], ["--model", "hidden=64,layers=2"]])
+def test_the_lines_to_paste_give_the_numbers_beside_them(extra, cli):
+    corpus = README.parent / "sample_data" / "corpus.txt"
+    found = json.loads(cli("compare", corpus, *extra, "--json", "--no-plots")[1])
+    rows = {row["label"]: row for row in found["strategies"]}
+    screen = cli("compare", *extra, "--no-plots")[1]
+    lines = re.findall(r"^ {9}batchstat recipe (.*)$", screen, re.MULTILINE)
+    choice = found["choice"]
+    named = [label for label in (choice["best"], choice["smaller_change"]) if label is not None]
+    assert len(lines) == len(named) >= 1
+    for line, label in zip(lines, named, strict=True):
+        assert "BatchSampler" in cli("recipe", *shlex.split(line))[1]
+        pasted = cli("compare", *shlex.split(line), "--json", "--no-plots")[1]
+        again = json.loads(pasted)["strategies"][-1]
+        for key in ("total_tokens", "real_tokens", "batches", "steps", "max_batch_tokens"):
+            assert again[key] == rows[label][key], key

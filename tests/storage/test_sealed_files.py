@@ -1,0 +1,452 @@
+"""Every file that batchstat reads again: intact, or an error of one line that names it."""
+
+import json
+import os
+import random
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import batchstat
+from batchstat.errors import BatchstatError, InputError, OptionError
+from batchstat.gate.baseline import Baseline, load_baselines, save_baselines
+from batchstat.planning.settings import Settings
+from batchstat.profiling.build import counter
+from batchstat.profiling.cache import PartCounts, PartStore
+from batchstat.profiling.conduct import Conduct, count_shard
+from batchstat.profiling.parquet import read_file, save_lengths
+from batchstat.profiling.shards import Share, merge_shards, read_shard
+from batchstat.profiling.staleness import changes
+from batchstat.storage.sealed_records import digest_of, digest_of_numbers, parse
+from batchstat.training.plan_file import export_plan, load_plan
+from batchstat.training.reading import read_samples
+from conftest import resealed, write_jsonl
+
+KEY = "ab" * 32
+WRONG: list[Any] = [None, True, False, 0, 1, -1, 2**31, 2**63, 10**30, 0.5, -0.5, 1e300]
+WRONG += ["", "x", "0", "\x00", "\ud800", "a" * 10_000, [], [1], ["x"], {}, {"x": 1}, [[]]]
+"""What a value may be instead."""
+
+
+def meaning(found: Any) -> Any:
+    """What was read as something that can be compared."""
+    if isinstance(found, np.ndarray):
+        return found.tolist()
+    if isinstance(found, tuple | list):
+        return [meaning(each) for each in found]
+    if isinstance(found, dict):
+        return {key: meaning(each) for key, each in found.items()}
+    return meaning(vars(found)) if hasattr(found, "__dict__") else found
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A file, how it is read, and how its record is taken out and put back."""
+
+    path: Path
+    read: Callable[[Path], Any]
+    record: Callable[[bytes], dict[str, Any]] = json.loads
+    rewrite: Callable[[Path, dict[str, Any]], object] = lambda path, record: path.write_text(
+        json.dumps(record)
+    )
+    about: str = ""
+
+    def found(self) -> Any:
+        """What is in it now."""
+        return meaning(self.read(self.path))
+
+
+def record_in(content: bytes) -> dict[str, Any]:
+    metadata = pq.read_schema(pa.BufferReader(content)).metadata
+    record: dict[str, Any] = json.loads(metadata[b"batchstat"])
+    return record
+
+
+def with_record(path: Path, record: dict[str, Any]) -> None:
+    table = pq.read_table(path)
+    pq.write_table(table.replace_schema_metadata({"batchstat": json.dumps(record)}), path)
+
+
+def with_baseline(path: Path, record: dict[str, Any]) -> None:
+    checks = {"default": record}
+    path.write_text(json.dumps({"schema": "batchstat.baseline/2", "checks": checks}))
+
+
+NAMES = ("lengths", "labels", "lists", "cached", "shard", "plan", "baseline")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("kept")
+    texts = write_jsonl(
+        folder / "texts.jsonl",
+        [
+            {"text": "word " * (i % 7 + 1), "y": "abc"[i % 3], "ys": list("abc"[: i % 3])}
+            for i in range(30)
+        ],
+    )
+    found = {}
+    for name, label in (("lengths", None), ("labels", "y"), ("lists", "ys")):
+        found[name] = folder / f"{name}.parquet"
+        profile = batchstat.profile(texts, text_column="text", label_column=label)
+        with found[name].open("wb") as file:
+            save_lengths(profile, file)
+    PartStore(str(folder)).put(KEY, PartCounts(profile, ("sha256:0",), True))
+    found["cached"] = folder / f"{KEY}.counts"
+    settings = Settings(tokens_per_batch=32, world_size=2, max_length=16, read_ahead=10)
+    found["plan"] = folder / "plan.parquet"
+    with found["plan"].open("wb") as file:
+        export_plan(profile, "token-budget", settings.decide(profile.stats.max, None), file)
+    options = batchstat.CorpusOptions(text_column=("text",))
+    store = PartStore(str(folder / "parts"))
+    shard = count_shard(
+        profile.corpus.sources,
+        options,
+        counter(options, None, None),
+        Share(1, 1),
+        Conduct(store=store),
+    )
+    found["shard"] = folder / "shard.json"
+    found["shard"].write_text(json.dumps(shard.to_json()))
+    known = Baseline({"name": "a"}, {"seed": 0}, {"strategy.batches": 5, "class_ratio": 1.5})
+    found["baseline"] = folder / "baseline.json"
+    found["baseline"].write_text(save_baselines({"default": known}))
+    return found
+
+
+@pytest.fixture
+def kept(files: dict[str, Path], tmp_path: Path) -> Callable[[str], Kind]:
+    def copy(name: str) -> Kind:
+        path = tmp_path / files[name].name
+        path.write_bytes(files[name].read_bytes())
+        if name == "shard":
+            return Kind(path, lambda path: read_shard(path.parent))
+        if name == "baseline":
+            return Kind(
+                path,
+                load_baselines,
+                lambda content: json.loads(content)["checks"]["default"],
+                with_baseline,
+                "default",
+            )
+        if name == "cached":
+            return Kind(path, lambda path: PartStore(str(path.parent)).get(KEY))
+        return Kind(path, load_plan if name == "plan" else read_file, record_in, with_record)
+
+    return copy
+
+
+def refused(kind: Kind) -> str | None:
+    """What is said of the file; None where it can be read, empty for a cache's."""
+    try:
+        return None if kind.read(kind.path) is not None else ""
+    except BatchstatError as error:
+        text = str(error)
+        assert kind.path.as_posix() in text, text
+        remedies = ("again", "baseline save", "move it away", "Is a directory")
+        assert any(each in text for each in remedies), text
+        assert len(text.splitlines()) == 1
+        assert len(text) < 600, text
+        return text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_flipped_bit_changes_nothing_or_is_an_error(kept, name):
+    kind = kept(name)
+    intact, content = kind.found(), kind.path.read_bytes()
+    assert intact is not None
+    for bit in random.Random(name).sample(range(8 * len(content)), 250):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        kind.path.write_bytes(damaged)
+        if refused(kind) is None:
+            assert kind.found() == intact, bit
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_cut_short_or_another_file(kept, files, name):
+    kind = kept(name)
+    content = kind.path.read_bytes()
+    others = [path.read_bytes() for path in files.values() if path.suffix != kind.path.suffix]
+    cuts = [content[: len(content) * i // 20] for i in range(20)]
+    odd = [b"[" * 100_000, b"\xff\xfe{}", "{}".encode("utf-16"), b"null", b"PAR1PAR1", b"\x00" * 99]
+    for damaged in (*cuts, *others, *odd):
+        kind.path.write_bytes(damaged)
+        assert refused(kind) is not None
+    kind.path.unlink()
+    kind.path.mkdir()
+    assert refused(kind) is not None
+
+
+def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Every place in a record."""
+    yield path
+    inside = value.items() if isinstance(value, dict) else ()
+    for key, each in enumerate(value) if isinstance(value, list) else inside:
+        yield from places(each, (*path, key))
+
+
+def changed(record: Any, path: tuple[str | int, ...], value: Any) -> Any:
+    """A copy with another value at a place; `...` for none."""
+    copy = json.loads(json.dumps(record))
+    below = copy
+    for key in path[:-1]:
+        below = below[key]
+    if value is ...:
+        del below[path[-1]]
+    else:
+        below[path[-1]] = value
+    return copy
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "cached"])
+def test_wrong_types_for_every_value_are_never_a_traceback(kept, name):
+    """As if batchstat had written them: also with a digest that is right."""
+    kind = kept(name)
+    record = kind.record(kind.path.read_bytes())
+    tried = 0
+    whole = {key: value for key, value in record.items() if key != "digest"}
+    for turn, path in enumerate(places(whole)):
+        is_free = len(path) > 1 and path[0] == "fingerprint"  # compared only
+        for value in () if is_free or not path else (*WRONG[turn % 3 :: 3], ...):
+            try:
+                odd = resealed(changed(record, path, value), kind.about)
+            except ValueError:  # what JSON cannot say
+                continue
+            kind.rewrite(kind.path, odd)
+            said = refused(kind)
+            tried += 1
+            if said is None and name in ("lengths", "labels", "lists"):
+                list(changes(read_file(kind.path)))
+                with suppress(BatchstatError):
+                    read_samples(kind.path)
+            if said is None and name == "shard":
+                with suppress(BatchstatError):
+                    merge_shards([kind.path.parent])
+    assert tried > 50
+    kind.rewrite(kind.path, resealed(record | {"more_of_it": 1}, kind.about))
+    assert "more_of_it is not known" in str(refused(kind))
+    kind.rewrite(kind.path, record | {"digest": "blake2b:0"})
+    assert "digest differs" in str(refused(kind))
+
+
+def stated(record: dict[str, Any]) -> dict[str, Any]:
+    """A sampler's state with other values and a digest that is right."""
+    source = {key: record[key] for key in ("source",) if key in record}
+    return resealed({key: value for key, value in record.items() if key != "source"}) | source
+
+
+@pytest.mark.parametrize("name", ["sampler", "stream"])
+def test_wrong_types_for_every_value_of_a_state(name):
+    lengths = list(range(1, 60))
+
+    def made() -> Any:
+        if name == "sampler":
+            return batchstat.BatchSampler(lengths, tokens_per_batch=128, max_length=64)
+        spec = "token-budget:read_ahead=10"
+        return batchstat.StreamBatcher(lengths, length=int, strategy=spec, tokens_per_batch=128)
+
+    begun = made()
+    running = iter(begun)
+    for _ in range(5):
+        next(running)
+    rest = [*running]
+    begun = made()
+    running = iter(begun)
+    for _ in range(5):
+        next(running)
+    state = json.loads(json.dumps(begun.state_dict()))
+    for turn, path in enumerate(places(state)):
+        for value in (*WRONG[turn % 3 :: 3], ...) if path else ():
+            odd = changed(state, path, value)
+            other = made()
+            try:  # with a digest of what it was before
+                other.load_state_dict(odd)
+                assert list(other) == rest, (path, value)
+            except BatchstatError:
+                pass
+            with suppress(BatchstatError, ValueError):
+                other = made()
+                other.load_state_dict(stated(odd))
+                list(other)
+    for value in WRONG:
+        with pytest.raises(OptionError):
+            made().load_state_dict(value)
+
+
+def test_a_state_that_was_edited():
+    sampler = batchstat.BatchSampler([5, 6, 7], tokens_per_batch=8)
+    with pytest.raises(OptionError, match="was damaged or edited: its digest differs"):
+        sampler.load_state_dict(sampler.state_dict() | {"batches": 1})
+    stream = batchstat.StreamBatcher([5, 6], length=int)
+    with pytest.raises(OptionError, match="after 3 samples of 0 windows"):
+        stream.load_state_dict(stated(stream.state_dict() | {"samples": 3}))
+    state = stated(stream.state_dict() | {"batches": 9})
+    stream.load_state_dict(state)
+    with pytest.raises(InputError, match="the source is not the one of the state"):
+        list(stream)
+
+
+CHANGED_COLUMNS: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
+    "null": (lambda t: t.set_column(1, "length", with_null(t["length"])), "has 1 nulls"),
+    "negative": (lambda t: put(t, "length", 3, -5), "length is -5 in row 3: must be between"),
+    "too long": (lambda t: put(t, "length", 3, 10**9 + 1), "length is 1000000001 in row 3"),
+    "one more token": (lambda t: put(t, "length", 3, 99), "column length was damaged or edited"),
+    "another record": (lambda t: put(t, "record", 29, 5), "record is 5 in row 29, and does not"),
+    "negative record": (lambda t: put(t, "record", 0, -1), "record is -1 in row 0"),
+    "far record": (lambda t: put(t, "record", 29, 30), "record is 30 in row 29: must be between"),
+    "all records 0": (lambda t: every(t, "record", lambda _: 0), "does not rise"),
+    "falling": (lambda t: t.take(list(range(29, -1, -1))), "does not rise"),
+    "half": (lambda t: t.slice(0, 15), "has 15 rows and was written with 30"),
+    "double": (lambda t: pa.concat_tables([t, t]), "has 60 rows and was written with 30"),
+    "none": (lambda t: t.slice(0, 0), "has 0 rows and was written with 30"),
+    "floats": (lambda t: cast(t, "length", pa.float64()), "column length is of double"),
+    "booleans": (lambda t: cast(t, "length", pa.bool_()), "column length is of bool"),
+    "strings": (lambda t: cast(t, "length", pa.string()), "column length is of string"),
+    "small integers": (lambda t: cast(t, "length", pa.int32()), "column length is of int32"),
+    "no label": (lambda t: t.drop_columns(["label"]), "column label was damaged or edited"),
+    "no length": (lambda t: t.drop_columns(["length"]), "its columns are record, label"),
+    "one more column": (lambda t: t.append_column("x", t["length"]), "its columns are"),
+    "another order": (lambda t: t.select(["length", "record", "label"]), "its columns are"),
+    "other labels": (
+        lambda t: t.set_column(2, "label", pa.array(["x"] * 30).dictionary_encode()),
+        "column label was damaged or edited",
+    ),
+    "no metadata": (lambda t: t.replace_schema_metadata({}), "no metadata of batchstat's"),
+}
+
+
+def with_null(column: pa.ChunkedArray) -> pa.Array:
+    return pa.array([None, *column.to_pylist()[1:]], column.type)
+
+
+def put(table: pa.Table, name: str, row: int, value: int) -> pa.Table:
+    values = table[name].to_pylist()
+    values[row] = value
+    return table.set_column(table.column_names.index(name), name, pa.array(values, pa.int64()))
+
+
+def every(table: pa.Table, name: str, change: Callable[[int], int]) -> pa.Table:
+    values = pa.array(list(map(change, table[name].to_pylist())), pa.int64())
+    return table.set_column(table.column_names.index(name), name, values)
+
+
+def cast(table: pa.Table, name: str, kind: pa.DataType) -> pa.Table:
+    column = table[name].cast(kind)
+    return table.set_column(table.column_names.index(name), name, column)
+
+
+@pytest.mark.parametrize("name", CHANGED_COLUMNS)
+def test_columns_that_are_not_what_was_written(kept, name):
+    change, message = CHANGED_COLUMNS[name]
+    kind = kept("labels")
+    pq.write_table(change(pq.read_table(kind.path)), kind.path)
+    assert message in str(refused(kind))
+
+
+def test_the_same_numbers_written_by_another_program_are_the_same_profile(kept):
+    for name in ("labels", "lists", "plan"):
+        kind = kept(name)
+        intact = kind.found()
+        table = pq.read_table(kind.path)
+        pq.write_table(table, kind.path, compression="gzip", row_group_size=7)
+        assert kind.found() == intact
+
+
+PLANS: dict[str, tuple[str, int, int, str]] = {
+    "a record twice": ("record", 0, 1, "column record was damaged"),
+    "a rank that is none": ("rank", 0, 2, "column rank was damaged"),
+    "a width": ("width", 0, 1, "column width was damaged"),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_plan_that_was_edited(kept, name):
+    column, row, value, message = PLANS[name]
+    kind = kept("plan")
+    table = pq.read_table(kind.path)
+    values = table[column].to_pylist()
+    values[row] = value
+    place, kind_of = table.column_names.index(column), table[column].type
+    pq.write_table(table.set_column(place, column, pa.array(values, kind_of)), kind.path)
+    assert message in str(refused(kind))
+
+
+@pytest.mark.parametrize(
+    ("column", "change", "message"),
+    [
+        ("rank", lambda n: n + 5, "rank is 5 in row 0: must be between 0 and 1"),
+        ("record", lambda n: n - 1, "record is -1"),
+        ("start", lambda n: n + 1, "start is above 0"),
+        ("stop", lambda n: n * 0 - 1, "stop is -1"),
+        ("stop", lambda n: n + 10**6, "a row has more tokens than its width"),
+        ("width", lambda n: n + np.arange(len(n)), "a batch has more than one width"),
+        ("row", lambda n: n[::-1], "rows are missing, or in another sequence"),
+        ("row", lambda n: n + 1, "rows are missing, or in another sequence"),
+        ("row", lambda n: n * 0, "rows are missing, or in another sequence"),
+        ("batch", lambda n: n * 2, "rows are missing, or in another sequence"),
+        ("batch", lambda n: n + 2**40, "batch is"),
+        ("batch", lambda n: np.where(n == 1, 0, n), "rows are missing, or in another sequence"),
+        ("step", lambda n: n.max() - n, "the steps of a rank do not rise"),
+        ("step", lambda n: n + 2**40, "step is"),
+    ],
+)
+def test_a_plan_that_no_plan_could_be(kept, column, change, message):
+    """As if batchstat had written it: with digests that are right."""
+    kind = kept("plan")
+    table = pq.read_table(kind.path)
+    place, before = table.column_names.index(column), table[column]
+    numbers = np.asarray(change(before.to_numpy()))
+    record = kind.record(kind.path.read_bytes())
+    digests = record["columns"] | {column: digest_of_numbers(numbers)}
+    odd = table.set_column(place, column, pa.array(numbers, before.type))
+    metadata = {"batchstat": json.dumps(resealed(record, columns=digests))}
+    pq.write_table(odd.replace_schema_metadata(metadata), kind.path)
+    assert message in str(refused(kind))
+
+
+def test_a_key_twice_and_numbers_that_are_none():
+    for text in (
+        '{"a": 1, "a": 1}',
+        "[NaN]",
+        "[Infinity]",
+        "[-Infinity]",
+        '{"a": {"b": 1, "b": 2}}',
+    ):
+        with pytest.raises(ValueError, match=r"is given twice|is not a number"):
+            parse(text)
+    assert parse('{"b": 1, "a": [1, 2.5]}') == {"b": 1, "a": [1, 2.5]}
+    assert digest_of({"a": (1, 2), "b": None}) == digest_of({"b": None, "a": [1, 2]})
+    assert digest_of([1]) != digest_of([True])
+    assert digest_of([1]) != digest_of([1.0])
+
+
+@pytest.mark.parametrize("odd", ["folder", "full folder", "pipe", "link to itself", "empty"])
+def test_what_is_no_file_in_the_place_of_a_cache_entry(files, tmp_path, odd):
+    path = tmp_path / f"{KEY}.counts"
+    if odd.endswith("folder"):
+        path.mkdir()
+        if odd.startswith("full"):
+            (path / "kept.txt").write_text("a user's")
+    elif odd == "pipe":
+        os.mkfifo(path)
+    elif odd == "empty":
+        path.touch()
+    else:
+        path.symlink_to(path)
+    store = PartStore(str(tmp_path))
+    assert store.get(KEY) is None
+    intact = PartStore(str(files["cached"].parent)).get(KEY)
+    assert intact is not None
+    store.put(KEY, intact)
+    assert meaning(store.get(KEY)) == meaning(intact)
+    texts = [each.read_text() for each in tmp_path.glob("*.aside/kept.txt")]
+    assert texts == (["a user's"] if odd.startswith("full") else [])

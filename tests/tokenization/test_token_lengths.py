@@ -1,0 +1,367 @@
+"""Counts for a program and by several threads; what happens where pieces would be wrong."""
+
+import hashlib
+import io
+import json
+import subprocess
+import sys
+import threading
+import time
+
+import hypothesis.strategies as st
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import tokenizers
+from hypothesis import given, settings
+
+import batchstat
+from batchstat.errors import InputError
+from batchstat.tokenization import builtin, threads
+from batchstat.tokenization import piece_counter as piecewise
+from batchstat.tokenization.loading import load_tokenizer
+from batchstat.tokenization.safe_cuts import find_cuts
+from conftest import SAMPLE_DATA, environment
+
+LINES = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()
+
+
+NOT_UTF8 = pa.Array.from_buffers(
+    pa.string(), 1, [None, pa.py_buffer(np.array([0, 2], np.int32)), pa.py_buffer(b"a\xff")]
+)
+
+
+def own() -> tokenizers.Tokenizer:
+    return tokenizers.Tokenizer.from_str(builtin.definition())
+
+
+def expected(texts) -> list[int]:
+    return [len(each) for each in own().encode_batch_fast(list(texts))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind",
+    [
+        list,
+        tuple,
+        pd.Series,
+        np.array,
+        lambda texts: pd.Series(texts, index=np.arange(len(texts)) / 2),
+        lambda texts: pd.Series(texts, index=range(len(texts), 0, -1)),
+        lambda texts: pd.Series(texts, index=texts),
+        lambda texts: pd.Series(texts, dtype="string[pyarrow]"),
+        pa.array,
+        lambda texts: pa.array(texts, pa.large_string()).slice(3, 700),
+        lambda texts: pa.chunked_array([texts[:400], texts[400:]]),
+        lambda texts: pa.array(texts).dictionary_encode(),
+    ],
+)
+def test_token_lengths_of_texts_of_every_kind(kind):
+    texts = kind(LINES)
+    found = batchstat.token_lengths(texts)
+    assert found.dtype == np.int64
+    plain = texts.to_pylist() if hasattr(texts, "to_pylist") else texts
+    assert found.tolist() == expected(plain)
+
+
+@pytest.mark.slow
+def test_token_lengths_by_tokenizers_of_every_kind(real_data):
+    import transformers
+
+    for folder in sorted((real_data / "tokenizers").iterdir()):
+        loaded = transformers.AutoTokenizer.from_pretrained(folder)
+        wanted = [len(ids) for ids in loaded(LINES)["input_ids"]]
+        backend = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+        before = backend.to_str()
+        for given_as in (str(folder), folder, folder / "tokenizer.json", loaded, backend):
+            assert batchstat.token_lengths(LINES, given_as).tolist() == wanted
+        assert backend.to_str() == before
+
+
+def test_token_lengths_leave_the_tokenizer_as_it_was():
+    tokenizer = own()
+    tokenizer.enable_truncation(5)
+    tokenizer.enable_padding(length=9)
+    before = tokenizer.to_str()
+    assert batchstat.token_lengths(LINES, tokenizer).tolist() == expected(LINES)
+    assert tokenizer.to_str() == before
+
+
+def test_token_lengths_by_a_tokenizer_that_takes_special_tokens_for_text():
+    texts = ["<|endoftext|>", "a <|endoftext|> b"]
+    tokenizer = own()
+    special = expected(texts)
+    tokenizer.encode_special_tokens = True
+    spelled = [len(each) for each in tokenizer.encode_batch_fast(texts)]
+    assert spelled != special
+    assert batchstat.token_lengths(texts, tokenizer).tolist() == spelled
+    tokenizer.enable_truncation(5)
+    assert batchstat.token_lengths(texts, tokenizer).tolist() == spelled
+
+
+def test_no_text_and_empty_texts():
+    assert batchstat.token_lengths([]).tolist() == []
+    assert batchstat.token_lengths(["", "a", ""]).tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["a", None], r"texts\[1\] is missing"),
+        (["a", 5], "texts 0 and on are no texts"),
+        (pd.Series(["a", None]), r"texts\[1\] is missing"),
+        (pa.array([1, 2]), "texts 0 and on are no texts"),
+        (["\ud800"], "texts 0 and on are no texts"),
+        ("some words", "texts of type str: give a list"),
+        (b"some words", "texts of type bytes: give a list"),
+        ((text for text in ["a"]), "texts of type generator: give a list"),
+        ({"a"}, "texts of type set: give a list"),
+        ({"a": "b"}, "texts of type dict: give a list"),
+        (pd.DataFrame({"a": ["b"]}), "texts of type DataFrame: give a list"),
+        (np.array([["a"]]), "texts of type ndarray: give a list"),
+        (5, "texts of type int: give a list"),
+        (NOT_UTF8, "texts 0 and on are no texts: Invalid UTF8"),
+    ],
+)
+def test_what_is_no_text(texts, message):
+    with pytest.raises(batchstat.OptionError, match=message):
+        batchstat.token_lengths(texts)
+
+
+def test_what_is_no_tokenizer():
+    with pytest.raises(batchstat.OptionError, match="a tokenizer of type int"):
+        batchstat.token_lengths(["a"], 5)
+
+
+@pytest.fixture
+def _wrong_cuts(monkeypatch):
+    """The cuts of byte-level BPE, and one in the middle of words."""
+
+    def find(definition):
+        found = find_cuts(definition)
+        after = bytearray(found.after)
+        after[ord("e")] |= 2
+        return rules.Cuts(found.before, bytes(after))
+
+    from batchstat.tokenization import loading
+    from batchstat.tokenization import safe_cuts as rules
+
+    monkeypatch.setattr(loading, "find_cuts", find)
+
+
+@pytest.mark.usefixtures("_wrong_cuts")
+def test_one_difference_and_everything_is_counted_whole():
+    with pytest.warns(UserWarning, match="tokens, and its pieces .*: everything is counted again"):
+        assert batchstat.token_lengths(LINES).tolist() == expected(LINES)
+    with pytest.warns(UserWarning, match="everything is counted again, whole"):
+        profile = batchstat.profile(SAMPLE_DATA / "corpus.txt")
+    assert profile.lengths.tolist() == expected(line for line in LINES if line.strip())
+
+
+class PassingBy(io.RawIOBase):
+    """Bytes that can be read once, in bits."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = io.BytesIO(data)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        return self._data.readinto(memoryview(buffer)[:1000])
+
+
+@pytest.fixture
+def piped(monkeypatch):
+    data = "".join(f"{line}\n" for line in LINES).encode()
+    stdin = io.TextIOWrapper(io.BufferedReader(PassingBy(data)))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    return hashlib.sha256(data).hexdigest()
+
+
+@pytest.mark.usefixtures("_wrong_cuts")
+def test_standard_input_too_is_counted_again(piped):
+    with pytest.warns(UserWarning, match="everything is counted again, whole"):
+        profile = batchstat.profile("-")
+    assert profile.lengths.tolist() == expected(line for line in LINES if line.strip())
+    assert profile.corpus.sources[0].digest == f"sha256:{piped}"
+
+
+class Full(io.BytesIO):
+    """A file on a full disk."""
+
+    def write(self, _) -> int:
+        raise OSError(28, "No space left on device")
+
+
+def _no_file():
+    raise FileNotFoundError(2, "No usable temporary directory")
+
+
+@pytest.mark.usefixtures("piped")
+@pytest.mark.parametrize("temporary", [Full, _no_file])
+def test_standard_input_without_room_for_a_copy(temporary, monkeypatch, request):
+    monkeypatch.setattr("batchstat.corpus.opening.tempfile.TemporaryFile", temporary)
+    request.getfixturevalue("_wrong_cuts")
+    with pytest.raises(InputError, match="no room for a copy of it: name a file"):
+        batchstat.profile("-")
+
+
+@pytest.mark.usefixtures("piped")
+@pytest.mark.parametrize("temporary", [Full, _no_file])
+def test_no_room_for_a_copy_that_nobody_needs(temporary, monkeypatch):
+    monkeypatch.setattr("batchstat.corpus.opening.tempfile.TemporaryFile", temporary)
+    profile = batchstat.profile("-")
+    assert profile.lengths.tolist() == expected(line for line in LINES if line.strip())
+
+
+@pytest.mark.parametrize("workers", [0, -1, 1001, 1.5, True])
+def test_workers_are_a_number_above_zero(workers):
+    with pytest.raises(batchstat.OptionError, match="workers="):
+        batchstat.token_lengths(LINES, workers=workers)
+    with pytest.raises(batchstat.OptionError, match="workers="):
+        batchstat.profile(SAMPLE_DATA / "corpus.txt", workers=workers)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_wrong_cuts")
+@pytest.mark.parametrize("size", [100, 30_000, 1_000_000])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_difference_is_found_whatever_the_texts_and_the_threads(size, workers):
+    """Texts of every size are checked, long ones in part, in every block."""
+    whole = " ".join(LINES * 12)
+    texts = [whole[i : i + size] for i in range(0, len(whole), size)]
+    with pytest.warns(UserWarning, match="everything is counted again"):
+        assert batchstat.token_lengths(texts, workers=workers).tolist() == expected(texts)
+
+
+def test_every_block_is_looked_into(monkeypatch):
+    """By chance, but the same of the same block whenever it is counted; not all of it."""
+    looked: list[list[str]] = []
+    whole = piecewise.PieceCounter._whole
+
+    def counted(self, texts):
+        looked.append(texts)
+        return whole(self, texts)
+
+    monkeypatch.setattr(piecewise.PieceCounter, "_whole", counted)
+    tokenizer = load_tokenizer("builtin")
+    blocks = [pa.array(lines, pa.large_string()) for lines in (LINES, LINES[::-1], LINES)]
+    for block in blocks:
+        tokenizer.pieces.count(block)
+    first, second, third = looked
+    assert first == third != second
+    assert first[0] == LINES[0]
+    assert any(text in LINES[len(LINES) // 4 :] for text in first)
+    assert 0 < sum(map(len, first)) < sum(map(len, LINES)) / 20
+
+
+@pytest.mark.slow
+def test_english_that_goes_on_in_numbers_is_counted_whole():
+    """Whether pieces repeat is looked up in several places of a block."""
+    rng = np.random.default_rng(0)
+    letters = rng.integers(97, 123, (400_000, 12), dtype=np.uint8)
+    spelt = letters.view("S12").ravel().astype(str).tolist()
+    texts = [*LINES, *(" ".join(spelt[i : i + 10]) for i in range(0, len(spelt), 10))]
+    tokenizer = load_tokenizer("builtin")
+    assert tokenizer.pieces.count(pa.array(texts, pa.large_string())) is None
+    assert batchstat.token_lengths(texts).tolist() == expected(texts)
+
+
+def test_a_chunk_of_many_bytes_is_cut_into_pieces_by_and_by(monkeypatch):
+    """What Arrow hands over as one block may be far larger than what is read from a text file."""
+    from batchstat.corpus.content import Texts
+    from batchstat.tokenization import tokenizer as module
+
+    monkeypatch.setattr(module, "_PIECES_BYTES", 10_000)
+    seen: list[int] = []
+    count = piecewise.PieceCounter.count
+
+    def counted(self, first, second=None):
+        seen.append(len(first))
+        return count(self, first, second)
+
+    monkeypatch.setattr(piecewise.PieceCounter, "count", counted)
+    counts, kept = load_tokenizer("builtin").count(Texts(pa.array(LINES, pa.large_string())))
+    assert counts.tolist() == expected(LINES)
+    assert kept.tolist() == list(range(len(LINES)))
+    assert len(seen) > 10
+    assert sum(seen) == len(LINES)
+
+
+def test_texts_that_do_not_repeat_are_counted_whole():
+    rng = np.random.default_rng(0)
+    words = rng.integers(0, 26, (3000, 12)).astype(np.uint8) + ord("a")
+    spelt = [bytes(word).decode() for word in words]
+    texts = [" ".join(spelt[i : i + 10]) for i in range(0, len(spelt), 10)]
+    tokenizer = load_tokenizer("builtin")
+    assert tokenizer.pieces.count(pa.array(texts, pa.large_string())) is None
+    assert batchstat.token_lengths(texts).tolist() == expected(texts)
+    assert tokenizer.pieces.count(pa.array(LINES, pa.large_string())) is not None
+
+
+def test_a_tokenizer_that_raises_names_its_text(two_words, tmp_path):
+    texts = ["some words"] * 500 + ["others"] + ["some"] * 500
+    (tmp_path / "a.txt").write_text("".join(f"{text}\n" for text in texts))
+    with pytest.raises(InputError, match=r"a.txt, line 501: tokenizer .* cannot count it"):
+        batchstat.profile(tmp_path / "a.txt", tokenizer=str(two_words))
+    skipped = batchstat.profile(tmp_path / "a.txt", tokenizer=str(two_words), on_error="skip")
+    assert skipped.lengths.tolist() == [2] * 500 + [1] * 500
+
+
+@settings(max_examples=30)
+@given(st.lists(st.integers(0, 20), max_size=40), st.integers(1, 5))
+def test_results_come_in_order(numbers, workers):
+    def work(number: int) -> int:
+        time.sleep(number / 5000)
+        return number
+
+    assert list(threads.in_order(work, iter(numbers), workers)) == numbers
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_an_error_among_the_items_comes_in_its_turn(workers):
+    def items():
+        yield from range(5)
+        raise InputError("the end")
+
+    results = threads.in_order(lambda i: i, items(), workers)
+    assert [next(results) for _ in range(5)] == [0, 1, 2, 3, 4]
+    with pytest.raises(InputError, match="the end"):
+        next(results)
+
+
+def test_no_more_is_read_than_is_worked_on():
+    taken = 0
+
+    def items():
+        nonlocal taken
+        for i in range(100):
+            taken += 1
+            yield i
+
+    for done, _ in enumerate(threads.in_order(lambda i: i, items(), 3)):
+        assert taken <= done + 3 + 1
+
+
+def test_work_is_done_side_by_side():
+    barrier = threading.Barrier(3, timeout=20)
+    assert list(threads.in_order(lambda i: barrier.wait() * 0 + i, range(6), 3)) == list(range(6))
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_workers_change_nothing_but_time(run, workers):
+    arguments = ["profile", SAMPLE_DATA / "corpus.txt", "--json", "--no-plots"]
+    result = json.loads(run(*arguments, "--workers", workers).stdout)
+    other = json.loads(run(*arguments).stdout)
+    assert result.pop("created") != other.pop("created")
+    assert result == other
+    assert run(*arguments, "--workers", 0).returncode == 2
+
+
+def test_counting_writes_nothing(tmp_path):
+    code = "import batchstat; print(batchstat.token_lengths(['some words'] * 3))"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment(), check=True)
+    assert list(tmp_path.iterdir()) == []
