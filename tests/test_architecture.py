@@ -149,6 +149,13 @@ def test_planning_is_pure_numpy(module):
         assert top in {"batchstat", "numpy"} or top in sys.stdlib_module_names, f"{module}: {name}"
 
 
+@pytest.mark.parametrize("module", MODULES)
+def test_typer_and_pydantic_stay_where_they_are_used(module):
+    found = {name.split(".")[0] for name in imports(MODULES[module], at_load=False)}
+    assert "typer" not in found or room(module) == "cli"
+    assert "pydantic" not in found or room(module) in ("cli", "documents")
+
+
 def loaded_by(code: str) -> set[str]:
     program = f"import sys; {code}; print(*{{name.split('.')[0] for name in sys.modules}})"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from batchstat.cli.profiles import encoded
 from batchstat.cli.streams import console, emit, render, say
+from batchstat.documents.base import to_text
 from batchstat.documents.check import check_json
-from batchstat.documents.common import to_text
 from batchstat.errors import InputError, OptionError, unknown
 from batchstat.gate.check import Check
 from batchstat.render.checks.github import check_annotations

@@ -19,7 +19,7 @@ from batchstat.cli.streams import console, emit, render, say, written
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.parts import parts_of
 from batchstat.corpus.sources import STANDARD_INPUT, Source, find_sources
-from batchstat.documents.common import to_text
+from batchstat.documents.base import to_text
 from batchstat.documents.profile import profile_json
 from batchstat.errors import InputError, OptionError
 from batchstat.profiling.build import counter

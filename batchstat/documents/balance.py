@@ -1,64 +1,168 @@
 """balance.json."""
 
-from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
-from batchstat.documents.common import corpus_json, head, tokenizer_json
-from batchstat.documents.comparison import strategy_json
+from pydantic import Field
+
+from batchstat.documents.base import (
+    Amount,
+    AtLeastOne,
+    Count,
+    Document,
+    File,
+    Positive,
+    Ratio,
+    Share,
+    head,
+)
+from batchstat.documents.comparison import Compared, Warned
+from batchstat.documents.corpus import corpus_of
+from batchstat.documents.profile import percentiles
+from batchstat.documents.strategy import Strategy, strategy_of
 from batchstat.simulation.balances import BalanceReport, SamplerResult
 
 SCHEMA = "batchstat.balance/1"
 
 
+class DrawnLengths(Document):
+    """The lengths of what is drawn, whole."""
+
+    mean: Amount
+    p50: Count
+    p90: Count
+    max: Count
+
+
+class DrawnClass(Document):
+    """One class under a sampler."""
+
+    label: str
+    before: Positive
+    """Samples of the class in the corpus."""
+    after: Count
+    """Samples of the class that are drawn, repeats counted."""
+    unique_samples: Count
+    max_repeats: Count
+    coverage: Share
+    coverage_after: Share
+    mean_length: Amount
+    """Tokens per sample of the class, in the corpus."""
+    mean_length_after: Amount | None
+    """Tokens per sample of the class, of those drawn; null where none is."""
+
+
+class FollowedEpoch(Document):
+    """What has been drawn at least once, up to an epoch."""
+
+    epoch: Count
+    class_ratio: AtLeastOne
+    coverage: Share
+    min_class_coverage: Share
+    """The share of the class of which least has been drawn."""
+
+
+class RankClass(Document):
+    """One class on one rank."""
+
+    label: str
+    count: Count
+
+
+class Rank(Document):
+    """What one rank computes."""
+
+    rank: Count
+    samples: Count
+    classes: list[RankClass]
+
+
+class Sampler(Document):
+    """One sampler: a row of the table."""
+
+    name: str
+    """The bare name of the sampler."""
+    params: dict[str, Any]
+    """Its parameters."""
+    samples: Positive
+    """Samples that it draws for an epoch, repeats counted, before any batching."""
+    tokens: Count
+    """Their tokens, whole."""
+    unique_samples: Annotated[Positive, Field(validation_alias="unique")]
+    """Different samples among them."""
+    coverage: Ratio
+    """unique_samples / samples of the corpus."""
+    coverage_after: Ratio
+    """The share of the corpus that is drawn at least once in all epochs that are followed."""
+    unseen_samples: Annotated[Count, Field(validation_alias="unseen")]
+    """Samples of the corpus that the epoch does not draw."""
+    max_repeats: Positive
+    """How often the sample is drawn that is drawn most often."""
+    class_ratio: AtLeastOne
+    """Samples of the largest class / samples of the smallest that is drawn at all."""
+    relative_compute: Annotated[float, Field(gt=0)] | None
+    """Total tokens of an epoch / those of the sampler none under the same strategy; null where
+    that leaves no batch."""
+    lengths: DrawnLengths
+    classes: list[DrawnClass]
+    """Each class, in the order of its first sample."""
+    epochs: list[FollowedEpoch]
+    """What has been drawn at least once, epoch by epoch."""
+    ranks: list[Rank]
+    """What each rank computes."""
+    strategy: Strategy
+
+
+class BalanceFile(Compared, File):
+    """Samplers that balance classes, on the same corpus. Keys may be added within this schema."""
+
+    epochs: Positive
+    """How many epochs coverage is followed over."""
+    unlabelled_samples: Annotated[Count, Field(validation_alias="unlabelled")]
+    """Samples without a label, or without one of --keep-labels: they are of no class, and only the
+    sampler none draws them, unless labels are named to keep."""
+    multilabel_samples: Annotated[Count, Field(validation_alias="multilabel")]
+    """Samples of several labels: each counts as the rarest of them."""
+    samplers: Annotated[list[Sampler], Field(min_length=1)]
+    """The rows of the table, one per sampler."""
+    recommended: str | None
+    """Of the samplers that even the classes out at no more than 1.5 times the compute of none, the
+    one that sees most of the corpus over all epochs, and of those within a point of it the one
+    that computes least; where each computes more, the one that computes least. Null where no two
+    are compared or none evens the classes out."""
+    warnings: list[Warned]
+    """What else to know about the numbers."""
+
+
 def balance_json(report: BalanceReport) -> dict[str, Any]:
-    """balance.json."""
-    return {
+    """Return balance.json."""
+    made = {
         **head(SCHEMA, report.created),
-        "corpus": corpus_json(report.corpus, report.samples),
-        "tokenizer": tokenizer_json(report.tokenizer),
-        "basis": asdict(report.basis),
-        "epochs": report.epochs,
-        "unlabelled_samples": report.unlabelled,
-        "multilabel_samples": report.multilabel,
+        "corpus": corpus_of(report.corpus, report.samples),
         "samplers": [_sampler(row, report.basis.epoch) for row in report.samplers],
         "recommended": report.recommended and report.recommended.spec,
-        "warnings": [asdict(warning) for warning in report.warnings],
     }
+    return BalanceFile.of(made, report).to_json()
 
 
-def _sampler(row: SamplerResult, epoch: int) -> dict[str, Any]:
-    lengths = row.lengths
-    return {
-        "name": row.name,
-        "params": row.params,
-        "samples": row.samples,
-        "tokens": lengths.sum,
-        "unique_samples": row.unique,
-        "coverage": row.coverage,
-        "coverage_after": row.coverage_after,
-        "unseen_samples": row.unseen,
-        "max_repeats": row.max_repeats,
-        "class_ratio": row.class_ratio,
-        "relative_compute": row.relative_compute,
-        "lengths": {
-            "mean": lengths.mean,
-            "p50": lengths.percentile(500),
-            "p90": lengths.percentile(900),
-            "max": lengths.max,
-        },
+def _sampler(row: SamplerResult, epoch: int) -> Sampler:
+    epochs = [
+        {
+            "epoch": epoch + i,
+            "class_ratio": row.ratios[i],
+            "coverage": seen / row.corpus_samples,
+            "min_class_coverage": row.least_class_coverage(i),
+        }
+        for i, seen in enumerate(row.seen)
+    ]
+    made = {
+        "tokens": row.lengths.sum,
+        "lengths": DrawnLengths.of(percentiles(row.lengths), row.lengths),
         "classes": [each.numbers() for each in row.classes],
-        "epochs": [
-            {
-                "epoch": epoch + i,
-                "class_ratio": row.ratios[i],
-                "coverage": seen / row.corpus_samples,
-                "min_class_coverage": row.least_class_coverage(i),
-            }
-            for i, seen in enumerate(row.seen)
-        ],
+        "epochs": epochs,
         "ranks": _ranks(row),
-        "strategy": strategy_json(row.row),
+        "strategy": strategy_of(row.row),
     }
+    return Sampler.of(made, row)
 
 
 def _ranks(row: SamplerResult) -> list[dict[str, Any]]:

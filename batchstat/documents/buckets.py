@@ -1,48 +1,98 @@
 """buckets.json."""
 
-from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
-from batchstat.documents.common import corpus_json, head, tokenizer_json
-from batchstat.documents.comparison import strategy_json
-from batchstat.simulation.bucket_search import BucketReport, Edges
+from pydantic import Field
+
+from batchstat.documents.base import (
+    AtLeastOne,
+    Count,
+    Document,
+    File,
+    Positive,
+    Share,
+    head,
+    one_of,
+)
+from batchstat.documents.comparison import Compared, Model
+from batchstat.documents.corpus import corpus_of
+from batchstat.documents.strategy import Strategy, strategy_of
+from batchstat.simulation.bucket_search import COSTS, BucketReport
 
 SCHEMA = "batchstat.buckets/1"
 
 
+class Bucket(Document):
+    """One bucket of the optimal edges."""
+
+    edge: Positive
+    """The longest length that it may hold."""
+    samples: Count
+    """How many samples it holds."""
+    real_tokens: Count
+    """Their tokens."""
+    batch_size: Positive
+    """tokens_per_batch // edge, at least 1."""
+    padding_tokens: Count
+    """total_tokens - real_tokens."""
+    total_tokens: Count
+    """samples x edge."""
+
+
+class RulePoint(Document):
+    """The edges that a rule gives for one number of buckets."""
+
+    buckets: Annotated[Positive, Field(validation_alias="wanted")]
+    """How many the rule was asked for."""
+    edges: list[Positive]
+    """Those it found, rising, inclusive; it may be fewer."""
+    real_tokens: Count
+    """Tokens of all samples."""
+    total_tokens: Positive
+    """Tokens of all samples padded to their edges."""
+    padding_ratio: Share
+    """1 - real_tokens / total_tokens."""
+    relative_cost: Annotated[AtLeastOne, Field(validation_alias="cost")]
+    """Cost of all samples padded to their edges / of the samples as they are."""
+
+
+class Rule(Document):
+    """A rule for bucket edges."""
+
+    name: str
+    """optimal, quantile, uniform, geometric, equal-tokens or equal-cost."""
+    points: list[RulePoint]
+    """One per number of buckets."""
+
+
+class BucketsFile(Compared, File):
+    """Upper edges of buckets. Keys may be added within this schema."""
+
+    cost: one_of(COSTS)  # type: ignore[valid-type]
+    """What the optimal edges minimise: linear is padding, quadratic is attention, model is a
+    transformer's cost."""
+    model: Model | None
+    """The shape of the transformer that --model names."""
+    least: Positive
+    """Samples in each bucket, at least."""
+    strategy: Annotated[str, Field(validation_alias="spec")]
+    """The boundaries strategy with the optimal edges, rows as wide as edges: the first of
+    strategies."""
+    strategies: Annotated[list[Strategy], Field(min_length=1, max_length=2)]
+    """What the optimal edges give under the settings, as compare has it: short batches dropped,
+    which gives one shape per bucket, and kept; the one to use first."""
+    buckets: Annotated[list[Bucket], Field(min_length=1)]
+    """The buckets of the optimal edges, rising."""
+    rules: list[Rule]
+    """What each rule gives."""
+
+
 def buckets_json(report: BucketReport) -> dict[str, Any]:
-    """buckets.json."""
-    return {
+    """Return buckets.json."""
+    made = {
         **head(SCHEMA, report.created),
-        "corpus": corpus_json(report.corpus, report.samples),
-        "tokenizer": tokenizer_json(report.tokenizer),
-        "basis": asdict(report.basis),
-        "cost": report.cost,
-        "model": None if report.model is None else asdict(report.model),
-        "least": report.least,
-        "strategy": report.spec,
-        "strategies": [strategy_json(row, report.model) for row in report.uses],
-        "buckets": [
-            {
-                **asdict(each),
-                "padding_tokens": each.padding_tokens,
-                "total_tokens": each.total_tokens,
-            }
-            for each in report.buckets
-        ],
-        "rules": [
-            {"name": rule, "points": [_edges(each) for each in every]}
-            for rule, every in report.found.items()
-        ],
+        "corpus": corpus_of(report.corpus, report.samples),
+        "strategies": [strategy_of(row, report.model) for row in report.uses],
+        "rules": [{"name": rule, "points": points} for rule, points in report.found.items()],
     }
-
-
-def _edges(edges: Edges) -> dict[str, Any]:
-    return {
-        "buckets": edges.wanted,
-        "edges": list(edges.edges),
-        "real_tokens": edges.real_tokens,
-        "total_tokens": edges.total_tokens,
-        "padding_ratio": edges.padding_ratio,
-        "relative_cost": edges.cost,
-    }
+    return BucketsFile.of(made, report).to_json()

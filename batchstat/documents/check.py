@@ -1,47 +1,104 @@
 """check.json."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
-from batchstat.documents.common import head
+from pydantic import Field
+
+from batchstat.documents.base import Document, File, View, head, one_of
+from batchstat.documents.comparison import Report
 from batchstat.gate.check import Check, Outcome, worst
+from batchstat.gate.limits import BOUNDS
 
 SCHEMA = "batchstat.check/1"
 
+_Number = Annotated[int | float, Field(json_schema_extra={"type": "number"})]
+_Status = one_of(("pass", "warn", "fail", "error"))
+
+
+class Remedy(Document):
+    """A change that was tried and helps."""
+
+    change: str
+    """As flags or lines of the configuration; of the corpus in words."""
+    settings: dict[str, Any]
+    """What it sets, by the names of settings; empty for a change of the corpus."""
+    value: _Number
+    """The number that the limit is on, with this change."""
+    keeps: bool
+    """Whether the limit is then kept."""
+    costs: list[str]
+    """What else comes of it: limits that are then exceeded, tokens lost or computed."""
+
+
+class HeldLimit(Document):
+    """A limit, and the number that it is held against."""
+
+    name: str
+    """As it is called: max-padding, or the bound and the path."""
+    path: str
+    """The number in the report."""
+    bound: one_of(BOUNDS)  # type: ignore[valid-type]
+    """Whether the limit is the most, the least, or the most change from the baseline."""
+    limit: Annotated[_Number, Field(validation_alias="threshold")]
+    """Inclusive; ratios in [0, 1]."""
+    value: _Number
+    """The number as it is."""
+    before: _Number | None
+    """As it was in the baseline; null where none is held against it."""
+    over: _Number
+    """By how much the number is beyond the limit; at most 0 where it is kept."""
+    level: one_of(("error", "warn"))  # type: ignore[valid-type]
+    """What it means to exceed it: error fails the check, warn only says so."""
+    status: one_of(("pass", "warn", "fail"))  # type: ignore[valid-type]
+    """Whether the limit is kept."""
+    set_in: Annotated[str, Field(validation_alias="origin")]
+    """Where the limit is set."""
+    remedy: Remedy | None
+    """What was tried and helps; null where the limit is kept, or nothing helps."""
+
+
+class CheckResult(Document):
+    """One check."""
+
+    name: str
+    """As the configuration calls it; default without a name."""
+    status: _Status  # type: ignore[valid-type]
+    error: str | None
+    """Why there is no answer; null where there is one."""
+    strategy: str
+    """As it is written."""
+    report: Report | None
+    """The numbers that limits are held against."""
+    limits: list[HeldLimit]
+    """The limits that were held against the report."""
+    warnings: list[str]
+
+
+class CheckFile(File):
+    """Limits held against the numbers of one strategy on each corpus. Keys may be added within this
+    schema.
+    """
+
+    status: _Status  # type: ignore[valid-type]
+    """The worst of the checks'. A warning and a pass exit with 0, fail with 1 unless --warn-only,
+    error with 3."""
+    checks: list[CheckResult]
+    """One per check of the configuration."""
+
 
 def check_json(checks: Sequence[Check], created: str) -> dict[str, Any]:
-    """check.json."""
-    return {
+    """Return check.json."""
+    made = {
         **head(SCHEMA, created),
         "status": worst(checks),
         "checks": [
-            {
-                "name": check.name,
-                "status": check.status,
-                "error": check.error,
-                "strategy": check.strategy,
-                "report": check.report,
-                "limits": [_outcome(outcome) for outcome in check.outcomes],
-                "warnings": list(check.warnings),
-            }
+            View({"limits": [_held(outcome) for outcome in check.outcomes]}, check)
             for check in checks
         ],
     }
+    return CheckFile.of(made).to_json()
 
 
-def _outcome(outcome: Outcome) -> dict[str, Any]:
-    limit = outcome.limit
-    return {
-        "name": limit.name,
-        "path": limit.path,
-        "bound": limit.bound,
-        "limit": limit.threshold,
-        "value": outcome.value,
-        "before": outcome.before,
-        "over": outcome.over,
-        "level": limit.level,
-        "status": outcome.status,
-        "set_in": limit.origin,
-        "remedy": None if outcome.remedy is None else asdict(outcome.remedy),
-    }
+def _held(outcome: Outcome) -> View:
+    return View(outcome, outcome.limit)

@@ -1,178 +1,254 @@
-"""compare.json, and the numbers of one strategy."""
+"""compare.json, and the report that limits are held against."""
 
-from dataclasses import asdict, fields
-from typing import Any
+from dataclasses import fields
+from typing import Annotated, Any
 
-from batchstat.documents.common import corpus_json, head, tokenizer_json
-from batchstat.documents.profile import profile_json
-from batchstat.profiling.profile import Profile
-from batchstat.simulation.bounds import Bounds
-from batchstat.simulation.comparison import (
-    Choice,
-    Comparison,
-    SeedSpread,
-    Simulation,
-    StrategyResult,
-    Sweep,
+from pydantic import Field
+
+from batchstat.documents.base import (
+    Count,
+    Document,
+    File,
+    Positive,
+    Ratio,
+    Share,
+    head,
+    one_of,
 )
-from batchstat.simulation.cost_model import CostModel
-from batchstat.simulation.coverage import Mixing
+from batchstat.documents.corpus import Corpus, Tokenizer, corpus_of
+from batchstat.documents.profile import OfCorpus, of_corpus
+from batchstat.documents.strategy import Grouping, Strategy, strategy_of
+from batchstat.planning.distribution import DEALS, TAILS
+from batchstat.planning.epoch import OVERFLOWS
+from batchstat.planning.order import ORDERS
+from batchstat.profiling.profile import Profile
+from batchstat.simulation.bounds import Bounds as BoundCounts
+from batchstat.simulation.comparison import Choice as ChosenRows
+from batchstat.simulation.comparison import Comparison, Simulation
 
 SCHEMA = "batchstat.compare/2"
 
 
-def report_json(profile: Profile, simulation: Simulation) -> dict[str, Any]:
+class Basis(Document):
+    """The settings that all rows share."""
+
+    tokens_per_batch: Positive
+    max_length: Positive
+    overflow: one_of(OVERFLOWS)  # type: ignore[valid-type]
+    batch_size: Positive
+    read_ahead: Positive
+    max_samples: Positive | None
+    order: one_of(ORDERS)  # type: ignore[valid-type]
+    seed: Count
+    epoch: Count
+    world_size: Positive
+    deal: one_of(DEALS)  # type: ignore[valid-type]
+    tail: one_of(TAILS)  # type: ignore[valid-type]
+    accumulate: Positive
+    pad_to_multiple_of: Positive
+    drop_last: bool
+    balance: str
+    keep_labels: list[str]
+
+
+class Model(Document):
+    """The shape of a transformer."""
+
+    hidden: Positive
+    """Width."""
+    layers: Positive
+    """How many layers."""
+    intermediate: Positive | None
+    """Width of a feed-forward layer; null for 4 x hidden."""
+    vocabulary: Positive | None
+    """Size of the output; null for none."""
+    heads: Positive
+    """Attention heads."""
+    kv_heads: Positive | None
+    """Heads of keys and values."""
+    head_dim: Positive | None
+    """Width of a head; null for hidden / heads."""
+    experts: Positive
+    """Feed-forward layers that a token goes through."""
+    gated: bool
+    """Whether a feed-forward layer has three matrices."""
+
+
+class Sample(Document):
+    """How much of the corpus all numbers are of, where they are an estimate."""
+
+    samples: Positive
+    """Samples that were drawn."""
+    corpus_samples: Positive
+    """Samples of the whole corpus."""
+    blocks: Positive
+    """Blocks of consecutive samples that were drawn."""
+    block_size: Positive
+    """Samples per block."""
+    groups: Annotated[int, Field(ge=2)]
+    """Groups of blocks, simulated apart to tell how far the estimate may be off."""
+    confidence: Share
+    """Probability that an interval holds the number of the whole corpus."""
+    share: Share
+    """Samples that were drawn / samples of the whole corpus."""
+
+
+class Choice(Document):
+    """Which rows are recommended, by their labels."""
+
+    current: str
+    """The setup that the others are compared to: static, else the first row."""
+    best: str | None
+    """The least compute of the rows whose batches fit the budget and which lose at most half a
+    point more of the corpus than the current setup; of those within 10 %, the fewest steps. Null
+    where no row fits the budget."""
+    smaller_change: str | None
+    """A row nearer to the current setup's steps that saves at least 80 % of what the best one
+    saves. Null where the best one is as near."""
+    packed: str | None
+    """A row of less compute whose rows hold several samples: it needs attention that keeps them
+    apart. Null where there is none."""
+    ruled_out: str | None
+    """The row that would be the best if it did not exceed the budget or lose more of the corpus.
+    Null where there is none."""
+
+
+class SortedEpoch(Document):
+    """The whole epoch sorted and cut as the best row is, by its budget or its batch size: no lower
+    bound, as batches cut in other places can pad a little less.
+    """
+
+    strategy: one_of(("token-budget", "bucketed"))  # type: ignore[valid-type]
+    """token-budget where the best row has a budget, bucketed where it has a batch size."""
+    batches: Positive
+    """Batches of the epoch sorted."""
+    padding_tokens: Count
+    """Padding of the epoch sorted."""
+    total_tokens: Count
+    """Total tokens of the epoch sorted."""
+    padding_ratio: Ratio
+    """Padding ratio of the epoch sorted."""
+
+
+class Bounds(Document):
+    """What rows are compared to: batches and packed_rows are lower bounds, sorted is what sorting
+    everything gives.
+    """
+
+    batches: Positive
+    """Real tokens / tokens_per_batch, rounded up."""
+    packed_rows: Positive
+    """No packing into rows of max_length has fewer rows (Martello and Toth, L2)."""
+    sorted: SortedEpoch
+
+
+class SweepPoint(Document):
+    """The strategy with one read_ahead."""
+
+    read_ahead: Positive
+    batches: Positive
+    padding_tokens: Count
+    total_tokens: Count
+    grouping: Grouping
+    padding_ratio: Share
+
+
+class Sweep(Document):
+    """Padding against read_ahead, all else equal."""
+
+    strategy: Annotated[str, Field(validation_alias="spec")]
+    """The strategy, as it is written."""
+    points: Annotated[list[SweepPoint], Field(min_length=1)]
+    """One per read_ahead that was tried."""
+    recommended: Annotated[str, Field(validation_alias="recommended_spec")]
+    """The strategy with the smallest read_ahead whose padding is within half a point of the
+    best."""
+
+
+class Warned(Document):
+    """What else to know about the numbers."""
+
+    code: str
+    """A stable name of the kind of warning."""
+    message: str
+    """The warning in words."""
+
+
+class Compared(Document):
+    """What several files say of the lengths that they are about."""
+
+    corpus: Corpus
+    """Which corpus was read, and how."""
+    tokenizer: Tokenizer | None
+    """The tokenizer that counted; null where lengths were given."""
+    basis: Basis
+
+
+class CompareFile(Compared, File):
+    """Batching strategies on the same lengths. Keys may be added within this schema."""
+
+    model: Model | None
+    """The shape of the transformer that --model names."""
+    seeds: Positive
+    """How many seeds each row was tried with; the rows are of the first."""
+    sample: Sample | None
+    """How much of the corpus all numbers are of, where they are an estimate; null for all of it."""
+    strategies: Annotated[list[Strategy], Field(min_length=1)]
+    """The rows of the table, one per strategy."""
+    choice: Choice
+    left_out: list[str]
+    """Strategies that no row has."""
+    bounds: Bounds
+    sweep: Sweep
+    warnings: list[Warned]
+    """What else to know about the numbers."""
+
+
+class Report(OfCorpus):
     """The numbers of one strategy on one corpus: what limits are held against."""
-    of_corpus = ("corpus", "tokenizer", "lengths", "truncation", "classes", "class_ratio")
-    found = profile_json(profile)
-    return {**{key: found[key] for key in of_corpus}, **simulation_json(simulation)}
+
+    basis: Basis
+    strategy: Strategy
+
+
+def report_json(profile: Profile, simulation: Simulation) -> dict[str, Any]:
+    """Return the numbers of one strategy on one corpus: what limits are held against."""
+    return {**of_corpus(profile).to_json(), **simulation_json(simulation)}
 
 
 def simulation_json(simulation: Simulation) -> dict[str, Any]:
-    """That part of `report_json` which depends on the strategy and its settings."""
-    return {"basis": asdict(simulation.basis), "strategy": strategy_json(simulation.row)}
+    """Return that part of `report_json` which depends on the strategy and its settings."""
+    return {
+        "basis": Basis.of(simulation.basis).to_json(),
+        "strategy": strategy_of(simulation.row).to_json(),
+    }
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
-    """compare.json."""
-    return {
+    """Return compare.json."""
+    rows = [
+        strategy_of(row, comparison.model, comparison.speed_up(row))
+        for row in comparison.strategies
+    ]
+    made = {
         **head(SCHEMA, comparison.created),
-        "corpus": corpus_json(comparison.corpus, comparison.samples),
-        "tokenizer": tokenizer_json(comparison.tokenizer),
-        "basis": asdict(comparison.basis),
-        "model": None if comparison.model is None else asdict(comparison.model),
-        "seeds": comparison.seeds,
-        "sample": comparison.sample
-        and {**asdict(comparison.sample), "share": comparison.sample.share},
-        "strategies": [
-            {**strategy_json(row, comparison.model), "speed_up": comparison.speed_up(row)}
-            for row in comparison.strategies
-        ],
-        "choice": _choice(comparison.choice),
-        "left_out": list(comparison.left_out),
+        "corpus": corpus_of(comparison.corpus, comparison.samples),
+        "strategies": rows,
+        "choice": _labels(comparison.choice),
         "bounds": _bounds(comparison.bounds),
-        "sweep": _sweep(comparison.sweep),
-        "warnings": [asdict(warning) for warning in comparison.warnings],
     }
+    return CompareFile.of(made, comparison).to_json()
 
 
-def strategy_json(row: StrategyResult, model: CostModel | None = None) -> dict[str, Any]:
-    """One strategy."""
-    counts, reach = row.counts, row.counts.reach
-    held = [each.samples for each in reach.ranks]
-    return {
-        "name": row.name,
-        "label": row.label,
-        "preset": row.preset,
-        "params": row.params,
-        "samples": counts.samples,
-        "rows": counts.rows,
-        "batches": counts.batches,
-        "steps": counts.steps,
-        "real_tokens": counts.real_tokens,
-        "padding_tokens": counts.padding_tokens,
-        "total_tokens": counts.total_tokens,
-        "padding_ratio": counts.padding_ratio,
-        "fill": counts.fill,
-        "packing_efficiency": counts.packing_efficiency,
-        "compute": counts.compute,
-        "speed_up": None,
-        "max_batch_tokens": counts.max_batch_tokens,
-        "over_budget_batches": counts.over_budget_batches,
-        "distinct_shapes": counts.distinct_shapes,
-        "truncated_samples": counts.truncated_samples,
-        "truncated_tokens": counts.truncated_tokens,
-        "truncated_ratio": counts.truncated_ratio,
-        "dropped_samples": counts.dropped_samples,
-        "dropped_tokens": counts.dropped_tokens,
-        "dropped_ratio": counts.dropped_ratio,
-        "duplicated_samples": counts.duplicated_samples,
-        "duplicated_tokens": counts.duplicated_tokens,
-        "duplicated_ratio": counts.duplicated_ratio,
-        "unique_samples": reach.unique_samples,
-        "coverage": reach.coverage,
-        "max_repeats": reach.max_repeats,
-        "accuracy_bound": reach.accuracy_bound,
-        "samples_per_batch": {
-            "min": counts.min_samples_per_batch,
-            "mean": counts.mean_samples_per_batch,
-            "max": counts.max_samples_per_batch,
-        },
-        "relative_cost": {
-            "linear": counts.relative_cost(1, 0),
-            "quadratic": counts.relative_cost(0, 1),
-            "model": model and counts.relative_cost(model.linear, model.quadratic),
-        },
-        "grouping": asdict(counts.grouping),
-        "mixing": reach.mixing and _mixing(reach.mixing),
-        "rank_idle": counts.rank_idle,
-        "rank_idle_quadratic": counts.rank_idle_quadratic,
-        "ranks": {
-            "deal": row.deal,
-            "tail": row.tail,
-            "min_steps": counts.ranks.min_steps,
-            "max_steps": counts.ranks.max_steps,
-            "step_gap": counts.ranks.step_gap,
-            "min_samples": min(held),
-            "max_samples": max(held),
-            "shared_samples": reach.shared_samples,
-            "worst": asdict(counts.ranks.worst),
-        },
-        "seeds": row.seeds and _seeds(row.seeds),
-        "interval": row.interval and asdict(row.interval),
-        "widths": asdict(row.widths),
-    }
-
-
-def _choice(choice: Choice) -> dict[str, str | None]:
+def _labels(choice: ChosenRows) -> dict[str, str | None]:
     rows = {field.name: getattr(choice, field.name) for field in fields(choice)}
     return {name: None if row is None else row.label for name, row in rows.items()}
 
 
-def _mixing(mixing: Mixing) -> dict[str, Any]:
-    return {
-        "classes_per_batch": {
-            "min": mixing.min_classes,
-            "mean": mixing.mean_classes,
-            "max": mixing.max_classes,
-        },
-        "single_class_batches": mixing.single_class_batches,
-        "single_class_ratio": mixing.single_class_ratio,
-        "class_separation": mixing.separation,
-    }
-
-
-def _seeds(spread: SeedSpread) -> dict[str, Any]:
-    return {
-        "padding_ratio": {
-            "mean": spread.padding_mean,
-            "std": spread.padding_std,
-            "min": min(spread.padding_ratios),
-            "max": max(spread.padding_ratios),
-        },
-        "batches": {"min": min(spread.batches), "max": max(spread.batches)},
-    }
-
-
-def _bounds(bounds: Bounds) -> dict[str, Any]:
+def _bounds(bounds: BoundCounts) -> dict[str, Any]:
+    names = SortedEpoch.model_fields
     return {
         "batches": bounds.batches,
         "packed_rows": bounds.packed_rows,
-        "sorted": {
-            "strategy": bounds.sorted_strategy,
-            "batches": bounds.sorted_batches,
-            "padding_tokens": bounds.sorted_padding_tokens,
-            "total_tokens": bounds.sorted_total_tokens,
-            "padding_ratio": bounds.sorted_padding_ratio,
-        },
-    }
-
-
-def _sweep(sweep: Sweep) -> dict[str, Any]:
-    return {
-        "strategy": sweep.spec,
-        "points": [
-            {**asdict(point), "padding_ratio": point.padding_ratio} for point in sweep.points
-        ],
-        "recommended": sweep.recommended_spec,
+        "sorted": {name: getattr(bounds, f"sorted_{name}") for name in names},
     }

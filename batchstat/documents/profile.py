@@ -1,44 +1,110 @@
 """profile.json."""
 
-from dataclasses import asdict
 from typing import Any
 
-from batchstat.documents.common import corpus_json, head, tokenizer_json
+from batchstat.documents.base import (
+    Amount,
+    AtLeastOne,
+    Count,
+    Document,
+    File,
+    Positive,
+    Ratio,
+    head,
+)
+from batchstat.documents.corpus import Corpus, Histogram, Tokenizer, corpus_of
+from batchstat.lengths.stats import PERCENTILES, LengthStats
 from batchstat.profiling.profile import Profile
 
 SCHEMA = "batchstat.profile/1"
 
 
+class Lengths(Document):
+    """Statistics of the lengths of all samples, in tokens."""
+
+    count: Positive
+    """How many samples."""
+    sum: Count
+    """All tokens."""
+    min: Count
+    """The shortest."""
+    max: Count
+    """The longest."""
+    mean: Amount
+    std: Amount
+    """Standard deviation of the population."""
+    p50: Count
+    """The smallest observed length that at least half of the samples do not exceed."""
+    p90: Count
+    """The smallest observed length that at least 90 % of the samples do not exceed."""
+    p95: Count
+    """The smallest observed length that at least 95 % of the samples do not exceed."""
+    p99: Count
+    """The smallest observed length that at least 99 % of the samples do not exceed."""
+    p99_9: Count
+    """The smallest observed length that at least 99.9 % of the samples do not exceed."""
+    histogram: Histogram
+
+
+class Truncation(Document):
+    """What one max_length would truncate."""
+
+    max_length: Count
+    samples: Count
+    """Samples that it would truncate."""
+    tokens: Count
+    """Tokens that would be lost."""
+
+
+class ClassCount(Document):
+    """One class."""
+
+    label: str | None
+    """The class; null for samples without one."""
+    count: Positive
+    """How many samples it has."""
+    share: Ratio
+    """count / all samples."""
+    mean_length: Amount
+    """Tokens per sample of the class."""
+
+
+class OfCorpus(Document):
+    """What profile.json says of a corpus."""
+
+    corpus: Corpus
+    tokenizer: Tokenizer | None
+    """The tokenizer that counted; null where the corpus was counted already."""
+    lengths: Lengths
+    truncation: list[Truncation]
+    """What each max_length that matters here would truncate."""
+    classes: list[ClassCount]
+    class_ratio: AtLeastOne | None
+    """Samples of the largest class / samples of the smallest; null without classes."""
+
+
+class ProfileFile(OfCorpus, File):
+    """Lengths and classes of a corpus, in tokens. Keys may be added within this schema."""
+
+
 def profile_json(profile: Profile) -> dict[str, Any]:
-    """profile.json."""
-    stats = profile.stats
-    return {
-        **head(SCHEMA, profile.created),
-        "corpus": corpus_json(profile.corpus, len(profile)),
-        "tokenizer": tokenizer_json(profile.tokenizer),
-        "lengths": {
-            "count": stats.count,
-            "sum": stats.sum,
-            "min": stats.min,
-            "max": stats.max,
-            "mean": stats.mean,
-            "std": stats.std,
-            "p50": stats.percentile(500),
-            "p90": stats.percentile(900),
-            "p95": stats.percentile(950),
-            "p99": stats.percentile(990),
-            "p99_9": stats.percentile(999),
-            "histogram": asdict(profile.histogram),
+    """Return profile.json."""
+    return {**head(SCHEMA, profile.created), **of_corpus(profile).to_json()}
+
+
+def of_corpus(profile: Profile) -> OfCorpus:
+    """Return what profile.json says of a corpus, which check.json says too."""
+    lengths = percentiles(profile.stats) | {"histogram": profile.histogram}
+    return OfCorpus.of(
+        {
+            "corpus": corpus_of(profile.corpus, len(profile)),
+            "lengths": Lengths.of(lengths, profile.stats),
         },
-        "truncation": [asdict(candidate) for candidate in profile.truncation],
-        "classes": [
-            {
-                "label": each.label,
-                "count": each.count,
-                "share": each.share,
-                "mean_length": each.mean_length,
-            }
-            for each in profile.classes
-        ],
-        "class_ratio": profile.class_ratio,
-    }
+        profile,
+    )
+
+
+def percentiles(stats: LengthStats) -> dict[str, int]:
+    """Return percentiles by their keys: `p50`, `p99_9`."""
+    named = {each: f"{each / 10:g}".replace(".", "_") for each in PERCENTILES}
+    return {f"p{name}": stats.percentile(each) for each, name in named.items()}

@@ -1,37 +1,67 @@
-"""The JSON Schemas of what batchstat writes."""
+"""The JSON Schemas of what batchstat writes, as the documents declare it."""
 
-import json
 from functools import cache
-from importlib.resources import files
 from typing import Any
+
+from batchstat.documents.balance import SCHEMA as BALANCE
+from batchstat.documents.balance import BalanceFile
+from batchstat.documents.base import Document
+from batchstat.documents.buckets import SCHEMA as BUCKETS
+from batchstat.documents.buckets import BucketsFile
+from batchstat.documents.check import SCHEMA as CHECK
+from batchstat.documents.check import CheckFile
+from batchstat.documents.comparison import SCHEMA as COMPARE
+from batchstat.documents.comparison import CompareFile, Report
+from batchstat.documents.profile import SCHEMA as PROFILE
+from batchstat.documents.profile import ProfileFile
+
+FILES: dict[str, tuple[str, type[Document]]] = {
+    "profile": (PROFILE, ProfileFile),
+    "compare": (COMPARE, CompareFile),
+    "buckets": (BUCKETS, BucketsFile),
+    "balance": (BALANCE, BalanceFile),
+    "check": (CHECK, CheckFile),
+}
+"""The name of each file's schema, and its document."""
 
 
 @cache
 def schema(name: str) -> dict[str, Any]:
-    """The JSON Schema of a file such as `profile.json`, by the word before the dot, with what it
-    refers to in others put in its place.
-    """
-    text = files(__package__).joinpath(f"{name}.schema.json").read_text("utf-8")
-    loaded: dict[str, Any] = _inlined(json.loads(text))
-    return loaded
+    """Return the JSON Schema of a file such as `profile.json`, by the word before the dot."""
+    number, document = FILES[name]
+    found = _schema_of(document)
+    found["properties"]["schema"]["const"] = number
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"{name}.json",
+        **found,
+    }
 
 
+@cache
 def report_schema() -> dict[str, Any]:
-    """The JSON Schema of `report_json`."""
-    check = schema("check")["properties"]["checks"]["items"]
-    found: dict[str, Any] = check["properties"]["report"]["anyOf"][0]
+    """Return the JSON Schema of the report that limits are held against."""
+    return _schema_of(Report)
+
+
+def _schema_of(document: type[Document]) -> dict[str, Any]:
+    made = document.model_json_schema(mode="serialization")
+    found: dict[str, Any] = _inlined(made, made.pop("$defs", {}))
     return found
 
 
-def _inlined(part: Any) -> Any:
+def _inlined(part: Any, definitions: dict[str, Any]) -> Any:
+    """A part of a schema with what it refers to in its place, and without pydantic's titles."""
     if isinstance(part, list):
-        return [_inlined(each) for each in part]
+        return [_inlined(each, definitions) for each in part]
     if not isinstance(part, dict):
         return part
-    if "$ref" not in part:
-        return {key: _inlined(value) for key, value in part.items()}
-    file, _, path = part["$ref"].partition("#/")
-    found = schema(file.removesuffix(".schema.json"))
-    for key in path.split("/"):
-        found = found[key]
-    return found
+    if "$ref" in part:
+        part = {**definitions[part["$ref"].rpartition("/")[2]], **part}
+    return {
+        key: {name: _inlined(each, definitions) for name, each in value.items()}
+        if key == "properties"
+        else _inlined(value, definitions)
+        for key, value in part.items()
+        if key != "$ref" and not (key == "title" and isinstance(value, str))
+    }

@@ -10,7 +10,7 @@ from hypothesis import given
 
 import batchstat
 from batchstat import InputError
-from batchstat.documents.common import to_text
+from batchstat.documents.base import to_text
 from batchstat.documents.comparison import comparison_json
 from batchstat.documents.schema import schema
 from batchstat.planning.strategies import STRATEGIES

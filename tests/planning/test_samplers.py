@@ -15,7 +15,7 @@ from hypothesis import assume, given
 import batchstat
 from batchstat import InputError, OptionError
 from batchstat.documents.balance import balance_json
-from batchstat.documents.common import to_text
+from batchstat.documents.base import to_text
 from batchstat.documents.schema import schema
 from batchstat.planning.classes import Classes
 from batchstat.planning.distribution import deal_in_turn

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 import batchstat
-from batchstat.documents.common import to_text
+from batchstat.documents.base import to_text
 from batchstat.documents.profile import profile_json
 from batchstat.documents.schema import schema
 from batchstat.lengths.stats import LengthStats, log_edges

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from batchstat.cli.streams import render
-from batchstat.documents.common import to_text
+from batchstat.documents.base import to_text
 from batchstat.errors import InputError, without_commands
 from batchstat.render.screens.layout import Rows, heading, table
 

@@ -11,8 +11,8 @@ from hypothesis import given
 
 import batchstat
 from batchstat import InputError, OptionError
+from batchstat.documents.base import to_text
 from batchstat.documents.buckets import buckets_json
-from batchstat.documents.common import to_text
 from batchstat.documents.schema import schema
 from batchstat.planning.strategies.bucket_edges import RULES
 from batchstat.simulation.bucket_search import find_buckets

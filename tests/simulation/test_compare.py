@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 import batchstat
-from batchstat.documents.common import to_text
+from batchstat.documents.base import to_text
 from batchstat.documents.comparison import comparison_json
 from batchstat.documents.schema import schema
 from batchstat.planning.samples import Samples

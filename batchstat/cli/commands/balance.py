@@ -29,7 +29,7 @@ def command(context: typer.Context, **options: Any) -> None:
     from batchstat.cli.pasted import command_line
     from batchstat.cli.streams import say, written
     from batchstat.documents.balance import balance_json
-    from batchstat.documents.common import to_text
+    from batchstat.documents.base import to_text
     from batchstat.planning.settings import Settings
     from batchstat.render.screens.balance import balance_screen
     from batchstat.simulation.balance import DEFAULT_EPOCHS, DEFAULT_SAMPLERS, balance, check_epochs

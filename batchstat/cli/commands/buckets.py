@@ -28,8 +28,8 @@ def command(context: typer.Context, **options: Any) -> None:
     from batchstat.cli.inputs import configuration, inputs
     from batchstat.cli.pasted import command_line
     from batchstat.cli.streams import say, written
+    from batchstat.documents.base import to_text
     from batchstat.documents.buckets import buckets_json
-    from batchstat.documents.common import to_text
     from batchstat.parameters import one_of, whole_number
     from batchstat.render.screens.buckets import buckets_screen
     from batchstat.simulation.bucket_search import COSTS, find_buckets

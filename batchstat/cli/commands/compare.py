@@ -38,7 +38,7 @@ def command(context: typer.Context, **options: Any) -> None:
     from batchstat.cli import profiles
     from batchstat.cli.inputs import configuration, inputs
     from batchstat.cli.streams import say, written
-    from batchstat.documents.common import to_text
+    from batchstat.documents.base import to_text
     from batchstat.documents.comparison import comparison_json
     from batchstat.errors import OptionError
     from batchstat.render.screens.comparison import comparison_screen

@@ -51,7 +51,7 @@ def _show_shard(shard: "Shard", options: dict[str, Any]) -> None:
     """Writes what was counted of a shard, and says what is to be done with it."""
     from batchstat.cli.profiles import encoded
     from batchstat.cli.streams import console, emit, render, say, written
-    from batchstat.documents.common import to_text
+    from batchstat.documents.base import to_text
     from batchstat.errors import InputError
     from batchstat.profiling.shards import SHARD_FILE
     from batchstat.render.screens.shard import shard_screen

@@ -1,0 +1,96 @@
+"""What all documents share: number types with their units, and how records become JSON.
+
+A document declares each number once, with its name, type, unit and a sentence. Its JSON, its JSON
+Schema, the paths of limits and the glossary follow from that.
+"""
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from batchstat._version import __version__
+from batchstat.errors import without_commands
+
+Count = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+Amount = Annotated[float, Field(ge=0)]
+AtLeastOne = Annotated[float, Field(ge=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+"""A number in [0, 1] that is no ratio of tokens, samples or time."""
+
+Ratio = Annotated[float, Field(ge=0, le=1, json_schema_extra={"x-unit": "ratio"})]
+"""Shown as a percentage; a limit on it may be written as one."""
+
+UnboundedRatio = Annotated[float, Field(ge=0, json_schema_extra={"x-unit": "ratio"})]
+Created = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+
+
+def one_of(names: Collection[str]) -> Any:
+    """Return the type of a text that is one of the names of a registry."""
+    return Annotated[str, Field(json_schema_extra={"enum": list(names)})]
+
+
+class Document(BaseModel):
+    """A JSON object, filled from the attributes of a record."""
+
+    model_config = ConfigDict(
+        from_attributes=True, frozen=True, populate_by_name=True, use_attribute_docstrings=True
+    )
+
+    @classmethod
+    def of(cls, *sources: object) -> Self:
+        """Take each key from the first of the sources that has it, as an attribute or a key."""
+        return cls.model_validate(View(*sources))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `json.dumps` takes."""
+        return self.model_dump(by_alias=True, exclude_unset=True)
+
+
+class View:
+    """Several records as one."""
+
+    def __init__(self, *sources: object) -> None:
+        """The first source that has a name wins; mappings have their keys."""
+        self._sources = sources
+
+    def __getattr__(self, name: str) -> Any:
+        for source in self._sources:
+            if isinstance(source, Mapping):
+                if name in source:
+                    return source[name]
+            elif hasattr(source, name):
+                return getattr(source, name)
+        raise AttributeError(name)
+
+
+class Tool(Document):
+    """What wrote the file."""
+
+    name: Annotated[str, Field(json_schema_extra={"const": "batchstat"})]
+    version: str
+    """The version of batchstat."""
+
+
+class File(Document):
+    """What every file begins with."""
+
+    schema_name: Annotated[str, Field(alias="schema")]
+    """Name and number of the file's schema: the number rises where a key is renamed or removed."""
+    tool: Tool
+    created: Created
+    """When the work began, in UTC: the one value that differs between equal runs."""
+
+
+def head(schema: str, created: str) -> dict[str, Any]:
+    """Return the keys of `File`."""
+    tool = {"name": "batchstat", "version": __version__}
+    return {"schema": schema, "tool": tool, "created": created}
+
+
+def to_text(record: dict[str, Any]) -> str:
+    """Return the JSON text of a file, and of `--json`."""
+    text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
+    return without_commands(f"{text}\n")

@@ -1,0 +1,305 @@
+"""The numbers of one strategy on one epoch."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from batchstat.documents.base import (
+    Amount,
+    AtLeastOne,
+    Count,
+    Document,
+    Positive,
+    Ratio,
+    Share,
+    UnboundedRatio,
+    View,
+    one_of,
+)
+from batchstat.documents.corpus import Histogram
+from batchstat.planning.distribution import DEALS, TAILS
+from batchstat.simulation.comparison import SeedSpread, StrategyResult
+from batchstat.simulation.cost_model import CostModel
+from batchstat.simulation.coverage import Mixing as MixingCounts
+
+_ROUNDED_ONE = 1.000001
+"""A correlation may exceed 1 by what rounding adds."""
+
+
+class SamplesPerBatch(Document):
+    """Samples of a batch, the parts of split ones each counted."""
+
+    min: Positive
+    mean: AtLeastOne
+    max: Positive
+
+
+class RelativeCost(Document):
+    """What is computed / what the real tokens need, each sample alone: an estimate, at least 1. A
+    row of w tokens costs w (linear), w squared as attention does (quadratic), or by the shape of a
+    transformer (model).
+    """
+
+    linear: AtLeastOne
+    """In proportion to the width of rows: 1 / (1 - padding_ratio)."""
+    quadratic: AtLeastOne
+    """In proportion to the square of the width of rows, as attention: in packed rows also between
+    samples, unless attention knows where they begin, as padding-free has it."""
+    model: AtLeastOne | None
+    """By the shape of the transformer that --model names."""
+
+
+class Grouping(Document):
+    """How far batches are from random ones: what people see as a saw-tooth in the loss."""
+
+    neighbour_correlation: Annotated[float, Field(ge=-_ROUNDED_ONE, le=_ROUNDED_ONE)] | None
+    """Correlation of a step's mean length with the next one's (Pearson): near 1 where batches come
+    sorted, near 0 where they are shuffled; null for fewer than 4 steps."""
+    length_separation: Annotated[float, Field(le=_ROUNDED_ONE)] | None
+    """Share of the variance of lengths that lies between batches, beyond what it is in random
+    batches (epsilon squared): 0 for random batches, 1 where every batch holds one length."""
+    samples_per_batch_spread: Amount
+    """Standard deviation / mean of the samples of a batch."""
+    tokens_per_step_spread: Amount
+    """Standard deviation / mean of the real tokens of a step."""
+
+
+class ClassesPerBatch(Document):
+    """Different classes of a batch."""
+
+    min: Count
+    mean: Amount
+    max: Positive
+
+
+class Mixing(Document):
+    """The classes of batches. A sample of several labels counts as the rarest of them."""
+
+    classes_per_batch: ClassesPerBatch
+    single_class_batches: Count
+    """Batches whose samples are all of one class."""
+    single_class_ratio: Ratio
+    """single_class_batches / batches."""
+    class_separation: Annotated[float, Field(le=_ROUNDED_ONE)] | None
+    """How far batching sorts the classes apart (Fleiss's kappa): 0 where batches are as mixed as
+    random ones, 1 where every batch holds one class, below 0 where each holds the same mixture;
+    null where there is but one class, or no batch of two samples."""
+
+
+class WorstStep(Document):
+    """The step in which most tokens are waited for."""
+
+    step: Count
+    """Counted from 0."""
+    rank: Count
+    """The slowest."""
+    tokens: Count
+    """Total tokens of that rank."""
+    mean_tokens: Amount
+    """Total tokens of the mean rank."""
+    rows: Positive
+    """Rows of the largest batch that this rank has in the step."""
+    width: Count
+    """Tokens to which they are padded."""
+    ranks_without: Count
+    """How many ranks have no batch in the step."""
+
+
+class Ranks(Document):
+    """What the ranks get."""
+
+    deal: one_of(DEALS)  # type: ignore[valid-type]
+    tail: one_of(TAILS)  # type: ignore[valid-type]
+    min_steps: Count
+    """Steps of the rank that has the fewest."""
+    max_steps: Positive
+    """Steps of the rank that has most."""
+    step_gap: Count
+    """max_steps - min_steps: above 0, collectives hang once the ranks with fewer steps are
+    done."""
+    min_samples: Count
+    """Samples of the rank that has the fewest, repeats counted."""
+    max_samples: Positive
+    """Samples of the rank that has most."""
+    shared_samples: Count
+    """Samples that several ranks compute."""
+    worst: WorstStep
+
+
+class PaddingSpread(Document):
+    """The padding ratio over several seeds."""
+
+    mean: Amount
+    std: Amount
+    """Standard deviation of the population."""
+    min: Amount
+    max: Amount
+
+
+class BatchSpread(Document):
+    """The number of batches over several seeds."""
+
+    min: Positive
+    max: Positive
+
+
+class Seeds(Document):
+    """Mean, standard deviation and extremes over --seeds."""
+
+    padding_ratio: PaddingSpread
+    batches: BatchSpread
+
+
+class Interval(Document):
+    """Where the padding ratio of the whole corpus lies, by an estimate."""
+
+    low: Share
+    """Padding ratio of the whole corpus, at least, by an estimate."""
+    high: Share
+    """Padding ratio of the whole corpus, at most, by an estimate."""
+
+
+class Strategy(Document):
+    """One strategy on one epoch: a row of the table."""
+
+    name: str
+    """The strategy."""
+    label: str
+    """What the row is called: by its preset, or as the strategy was written."""
+    preset: str | None
+    """The preset that the row comes from."""
+    params: dict[str, Any]
+    """All its parameters."""
+    samples: Count
+    """Samples in batches, each time one is: whole ones, a split one counted once."""
+    rows: Positive
+    """What is padded to the width of its batch: one sample, or several when packed."""
+    batches: Positive
+    """Forward passes of an epoch, of all ranks together: rows of one width each."""
+    steps: Positive
+    """Optimizer updates of an epoch: accumulate batches on each rank."""
+    real_tokens: Count
+    """Sum of the lengths of the samples in batches."""
+    padding_tokens: Count
+    """total_tokens - real_tokens."""
+    total_tokens: Count
+    """Sum over batches of rows x width: what is computed."""
+    padding_ratio: Annotated[float, Field(ge=0, lt=1, json_schema_extra={"x-unit": "ratio"})]
+    """padding_tokens / total_tokens."""
+    fill: UnboundedRatio
+    """total_tokens / (batches x tokens_per_batch): how much of the budget is used. Above 1 where
+    batches are over the budget."""
+    packing_efficiency: UnboundedRatio | None
+    """Real tokens / (rows x max_length): how full rows are. Null where rows have no length of
+    their own."""
+    compute: Count
+    """Estimated work of the epoch: total tokens, or operations where a model is named; with
+    several ranks, the slowest one of each step."""
+    speed_up: Amount | None
+    """Compute of the current setup / compute of this row, an estimate; null outside of a
+    comparison."""
+    max_batch_tokens: Count
+    """Total tokens of the largest batch: what memory has to hold."""
+    over_budget_batches: Count
+    """Batches with more than tokens_per_batch total tokens."""
+    distinct_shapes: Positive
+    """Different (rows, width) of batches: what XLA and compiled graphs compile for."""
+    truncated_samples: Count
+    """Samples that max_length truncates."""
+    truncated_tokens: Count
+    """Tokens that are lost to it."""
+    truncated_ratio: Ratio
+    """truncated_tokens / tokens of the samples visited."""
+    dropped_samples: Count
+    """Samples that are drawn, and that no batch holds."""
+    dropped_tokens: Count
+    """Tokens that no batch holds, those of samples dropped in part too."""
+    dropped_ratio: Ratio
+    """dropped_tokens / tokens of the samples visited."""
+    duplicated_samples: Count
+    """Times that samples are computed beyond what the sampler draws: repeated to make the ranks
+    even, or by ranks that draw for themselves."""
+    duplicated_tokens: Count
+    """Tokens that are computed beyond the first time."""
+    duplicated_ratio: Ratio
+    """duplicated_tokens / real_tokens."""
+    unique_samples: Count
+    """Samples that are computed, each counted once."""
+    coverage: Ratio
+    """unique_samples / samples of the corpus: what of it an epoch sees."""
+    max_repeats: Positive
+    """How often the sample is computed that is computed most often."""
+    accuracy_bound: Ratio
+    """How far an accuracy over all that is computed can be from that over the corpus with each
+    sample counted once: by repeats, and by dropped samples."""
+    samples_per_batch: SamplesPerBatch
+    relative_cost: RelativeCost
+    grouping: Grouping
+    mixing: Mixing | None
+    """The classes of batches; null where there are no labels. A sample of several labels counts as
+    the rarest of them."""
+    rank_idle: Ratio
+    """Share of the ranks' time in which they wait for the slowest one: 1 - mean rank's cost /
+    slowest rank's, both summed over steps, where cost is total tokens."""
+    rank_idle_quadratic: Ratio
+    """The same where cost is attention's: the square of the width."""
+    ranks: Ranks
+    seeds: Seeds | None
+    """Mean, standard deviation and extremes over --seeds; null for one seed."""
+    interval: Interval | None
+    """Where the padding ratio of the whole corpus lies; null where all of it was simulated."""
+    widths: Histogram
+    """How many batches have which width: edges and counts."""
+
+
+def strategy_of(
+    row: StrategyResult, model: CostModel | None = None, speed_up: float | None = None
+) -> Strategy:
+    """Return the numbers of one strategy.
+
+    Args:
+        row: what was measured.
+        model: the shape of a transformer, where one is named.
+        speed_up: over the current setup, in a comparison.
+    """
+    counts = row.counts
+    held = [each.samples for each in counts.reach.ranks]
+    extremes = {"min_samples": min(held), "max_samples": max(held)}
+    composed = {
+        "speed_up": speed_up,
+        "samples_per_batch": {
+            "min": counts.min_samples_per_batch,
+            "mean": counts.mean_samples_per_batch,
+            "max": counts.max_samples_per_batch,
+        },
+        "relative_cost": {
+            "linear": counts.relative_cost(1, 0),
+            "quadratic": counts.relative_cost(0, 1),
+            "model": model and counts.relative_cost(model.linear, model.quadratic),
+        },
+        "mixing": counts.reach.mixing and _mixing(counts.reach.mixing),
+        "ranks": View(extremes, row, counts.ranks, counts.reach),
+        "seeds": row.seeds and _seeds(row.seeds),
+    }
+    return Strategy.of(composed, counts, counts.reach, row)
+
+
+def _mixing(mixing: MixingCounts) -> View:
+    per_batch = {
+        "min": mixing.min_classes,
+        "mean": mixing.mean_classes,
+        "max": mixing.max_classes,
+    }
+    return View({"classes_per_batch": per_batch, "class_separation": mixing.separation}, mixing)
+
+
+def _seeds(spread: SeedSpread) -> dict[str, Any]:
+    return {
+        "padding_ratio": {
+            "mean": spread.padding_mean,
+            "std": spread.padding_std,
+            "min": min(spread.padding_ratios),
+            "max": max(spread.padding_ratios),
+        },
+        "batches": {"min": min(spread.batches), "max": max(spread.batches)},
+    }
