@@ -204,7 +204,7 @@ TRAINER = """
 import sys
 import torch
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = [sys.argv[1], f"{sys.argv[1]}/integration"]
 from test_recipes import LENGTHS, SETTINGS, TEXTS
 from batchstat import BatchSampler
 
@@ -295,7 +295,7 @@ RANK = """
 import os, sys
 import torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = [sys.argv[1], f"{sys.argv[1]}/integration"]
 from test_recipes import LENGTHS, SETTINGS, TEXTS, padded
 from batchstat import BatchSampler
 
@@ -355,7 +355,7 @@ def test_two_processes_end_together_on_the_batches_that_were_simulated(tmp_path)
 EVALUATE = """
 import sys
 import torch, torch.distributed as dist
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = [sys.argv[1], f"{sys.argv[1]}/integration"]
 from batchstat import BatchSampler
 
 rank = int(sys.argv[2])
@@ -686,7 +686,7 @@ import sys
 import torch, torch.distributed as dist
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = [sys.argv[1], f"{sys.argv[1]}/integration"]
 from test_recipes import LENGTHS, SETTINGS, TEXTS, padded
 from batchstat import BatchSampler
 
