@@ -1,10 +1,10 @@
-"""What a user can be told. Everything raised on purpose derives from `BatchstatError`.
+"""Errors for the user. Everything raised on purpose derives from `BatchstatError`.
 
 BatchstatError
 ├── OptionError   the arguments are wrong by themselves, whatever the input   exit code 2
 ├── InputError    no answer could be had from the input or the machine        exit code 3
-│   └── SourceError   a file that could not be read, as it may be at another try
-└── FullError     no room is left for what is counted                         exit code 3
+│   └── SourceError   a file that could not be read, but might be at another attempt
+└── FullError     there is no space left for counts                           exit code 3
 """
 
 import re
@@ -18,13 +18,13 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u20
 _COMMANDS = re.compile(r"##(?=\w*\[)")
 """What Azure Pipelines, TeamCity and older GitHub runners take for a command anywhere in a line."""
 _COMMAND_LINES = re.compile(r"(?m)^([^\S\n]*):(?=:)")
-"""What GitHub Actions takes for a command: its runner trims the white space before it."""
+"""What GitHub Actions takes for a command: its runner trims the whitespace before it."""
 _short = Repr()
 _short.maxstring = _short.maxother = _short.maxlong = 80
 
 
 def short(value: object) -> str:
-    """The `repr` of any value, no longer than fits a message."""
+    """Return the `repr` of any value, shortened for a message."""
     try:
         return _short.repr(value)
     except ValueError:
@@ -32,17 +32,17 @@ def short(value: object) -> str:
 
 
 def printable(text: str) -> str:
-    """Text that may hold the user's data, on one line: what moves a terminal's cursor and what a CI
-    runner takes for a command, escaped.
+    """Return text that may contain the user's data, on one line and with everything escaped that
+    moves a terminal's cursor or that a CI runner takes for a command.
     """
     return _without_marks(_CONTROLS.sub(lambda match: repr(match[0])[1:-1], text))
 
 
 def without_commands(text: str) -> str:
-    """Lines as they are written to a stream, none of which a CI runner takes for a command.
+    """Return lines for a stream with everything escaped that a CI runner takes for a command.
 
-    Only here is it known where a line begins: a screen may be folded anywhere. The escapes mean the
-    same character in JSON, TOML and Python.
+    Line starts are known only here, as a screen may be wrapped anywhere. The escapes mean the same
+    character in JSON, TOML and Python.
     """
     return _COMMAND_LINES.sub(r"\1\\u003a", _without_marks(text))
 
@@ -57,7 +57,7 @@ class BatchstatError(Exception):
     exit_code: ClassVar[int] = 3
 
     def __init__(self, message: str) -> None:
-        """Names in the message may hold anything: see `printable`."""
+        """Escape the message, in which names may contain anything: see `printable`."""
         super().__init__(printable(message))
 
 
@@ -68,23 +68,23 @@ class OptionError(BatchstatError, ValueError):
 
 
 class InputError(BatchstatError):
-    """A file, folder, tokenizer or profile from which no answer can be had."""
+    """A file, folder, tokenizer or profile that gives no answer."""
 
 
 class SourceError(InputError):
-    """A file that is gone, cut short, damaged, or cannot be reached: another try may do better."""
+    """A file that is missing, cut short, damaged or unreachable: another attempt may succeed."""
 
 
 class FullError(BatchstatError):
-    """No room is left for what is counted, nor will be for what comes next.
+    """No space is left for counts, nor will there be for later ones.
 
     Attributes:
-        reason: that, without what to do.
+        reason: the message without the remedy.
         remedy: what to do.
     """
 
     def __init__(self, reason: str, remedy: str) -> None:
-        """`remedy`: what to do."""
+        """Compose the message from `reason` and `remedy` (what to do)."""
         super().__init__(f"{reason}: {remedy}")
         self.reason, self.remedy = printable(reason), remedy
 
@@ -93,31 +93,31 @@ class FullError(BatchstatError):
 
 
 class NoBatchError(InputError):
-    """Nothing is left of a corpus to be batched."""
+    """Nothing of a corpus is left to batch."""
 
     def __init__(self) -> None:
-        """It says what may have left all of it out."""
+        """Name everything that may have dropped all batches."""
         super().__init__(
-            "no batch is left: what fills none, or does not go round over all ranks, is left out, "
-            "by drop_last, by tail=drop or by the strategy's own rule: lower world_size, "
-            "batch_size or the multiple, or leave these out"
+            "no batches left: every batch was incomplete, or uneven over the ranks, and dropped "
+            "(by drop_last, tail=drop or the strategy's own rule): lower world_size, batch_size or "
+            "the multiple, or remove these options"
         )
 
 
 def install_extra(name: str) -> str:
-    """What to do where a library is missing that an extra of batchstat brings."""
+    """Return what to do if a library that an extra of batchstat installs is missing."""
     return f"run python -m pip install '.[{name}]' in a clone of batchstat"
 
 
 def unknown(kind: str, value: str, known: Iterable[str]) -> OptionError:
-    """An `OptionError` for a name that is not one of `known`, with the nearest that is."""
+    """Return an `OptionError` for a name that is not in `known`, with the nearest that is."""
     names = sorted(known)
     hint = f": {suggestion}" if (suggestion := did_you_mean(value, names)) else ""
     return OptionError(f"unknown {kind} {value!r}{hint} (known: {', '.join(names)})")
 
 
 def did_you_mean(value: str, known: Iterable[str]) -> str:
-    """The question whether the nearest of `known` is meant; empty where none is near."""
+    """Return the question whether the nearest of `known` is meant; empty if none is near."""
     from difflib import get_close_matches
 
     near = get_close_matches(value, list(known), n=1, cutoff=0.5)

@@ -1,4 +1,4 @@
-"""Numbers and names that a user sets, checked in one place and named as they are everywhere."""
+"""Numbers and names that users set: checked in one place, under the same names everywhere."""
 
 import os
 import re
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 MOST = 2**31 - 1
-"""The largest number any setting takes: tokens and samples of one batch fit in 64 bits."""
+"""Largest value of any setting: tokens and samples of one batch fit in 64 bits."""
 
 MOST_RANKS = 10**6
-"""Each has a place in every turn: a mistyped number must not fill a machine."""
+"""Every round has an entry per rank: a mistyped number must not exhaust a machine's memory."""
 
 _NO_BOUNDS: Mapping[str, int] = {}
 
 
 def whole_number(name: str, value: object, least: int = 1, most: int = MOST) -> int:
-    """`value` as an int between `least` and `most`; else an `OptionError` that names both."""
+    """Return `value` as an int between `least` and `most`; else raise an `OptionError`."""
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -37,14 +37,14 @@ def whole_number(name: str, value: object, least: int = 1, most: int = MOST) -> 
 
 
 def one_of(name: str, value: str, choices: Collection[str]) -> str:
-    """`value` if it is one of `choices`; else an `OptionError` with the nearest choice."""
+    """Return `value` if it is one of `choices`; else raise an `OptionError` with the nearest."""
     if value not in choices:
         raise unknown(name, value, choices)
     return value
 
 
 def named_path(name: str, given: str | os.PathLike[str]) -> Path:
-    """`given` as a path; else an `OptionError`: it is empty, which Path takes for this folder."""
+    """Return `given` as a path; raise `OptionError` if empty, which Path takes for this folder."""
     if not os.fspath(given).strip():
         raise OptionError(f"{name} is empty: name a file or folder")
     return Path(given)
@@ -55,11 +55,13 @@ def check_fields(
     least: Mapping[str, int] = _NO_BOUNDS,
     most: Mapping[str, int] = _NO_BOUNDS,
 ) -> None:
-    """Holds a frozen dataclass to its annotations: ints are whole, at least 1 or `least[name]`
-    and at most `MOST` or `most[name]`, booleans are booleans; an optional int may be None.
+    """Check a frozen dataclass against its annotations.
+
+    Ints are whole numbers of at least 1 or `least[name]` and at most `MOST` or `most[name]`,
+    booleans are booleans; an optional int may be None.
 
     Raises:
-        OptionError: a field that is not, named with its value.
+        OptionError: a field that does not match, named with its value.
     """
     for field in fields(record):
         value = getattr(record, field.name)
@@ -74,19 +76,19 @@ def check_fields(
 def read_parameters(
     kind: str, name: str, text: str, known: Mapping[str, "Field[Any]"]
 ) -> dict[str, object]:
-    """The parameters in `key=value,key=value`, each of the type of its field's default.
+    """Parse the parameters in `key=value,key=value`, each with the type of its field's default.
 
-    A comma starts a new parameter only where `key=` follows.
+    A comma starts a new parameter only if `key=` follows.
 
     Args:
-        kind: what `name` names, as messages say it.
-        name: whose parameters.
-        text: as it is written; may be empty.
-        known: the fields that can be set, by their names.
+        kind: kind of thing that `name` is, for messages.
+        name: owner of the parameters.
+        text: the parameters as the user wrote them; may be empty.
+        known: fields that can be set, by name.
 
     Raises:
-        OptionError: an unknown parameter (with the nearest known one), one given twice or without
-            a value, a value of the wrong kind.
+        OptionError: an unknown parameter (with the nearest known one), a repeated parameter, one
+            without a value, or a value of the wrong kind.
     """
     pairs: dict[str, str] = {}
     for part in _split(text):
@@ -94,7 +96,7 @@ def read_parameters(
         if not equals:
             raise OptionError(f"{kind} parameter {part!r} of {name} has no value: write key=value")
         if not known:
-            raise OptionError(f"{name} has no parameters, and {part!r} is given: leave it out")
+            raise OptionError(f"{name} has no parameters: remove {part!r}")
         if key not in known:
             raise unknown(f"parameter of {name}", key, known)
         if key in pairs:
@@ -104,7 +106,7 @@ def read_parameters(
 
 
 def with_parameter(spec: str, key: str, value: int | str) -> str:
-    """`spec` with one of its parameters set or replaced."""
+    """Return `spec` with one of its parameters set or replaced."""
     name, _, rest = spec.partition(":")
     pairs = [part for part in _split(rest) if part.partition("=")[0] != key]
     return f"{name}:{','.join([*pairs, f'{key}={value}'])}"

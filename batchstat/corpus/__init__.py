@@ -1,1 +1,1 @@
-"""Where samples come from: files, formats and columns, as blocks of Arrow text."""
+"""Sources of samples: files, formats and columns, read as blocks of Arrow text."""

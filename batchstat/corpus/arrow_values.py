@@ -1,4 +1,4 @@
-"""Values of Arrow columns, however they are encoded: decoded, and how much that takes."""
+"""Decode the values of Arrow columns in any encoding, and estimate how much memory that takes."""
 
 from collections.abc import Iterator
 
@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
 
 _OTHER_BYTES = 16
-"""What a value takes that is neither text nor nested."""
+"""Bytes of a value that is neither text nor nested."""
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether the values of a type are lists, of whatever layout."""
+    """Return whether the values of a type are lists, of any layout."""
     types = pa.types
     return any(
         is_kind(kind)
@@ -25,7 +25,7 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def decoded_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the values that `decoded` returns for a column of this type."""
+    """Return the type of the values that `decoded` returns for a column of this type."""
     while True:
         if isinstance(kind, pa.BaseExtensionType):
             kind = kind.storage_type
@@ -40,7 +40,7 @@ def decoded_type(kind: pa.DataType) -> pa.DataType:
 
 
 def decoded(values: pa.Array) -> pa.Array:
-    """The same values, not as a dictionary, runs, views of text or an extension type."""
+    """Return the same values without dictionaries, runs, views of text or extension types."""
     kind = values.type
     if isinstance(kind, pa.BaseExtensionType):
         return decoded(values.storage)
@@ -53,13 +53,13 @@ def decoded(values: pa.Array) -> pa.Array:
 
 
 def decoded_bytes(values: pa.Array) -> Ints:
-    """(n,) about how many bytes each value takes once it is decoded.
+    """Return (n,) approximately how many bytes each value takes once it is decoded.
 
-    A few bytes of a file can stand for gigabytes: values of a dictionary, runs and views may all
-    be the same long one. So this is found out without decoding them.
+    A few bytes of a file can stand for gigabytes: the values of a dictionary, of runs and of views
+    may all be the same long one. So this is computed without decoding them.
 
     Args:
-        values: (n,) whose parts do not contradict each other.
+        values: (n,) values whose buffers are consistent.
     """
     kind = values.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -86,8 +86,9 @@ def decoded_bytes(values: pa.Array) -> Ints:
 
 
 def ranges(sizes: Ints, most_bytes: int, most: int) -> Iterator[tuple[int, int]]:
-    """Values of so many bytes each in turn, as ranges of so many bytes and values at most, or of
-    one value.
+    """Yield ranges of consecutive values with at most so many bytes and values, or with one value.
+
+    `sizes` are the bytes of each value.
     """
     ends = np.cumsum(sizes)
     start = 0
@@ -100,7 +101,7 @@ def ranges(sizes: Ints, most_bytes: int, most: int) -> Iterator[tuple[int, int]]
 
 
 def _runs(values: pa.Array) -> Ints:
-    """(n,) which run each value is of."""
+    """Return (n,) the run that each value belongs to."""
     positions = np.arange(values.offset, values.offset + len(values))
     return np.searchsorted(values.run_ends.to_numpy(), positions, side="right").astype(np.int64)
 
@@ -121,7 +122,7 @@ def _filled(numbers: pa.Array, missing: int) -> Ints:
 
 
 def _view_bytes(values: pa.Array) -> Ints:
-    """The first 4 of the 16 bytes of a view are its length."""
+    """Return (n,) bytes of each value; the first 4 of the 16 bytes of a view are its length."""
     views = values.buffers()[1]
     if views is None or len(values) == 0:
         return np.zeros(len(values), dtype=np.int64)
@@ -130,7 +131,7 @@ def _view_bytes(values: pa.Array) -> Ints:
 
 
 def _spans(values: pa.Array) -> tuple[Ints, Ints, Ints]:
-    """Of lists: where each begins among the elements, how many it has, and the elements' bytes."""
+    """Return for lists where each begins in the elements, its size, and the elements' bytes."""
     kind = values.type
     if pa.types.is_map(kind):
         elements: Ints = decoded_bytes(values.keys) + decoded_bytes(values.items)
@@ -149,15 +150,15 @@ def _spans(values: pa.Array) -> tuple[Ints, Ints, Ints]:
 
 
 def holds_text(kind: pa.DataType) -> bool:
-    """Whether an Arrow column of this type holds text."""
+    """Return whether an Arrow column of this type holds text."""
     kind = decoded_type(kind)
     return any(is_text(kind) for is_text in (pa.types.is_string, pa.types.is_large_string))
 
 
 def can_label(kind: pa.DataType) -> bool:
-    """Whether the values of an Arrow column of this type have a text that names a class."""
+    """Return whether values of this Arrow type have a text that can name a class."""
     kind = decoded_type(kind)
-    # Intervals are temporal as well, and nothing writes them as text.
+    # Intervals are temporal as well, but nothing writes them as text.
     return holds_text(kind) or any(
         is_kind(kind)
         for is_kind in (
@@ -169,6 +170,6 @@ def can_label(kind: pa.DataType) -> bool:
 
 
 def kind_of(value: object) -> str:
-    """What a JSON value is, in a word."""
+    """Return the kind of a JSON value, in a word or two."""
     names = {bool: "a boolean", int: "a number", float: "a number", list: "a list", str: "text"}
     return "null" if value is None else names.get(type(value), "an object")

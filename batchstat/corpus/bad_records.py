@@ -1,4 +1,4 @@
-"""Records that cannot be read: the first ends the reading, or all are counted by reason."""
+"""Bad records: the first ends the reading, or all are skipped and counted by reason."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -7,28 +7,28 @@ from typing import TypeVar
 from batchstat.errors import InputError
 
 EXAMPLES = 5
-"""How many messages are kept for the report."""
+"""Number of messages stored for the report."""
 
 MOST_TEXT_BYTES = 16 << 20
-"""Of the text of a record, in UTF-8. Tokenizers take up to 190 bytes of memory for each byte of a
-text without spaces: so it is 3 GB for the longest one."""
+"""Limit for the text of a record, in UTF-8. Tokenizers take up to 190 bytes of memory per byte of a
+text without spaces: 3 GB for the longest one."""
 
 MOST_RECORD_BYTES = 128 << 20
-"""Of a record as it is written: a line, a CSV record, an element of a JSON array. JSON escapes make
-a text up to 6 times as long, so every text that is not too long fits."""
+"""Limit for a record in the file: a line, a CSV record, an element of a JSON array. JSON escapes
+make a text up to 6 times as long, so every text within its limit fits."""
 
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a record stands.
+    """Position of a record.
 
     Attributes:
         path: its file, as messages name it.
-        number: of its record from 0, or of the line it starts on from 1, in the part that is read.
+        number: in the part that is read, its record number from 0, or the line it starts on from 1.
         unit: which of the two.
-        before: how many of them stand before that part, asked only where it matters.
+        before: returns how many of them precede that part; called only where it matters.
     """
 
     path: str
@@ -42,7 +42,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with a record: a word such as `malformed`, and the message."""
+    """What is wrong with a record: a word such as `malformed`, and a message."""
 
     number: int
     reason: str
@@ -51,11 +51,11 @@ class Fault:
 
 @dataclass
 class Faults:
-    """What was wrong with records.
+    """Bad records found so far.
 
     Attributes:
-        skip: whether reading goes on.
-        counts: records by reason.
+        skip: whether bad records are skipped.
+        counts: bad records by reason.
         examples: the first few messages.
     """
 
@@ -65,27 +65,27 @@ class Faults:
     _noted: list[Fault] = field(default_factory=list)
 
     def add(self, reason: str, place: Place, message: str) -> None:
-        """Notes a record that is read in vain."""
+        """Note a bad record."""
         self._noted.append(fault(reason, place, message))
 
     def take(self) -> list[Fault]:
-        """What was noted since the last time."""
+        """Return what was noted since the last call."""
         noted, self._noted = self._noted, []
         return noted
 
     @staticmethod
     def refusal(message: str) -> InputError:
-        """The error that ends the reading at a faulty record."""
-        return InputError(f"{message}; --on-error skip leaves out such records")
+        """Return the error that ends the reading at a bad record."""
+        return InputError(f"{message}; pass --on-error skip to skip such records")
 
     def settle(self, found: Iterable[Fault]) -> None:
-        """Counts the records of a block that are read in vain, in their order in the file.
+        """Count the bad records of a block, in file order.
 
-        Parsing, checking and counting each find theirs in a block of records at a time; only then
-        is it known which comes first.
+        Parsing, checking and counting each find bad records in a block of records at a time; only
+        afterwards is it known which one comes first.
 
         Raises:
-            InputError: the first one's message, where reading does not go on.
+            InputError: the message of the first, unless bad records are skipped.
         """
         for each in sorted(found, key=lambda fault: fault.number):
             if not self.skip:
@@ -96,22 +96,22 @@ class Faults:
 
 
 def too_long(what: str, size: int) -> str:
-    """The message for a record, or its text, that is too long."""
+    """Return the message for a record, or a text, that is too long."""
     return (
-        f"{what} of {size:,} bytes: split it, a record can have {MOST_TEXT_BYTES >> 20} MiB of "
-        f"text, and {MOST_RECORD_BYTES >> 20} MiB as it is written"
+        f"{what} of {size:,} bytes is too long: split it; the limit is {MOST_TEXT_BYTES >> 20} MiB "
+        f"for the text and {MOST_RECORD_BYTES >> 20} MiB for the record in the file"
     )
 
 
 def fault(reason: str, place: Place, message: str) -> Fault:
-    """A fault of the record at `place`."""
+    """Return a fault of the record at `place`."""
     return Fault(place.number, reason, f"{place}: {message}")
 
 
 def grouped(
     items: Iterable[Item], size: Callable[[Item], int], enough: int
 ) -> Iterator[list[Item]]:
-    """Items in lists of about `enough` in size; those before an error come before the error."""
+    """Yield items in lists of about `enough` in size; items before an error come before it."""
     taken: list[Item] = []
     room = enough
     try:

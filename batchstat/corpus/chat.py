@@ -1,4 +1,4 @@
-"""Chats in the shapes that people keep them in, as the one shape that chat templates take."""
+"""Convert chats in the common formats to the one format that chat templates take."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ Message = dict[str, Any]
 Tool = dict[str, Any]
 
 TOOLS_COLUMN = "tools"
-"""Where chats keep the tools that they may call, beside their messages."""
+"""Columns in which chats have the tools that they may call, beside their messages."""
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function", "ipython")
 _SHAREGPT_ROLES = {
@@ -22,30 +22,30 @@ _SHAREGPT_ROLES = {
 
 
 class ChatError(Exception):
-    """What is wrong with a chat, in words that follow the place it stands in."""
+    """What is wrong with a chat, worded to follow the place of the chat."""
 
 
 def as_chat(value: object) -> list[Message]:
-    """A chat as a list of messages with `role` and `content`.
+    """Return a chat as a list of messages with `role` and `content`.
 
-    Two shapes are known: OpenAI's (`role`, `content`, which may be a list of text parts, and
+    Two formats are known: OpenAI's (`role`, `content`, which may be a list of text parts, and
     `tool_calls`) and ShareGPT's (`from`, `value`).
 
     Raises:
-        ChatError: another shape, no message, an unknown role, no content and no tool call.
+        ChatError: another format, no messages, an unknown role, neither content nor a tool call.
     """
     if not isinstance(value, list):
-        raise ChatError("no list of messages")
+        raise ChatError("not a list of messages")
     if not value:
-        raise ChatError("no message")
+        raise ChatError("no messages")
     return [_message(message, f"message {number}") for number, message in enumerate(value)]
 
 
 def as_tools(value: object) -> list[Tool] | None:
-    """The tools that a chat may call, as a list or its JSON text; none where there is nothing.
+    """Return the tools that a chat may call, given as a list or its JSON text; [] without any.
 
-    None where a tool has another shape than OpenAI's (`type` function, and a `function` with its
-    `name`), which is all that chat templates are written for.
+    None if a tool has another format than OpenAI's (`type` function, and a `function` with its
+    `name`), the only one that chat templates are written for.
     """
     if isinstance(value, str) and value.strip():
         try:
@@ -71,8 +71,8 @@ def _known_tools(tools: list[object]) -> list[Tool] | None:
 
 def _message(message: object, which: str) -> Message:
     if not isinstance(message, dict):
-        raise ChatError(f"{which} is no object")
-    # Columnar formats give every message every key that any of them has.
+        raise ChatError(f"{which} is not an object")
+    # Columnar formats give every message all keys that any message has.
     known = {key: value for key, value in message.items() if value is not None}
     if "from" in known and "role" not in known:
         role = known.pop("from")
@@ -95,4 +95,4 @@ def _text(content: object, which: str) -> str | None:
         isinstance(part, dict) and isinstance(part.get("text"), str) for part in content
     ):
         return "".join(part["text"] for part in content)
-    raise ChatError(f"{which} has content that is no text")
+    raise ChatError(f"{which} has content that is not text")

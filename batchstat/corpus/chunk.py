@@ -1,4 +1,4 @@
-"""What every reader yields."""
+"""`Chunk`: the records that every reader yields."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 Column: TypeAlias = "pa.Array | list[Any]"
-"""Values of one column: Arrow's, or Python's as JSON has them."""
+"""Values of one column: Arrow's, or Python's as parsed from JSON."""
 
 
 @dataclass(frozen=True)
@@ -15,18 +15,18 @@ class Chunk:
     """Consecutive records of one file; the first chunk starts with its first record.
 
     Attributes:
-        size: how many records.
+        size: number of records.
         columns: the values of each column that is read, (size,) each.
-        position: bytes of the file, as it lies on disk, that are read so far.
-        content: which columns are counted.
-        label: which holds the label; None where none is read.
-        tools: which holds the tools that chats may call; None where none is read.
-        lines: (size,) the line on which each record starts; None in files without lines.
-        counted: whether the content is a number of tokens, whatever the options say.
-        blank: records with nothing in them, such as an empty line: their values mean nothing.
-        failed: records of the chunk that are counted as faults already: their values mean nothing.
-        before: lines or records of the file that stand before the part of it that is read.
-        label_seen: whether any record so far names the label; None where none could be read.
+        position: bytes of the file on disk that are read so far.
+        content: columns that are counted.
+        label: column that holds the label; None if none is read.
+        tools: column that holds the tools that chats may call; None if none is read.
+        lines: (size,) line on which each record starts; None in files without lines.
+        counted: whether the content is a number of tokens, regardless of the options.
+        blank: empty records, such as an empty line: their values are meaningless.
+        failed: records already counted as bad: their values are meaningless.
+        before: returns how many lines or records of the file precede the part that is read.
+        label_seen: whether any record so far has the label; None if none could be read.
     """
 
     size: int

@@ -1,4 +1,4 @@
-"""Which columns of a file are read."""
+"""Choose which columns of a file are read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ CHAT_NAMES = ("messages", "conversations", "conversation")
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of one file that are read: what is counted, and the label where one is wanted.
+    """Columns of one file that are read: content, and the label if one is requested.
 
-    `tools` is the column with what chats may call, where they may have one.
+    `tools` is the column with the tools that chats may call, if there is one.
     """
 
     content: tuple[str, ...]
@@ -25,7 +25,7 @@ class Columns:
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Every column that is read, each once."""
+        """Every column that is read, once each."""
         optional = (self.label, self.tools)
         return tuple(dict.fromkeys((*self.content, *(name for name in optional if name))))
 
@@ -33,13 +33,13 @@ class Columns:
 def choose_columns(
     path: str, names: Sequence[str], texts: Sequence[str], options: CorpusOptions
 ) -> Columns:
-    """The columns to read among the columns `names` of a file, of which `texts` hold text.
+    """Choose the columns to read from the columns `names` of a file, of which `texts` hold text.
 
-    Where none is asked for, the text is the only column that holds text, or the one with a usual
-    name.
+    If no content column is requested, it is the only column that holds text, or the one with a
+    usual name.
 
     Raises:
-        InputError: a column that is not there, is there twice, or cannot be told from the others.
+        InputError: a column is missing or appears twice, or the text column is ambiguous.
     """
     for flag in ("label_column", "messages_column", "tokens_column", "length_column"):
         column = getattr(options, flag)
@@ -68,13 +68,13 @@ def _find_text(
         _require(path, found[0], names, "--text-column")
         return found[0]
     remedy = f"--messages-column {chats[0]}" if chats else "--text-column NAME"
-    raise InputError(f"{path}: which column holds the text? (has: {_listed(names)}): pass {remedy}")
+    raise InputError(f"{path}: cannot tell the text column (has: {_listed(names)}): pass {remedy}")
 
 
 def _require(path: str, column: str, names: Sequence[str], flag: str) -> None:
     count = list(names).count(column)
     if count > 1:
-        raise InputError(f"{path}: column {column!r} is there {count} times: rename one")
+        raise InputError(f"{path}: column {column!r} appears {count} times: rename one")
     if count == 0:
         near = get_close_matches(column, names, n=1, cutoff=0.5) or names
         example = near[0] if len(near) == 1 else "NAME"
@@ -84,5 +84,5 @@ def _require(path: str, column: str, names: Sequence[str], flag: str) -> None:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:20]) if names else "no column"
+    shown = ", ".join(names[:20]) if names else "no columns"
     return f"{shown}, … {len(names) - 20} more" if len(names) > 20 else shown

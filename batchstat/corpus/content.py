@@ -1,4 +1,4 @@
-"""Columns of a chunk as what is counted: texts, pairs, chats, or counts; and their labels."""
+"""Content of a chunk's columns: texts, pairs, chats or counts; and their labels."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from batchstat.errors import InputError
 from batchstat.lengths.labels import label_text
 
 LONGEST = 10**9
-"""Tokens of the longest sample that a column of lengths may state: more is a mistake."""
+"""Largest length that a column of lengths may have, in tokens: more is a mistake."""
 
 _MOST_DIGITS = 20
 
@@ -37,13 +37,13 @@ _LABEL_LISTS = pa.large_list(pa.large_string())
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """(n,) texts, or pairs of them where there is a `second`, as large_string without nulls."""
+    """(n,) texts, or pairs of texts if there is a `second`, as large_string without nulls."""
 
     first: pa.LargeStringArray
     second: pa.LargeStringArray | None = None
 
     def ranges(self, most_bytes: int, most: int) -> Iterator[tuple[int, int]]:
-        """All of them in turn, as ranges of so many bytes and texts at most, or of one."""
+        """Yield consecutive ranges of at most so many bytes and texts, or of one text."""
         parts = [self.first] if self.second is None else [self.first, self.second]
         sizes = [pc.binary_length(part).to_numpy(zero_copy_only=False) for part in parts]
         return ranges(sum(sizes), most_bytes, most)
@@ -59,7 +59,7 @@ class Chats:
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """(n,) tokens of samples that are counted already."""
+    """(n,) tokens of samples that come with their lengths."""
 
     lengths: npt.NDArray[np.int64]
 
@@ -68,20 +68,20 @@ Content = Texts | Chats | Counted
 
 
 class ChunkContent:
-    """The values of one chunk, checked; what is wrong with a record is a fault.
+    """Checked values of one chunk; anything wrong with a record is noted as a fault.
 
     Attributes:
         ok: (size,) records that could be read so far.
     """
 
     def __init__(self, chunk: Chunk, place: Callable[[int], Place], faults: Faults) -> None:
-        """Leaves out what the reader knows to be blank or faulty."""
+        """Exclude what the reader knows to be blank or bad."""
         self.ok: Mask = np.ones(chunk.size, dtype=bool)
         self.ok[list(chunk.failed | chunk.blank)] = False
         self._chunk, self._place, self._faults = chunk, place, faults
 
     def text(self, column: str) -> pa.LargeStringArray:
-        """(size,) the column as texts, empty where there is none."""
+        """Return (size,) the column as texts, empty where a record has none."""
         values = self._values(column)
         if isinstance(values, pa.Array):
             if not (holds_text(values.type) or pa.types.is_null(values.type)):
@@ -99,7 +99,7 @@ class ChunkContent:
         return self._as_arrow(texts)
 
     def chats(self, column: str) -> list[list[Message]]:
-        """(size,) the column as chats, empty lists where there is none."""
+        """Return (size,) the column as chats, with empty lists where a record has none."""
         chats: list[list[Message]] = []
         for i, value in enumerate(_as_list(self._values(column))):
             chats.append([])
@@ -113,13 +113,13 @@ class ChunkContent:
         return chats
 
     def tools(self, column: str | None) -> list[list[Tool] | None]:
-        """(size,) the column as tools; none for every chat where there is no column."""
+        """Return (size,) the column as tools; all empty without a column."""
         if column is None:
             return [[]] * self._chunk.size
         return [as_tools(value) for value in _as_list(self._values(column))]
 
     def token_lists(self, column: str) -> npt.NDArray[np.int64]:
-        """(size,) how many ids the column's lists hold."""
+        """Return (size,) the number of ids in the column's lists."""
         values = self._values(column)
         if isinstance(values, pa.Array) and is_list(values.type):
             ids = decoded_type(values.type.value_type)
@@ -131,7 +131,7 @@ class ChunkContent:
             for i in _nulls(values):
                 self._fail(i, f"{column!r} is null where a list of token ids is expected")
             for i in _holding_nulls(values):
-                self._fail(i, f"{column!r} holds null where a token id is expected")
+                self._fail(i, f"{column!r} contains null where a token id is expected")
             sizes = pc.fill_null(pc.list_value_length(values), 0).cast(pa.int64())
             counts: npt.NDArray[np.int64] = sizes.to_numpy()
             return counts
@@ -140,13 +140,13 @@ class ChunkContent:
             if isinstance(value, list) and all(type(each) is int for each in value):
                 found[i] = len(value)
             elif isinstance(value, list) and None in value:
-                self._fail(i, f"{column!r} holds null where a token id is expected")
+                self._fail(i, f"{column!r} contains null where a token id is expected")
             else:
                 self._fail(i, f"{column!r} is {kind_of(value)} where token ids are expected")
         return found
 
     def lengths(self, column: str) -> npt.NDArray[np.int64]:
-        """(size,) the column's whole numbers from 0 to `LONGEST`."""
+        """Return (size,) the column's whole numbers, from 0 to `LONGEST`."""
         values = self._values(column)
         whole = isinstance(values, pa.Array) and pa.types.is_integer(values.type)
         if isinstance(values, pa.Array) and whole and values.null_count == 0:
@@ -169,7 +169,7 @@ class ChunkContent:
         return np.where(outside, 0, numbers).astype(np.int64)
 
     def labels(self, column: str) -> pa.Array:
-        """(size,) labels as large_string, or as lists of it where one is a list; null is none."""
+        """Return (size,) labels as large_string, or as lists of it if any is a list."""
         values = self._values(column)
         if isinstance(values, pa.Array):
             kind = values.type.value_type if is_list(values.type) else values.type
@@ -188,7 +188,7 @@ class ChunkContent:
         return pa.array(lists, _LABEL_LISTS)
 
     def _label(self, i: int, value: object, column: str) -> str | list[str] | None:
-        """A label, or the different ones of a list; None where there is none."""
+        """Return a label, or the distinct labels of a list; None if there is none."""
         try:
             if not isinstance(value, list):
                 return _as_label(value)
@@ -196,7 +196,7 @@ class ChunkContent:
         except TypeError:
             self._fail(i, f"label {column!r} is {kind_of(value)}")
         except UnicodeEncodeError:
-            self._fail(i, f"label {column!r} holds half a surrogate pair", "not_utf8")
+            self._fail(i, f"label {column!r} contains half a surrogate pair", "not_utf8")
         return None
 
     def _values(self, column: str) -> Column:
@@ -204,7 +204,7 @@ class ChunkContent:
         return decoded(values) if isinstance(values, pa.Array) else values
 
     def without_long(self, texts: Texts) -> Texts:
-        """The texts, empty in the place of those of more than `MOST_TEXT_BYTES`."""
+        """Replace texts of more than `MOST_TEXT_BYTES` by empty ones."""
         parts = [texts.first] if texts.second is None else [texts.first, texts.second]
         sizes = sum(pc.binary_length(part).to_numpy(zero_copy_only=False) for part in parts)
         if not (sizes > MOST_TEXT_BYTES).any():
@@ -229,7 +229,7 @@ class ChunkContent:
             whole: list[object] = []
             for i, text in enumerate(texts):
                 if isinstance(text, str) and any("\ud800" <= c <= "\udfff" for c in text):
-                    self._fail(i, "half a surrogate pair, which is no character", "not_utf8")
+                    self._fail(i, "half a surrogate pair, which is not a character", "not_utf8")
                     text = ""
                 whole.append(text)
             return pa.array(whole, pa.large_string())
@@ -238,10 +238,10 @@ class ChunkContent:
 def read_content(
     chunk: Chunk, options: CorpusOptions, place: Callable[[int], Place], faults: Faults
 ) -> tuple[Content, pa.Array | None, Mask]:
-    """What of a chunk is counted, its labels, and (size,) which records could be read.
+    """Return a chunk's content, its labels, and (size,) which records could be read.
 
     Raises:
-        InputError: a column of another type; a faulty record where faults end the reading.
+        InputError: a column of another type; a bad record unless bad records are skipped.
     """
     values = ChunkContent(chunk, place, faults)
     column = chunk.content[0]
@@ -264,7 +264,7 @@ def _is_number(text: str) -> bool:
 
 
 def _text_bytes(value: object) -> int:
-    """The bytes of all texts in a value as JSON has it."""
+    """Return the bytes of all texts in a JSON value."""
     if isinstance(value, str):
         return len(value.encode(errors="surrogatepass"))
     if isinstance(value, dict):
@@ -273,7 +273,7 @@ def _text_bytes(value: object) -> int:
 
 
 def _holding_nulls(values: pa.Array) -> list[int]:
-    """Which of some lists hold a null."""
+    """Return which lists contain a null."""
     elements = decoded(pc.list_flatten(values))
     if elements.null_count == 0:
         return []
@@ -283,7 +283,7 @@ def _holding_nulls(values: pa.Array) -> list[int]:
 
 
 def _label_texts(values: pa.Array) -> pa.Array:
-    """Each value's `label_text`, as large_string; null for none."""
+    """Return each value's `label_text`, as large_string; null without a label."""
     if not pa.types.is_floating(values.type):
         return values.cast(pa.large_string())
     numbers = values.to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""What of a file the counts of a part depend on beside the part's own bytes."""
+"""Digests of a part, and of the bytes outside it that its counts depend on."""
 
 import hashlib
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ from batchstat.storage.addresses import is_remote, one_line
 _PROBE_BYTES = 1 << 16
 _NUMBER_BYTES = 8
 _PARQUET_END = 8
-"""Bytes: the length of the footer, and the magic."""
+"""Bytes of the footer's length and the magic."""
 
 
 def content_digests(part: Part) -> tuple[tuple[str, ...], str]:
-    """The digests of a part's bytes, and one of all else that its counts depend on.
+    """Return the digests of a part's bytes, and one of everything else its counts depend on.
 
-    That is the line or the row group in which it ends, the head of the file, or its footer.
+    The latter is the line or the row group in which it ends, the head of the file, or its footer.
 
     Raises:
         SourceError: it cannot be read.
@@ -35,8 +35,8 @@ def content_digests(part: Part) -> tuple[tuple[str, ...], str]:
             beside = [hash_span(file, *span) for span in _beside(file, part)]
         return digests, hashlib.sha256("".join(beside).encode()).hexdigest()
     except FileNotFoundError:
-        raise SourceError(f"{part.source.shown} is no longer there") from None
-    except Exception as error:  # also whatever a file system of an address raises
+        raise SourceError(f"{part.source.shown} no longer exists") from None
+    except Exception as error:  # a remote file system may raise anything
         if isinstance(error, OSError) or is_remote(part.source.path):
             raise SourceError(f"{part.source.shown} cannot be read: {one_line(error)}") from None
         raise
@@ -62,17 +62,17 @@ def _beside(file: BinaryIO, part: Part) -> Iterator[tuple[int, int]]:
 
 
 def _end_of_groups(part: Part) -> int:
-    """Where the last row group ends that begins in a part."""
+    """Return where the last row group that begins in a part ends."""
     try:
         with part.location.open("rb") as file:
             parquet = open_parquet(file, part.source.shown)
             return max((end for _, end, _ in groups_of(parquet, part)), default=0)
     except pa.ArrowException:
-        return part.source.bytes  # which its reader will say
+        return part.source.bytes  # the reader will report what is wrong
 
 
 def _line_end(file: BinaryIO, at: int) -> int:
-    """Where the line ends that holds the byte before `at`."""
+    """Return where the line that holds the byte before `at` ends."""
     file.seek(max(at - 1, 0))
     at = max(at - 1, 0)
     while data := file.read(_PROBE_BYTES):

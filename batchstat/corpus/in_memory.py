@@ -24,26 +24,26 @@ _Read = Callable[[str, Any, CorpusOptions, Faults], Iterator[Chunk]]
 
 
 class TableReader(CorpusReader):
-    """The samples of a table in memory, by the columns that are wanted."""
+    """Samples of a table in memory, from the requested columns."""
 
     def __init__(self, table: Any, options: CorpusOptions) -> None:
-        """Raises OptionError: neither a pandas DataFrame nor a Dataset of the datasets library."""
+        """Raise OptionError unless it is a pandas DataFrame or a Dataset of `datasets`."""
         super().__init__((), options)
         self._table, self._name = table, type(table).__name__
         names = getattr(table, "column_names", None)
         if isinstance(names, dict):
-            raise OptionError(f"a corpus of several splits: give one of them: {', '.join(names)}")
+            raise OptionError(f"the corpus has several splits: pass one: {', '.join(names)}")
         if hasattr(table, "with_format") and hasattr(table, "iter"):
             self._read: _Read = _dataset
         elif self._name == "DataFrame" and hasattr(table, "iloc"):
             self._read = _frame
         else:
             raise OptionError(
-                f"a corpus of type {self._name}: give paths, a pandas DataFrame or a Dataset"
+                f"unsupported corpus type {self._name}: pass paths, a pandas DataFrame or a Dataset"
             )
 
     def blocks(self) -> Iterator[Block]:
-        """The samples of the table in turn."""
+        """Yield the samples of the table in order."""
         digest, size = hashlib.sha256(), 0
         reading = self.begin(Source(self._name, 0, "", "arrow"))
 
@@ -109,11 +109,11 @@ def _frame(name: str, table: Any, options: CorpusOptions, _: Faults) -> Iterator
 
 
 def _values(series: Any) -> Column:
-    """A column as Arrow's; of mixed types as it is, with None where something is missing."""
+    """Return a column as Arrow; if types are mixed, unchanged, with None for missing values."""
     try:
         values = pa.array(series, from_pandas=True)
         if isinstance(values, pa.ChunkedArray):
-            # More than 2 GiB of text fit into no column of small offsets.
+            # More than 2 GiB of text do not fit into a column with small offsets.
             kind = pa.large_string() if holds_text(values.type) else values.type
             values = pa.concat_arrays([decoded(chunk).cast(kind) for chunk in values.chunks])
         return values

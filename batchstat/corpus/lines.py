@@ -1,4 +1,4 @@
-"""Lines of a byte stream in blocks, as Arrow text: what .txt, .tsv and .jsonl files are made of."""
+"""Lines of a byte stream in blocks, as Arrow text: the basis of .txt, .tsv and .jsonl files."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ _REMEDY = "convert it to UTF-8, for example with iconv"
 
 @dataclass(frozen=True)
 class BadLine:
-    """Why a line cannot be read: a word as in `Fault`, and the message."""
+    """Why a line cannot be read: a word as in `Fault`, and a message."""
 
     reason: str
     message: str
@@ -28,11 +28,11 @@ class BadLine:
 
 @dataclass(frozen=True)
 class LongLine:
-    """A line of more than `MOST_RECORD_BYTES`, of which this is kept.
+    """Summary of a line of more than `MOST_RECORD_BYTES`.
 
     Attributes:
         head: its first bytes.
-        size: how many bytes it has.
+        size: number of bytes.
         quotes: how many of them are `"`.
     """
 
@@ -42,12 +42,12 @@ class LongLine:
 
     @classmethod
     def of(cls, pieces: Sequence[bytes]) -> "LongLine":
-        """The line of these pieces."""
+        """Return the line made of these pieces."""
         quotes = sum(piece.count(b'"') for piece in pieces)
         return cls(pieces[0][:_PROBE_BYTES], sum(map(len, pieces)), quotes)
 
     def with_more(self, piece: bytes) -> "LongLine":
-        """The line with a piece more."""
+        """Return the line with another piece appended."""
         return LongLine(self.head, self.size + len(piece), self.quotes + piece.count(b'"'))
 
 
@@ -58,7 +58,7 @@ class Lines:
     Attributes:
         texts: (n,) large_string, without the line ends.
         first: number of the first line, from 1.
-        broken: those that cannot be read: they are empty here.
+        broken: lines that cannot be read: they are empty here.
     """
 
     texts: pa.LargeStringArray
@@ -67,15 +67,15 @@ class Lines:
 
     @property
     def numbers(self) -> range:
-        """(n,) the lines' numbers."""
+        """(n,) numbers of the lines."""
         return range(self.first, self.first + len(self.texts))
 
 
 def read_lines(opened: OpenSource) -> Iterator[Lines]:
-    r"""The lines of a source in blocks of about 8 MiB. A line ends with \n or \r\n only.
+    r"""Yield the lines of a source in blocks of about 8 MiB. A line ends with \n or \r\n only.
 
-    A byte-order mark at the start is not part of the text. A line is never cut; one of more than
-    `MOST_RECORD_BYTES` is broken.
+    A byte-order mark at the start is not part of the text. A line is never divided; one of more
+    than `MOST_RECORD_BYTES` is broken.
     """
     for block in _blocks(opened):
         if block.long is not None:
@@ -91,10 +91,10 @@ def read_lines(opened: OpenSource) -> Iterator[Lines]:
 
 
 def read_raw_lines(opened: OpenSource, faults: Faults) -> Iterator[str | LongLine]:
-    r"""The lines of a source one by one, each with its \n or \r\n; otherwise as `read_lines`.
+    r"""Yield the lines of a source one by one, with their \n or \r\n; otherwise as `read_lines`.
 
-    Where faults do not end the reading, bytes that are not UTF-8 become lone surrogates, for the
-    caller to find in the record that they belong to.
+    If bad records are skipped, bytes that are not UTF-8 become lone surrogates, which the caller
+    finds in the record that they belong to.
     """
     for block in _blocks(opened):
         if block.long is not None:
@@ -123,11 +123,11 @@ class _Block:
 
 
 def _blocks(opened: OpenSource) -> Iterator[_Block]:
-    """Blocks that end after a line's end, but for the last."""
+    """Yield blocks that end at the end of a line, except the last."""
     first, offset = 1, _skip_begun_line(opened)
     for data in _cut_after_lines(opened, offset):
         if offset == 0 and _is_utf16(data.head if isinstance(data, LongLine) else data):
-            # Much of such a file would pass for UTF-8.
+            # Much of such a file would be valid UTF-8.
             raise InputError(f"{opened.path} is UTF-16: {_REMEDY}")
         if isinstance(data, LongLine):
             yield _Block(b"", first, offset, data)
@@ -143,14 +143,14 @@ def _blocks(opened: OpenSource) -> Iterator[_Block]:
 
 
 def _is_utf16(data: bytes) -> bool:
-    """By its mark, or as text of which every other byte is NUL."""
+    """Return whether data is UTF-16: by its mark, or if every other byte of the text is NUL."""
     even, odd = data[:_PROBE_BYTES:2], data[1:_PROBE_BYTES:2]
     nuls = sorted([even.count(0), odd.count(0)])
     return data.startswith(_UTF16) or (nuls[0] == 0 and nuls[1] > max(2, 3 * len(even) // 4))
 
 
 def _skip_begun_line(opened: OpenSource) -> int:
-    """Where the first line of a part begins: one that begins before is of the part before."""
+    """Return where the first line of a part begins: a line belongs to the part it begins in."""
     if opened.part.first == 0:
         return 0
     at = opened.stream.seek(opened.part.first - 1)
@@ -163,7 +163,7 @@ def _skip_begun_line(opened: OpenSource) -> int:
 
 
 def _read(opened: OpenSource, at: int) -> Iterator[bytes]:
-    """The bytes of a part from `at`, the start of a line, to the end of its last line."""
+    """Yield the bytes of a part from `at`, the start of a line, to the end of its last line."""
     stop = opened.part.stop
     if stop is None:
         while data := opened.stream.read(BLOCK_BYTES):
@@ -241,5 +241,5 @@ def _without_broken_lines(block: _Block) -> Lines:
 
 
 def not_utf8(at: int, byte: int) -> str:
-    """The message for a byte that breaks UTF-8, `at` so many from the start of the file."""
+    """Return the message for a byte that is not UTF-8, at offset `at` of the file."""
     return f"byte {at} is not UTF-8 (0x{byte:02x}): {_REMEDY}"

@@ -1,4 +1,4 @@
-"""A source's bytes: decompressed by what they are, hashed where they can be read but once."""
+"""Open a source's bytes: decompressed by content, and hashed if they can be read only once."""
 
 import bz2
 import gzip
@@ -22,7 +22,7 @@ from batchstat.errors import BatchstatError, InputError, SourceError
 from batchstat.storage.addresses import etag_in, info_of, is_remote, one_line
 
 HEAD_BYTES = 1 << 20
-"""Of a file: there the columns of its other parts are found out."""
+"""Bytes at the start of a file, from which the columns of its other parts are determined."""
 _BLOCK_BYTES = 8 << 20
 _COMPRESSED_BYTES = 1 << 18
 _DAMAGE = (gzip.BadGzipFile, zlib.error, lzma.LZMAError)
@@ -36,9 +36,9 @@ def _zstd(raw: BinaryIO) -> BinaryIO:
 
 
 class _Streams(io.RawIOBase):
-    """Compressed streams one after another, as bz2 and xz files may hold.
+    """Concatenated compressed streams, as bz2 and xz files may contain.
 
-    The standard library's own readers drop in silence what follows a stream and is none.
+    The standard library's own readers silently drop anything after a stream that is not a stream.
     """
 
     def __init__(self, raw: BinaryIO, decompressor: Callable[[], Any], padding: bytes) -> None:
@@ -81,16 +81,16 @@ _CODECS: dict[bytes, Callable[[BinaryIO], object]] = {
     b"\x28\xb5\x2f\xfd": _zstd,
     b"\xfd7zXZ\x00": _streams(lzma.LZMADecompressor, b"\0"),
 }
-# Zstandard's skippable frames, with which pzstd begins a file.
+# Zstandard's skippable frames, with which files written by pzstd begin.
 _CODECS |= {bytes([0x50 + _kind]) + b"\x2a\x4d\x18": _zstd for _kind in range(16)}
 for _level in b"123456789":
     for _block in (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"):  # the second ends an empty stream
         _CODECS[b"BZh" + bytes([_level]) + _block] = _streams(bz2.BZ2Decompressor, b"")
-"""By their first bytes."""
+"""Decompressors by the first bytes of a file."""
 
 
 class _Hashing(io.RawIOBase):
-    """Bytes that pass by once: hashed and counted."""
+    """A stream that is hashed and counted as it is read."""
 
     def __init__(self, raw: "BinaryIO | Rereadable") -> None:
         self._raw, self.sha256, self.count = raw, hashlib.sha256(), 0
@@ -107,13 +107,13 @@ class _Hashing(io.RawIOBase):
 
 
 class Rereadable(io.RawIOBase):
-    """A stream that passes by once, copied to a temporary file so that it can be read again.
+    """A stream that can be read only once, copied to a temporary file so it can be read again.
 
-    Where the copy finds no room it is given up, and `rewind` refuses.
+    If there is no space for the copy, it is given up, and `rewind` raises an error.
     """
 
     def __init__(self, raw: BinaryIO) -> None:
-        """`raw`, of which nothing has been read."""
+        """`raw`: a stream of which nothing has been read."""
         self._raw, self._begun = raw, False
         self._copy: IO[bytes] | None = None
         with suppress(OSError):
@@ -129,10 +129,10 @@ class Rereadable(io.RawIOBase):
         super().close()
 
     def rewind(self) -> None:
-        """Back to its start.
+        """Go back to the start.
 
         Raises:
-            InputError: the copy could not be kept.
+            InputError: the copy could not be made.
         """
         if not self._begun:
             return
@@ -142,8 +142,8 @@ class Rereadable(io.RawIOBase):
             self._copy.seek(0)
         except OSError:
             raise InputError(
-                "standard input has to be read again, and the folder for temporary files has no "
-                "room for a copy of it: name a file"
+                "standard input must be read again, but the folder for temporary files has no "
+                "space for a copy of it: pass a file"
             ) from None
 
     def readinto(self, buffer: "memoryview") -> int:  # type: ignore[override]  # noqa: D102
@@ -165,10 +165,10 @@ class OpenSource:
     """A source being read, or a part of one.
 
     Attributes:
-        part: of what is read: what is compressed is all in the first part, and none in the others.
+        part: part being read; all of a compressed source is in its first part.
         stream: the source's bytes, decompressed.
-        raw: the bytes as they lie on disk.
-        hashing: what hashes standard input.
+        raw: the bytes as they are on disk.
+        hashing: stream that hashes standard input.
     """
 
     part: Part
@@ -178,27 +178,27 @@ class OpenSource:
 
     @property
     def path(self) -> str:
-        """How errors name it."""
+        """Name in messages."""
         return self.part.source.shown
 
     @property
     def size(self) -> int:
-        """Bytes of the source; 0 where that is not known."""
+        """Bytes of the source; 0 if unknown."""
         return self.part.source.bytes
 
     @property
     def position(self) -> int:
-        """Bytes of the part read so far, as they lie on disk."""
+        """Bytes of the part read so far, as they are on disk."""
         return self.hashing.count if self.hashing else self.raw.tell() - self.part.first
 
     def head(self) -> "OpenSource":
-        """The lines at the start of the file, where a part of it begins later."""
+        """Open the head of the file, for a part that begins later."""
         self.raw.seek(0)
         return replace(self, part=replace(self.part, first=0, stop=HEAD_BYTES))
 
     @property
     def lines_before(self) -> Callable[[], int]:
-        """How many lines of the file begin before the part does: found by reading it, once."""
+        """Function that returns how many lines precede the part, reading the file at most once."""
 
         @cache
         def counted() -> int:
@@ -207,7 +207,7 @@ class OpenSource:
         return counted if self.part.first else int
 
     def source(self, known: Source) -> Source:
-        """What was read, once all of it is."""
+        """Return the source as it was read, once all of it is read."""
         if self.hashing is None:
             return known
         self.raw.read()
@@ -217,12 +217,12 @@ class OpenSource:
 
 @contextmanager
 def open_source(part: Part, standard_input: Rereadable | None = None) -> Iterator[OpenSource]:
-    """The source's bytes, decompressed where its first bytes say that they are compressed.
+    """Open the source's bytes, decompressed if its first bytes say that they are compressed.
 
-    Standard input is read from `standard_input`, where that is given.
+    Standard input is read from `standard_input`, if given.
 
     Raises:
-        SourceError: it cannot be read, is cut short, is damaged or changes: also while it is read.
+        SourceError: here, or while it is read: it cannot be read, is cut short, damaged or changes.
     """
     source = part.source
     with _as_source_errors(source):
@@ -233,19 +233,19 @@ def open_source(part: Part, standard_input: Rereadable | None = None) -> Iterato
             return
         path = part.location
         before = _state(path)
-        # At an address, what was listed is what is read.
+        # At an address, the bytes read are those that were listed.
         known = source.digest if source.digest.startswith("etag:") else before[1]
         if (source.bytes or before[0], known) != before:
             raise SourceError(f"{source.shown} changed since it was listed: run again")
         with _buffered(path) as file:
             unpacked = _decompressed(source, file)
             if unpacked is not file and not part.is_whole:
-                # The first part then is all of it.
+                # The first part then is the whole source.
                 first, stop = (source.bytes, source.bytes) if part.first else (0, None)
                 part = replace(part, first=first, stop=stop)
             yield OpenSource(part, unpacked, file)
             if before != _state(path):
-                raise SourceError(f"{source.shown} changed while it was read: run again")
+                raise SourceError(f"{source.shown} changed while it was being read: run again")
 
 
 @contextmanager
@@ -255,7 +255,7 @@ def _as_source_errors(source: Source) -> Iterator[None]:
     except EOFError:
         raise _cut_short(source) from None
     except FileNotFoundError:
-        raise SourceError(f"{source.shown} is no longer there") from None
+        raise SourceError(f"{source.shown} no longer exists") from None
     except _DAMAGE as error:
         raise SourceError(f"{source.shown} is damaged: {error}") from None
     except OSError as error:
@@ -266,14 +266,14 @@ def _as_source_errors(source: Source) -> Iterator[None]:
         raise SourceError(f"{source.shown} cannot be read: {one_line(error)}") from None
     except BatchstatError:
         raise
-    except Exception as error:  # whatever a file system of an address raises
+    except Exception as error:  # a remote file system may raise anything
         if not is_remote(source.path):
             raise
         raise SourceError(f"{source.shown} cannot be read: {one_line(error)}") from None
 
 
 def lines_before(part: Part) -> int:
-    """How many lines of a file begin before its part does."""
+    """Return how many lines of a file begin before its part does."""
     with part.location.open("rb") as file:
         lines, left = 0, part.first - 1
         while left > 0 and (data := file.read(min(left, 1 << 20))):
@@ -283,7 +283,7 @@ def lines_before(part: Part) -> int:
 
 
 def _state(path: Path) -> tuple[int, object]:
-    """Its size, and what changes with its content."""
+    """Return the size of a file, and something that changes with its content."""
     if is_remote(path):
         info = info_of(path)
         return int(info.get("size") or 0), etag_in(info)
@@ -294,14 +294,14 @@ def _state(path: Path) -> tuple[int, object]:
 def _buffered(path: Path) -> "io.BufferedReader[Any]":
     if not is_remote(path):
         return path.open("rb")
-    # Blocks as readers ask for them, so that a part fetches hardly more than itself.
+    # Fetch in the blocks that readers ask for, so that a part fetches little more than itself.
     file = cast(Any, path).open("rb", block_size=_BLOCK_BYTES, cache_type="readahead")
     return io.BufferedReader(file, 1 << 20)
 
 
 @contextmanager
 def seekable(opened: OpenSource) -> Iterator[BinaryIO]:
-    """The source for readers that jump about in it, unpacked into a temporary file if need be."""
+    """Yield the source for readers that need to seek, in a temporary file if it is compressed."""
     if opened.stream is opened.raw and opened.hashing is None:
         yield cast(BinaryIO, opened.raw)
         return
@@ -318,13 +318,13 @@ def _decompressed(source: Source, raw: "io.BufferedReader[Any]") -> BinaryIO:
             return cast(BinaryIO, opener(raw))
     if source.path.lower().endswith(COMPRESSED_ENDINGS):
         raise InputError(
-            f"{source.path} is named as compressed and is not: rename it for what it is"
+            f"{source.path} has a compressed extension but is not compressed: rename it"
         )
     return cast(BinaryIO, raw)
 
 
 def is_compressed(head: bytes) -> bool:
-    """Whether a file begins as one that is compressed does."""
+    """Return whether a file begins like a compressed one."""
     return any(head.startswith(magic) for magic in _CODECS)
 
 

@@ -1,4 +1,4 @@
-"""How a corpus is read."""
+"""`CorpusOptions`: how a corpus is read."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -16,21 +16,21 @@ class CorpusOptions:
     """How a corpus is read.
 
     Attributes:
-        input_format: how every file is read, whatever its name; None to tell it from the name.
-        text_column: the columns that hold the text: one, or two for a pair; none to find it. By
-            number from 0 where `header` is false.
-        messages_column: the column that holds a chat, instead of text.
-        tokens_column: the column that holds lists of token ids, instead of text.
-        length_column: the column that holds a number of tokens, instead of text.
-        label_column: the column that holds the class, or a list of classes.
+        input_format: format of every file, regardless of its name; None to detect it by name.
+        text_column: columns that hold the text: one, or two for pairs; empty to detect it. By
+            number from 0 if `header` is false.
+        messages_column: column that holds a chat, instead of text.
+        tokens_column: column that holds lists of token ids, instead of text.
+        length_column: column that holds numbers of tokens, instead of text.
+        label_column: column that holds the class, or a list of classes.
         header: whether the first record of .csv and .tsv files names the columns.
         quote: whether fields may be quoted (RFC 4180); None for .csv only.
-        strip: white space is taken off both ends of a text.
-        min_chars: shorter samples are skipped, in characters, after `strip`.
-        on_error: a record that cannot be read ends the reading (`fail`) or is counted (`skip`).
+        strip: whether to strip whitespace from both ends of a text.
+        min_chars: minimum number of characters, after `strip`; shorter samples are skipped.
+        on_error: whether a bad record ends the reading (`fail`) or is counted and skipped (`skip`).
 
     Raises:
-        OptionError: options that are wrong by themselves or exclude each other.
+        OptionError: options that are invalid by themselves or exclude each other.
     """
 
     input_format: str | None = None
@@ -50,28 +50,28 @@ class CorpusOptions:
         one_of("on_error", self.on_error, ON_ERROR)
         if "" in self.named_columns:
             raise OptionError(
-                "a column's name is empty: name one, or read the file without a header, where "
-                "columns have numbers from 0"
+                "a column name is empty: name one, or read the file without a header, where "
+                "columns are numbered from 0"
             )
         given = [name for name in _CONTENT_COLUMNS if getattr(self, name)]
         if len(given) > 1:
-            raise OptionError(f"{given[0]} and {given[1]} exclude each other: give one")
+            raise OptionError(f"{given[0]} and {given[1]} exclude each other: pass only one")
         if len(self.text_column) > 2:
             raise OptionError(
-                f"text_column is given {len(self.text_column)} times: once, or twice for a pair"
+                f"text_column is given {len(self.text_column)} times: pass one, or two for pairs"
             )
         if self.content != "text" and (self.strip or self.min_chars):
-            raise OptionError(f"strip and min_chars are for texts, and {given[0]} holds none")
+            raise OptionError(f"strip and min_chars are for texts, but {given[0]} has none")
         if not self.header:
             for column in self.named_columns:
                 if not column.isdecimal():
                     raise OptionError(
-                        f"column {column!r}: without a header, columns go by number from 0"
+                        f"column {column!r}: without a header, name columns by number, from 0"
                     )
 
     @property
     def content(self) -> Content:
-        """What stands in the columns that are counted."""
+        """Kind of content in the counted columns."""
         if self.messages_column:
             return "messages"
         if self.tokens_column:

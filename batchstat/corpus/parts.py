@@ -1,8 +1,8 @@
-"""Parts of sources: what is counted at once, by whoever does it.
+"""Parts of sources: the units of counting, for any executor.
 
-Where a corpus is cut depends on its files' names and sizes alone, so that no two runs differ in it.
-A range of bytes stands for the lines that begin in it, or for the row groups that do, as Hadoop
-splits its input; whether a file can be read so is found out by who reads it.
+Where files are divided depends on their names and sizes alone, so it is the same in every run. A
+range of bytes stands for the lines, or the row groups, that begin in it, as in Hadoop's input
+splits; whether a file can be read that way is left to its reader.
 """
 
 import hashlib
@@ -17,20 +17,20 @@ from batchstat.corpus.sources import COMPRESSED_ENDINGS, Source
 from batchstat.storage.addresses import as_path, is_remote
 
 PART_BYTES = 64 << 20
-"""Larger files are cut after so many bytes."""
+"""Files larger than this are divided into parts of this size."""
 
 _HASHED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Part:
-    """A source, or some of its bytes.
+    """A source, or a range of its bytes.
 
     Attributes:
-        source: which.
-        first: the first byte.
-        stop: the byte after the last; None for all that is there.
-        folder: where a path that is relative begins, for who works elsewhere; empty for here.
+        source: the source.
+        first: first byte.
+        stop: one past the last byte; None for everything.
+        folder: base of a relative path, for a worker elsewhere; empty for the current folder.
     """
 
     source: Source
@@ -40,23 +40,23 @@ class Part:
 
     @property
     def location(self) -> Path:
-        """Where the source lies."""
+        """Path of the source."""
         path = as_path(self.source.path)
         return path if is_remote(path) else Path(self.folder, path)
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all of its source."""
+        """Whether it is the whole source."""
         return self.first == 0 and self.stop is None
 
     @property
     def bytes(self) -> int:
-        """How many, as they lie on disk; 0 where that is not known."""
+        """Number of bytes on disk; 0 if unknown."""
         return (self.source.bytes if self.stop is None else self.stop) - self.first
 
     @property
     def shown(self) -> str:
-        """How messages name it."""
+        """Name in messages."""
         if self.is_whole:
             return self.source.shown
         stop = self.source.bytes if self.stop is None else self.stop
@@ -64,12 +64,12 @@ class Part:
 
 
 def parts_of(sources: Iterable[Source], options: CorpusOptions) -> tuple[Part, ...]:
-    """The parts of sources in turn: a small source, or one that cannot be cut, is one."""
+    """Return the parts of sources in order; a small or indivisible source is a single part."""
     return tuple(part for source in sources for part in _cut(source, options))
 
 
 def digest_of(source: Source) -> str:
-    """SHA-256 of a file's bytes; of a large one, of the SHA-256s of every `PART_BYTES` of it.
+    """Return the SHA-256 of a file; of a large one, that of the SHA-256s of every `PART_BYTES`.
 
     Raises:
         OSError: it cannot be read.
@@ -80,7 +80,7 @@ def digest_of(source: Source) -> str:
 
 
 def digest_of_part(part: Part) -> tuple[str, ...]:
-    """The SHA-256 of each `PART_BYTES` of a part, which begins with one.
+    """Return the SHA-256 of each `PART_BYTES` of a part, which begins at a multiple of that.
 
     Raises:
         OSError: it cannot be read.
@@ -90,14 +90,14 @@ def digest_of_part(part: Part) -> tuple[str, ...]:
 
 
 def joined_digest(digests: Sequence[str]) -> str:
-    """The digest of a file from those of its `PART_BYTES` in turn."""
+    """Return the digest of a file from those of its `PART_BYTES`, in order."""
     if len(digests) == 1:
         return f"sha256:{digests[0]}"
     return f"sha256:{hashlib.sha256(''.join(digests).encode()).hexdigest()}"
 
 
 def _ranges(stop: int, first: int = 0) -> Iterator[tuple[int, int]]:
-    """Ranges of bytes; one up to the end, wherever that is, of a file whose size is not told."""
+    """Yield ranges of bytes; for a file of unknown size, one range to its end."""
     if stop == 0:
         yield 0, sys.maxsize
         return
@@ -111,9 +111,9 @@ def _digest(part: Part, span: tuple[int, int]) -> str:
 
 
 def hash_span(file: BinaryIO, first: int, stop: int) -> str:
-    """The SHA-256 of the bytes of a file from `first` to before `stop`, in hexadecimal."""
+    """Return the SHA-256 of the bytes of a file from `first` to before `stop`, in hexadecimal."""
     found = hashlib.sha256()
-    if file.tell() != first:  # not every address can be gone to, but its start is where one begins
+    if file.tell() != first:  # remote files may not be seekable; they start at 0 anyway
         file.seek(first)
     left = stop - first
     while left > 0 and (data := file.read(min(left, _HASHED_BYTES))):
@@ -132,7 +132,7 @@ def _cut(source: Source, options: CorpusOptions) -> Iterator[Part]:
 
 
 def _can_be_cut(source: Source, options: CorpusOptions) -> bool:
-    """Where a quoted field may go over lines, a line's end says nothing."""
+    """Return whether a source is divisible: not if a quoted field may span several lines."""
     if source.path.lower().endswith(COMPRESSED_ENDINGS):
         return False
     quoted = {"csv": options.quote is not False, "tsv": bool(options.quote)}

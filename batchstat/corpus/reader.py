@@ -1,4 +1,4 @@
-"""A corpus as blocks of samples: what is skipped is counted, what is left keeps its record."""
+"""Read a corpus as blocks of samples: skipped records are counted, samples keep their record."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,14 +25,14 @@ class Block:
     """Consecutive samples of one source.
 
     Attributes:
-        reading: what becomes of the source's records, of which these are some.
-        records: (n,) where each stood in its source, skipped ones counted.
+        reading: state of reading the source that they come from.
+        records: (n,) position of each in its source, skipped records counted.
         content: (n,) what is counted.
-        labels: (n,) large_string, or lists of it for samples of several classes; null where there
-            is none; None where no label is read.
-        position: bytes of the corpus, as it lies on disk, that are read so far.
-        places: (n,) where each stands, for messages.
-        faults: the records between them that could not be read.
+        labels: (n,) large_string, or lists of it for samples with several classes; null for a
+            sample without a label; None if no label is read.
+        position: bytes of the corpus on disk that are read so far.
+        places: (n,) place of each, for messages.
+        faults: bad records between them.
     """
 
     reading: "Reading"
@@ -46,7 +46,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Places:
-    """Where the samples of a block stand in their file."""
+    """Places of the samples of a block in their file."""
 
     path: str
     lines: Sequence[int] | None
@@ -55,11 +55,11 @@ class Places:
     before: Callable[[], int]
 
     def __call__(self, i: int) -> Place:
-        """Where sample i of the block stands."""
+        """Return the place of sample i of the block."""
         return self.of_record(int(self.kept[i]))
 
     def of_record(self, i: int) -> Place:
-        """Where record i of the block's chunk stands."""
+        """Return the place of record i of the block's chunk."""
         if self.lines:
             return Place(self.path, self.lines[i], "line", self.before)
         return Place(self.path, self.first + i, before=self.before)
@@ -67,15 +67,15 @@ class Places:
 
 @dataclass(eq=False)
 class Reading:
-    """What becomes of the records of one source while it is read.
+    """State of reading the records of one source.
 
     Attributes:
-        source: it, once it is read with size and digest also of standard input.
-        faults: records that could not be read.
-        records: how many there were.
-        blank: records with nothing in them but white space.
+        source: the source; once it is read, with size and digest even for standard input.
+        faults: bad records.
+        records: number of records.
+        blank: records with nothing but whitespace in them.
         short: records of fewer than `min_chars` characters.
-        label_seen: whether any record names the label; None where none could be read.
+        label_seen: whether any record has the label; None if none could be read.
     """
 
     source: Source
@@ -87,17 +87,17 @@ class Reading:
 
     @property
     def skipped(self) -> dict[str, int]:
-        """Records that are no samples, by reason."""
+        """Number of records that are not samples, by reason."""
         return {"blank": self.blank, "short": self.short, **self.faults.counts}
 
 
 class CorpusReader:
-    """The samples of a corpus, and afterwards what became of its records.
+    """Reader of the samples of a corpus, and of what became of its records.
 
-    Whoever takes the blocks settles their faults, in order, with those found later.
+    The consumer of the blocks settles their faults, in order, together with those found later.
 
     Attributes:
-        readings: of the sources that were begun.
+        readings: states of the sources that were begun.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class CorpusReader:
         options: CorpusOptions,
         standard_input: Rereadable | None = None,
     ) -> None:
-        """Raises OptionError: an unknown format."""
+        """Raise OptionError for an unknown format."""
         self._parts, self._options = parts, options
         self._standard_input = standard_input
         self.readings: list[Reading] = []
@@ -114,11 +114,11 @@ class CorpusReader:
             one_of("input_format", options.input_format, READERS)
 
     def blocks(self) -> Iterator[Block]:
-        """The samples of all parts in turn.
+        """Yield the samples of all parts in order.
 
         Raises:
-            InputError: a source that cannot be read as its format, or a faulty record where that
-                ends the reading.
+            InputError: a source that cannot be read in its format, or a bad record unless bad
+                records are skipped.
         """
         before = 0
         for part in self._parts:
@@ -131,14 +131,14 @@ class CorpusReader:
             before += part.bytes
 
     def begin(self, source: Source) -> Reading:
-        """Makes the next part's record."""
+        """Create the state of the next part."""
         self.readings.append(Reading(source, Faults(skip=self._options.on_error == "skip")))
         return self.readings[-1]
 
     def samples(
         self, reading: Reading, chunks: Iterable[Chunk], before: int = 0
     ) -> Iterator[Block]:
-        """The samples of one part's chunks, which lies `before` bytes into the corpus."""
+        """Yield the samples of the chunks of one part, `before` bytes into the corpus."""
         try:
             for chunk in chunks:
                 if chunk.label_seen is not None:
@@ -170,7 +170,7 @@ class CorpusReader:
         )
 
     def _filtered(self, reading: Reading, texts: Texts, ok: Mask) -> tuple[Texts, Mask]:
-        """The texts, stripped if asked for, and which of those that are ok are samples."""
+        """Return the texts, stripped if requested, and which of the ok ones are samples."""
         parts = [texts.first] if texts.second is None else [texts.first, texts.second]
         trimmed = [pc.utf8_trim_whitespace(part) for part in parts]
         written = [pc.not_equal(pc.binary_length(part), 0) for part in trimmed]
@@ -188,7 +188,7 @@ class CorpusReader:
 
 
 def take(content: Content, kept: npt.NDArray[np.int64]) -> Content:
-    """The samples at the positions `kept`, which rise."""
+    """Return the samples at the positions `kept`, in ascending order."""
     if isinstance(content, Counted):
         return Counted(content.lengths[kept])
     if isinstance(content, Chats):

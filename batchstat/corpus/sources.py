@@ -1,4 +1,4 @@
-"""The files of a corpus: which they are and what they hold."""
+"""Find the files of a corpus, and their sizes and formats."""
 
 import glob
 import json
@@ -36,11 +36,11 @@ class Source:
 
     Attributes:
         path: as the user wrote it, with `/`; `-` for standard input.
-        bytes: its size as it lies on disk; 0 where it is not known before reading.
-        digest: of a file read, what `batchstat.corpus.parts.digest_of` says; of one at an address
-            what its storage says changes with its content, after `etag:`, where it says so; empty
-            before it is read.
-        format: how it is read.
+        bytes: its size on disk; 0 if unknown before reading.
+        digest: for a local file, `batchstat.corpus.parts.digest_of` of it; for one at an address,
+            `etag:` and a value of its storage that changes with the content, if there is one;
+            empty before it is read.
+        format: format it is read in.
     """
 
     path: str
@@ -50,11 +50,11 @@ class Source:
 
     @property
     def shown(self) -> str:
-        """How messages name it."""
+        """Name in messages."""
         return "standard input" if self.path == STANDARD_INPUT else self.path
 
     def emptiness(self) -> InputError:
-        """How it is said that it has not one byte."""
+        """Return the error for a source without a single byte."""
         return InputError(f"{self.shown} is empty: a corpus needs at least one sample")
 
 
@@ -65,16 +65,16 @@ def find_sources(
     *,
     allow_empty: bool = False,
 ) -> tuple[Source, ...]:
-    """The files named, in that order, of which none is read.
+    """Find the named files, in that order, without reading any.
 
     A path is a file, a folder (its data files, sorted, or those of a saved `datasets` Dataset), a
     glob pattern, or `-` for standard input; or an address of these, such as s3://bucket/*.jsonl.
-    What a folder holds beside data files is left out with a warning, and so is a results folder
-    of batchstat's without one. An empty file is refused here, or where it is counted.
+    Other files in a folder are skipped with a warning, results of batchstat without one. An empty
+    file is an error, here or where it is counted.
 
     Raises:
-        OptionError: no file is named, an empty path, or standard input twice.
-        InputError: a file is missing, is empty or cannot be read; a folder or pattern without one.
+        OptionError: no file is named, a path is empty, or standard input appears twice.
+        InputError: a file is missing, empty or unreadable; a folder or pattern without data files.
     """
     if not paths:
         raise OptionError("no corpus: name at least one file")
@@ -94,7 +94,7 @@ def _found(
     input_format: str | None,
     on_warning: Callable[[str], object],
 ) -> Iterator[tuple[Source, bool]]:
-    """Each with whether it is known to be empty."""
+    """Yield each source, and whether it is known to be empty."""
     if is_remote(given):
         yield from _at_address(os.fspath(given), input_format, on_warning)
         return
@@ -106,13 +106,13 @@ def _found(
 def _at_address(
     address: str, input_format: str | None, on_warning: Callable[[str], object]
 ) -> Iterator[tuple[Source, bool]]:
-    """The files at an address, listed once with what the listing says of them."""
+    """Yield the files at an address, listed once, with what the listing says of them."""
     as_path(address)
     from fsspec.core import url_to_fs
 
     try:
         storage, path = url_to_fs(address)
-        storage.invalidate_cache()  # of what was listed before in this process
+        storage.invalidate_cache()  # of earlier listings in this process
         is_pattern = _is_pattern(storage, path)
         if is_pattern:
             found = storage.glob(path, detail=True)
@@ -129,7 +129,7 @@ def _at_address(
         raise
     except FileNotFoundError:
         raise SourceError(f"no such file: {address}") from None
-    except Exception as error:  # whatever a file system raises
+    except Exception as error:  # a remote file system may raise anything
         raise SourceError(f"{address} cannot be read: {one_line(error)}") from None
     for name, info in files.items():
         shown = address if is_one else storage.unstrip_protocol(name)
@@ -139,7 +139,7 @@ def _at_address(
 
 
 def _is_pattern(storage: Any, path: str) -> bool:
-    """As on this machine, a name that is there is no pattern; what follows `?` is a web query."""
+    """Return whether a path is a pattern: not if it exists, as locally; `?` starts a web query."""
     if not glob.has_magic(path):
         return False
     if path.startswith(("http://", "https://")):
@@ -154,7 +154,7 @@ def _data_files(
     address: str,
     on_warning: Callable[[str], object],
 ) -> dict[str, Any]:
-    """Of what a folder holds, or a pattern where that is None, what is data, as of a local one."""
+    """Return the data files of a folder, or of a pattern (folder None), as for a local one."""
     listed = {PurePosixPath(name) for name in found}
     listed |= {parent for each in listed for parent in each.parents}
 
@@ -176,7 +176,7 @@ def _data_files(
             left.append(each)
     _warn_of_left(address, left, on_warning)
     if not kept:
-        raise InputError(f"no data file at {address} (known: {', '.join(_ENDINGS)})")
+        raise InputError(f"no data files at {address} (known: {', '.join(_ENDINGS)})")
     return {name: found[name] for name in kept}
 
 
@@ -185,9 +185,9 @@ def _warn_of_left(
 ) -> None:
     if left:
         on_warning(
-            f"left out of the folder {shown}, as their endings are not of data: "
+            f"skipped files in {shown} with unsupported extensions: "
             f"{', '.join(path.name for path in left[:3])}"
-            f"{f' and {len(left) - 3:,} more' if len(left) > 3 else ''}: name a file to read it"
+            f"{f' and {len(left) - 3:,} more' if len(left) > 3 else ''} (name a file to read it)"
         )
 
 
@@ -203,11 +203,11 @@ def _expanded(path: Path, on_warning: Callable[[str], object]) -> Iterator[Path]
     if path.is_dir():
         yield from _in_folder(path, on_warning)
     elif not path.exists() and glob.has_magic(str(path)):
-        # Path.glob takes no absolute pattern.
+        # Path.glob does not accept absolute patterns.
         found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))  # noqa: PTH207
         files = [each for each in found if each.is_file() and not _is_result(each, _is_there)]
         if not files:
-            raise InputError(f"no file matches {path.as_posix()}")
+            raise InputError(f"no files match {path.as_posix()}")
         yield from files
     else:
         yield path
@@ -217,25 +217,25 @@ def _in_folder(folder: Path, on_warning: Callable[[str], object]) -> Iterator[Pa
     shown = folder.as_posix()
     if (folder / "dataset_dict.json").exists():
         splits = sorted(each.name for each in folder.iterdir() if each.is_dir())
-        raise InputError(f"{shown} holds several splits: name one of them: {', '.join(splits)}")
+        raise InputError(f"{shown} has several splits: name one of them: {', '.join(splits)}")
     state = folder / "state.json"
     if state.exists() and (folder / "dataset_info.json").exists():
         try:
             files = json.loads(state.read_text(encoding="utf-8"))["_data_files"]
             yield from (folder / file["filename"] for file in files)
         except (ValueError, KeyError, TypeError, OSError) as error:
-            raise InputError(f"{state.as_posix()} is no saved dataset's: {error}") from None
+            raise InputError(f"{state.as_posix()} is not from a saved dataset: {error}") from None
         return
     found = sorted(_visible(folder))
     files = [path for path in found if _ending(path) in _ENDINGS]
     if not files:
-        raise InputError(f"no data file in the folder {shown} (known: {', '.join(_ENDINGS)})")
+        raise InputError(f"no data files in {shown} (known: {', '.join(_ENDINGS)})")
     _warn_of_left(shown, [path for path in found if _ending(path) not in _ENDINGS], on_warning)
     yield from files
 
 
 def _visible(folder: Path) -> Iterator[Path]:
-    """The files of a folder and those below it, without hidden ones. Raises OSError."""
+    """Yield the files of a folder and its subfolders, except hidden ones. Raise OSError."""
 
     def fail(error: OSError) -> None:
         raise error
@@ -253,11 +253,11 @@ _RESULTS = {
 
 
 _BELOW = {"plots": (".png",), "parts": (".counts", ".job")}
-"""What it writes in folders of its results."""
+"""Files that batchstat writes in subfolders of its results."""
 
 
 def _is_result(path: PurePath, is_there: Callable[[PurePath], bool]) -> bool:
-    """Whether batchstat itself wrote the file, so that a folder can be profiled into itself."""
+    """Return whether batchstat wrote the file, so that a folder can be profiled into itself."""
     below = path.suffix in _BELOW.get(path.parent.name, ())
     if not below and path.name not in _RESULTS:
         return False
@@ -278,7 +278,7 @@ def _source(path: Path, input_format: str | None) -> Source:
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise InputError(f"{shown} is no regular file: redirect it, as in batchstat profile -")
+            raise InputError(f"{shown} is not a regular file: redirect it to batchstat profile -")
         if not os.access(path, os.R_OK):
             raise InputError(f"{shown} cannot be read: Permission denied")
         return Source(shown, found.st_size, "", kind)

@@ -1,4 +1,4 @@
-"""Array types, and the helpers that every room with flat arrays and offsets needs."""
+"""Array types, and helpers for flat arrays and offsets that the whole package needs."""
 
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ _Numbers = TypeVar("_Numbers", int, Ints)
 
 
 def round_up(numbers: _Numbers, multiple: int) -> _Numbers:
-    """Round a whole number, or every one of an array, up to a multiple of `multiple`."""
+    """Round a whole number, or each number of an array, up to a multiple of `multiple`."""
     return numbers if multiple == 1 else -(-numbers // multiple) * multiple
 
 

@@ -1,8 +1,8 @@
 """Whole numbers beyond 64 bits: sums and products that stay exact, whatever their size.
 
-NumPy's integers wrap around silently. What may not fit is added in halves of 32 bits here, or
-becomes an array of Python's integers (`object`), which NumPy adds and multiplies too, only slowly.
-Ordinary numbers cost one look at the largest of them. All numbers are 0 or above.
+NumPy's integers wrap around silently. Numbers that may not fit are added in halves of 32 bits here,
+or become an array of Python integers (`object`), which NumPy also adds and multiplies, but slowly.
+Ordinary numbers cost only a search for the largest. All numbers are 0 or above.
 """
 
 from collections.abc import Callable
@@ -18,8 +18,8 @@ _EXACT_FLOATS = 2**53
 
 
 def wide(numbers: Ints, most: int) -> Ints:
-    """Return the numbers as they are, or as Python's integers where results as large as `most`
-    would not fit 64 bits.
+    """Return the numbers unchanged, or as Python integers if results up to `most` would not fit 64
+    bits.
     """
     return numbers if most < _LIMIT else numbers.astype(object)
 
@@ -37,7 +37,7 @@ def total(numbers: Ints) -> int:
 
 
 def dot(one: Ints, other: Ints) -> int:
-    """Return the sum of one × other, for arrays short enough for a loop where it is large."""
+    """Return the sum of one × other; slow if it is too large for 64 bits."""
     if _largest(one) * total(other) < _LIMIT:
         return int(one @ other)
     return sum(a * b for a, b in zip(one.tolist(), other.tolist(), strict=True))
@@ -52,7 +52,7 @@ def sums(numbers: Ints, offsets: Ints) -> Ints:
 
 
 def sums_at(places: Ints, numbers: Ints, size: int) -> Ints:
-    """Return (size,) the sum of the numbers (n,) at each of the places (n,)."""
+    """Return (size,) the sum of the numbers (n,) at each of the positions (n,)."""
     most = _largest(numbers) * len(numbers)
     if most < _EXACT_FLOATS:
         return np.bincount(places, weights=numbers, minlength=size).astype(np.int64)
@@ -62,12 +62,12 @@ def sums_at(places: Ints, numbers: Ints, size: int) -> Ints:
 
 
 def added(numbers: Ints, add: Callable[[Ints], Ints], most: int) -> Ints:
-    """Return add(numbers), exact.
+    """Return add(numbers), exactly.
 
     Args:
-        numbers: of any shape.
-        add: makes sums of them, of which it may lose what is above 64 bits.
-        most: how many numbers there are in one sum at most.
+        numbers: numbers in an array of any shape.
+        add: returns sums of them, and may lose anything above 64 bits.
+        most: maximum number of summands per sum.
     """
     if numbers.dtype == object or _largest(numbers) * most < _LIMIT:
         return add(numbers)

@@ -1,18 +1,18 @@
-"""The text of a label: the same class from every source has the same text."""
+"""Text of labels: the same class has the same text, whatever its source."""
 
 from typing import Any
 
 import numpy as np
 
 _MOST_DIGITS = 1e16
-"""From here on Python writes a float with an exponent."""
+"""From this value on, Python writes a float with an exponent."""
 
 
 def label_text(label: Any) -> str | None:
     """Return the text that names a class; None for a missing label: None, NaN, NaT, NA, masked.
 
-    An integral float is written as the whole number it is, as the same label is in files that have
-    whole numbers: 1.0 is `1`, -0.0 is `0`, 1e+300 stays. A boolean is `true` or `false`.
+    An integral float is written as a whole number, like the same label in files that have whole
+    numbers: 1.0 is `1`, -0.0 is `0`, 1e+300 stays. A boolean is `true` or `false`.
     """
     if label is None or label is np.ma.masked or type(label).__name__ == "NAType":
         return None

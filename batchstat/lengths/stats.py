@@ -1,4 +1,4 @@
-"""Numbers of a set of lengths: exact, and all of them observed values or counts."""
+"""Statistics of a set of lengths: exact, and based only on observed values and counts."""
 
 from dataclasses import dataclass
 from math import sqrt
@@ -11,7 +11,7 @@ from batchstat.lengths.arrays import Ints
 from batchstat.lengths.exact import dot
 
 _AT_ONCE = 1 << 22
-"""Lengths that are sorted together."""
+"""Number of lengths that are sorted together."""
 
 PERCENTILES = (500, 900, 950, 990, 999)
 """In thousandths, so that ranks are computed in whole numbers."""
@@ -19,11 +19,11 @@ PERCENTILES = (500, 900, 950, 990, 999)
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """How many lengths fall between two edges.
+    """Numbers of lengths between consecutive edges.
 
     Attributes:
         edges: (n_bins + 1,) whole numbers; bin i holds edges[i] ≤ length < edges[i + 1].
-        counts: (n_bins,).
+        counts: (n_bins,) number of lengths in each bin.
     """
 
     edges: tuple[int, ...]
@@ -35,7 +35,7 @@ class LengthStats:
     """A set of lengths by its distinct values.
 
     Attributes:
-        values: (n_distinct,) the lengths that occur, rising.
+        values: (n_distinct,) the lengths that occur, in ascending order.
         counts: (n_distinct,) how often each occurs.
     """
 
@@ -44,7 +44,7 @@ class LengthStats:
 
     @classmethod
     def of(cls, lengths: Ints) -> "LengthStats":
-        """The statistics of `lengths` (n,); n is at least 1."""
+        """Return the statistics of `lengths` (n,), where n is at least 1."""
         found = None
         for first in range(0, len(lengths), _AT_ONCE):
             values, counts = np.unique(lengths[first : first + _AT_ONCE], return_counts=True)
@@ -54,7 +54,7 @@ class LengthStats:
         return found
 
     def with_more(self, other: "LengthStats") -> "LengthStats":
-        """The statistics of these lengths and the others together."""
+        """Return the statistics of these lengths and the others together."""
         values = np.union1d(self.values, other.values)
         counts = np.zeros(len(values), dtype=np.int64)
         for each in (self, other):
@@ -63,51 +63,51 @@ class LengthStats:
 
     @property
     def count(self) -> int:
-        """How many lengths."""
+        """Number of lengths."""
         return int(self.counts.sum())
 
     @property
     def sum(self) -> int:
-        """All tokens."""
+        """Sum of all lengths, in tokens."""
         return dot(self.values, self.counts)
 
     @property
     def min(self) -> int:
-        """The shortest."""
+        """Shortest length."""
         return int(self.values[0])
 
     @property
     def max(self) -> int:
-        """The longest."""
+        """Longest length."""
         return int(self.values[-1])
 
     @property
     def mean(self) -> float:
-        """Tokens a sample."""
+        """Tokens per sample."""
         return self.sum / self.count
 
     @property
     def std(self) -> float:
-        """The population's standard deviation, from exact sums."""
+        """Population standard deviation, from exact sums."""
         squares = sum(
             int(v) * int(v) * int(c) for v, c in zip(self.values, self.counts, strict=True)
         )
         return sqrt(squares * self.count - self.sum**2) / self.count
 
     def percentile(self, thousandths: int) -> int:
-        """The smallest length that at least this share of the lengths does not exceed."""
+        """Return the smallest length that at least this fraction of the lengths do not exceed."""
         rank = -(-self.count * thousandths // 1000)
         return int(self.values[np.searchsorted(np.cumsum(self.counts), rank)])
 
     def above(self, limit: int) -> tuple[int, int]:
-        """How many lengths are above `limit`, and by how many tokens together."""
+        """Return how many lengths are above `limit`, and by how many tokens in total."""
         first = np.searchsorted(self.values, limit, side="right")
         counts = self.counts[first:]
         return int(counts.sum()), dot(self.values[first:] - limit, counts)
 
     def cut(self, max_length: int, overflow: str) -> "LengthStats":
-        """The lengths of what is left where longer ones are cut (`truncate`), left out (`drop`), or
-        become parts of `max_length` and a rest (`split`).
+        """Return the lengths after `overflow`: samples longer than `max_length` are truncated
+        (`truncate`), dropped (`drop`), or split into parts of `max_length` and a rest (`split`).
         """
         last = np.searchsorted(self.values, max_length, side="right")
         kept = LengthStats(self.values[:last], self.counts[:last])
@@ -124,34 +124,34 @@ class LengthStats:
         return kept.with_more(parts).with_more(LengthStats(sizes, ends))
 
     def histogram(self, edges: tuple[int, ...]) -> Histogram:
-        """The lengths between `edges`, which hold all of them."""
+        """Return the histogram of the lengths between `edges`, which span all of them."""
         places = np.searchsorted(edges, self.values, side="right") - 1
         counts = np.bincount(places, weights=self.counts, minlength=len(edges) - 1)
         return Histogram(edges, tuple(int(count) for count in counts))
 
 
 def checked_lengths(lengths: npt.ArrayLike) -> Ints:
-    """(n,) tokens a sample, as whole numbers of 64 bits.
+    """Return (n,) tokens per sample, as 64-bit integers.
 
     Raises:
-        OptionError: they are no whole numbers in one dimension, or one is negative, too large or
+        OptionError: not whole numbers in one dimension, or a number that is negative, too large or
             masked.
-        InputError: there is none.
+        InputError: there are no lengths.
     """
     if isinstance(lengths, np.ma.MaskedArray) and np.ma.is_masked(lengths):
         at = int(np.flatnonzero(np.ma.getmaskarray(lengths))[0])
-        raise OptionError(f"lengths[{at}] is masked: leave such samples out with .compressed()")
+        raise OptionError(f"lengths[{at}] is masked: drop such samples with .compressed()")
     try:
         array = np.asarray(lengths)
     except ValueError as error:
-        raise OptionError(f"lengths are no array: {error}") from None
+        raise OptionError(f"lengths cannot be converted to an array: {error}") from None
     if array.size == 0:
         raise InputError("no lengths: at least one sample is needed")
     # NumPy counts timedeltas among the signed integers.
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise OptionError(
-            f"lengths must be whole numbers in one dimension, and are {array.dtype} of shape "
-            f"{array.shape}: give tokens a sample, or a Profile"
+            f"lengths must be whole numbers in one dimension, not {array.dtype} of shape "
+            f"{array.shape}: pass tokens per sample, or a Profile"
         )
     bad = np.flatnonzero((array < 0) | (array >= 2**31))
     if len(bad):
@@ -162,7 +162,7 @@ def checked_lengths(lengths: npt.ArrayLike) -> Ints:
 
 
 def log_edges(low: int, high: int, per_octave: int = 1) -> tuple[int, ...]:
-    """Whole-number edges evenly spaced on a log scale, from at or below `low` to above `high`.
+    """Return whole-number edges, evenly spaced on a log scale, from at most `low` to above `high`.
 
     Every power of two between them is an edge; a length of 0 has a bin of its own.
     """

@@ -1,4 +1,4 @@
-"""A corpus to its `Profile`."""
+"""Build the `Profile` of a corpus."""
 
 import os
 import warnings
@@ -44,28 +44,29 @@ def profile(
     parts_folder: Path_ | None = None,
     **options: Any,
 ) -> Profile:
-    """The profile of a corpus.
+    """Count a corpus and return its profile.
 
     Args:
-        corpus: paths of files, folders or glob patterns, or addresses of them; or a pandas
-            DataFrame; or a Dataset of the datasets library.
+        corpus: paths, addresses or glob patterns of files or folders; or a pandas DataFrame; or a
+            Dataset of the datasets library.
         tokenizer: `builtin` (the default), the path of a tokenizer.json, a local folder, or a hub
             name.
-        text_column: the column of the text, two for a pair; without it, the only text column or
-            the one called text, content, sentence, review or prompt.
-        chat_template: a file with the Jinja template for `messages_column`, in the place of the
+        text_column: name of the text column, or two names for pairs; by default the only text
+            column, or the one called text, content, sentence, review or prompt.
+        chat_template: a file with the Jinja template for `messages_column`, instead of the
             tokenizer's own.
-        workers: threads that count; as many as there are cores unless set.
-        executor: who counts instead: any of `concurrent.futures`, such as a ProcessPoolExecutor
-            or the one of a Dask client; files are counted by it, or parts of large ones.
-        parts_folder: where the counts of parts are kept, so that a run that is begun again does
-            only what is missing: a folder or an address which all of the executor's workers can
-            reach; without it, a temporary folder of this machine.
+        workers: number of counting threads; defaults to the number of cores.
+        executor: executor to count with instead: any of `concurrent.futures`, such as a
+            ProcessPoolExecutor or the one of a Dask client; files, or parts
+            of large ones, are counted on it.
+        parts_folder: where the counts of parts are stored, so that a restarted run counts only what
+            is missing: a folder or an address that all of the executor's workers can reach;
+            defaults to a temporary folder of this machine.
         options: other fields of `batchstat.CorpusOptions`, such as `label_column="label"`.
 
     Raises:
-        OptionError: an option that is wrong by itself.
-        InputError: a corpus or tokenizer that cannot be read; a corpus without a sample.
+        OptionError: an option that is invalid by itself.
+        InputError: a corpus or tokenizer that cannot be read; a corpus without samples.
     """
     names = (str(text_column),) if isinstance(text_column, str | int) else tuple(text_column)
     read_as = CorpusOptions(text_column=names, **options)
@@ -91,19 +92,19 @@ def counter(
     chat_template: Path | None,
     sources: Sequence[Source] = (),
 ) -> Tokenizer | None:
-    """The tokenizer that counts a corpus read with `options`; None where it is counted already.
+    """Return the tokenizer for a corpus read with `options`; None if it needs no counting.
 
     Raises:
-        OptionError: a tokenizer, chat template or other option where none is used.
-        InputError: one that cannot be loaded.
+        OptionError: a tokenizer, chat template or other option that has no effect here.
+        InputError: a tokenizer or template that cannot be loaded.
     """
     formats = {source.format for source in sources}
     if not {"csv", "tsv"} & formats:
         flags = {"--no-header": not options.header, "--quote": options.quote is not None}
         for flag in (flag for flag, given in flags.items() if given):
-            raise OptionError(f"{flag} is for .csv and .tsv files, and the corpus has none")
+            raise OptionError(f"{flag} is for .csv and .tsv files, but the corpus has none")
     if chat_template is not None and options.content != "messages":
-        raise OptionError("chat_template is for a messages_column, and none is named")
+        raise OptionError("chat_template needs a messages_column: pass one")
     counted = f"a {options.content}_column" if options.content in ("tokens", "length") else ""
     if formats == {"npy"}:
         counted = "a .npy file"
@@ -114,7 +115,7 @@ def counter(
             "min_chars": options.min_chars > 0,
         }
         for name in (name for name, given in needless.items() if given):
-            raise OptionError(f"{name} is for texts, and {counted} holds none: leave it out")
+            raise OptionError(f"{name} is for texts, but {counted} has none: remove it")
         return None
     loaded = load_tokenizer(BUILTIN if tokenizer is None else tokenizer)
     return with_chat_template(loaded, chat_template) if options.content == "messages" else loaded
@@ -131,7 +132,7 @@ def _of_table(
         found = counting.profile(TableReader(table, options), tokenizer)
     except PieceError as difference:
         assert tokenizer is not None
-        warnings.warn(f"{difference}: everything is counted again, whole", stacklevel=3)
+        warnings.warn(f"{difference}: recounting every text as a whole", stacklevel=3)
         whole = replace(tokenizer, pieces=None)
         found = counting.profile(TableReader(table, options), whole)
     return alone(found, created)

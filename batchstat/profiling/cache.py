@@ -1,8 +1,8 @@
-"""Counts of parts in a folder, by everything that could change them: for the run, and for the next.
+"""Cache of the counts of parts, keyed by everything that could change them.
 
-Several processes on several machines may use a folder at once. An entry is written whole under
-another name and renamed, and begins with a digest of itself: one that is damaged is as good as
-none.
+Several processes on several machines may use a folder at once. An entry is written under a
+temporary name and renamed, and begins with a digest of itself: a damaged entry is treated as
+missing.
 """
 
 import errno
@@ -30,7 +30,7 @@ from batchstat.storage.addresses import (
 from batchstat.storage.sealed_records import decoded
 
 MOST_BYTES = 1 << 30
-"""What the cache's folder may hold; beyond it goes what was not used for longest."""
+"""Size limit of the cache folder; beyond it, the least recently used entries are evicted."""
 
 JOB_ENDING = ".job"
 
@@ -40,7 +40,7 @@ _ENDING = ".counts"
 
 
 def default_folder() -> Path | None:
-    """`BATCHSTAT_CACHE_DIR`, else `batchstat` in XDG's cache folder; None where there is none."""
+    """Return `BATCHSTAT_CACHE_DIR`, else `batchstat` in the XDG cache folder, else None."""
     if given := os.environ.get("BATCHSTAT_CACHE_DIR"):
         return Path(given)
     if given := os.environ.get("XDG_CACHE_HOME"):
@@ -53,7 +53,7 @@ def default_folder() -> Path | None:
 
 @dataclass(frozen=True)
 class _Beside:
-    """What is kept of a part beside its profile: see `PartCounts`."""
+    """What is stored of a part beside its profile: see `PartCounts`."""
 
     digests: tuple[str, ...]
     label_seen: bool | None
@@ -62,13 +62,13 @@ class _Beside:
 
 @dataclass(frozen=True)
 class PartCounts:
-    """What is kept of a part.
+    """Cached counts of a part.
 
     Attributes:
-        profile: of its samples, numbered from the part's first record.
+        profile: profile of its samples, numbered from the part's first record.
         digests: SHA-256 of its bytes: see `batchstat.corpus.parts.digest_of_part`.
-        label_seen: whether a record names the label; None where none could be read.
-        difference: what was found wrong with counting by pieces, which was not done then.
+        label_seen: whether any record has the label; None if no record could be read.
+        difference: why counting by pieces was found wrong and not used; empty if it was not.
     """
 
     profile: Profile
@@ -79,41 +79,41 @@ class PartCounts:
 
 @dataclass(frozen=True)
 class PartStore:
-    """A folder of parts' counts.
+    """Folder with the counts of parts.
 
     Attributes:
-        address: a path, or any address that all who count can reach.
+        address: a path, or an address that all workers can reach.
     """
 
     address: str
 
     @classmethod
     def at(cls, place: str | os.PathLike[str]) -> "PartStore":
-        """In a folder, wherever those who count are, or at an address."""
+        """Return the store in a folder, as an absolute path for all workers, or at an address."""
         written = os.fspath(place) if isinstance(place, str | Path) else str(place)
         return cls(written if is_remote(written) else str(Path(written).absolute()))
 
     @cached_property
     def folder(self) -> Path:
-        """Where it is; it need not be there yet."""
+        """Path of the folder, which need not exist yet."""
         return as_path(self.address)
 
     def try_writing(self, remedy: str) -> None:
-        """Raises InputError: nothing can be written there."""
+        """Raise InputError if nothing can be written to the folder."""
         check_no_pattern(self.address)
         folder, probe = self.folder, f".{secrets.token_hex(4)}.tmp"
         try:
             self.write(probe, b"")
             (folder / probe).unlink(missing_ok=True)
-        except Exception as error:  # whatever a file system of an address raises
+        except Exception as error:  # a remote file system may raise anything
             reason = one_line(error)
             raise InputError(f"{self.address} cannot be written: {reason}; {remedy}") from None
 
     def get(self, key: str) -> PartCounts | None:
-        """What is kept under a key; None where there is nothing, or it is damaged.
+        """Return the counts stored under a key; None if they are missing or damaged.
 
         Raises:
-            InputError: an address that cannot be read, several times in turn.
+            InputError: an address that cannot be read after several attempts.
         """
         path = self.folder / f"{key}{_ENDING}"
         try:
@@ -127,13 +127,13 @@ class PartStore:
             raise
         except (OSError, InputError, ValueError):
             return None
-        with suppress(OSError):  # as where the folder is for reading only
+        with suppress(OSError):  # for example in a read-only folder
             if isinstance(path, Path):
-                os.utime(path)  # the last use decides what goes first
+                os.utime(path)  # eviction goes by the time of last use
         return found
 
     def _read(self, path: Path) -> bytes:
-        """A file's bytes; an address is tried several times. Raises OSError: it is not there."""
+        """Read a file, retrying at an address. Raise OSError if it does not exist."""
         for left in reversed(range(_TRIES)):
             try:
                 check_regular(path)
@@ -142,7 +142,7 @@ class PartStore:
                 if isinstance(error, FileNotFoundError) or not is_remote(path):
                     raise
                 reason: Exception = error
-            except Exception as error:  # whatever a file system of an address raises
+            except Exception as error:  # a remote file system may raise anything
                 if not is_remote(path):
                     raise
                 reason = error
@@ -151,7 +151,7 @@ class PartStore:
         raise SourceError(f"{self.address} cannot be read: {one_line(reason)}")
 
     def put(self, key: str, counts: PartCounts) -> None:
-        """Keeps the counts of a part. Raises OSError, several times in turn."""
+        """Store the counts of a part. Raise OSError after several failed attempts."""
         sink = io.BytesIO()
         beside = _Beside(counts.digests, counts.label_seen, counts.difference)
         save_lengths(counts.profile, sink, asdict(beside))
@@ -166,14 +166,14 @@ class PartStore:
                 time.sleep(_PAUSE_SECONDS)
 
     def write(self, name: str, content: bytes) -> None:
-        """Writes a file whole or not at all. Raises OSError."""
+        """Write a file completely or not at all. Raise OSError on failure."""
         temporary = self.folder / f".{name}.{secrets.token_hex(4)}.tmp"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             temporary.write_bytes(content)
             target = self.folder / name
             if not is_remote(target) and target.is_dir():
-                # Nothing can be renamed to a folder's name; it is kept, for whoever made it.
+                # Nothing can be renamed to a folder's name; the folder is moved aside, not deleted.
                 target.rename(target.with_name(f"{name}.{secrets.token_hex(4)}.aside"))
             move(temporary, target)
         except Exception as error:
@@ -185,28 +185,28 @@ class PartStore:
                 temporary.unlink(missing_ok=True)
 
     def refusal(self, what: str, error: OSError) -> BatchstatError:
-        """How it is said that something cannot be kept."""
-        text = f"{what} cannot be kept in {self.address}: {one_line(error)}"
+        """Return the error that says that something cannot be stored."""
+        text = f"{what} cannot be stored in {self.address}: {one_line(error)}"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return FullError(
                 text,
-                "make room there and run again, which counts what is missing, or name another "
-                "folder with --parts",
+                "free some space there and run again, which counts what is missing, or name "
+                "another folder with --parts",
             )
         return SourceError(f"{text}: name another folder with --parts")
 
     def remove(self, key: str) -> None:
-        """Keeps a part's counts no longer."""
+        """Delete the counts of a part."""
         with suppress(OSError):
             (self.folder / f"{key}{_ENDING}").unlink(missing_ok=True)
 
     def make_room(self, most_bytes: int = MOST_BYTES) -> None:
-        """Removes what was not used for longest, also what a killed process left half written."""
+        """Evict the least recently used entries, and what killed processes left unfinished."""
         found = []
         try:
             for path in self.folder.iterdir():
                 if path.name.endswith((_ENDING, JOB_ENDING, ".tmp")):
-                    with suppress(OSError):  # another process may remove it meanwhile
+                    with suppress(OSError):  # another process may delete it in the meantime
                         state = path.stat()
                         found.append((state.st_mtime_ns, state.st_size, path))
         except OSError:

@@ -1,4 +1,4 @@
-"""A corpus's parts counted, and put together: who counts, where counts are kept, who is told."""
+"""Count all parts of a corpus and merge them into a profile."""
 
 import sys
 import tempfile
@@ -28,22 +28,22 @@ from batchstat.tokenization.threads import worker_count
 from batchstat.tokenization.tokenizer import Tokenizer
 
 _TIMES_GONE = 20
-"""Counts of a small cache may go to make room for those of other runs."""
+"""A small cache may evict counts of this run to make room for those of other runs."""
 
 
 @dataclass(frozen=True)
 class Conduct:
-    """How a run is conducted.
+    """How a run is executed.
 
     Attributes:
-        engine: who counts; threads of this process, one a core, unless set.
-        store: where the counts of parts are kept; a temporary folder unless set.
-        may_do_without: whether a temporary folder will do where the store has no room.
-        anew: whether what is kept there already is left out of account.
-        allow_partial: whether a profile is made of what could be counted.
-        on_progress: told how far the count has come.
-        on_outcome: told what became of each part.
-        on_warning: told of each warning.
+        engine: executor that counts; by default threads of this process, one per core.
+        store: where the counts of parts are stored; by default a temporary folder.
+        may_do_without: whether to fall back to a temporary folder if the store is full.
+        anew: whether to ignore counts that are already stored.
+        allow_partial: whether to build a profile from the parts that could be counted.
+        on_progress: called with the progress of the count.
+        on_outcome: called with the outcome of each part.
+        on_warning: called with each warning.
     """
 
     engine: Engine = field(default_factory=lambda: threads(worker_count(None)))
@@ -65,11 +65,11 @@ def build(
     tokenizer: Tokenizer | None,
     conduct: Conduct = _USUAL,
 ) -> Profile:
-    """As `profile`, for sources that are found and a tokenizer that is loaded.
+    """Count sources with a loaded tokenizer, as `profile` does for a corpus.
 
     Raises:
-        InputError: a part that cannot be read as it is told, or parts that failed.
-        FullError: there is no room for the counts.
+        InputError: a part that cannot be read with these options, or parts that failed.
+        FullError: there is no space for the counts.
     """
     try:
         return _built(sources, options, tokenizer, conduct)
@@ -77,7 +77,7 @@ def build(
         passes_once = any(source.path == STANDARD_INPUT for source in sources)
         if passes_once or not conduct.may_do_without:
             raise
-        conduct.on_warning(f"{full.reason}: counted again without the cache")
+        conduct.on_warning(f"{full.reason}: recounting without the cache")
         return _built(sources, options, tokenizer, replace(conduct, store=None))
 
 
@@ -103,7 +103,7 @@ def _built(
             except GoneError as gone:
                 run.forget(gone.number)
     raise InputError(
-        f"{store.address}: what is kept there goes before it can be read: keep counts elsewhere "
+        f"{store.address}: cached counts disappear before they can be read: use another folder "
         "with --parts"
     )
 
@@ -115,15 +115,15 @@ def count_shard(
     share: Share,
     conduct: Conduct,
 ) -> Shard:
-    """A share of the parts counted; parts that failed are named in the shard.
+    """Count one shard of the parts; parts that failed are named in the shard.
 
     Raises:
-        InputError: a part that cannot be read as it is told.
+        InputError: a part that cannot be read with these options.
     """
     created = datetime.now(UTC).isoformat()
     parts = parts_of(sources, options)
     numbers = [i for i in range(len(parts)) if share.takes(i)]
-    assert conduct.store is not None, "a shard keeps its parts"
+    assert conduct.store is not None, "a shard stores its parts"
     own = [parts[i] for i in numbers]
     run = _run(own, options, tokenizer, conduct.store, conduct)
     run.count()
@@ -149,8 +149,8 @@ def _run(
     here = any(part.source.path == STANDARD_INPUT for part in parts)
     engine = conduct.engine
     if here and not engine.shares_memory:
-        engine = threads(worker_count(None))  # which alone can read it
-    # It is copied while it is read only where it may have to be read again.
+        engine = threads(worker_count(None))  # only this process can read it
+    # A copy is made while reading only if it may have to be read again.
     twice = here and tokenizer is not None and tokenizer.pieces is not None
     return Run(
         parts,
@@ -173,21 +173,21 @@ def _stored(store: PartStore | None) -> Iterator[PartStore]:
         folder = tempfile.TemporaryDirectory(prefix="batchstat-", ignore_cleanup_errors=True)
     except OSError as error:
         raise InputError(
-            f"counts cannot be kept while they are made: {one_line(error)}: set TMPDIR to a folder "
-            "that can be written"
+            f"counts cannot be stored during the run: {one_line(error)}: set TMPDIR to a writable "
+            "folder"
         ) from None
     with folder as path:
         yield PartStore(path)
 
 
 def _list(failed: Mapping[int, str], conduct: Conduct) -> None:
-    """Names each part that failed, where the error that follows names but the first."""
+    """Warn of each part that failed, since the error that follows names only the first."""
     if len(failed) == 1:
         return
     for i in sorted(failed)[:_LISTED]:
         conduct.on_warning(f"not counted: {failed[i]}")
     if len(failed) > _LISTED:
-        conduct.on_warning(f"not counted: {len(failed) - _LISTED:,} more, all in the log")
+        conduct.on_warning(f"not counted: {len(failed) - _LISTED:,} more, all listed in the log")
 
 
 _LISTED = 100
@@ -198,7 +198,7 @@ def _failure(run: Run, parts: int) -> InputError:
     if parts == 1:
         return InputError(first)
     return InputError(
-        f"{len(run.failed):,} of {parts:,} parts failed, each tried three times: {first}: mend or "
-        "remove what failed and run again, which counts only what is missing, or pass "
+        f"{len(run.failed):,} of {parts:,} parts failed after 3 attempts each: {first}: fix or "
+        "remove them and run again, which counts only what is missing, or pass "
         "--allow-partial"
     )

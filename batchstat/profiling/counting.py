@@ -1,4 +1,4 @@
-"""A part of a corpus to its `Profile`: read in blocks, counted by several threads."""
+"""Count one part of a corpus into a `Profile`: read in blocks, counted by several threads."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -25,13 +25,13 @@ from batchstat.tokenization.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Counting:
-    """How it is counted.
+    """How a part is counted.
 
     Attributes:
-        options: how it is read.
-        workers: threads that count.
-        on_progress: called with what is counted so far.
-        pool: of threads, in the place of own ones.
+        options: how the part is read.
+        workers: number of counting threads.
+        on_progress: called with the amount counted so far.
+        pool: thread pool to use instead of an own one.
     """
 
     options: CorpusOptions
@@ -40,11 +40,11 @@ class Counting:
     pool: ThreadPoolExecutor | None = None
 
     def profile(self, reader: CorpusReader, tokenizer: Tokenizer | None) -> Profile:
-        """The profile of what a reader reads, one source or a part of one; it may have no sample.
+        """Return the profile of what a reader reads (a source or a part); may have no samples.
 
         Raises:
-            InputError: as `CorpusReader.blocks`.
-            PieceError: the tokenizer counts by pieces, and they are wrong for it.
+            InputError: as in `CorpusReader.blocks`.
+            PieceError: the tokenizer counts by pieces, and that is wrong for it.
         """
         created = datetime.now(UTC).isoformat()
         part, samples, tokens = _Part(), 0, 0
@@ -76,7 +76,7 @@ class Counting:
 
 @dataclass(frozen=True)
 class _Part:
-    """The blocks of it."""
+    """Counted blocks of a part."""
 
     records: list[Ints] = field(default_factory=list)
     lengths: list[Ints] = field(default_factory=list)
@@ -90,7 +90,7 @@ class _Part:
 
 
 def _joined(parts: list[Any]) -> Ints:
-    """Blocks as one array, and the list emptied: a large corpus is not held twice for long."""
+    """Join blocks into one array and empty the list, so that memory is not doubled for long."""
     whole = np.concatenate([np.empty(0, np.int64), *parts], dtype=np.int64)
     parts.clear()
     return whole
@@ -98,7 +98,7 @@ def _joined(parts: list[Any]) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class _CountedBlock:
-    """What is kept of a block of samples, less those that the tokenizer raised on."""
+    """Stored result of a block of samples, without those that the tokenizer raised on."""
 
     reading: Reading
     records: Ints
@@ -131,7 +131,7 @@ def _counted(tokenizer: Tokenizer | None, block: Block) -> _CountedBlock:
 
 
 def facts_of(tokenizer: Tokenizer, options: CorpusOptions) -> TokenizerFacts:
-    """What a profile says of the tokenizer that counts a corpus read so."""
+    """Return what a profile records about the tokenizer for a corpus read with `options`."""
     pairs = len(options.text_column) > 1
     return TokenizerFacts(
         tokenizer.name,

@@ -1,4 +1,4 @@
-"""Labels of blocks of samples as one record."""
+"""Join the labels of blocks of samples."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from batchstat.profiling.profile import Labels
 
 
 def as_labels(parts: Sequence[pa.Array]) -> Labels:
-    """Blocks of labels as one: of lists where one of them is of lists."""
+    """Join blocks of labels; the result has lists if any block has lists."""
     listed = [pa.types.is_large_list(part.type) for part in parts]
     if not any(listed):
         codes, names = _encoded(pa.chunked_array(list(parts), pa.large_string()))
@@ -23,7 +23,7 @@ def as_labels(parts: Sequence[pa.Array]) -> Labels:
         else np.ones(len(part), dtype=np.int64)
         for part, is_list in zip(parts, listed, strict=True)
     ]
-    # A sample without a label keeps one place, for the code that says so.
+    # A sample without a label still takes one entry, for the code that means "no label".
     none = pa.array([[None]], pa.large_list(pa.large_string()))[0]
     flat = [
         pc.list_flatten(pc.coalesce(part, none)) if is_list else part

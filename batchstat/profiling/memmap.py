@@ -1,4 +1,4 @@
-"""Arrays of a number for each sample, in memory or, where they are large, in a temporary file."""
+"""Arrays with one number per sample, in memory or, if they are large, in a temporary file."""
 
 import errno
 import os
@@ -13,35 +13,36 @@ from batchstat.lengths.arrays import Ints
 from batchstat.storage.addresses import one_line
 
 HELD = 1 << 26
-"""Samples whose numbers are held in memory; those of more are read from a file as they are used."""
+"""Samples whose numbers stay in memory; larger arrays are read from a file as they are used."""
 
 
 def new_array(n: int, most: int) -> Ints:
-    """(n,) numbers up to `most`, to be filled in.
+    """Return (n,) uninitialised numbers up to `most`.
 
     Raises:
-        InputError: there is no room for a temporary file.
+        InputError: there is no space for a temporary file.
     """
     if n <= HELD:
         return np.empty(n, dtype=np.int64)
     kind = np.int32 if most < 2**31 else np.int64
     try:
-        with tempfile.TemporaryFile() as file:  # which is there as long as it is mapped
+        with tempfile.TemporaryFile() as file:  # which exists as long as it is mapped
             _reserve(file, n * np.dtype(kind).itemsize)
             return np.memmap(file, dtype=kind, mode="r+", shape=(n,))
     except OSError as error:
         raise InputError(
-            f"no room for the lengths of {n:,} samples in the folder for temporary files: "
-            f"{one_line(error)}: set TMPDIR to another"
+            f"no space for the lengths of {n:,} samples in the folder for temporary files: "
+            f"{one_line(error)}: set TMPDIR to another folder"
         ) from None
 
 
 def _reserve(file: IO[bytes], size: int) -> None:
-    """Makes a file that long, with room for all of it: what is mapped and has none is no error
-    when it is written, but the end of the process.
+    """Extend a file to a size and reserve disk space for all of it.
+
+    Writing to a mapped page without disk space raises no error: it kills the process.
 
     Raises:
-        OSError: there is none.
+        OSError: there is no space.
     """
     if shutil.disk_usage(tempfile.gettempdir()).free < size:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -50,5 +51,5 @@ def _reserve(file: IO[bytes], size: int) -> None:
         try:
             os.posix_fallocate(file.fileno(), 0, size)
         except OSError as error:
-            if error.errno == errno.ENOSPC:  # others are of file systems that cannot do it
+            if error.errno == errno.ENOSPC:  # other errors: file systems that cannot reserve
                 raise

@@ -1,4 +1,4 @@
-"""Counts of the parts of a corpus as the profile of the corpus."""
+"""Merge the counts of the parts of a corpus into its profile."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,12 +22,12 @@ from batchstat.profiling.profile import CorpusFacts, Labels, Profile
 
 
 class Kept(NamedTuple):
-    """Where the counts of a part are, and of how many samples.
+    """Where the counts of a part are stored, and how many samples it has.
 
     Attributes:
-        stores: one of them will do where it is kept several times.
-        key: under which it is kept.
-        samples: in the part.
+        stores: stores to look in; one that has the counts is enough.
+        key: key of the counts.
+        samples: samples in the part.
     """
 
     stores: tuple[PartStore, ...]
@@ -35,7 +35,7 @@ class Kept(NamedTuple):
     samples: int
 
     def counts(self) -> PartCounts | None:
-        """What is kept; None where it is no longer there, or damaged.
+        """Return the stored counts; None if they are missing or damaged.
 
         Raises:
             InputError: an address that cannot be read.
@@ -45,11 +45,11 @@ class Kept(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """What became of the parts of a corpus, by their number.
+    """Results of the parts of a corpus, by part number.
 
     Attributes:
-        kept: where the counts of most are.
-        failed: why others have none.
+        kept: where the counts of most parts are stored.
+        failed: why the other parts have no counts.
     """
 
     kept: Mapping[int, Kept]
@@ -62,17 +62,17 @@ def of_parts(
     options: CorpusOptions,
     created: str,
 ) -> Profile:
-    """The profile of a corpus from the counts that are kept of its parts.
+    """Build the profile of a corpus from the stored counts of its parts.
 
     Args:
-        parts: all of the corpus, in turn.
-        counted: which of them are counted.
+        parts: all parts of the corpus, in order.
+        counted: results of the parts.
         options: how the corpus was read.
         created: when reading began, ISO 8601 in UTC.
 
     Raises:
-        GoneError: counts that are no longer there.
-        InputError: no sample, or no record that names the label.
+        GoneError: stored counts no longer exist.
+        InputError: there are no samples, or no record has the label.
     """
     sources: list[Source] = []
     whole = _Whole(sum(kept.samples for kept in counted.kept.values()))
@@ -90,7 +90,7 @@ def of_parts(
 
 
 class GoneError(Exception):
-    """The counts of a part that are no longer kept, as where another process makes room."""
+    """The counts of a part no longer exist, for example because another process evicted them."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -98,7 +98,7 @@ class GoneError(Exception):
 
 
 class _Read:
-    """A source, part after part."""
+    """A source, merged part by part."""
 
     def __init__(self, source: Source) -> None:
         self._source, self.parts = source, 0
@@ -106,7 +106,7 @@ class _Read:
         self._labels: list[bool] = []
 
     def add(self, number: int, kept: Kept, whole: "_Whole") -> None:
-        """Its next part, added to the corpus too. Raises GoneError."""
+        """Add its next part, to the corpus too. Raise GoneError if its counts are missing."""
         counts = kept.counts()
         if counts is None:
             raise GoneError(number)
@@ -118,23 +118,23 @@ class _Read:
         whole.add(counts.profile)
 
     def source(self, options: CorpusOptions, *, complete: bool) -> Source:
-        """It, with what is known of it once it is read.
+        """Return the source, completed with what is known once it has been read.
 
         Raises:
-            InputError: none of its records names the label.
+            InputError: no record has the label.
         """
         if options.label_column and self._labels and not any(self._labels):
             raise InputError(
-                f"column {options.label_column!r} is in no record of {self._source.shown}: pass "
+                f"no record of {self._source.shown} has column {options.label_column!r}: pass "
                 "another --label-column"
             )
-        if self._source.digest or not complete:  # standard input's comes with it, too
+        if self._source.digest or not complete:  # standard input gets its digest here, too
             return self._source
         return replace(self._source, digest=joined_digest(self._digests))
 
 
 class _Whole:
-    """The samples of parts one after the other, numbered on from one to the next."""
+    """The samples of consecutive parts, with record numbers continued from part to part."""
 
     def __init__(self, samples: int) -> None:
         self.first: Profile | None = None
@@ -146,7 +146,7 @@ class _Whole:
         self._labels: list[Labels] = []
 
     def add(self, part: Profile) -> None:
-        """The next part."""
+        """Append the next part."""
         self.first = self.first or part
         place = slice(self._samples, self._samples + len(part))
         self._lengths[place] = part.lengths
@@ -166,11 +166,11 @@ class _Whole:
         options: CorpusOptions,
         failed: tuple[str, ...] = (),
     ) -> Profile:
-        """Of all parts, one at least. Raises InputError: none of them has a sample."""
+        """Return the profile of all parts (at least one). Raise InputError if it has no samples."""
         assert self.first is not None
         if self._samples == 0:
             more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
-            raise InputError(f"no sample in {sources[0].shown}{more}: {_reason(self._skipped)}")
+            raise InputError(f"no samples in {sources[0].shown}{more}: {_reason(self._skipped)}")
         facts = CorpusFacts(
             tuple(sources),
             options,
@@ -190,7 +190,7 @@ class _Whole:
 
 
 def alone(profile: Profile, created: str) -> Profile:
-    """The profile of a corpus that is one part. Raises InputError: it has no sample."""
+    """Return the profile of a single-part corpus. Raise InputError if it has no samples."""
     whole = _Whole(len(profile))
     whole.add(profile)
     return whole.profile(created, profile.corpus.sources, profile.corpus.options)
@@ -215,4 +215,4 @@ def _merged(parts: Sequence[Labels]) -> Labels:
 
 def _reason(skipped: dict[str, int]) -> str:
     found = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items() if count)
-    return f"all records are skipped ({found})" if found else "it has no record"
+    return f"all records were skipped ({found})" if found else "it has no records"

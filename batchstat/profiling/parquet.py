@@ -1,4 +1,4 @@
-"""A profile as `lengths.parquet`: all of it, so that loading needs no other file. Never text."""
+"""A profile as `lengths.parquet`, complete, so that loading needs no other file. Never text."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -44,7 +44,7 @@ ROW_GROUP = 1 << 20
 """Samples."""
 
 FAR = 2**40
-"""Above any record's number in a corpus."""
+"""Larger than any record number in a corpus."""
 
 _DICTIONARY = "dictionary<values={}, indices=int32, ordered=0>"
 _TYPES = {
@@ -60,17 +60,17 @@ _TYPES = {
 
 @dataclass(frozen=True, kw_only=True)
 class _Facts:
-    """What is kept beside the columns.
+    """Metadata stored beside the columns.
 
     Attributes:
-        schema: of the file.
-        tool: which version of batchstat wrote it.
+        schema: schema of the file.
+        tool: version of batchstat that wrote it.
         created: when reading began.
-        corpus: which corpus.
-        tokenizer: what counted it.
-        rows: how many samples.
+        corpus: which corpus was read, and how.
+        tokenizer: tokenizer that counted it.
+        rows: number of samples.
         columns: digests of the columns' numbers.
-        more: what else is to be kept.
+        more: anything else to store.
     """
 
     schema: str
@@ -86,8 +86,9 @@ class _Facts:
 def save_lengths(
     profile: Profile, file: BinaryIO, more: Mapping[str, object] | None = None
 ) -> None:
-    """Writes `record`, `length`, `label` where there is one, and in the metadata all the rest, with
-    what else is to be kept beside it.
+    """Write `record`, `length` and, if there are labels, `label`, with the rest as metadata.
+
+    `more` is stored in the metadata too.
     """
     facts = _Facts(
         schema=SCHEMA,
@@ -112,7 +113,7 @@ def save_lengths(
 
 
 def _digests(profile: Profile) -> dict[str, str]:
-    """Of all that the columns say."""
+    """Return digests of everything in the columns."""
     found = {
         "record": digest_of_numbers(profile.records),
         "length": digest_of_numbers(profile.lengths, "<i4"),
@@ -146,10 +147,10 @@ def _label_column(labels: Labels) -> pa.Array:
 def load_profile(
     folder: Path, remedy: str = "name a corpus, or run batchstat profile first"
 ) -> Profile:
-    """The profile in a results folder; `remedy` is what to do where there is none.
+    """Return the profile in a results folder; `remedy` is what to do if there is none.
 
     Raises:
-        InputError: there is none, it is damaged, or it is of another batchstat's schema.
+        InputError: the file is missing, damaged, or written with another schema.
     """
     path = folder / LENGTHS_FILE
     try:
@@ -162,10 +163,10 @@ def load_profile(
 
 
 def read_file(address: str | Path) -> Profile:
-    """The profile in a `lengths.parquet`, by its path or address.
+    """Return the profile in a `lengths.parquet`, by its path or address.
 
     Raises:
-        InputError: as `load_profile`.
+        InputError: as in `load_profile`.
     """
     path = as_path(address)
     try:
@@ -176,10 +177,10 @@ def read_file(address: str | Path) -> Profile:
 
 
 def read_profile(file: Path | BinaryIO, path: Path) -> Profile:
-    """The profile that `save_lengths` wrote to a file, which messages name as `path`.
+    """Return the profile that `save_lengths` wrote to a file, named `path` in messages.
 
     Raises:
-        InputError: as `load_profile`.
+        InputError: as in `load_profile`.
     """
     profile, _ = read_counts(file, path)
     if len(profile) == 0:
@@ -188,10 +189,10 @@ def read_profile(file: Path | BinaryIO, path: Path) -> Profile:
 
 
 def read_counts(file: Path | BinaryIO, path: Path) -> tuple[Profile, Mapping[str, Any]]:
-    """The same, also without a sample, and what else `save_lengths` was given to keep.
+    """Return the profile, which may have no samples, and what else `save_lengths` stored.
 
     Raises:
-        InputError: as `load_profile`.
+        InputError: as in `load_profile`.
     """
     try:
         with opened(file, SCHEMA, _TYPES, optional=("label",)) as table:
@@ -202,10 +203,10 @@ def read_counts(file: Path | BinaryIO, path: Path) -> tuple[Profile, Mapping[str
 
 
 def check_formats(sources: Iterable[Source]) -> None:
-    """Raises ValueError: a file of a corpus in a format that nothing reads."""
+    """Raise ValueError for a source in a format that batchstat does not read."""
     for source in sources:
         if source.format not in READERS:
-            raise ValueError(f"{shown(source.format)} is not the format of a corpus")
+            raise ValueError(f"{shown(source.format)} is not a corpus format")
 
 
 def _profile(table: SealedTable, facts: _Facts) -> Profile:

@@ -1,4 +1,4 @@
-"""`Profile`: the lengths and labels of a corpus, where they come from, and what they say."""
+"""`Profile`: the lengths and labels of a corpus, where they come from, and their statistics."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _HARMLESS = ("blank", "short")
-"""Reasons to skip a record that are no faults."""
+"""Reasons to skip a record that are not errors."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class CorpusFacts:
     Attributes:
         sources: its files, in the order they were read.
         options: how they were read.
-        skipped: records that are no samples, by reason.
-        faults: what was wrong with the first few records that could not be read.
-        failed: why parts of it are not counted: with one, the profile is partial.
-        left_out: chats of which the chat template leaves something out, by what that is: see
-            `batchstat.tokenization.template_coverage.Places.left_out`.
+        skipped: number of records that are not samples, by reason.
+        faults: what was wrong with the first few bad records.
+        failed: why parts of it are not counted; if there are any, the profile is partial.
+        left_out: number of chats that the chat template does not render completely, by what it
+            leaves out: see `batchstat.tokenization.template_coverage.Places.left_out`.
     """
 
     sources: tuple[Source, ...]
@@ -54,13 +54,13 @@ class CorpusFacts:
 
     @property
     def unreadable(self) -> int:
-        """Records that could not be read, and were skipped because that was asked for."""
+        """Records that could not be read and were skipped on request."""
         return sum(self.faulty.values())
 
 
 @dataclass(frozen=True)
 class TokenizerFacts:
-    """Which tokenizer counted: see `batchstat.tokenization.tokenizer.Tokenizer`."""
+    """Tokenizer that counted: see `batchstat.tokenization.tokenizer.Tokenizer`."""
 
     name: str
     digest: str
@@ -71,7 +71,7 @@ class TokenizerFacts:
 
 @dataclass(frozen=True)
 class Truncation:
-    """What a `max_length` would cut: how many samples, and how many tokens of them."""
+    """What a `max_length` would truncate: how many samples, and how many of their tokens."""
 
     max_length: int
     samples: int
@@ -80,13 +80,13 @@ class Truncation:
 
 @dataclass(frozen=True)
 class ClassCount:
-    """The samples of one label; None where a sample has none.
+    """Samples of one label, or of no label (None).
 
     Attributes:
         label: the class.
-        count: its samples.
-        tokens: their tokens.
-        total: the samples of all classes.
+        count: samples of the class.
+        tokens: tokens of these samples.
+        total: samples of all classes.
     """
 
     label: str | None
@@ -96,25 +96,25 @@ class ClassCount:
 
     @property
     def share(self) -> float:
-        """Of all samples."""
+        """Fraction of all samples."""
         return self.count / self.total
 
     @property
     def mean_length(self) -> float:
-        """Tokens a sample."""
+        """Tokens per sample."""
         return self.tokens / self.count
 
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """The classes of samples: one each or none, or any number where there are `offsets`.
+    """Classes of samples: at most one each, or any number if there are `offsets`.
 
     Attributes:
-        codes: (n,) which of `names`, -1 where a sample has no label; or (offsets[-1],) those of
-            all samples in turn.
-        names: the labels that occur, in the order of their first sample.
-        offsets: (n + 1,) sample i has codes[offsets[i] : offsets[i + 1]]; None where every sample
-            has one.
+        codes: (n,) index into `names`, -1 for a sample without a label; or (offsets[-1],) those
+            of all samples in order.
+        names: the labels that occur, in order of their first sample.
+        offsets: (n + 1,) sample i has codes[offsets[i] : offsets[i + 1]]; None if every sample
+            has one code.
     """
 
     codes: Ints
@@ -123,7 +123,7 @@ class Labels:
 
     @property
     def samples(self) -> Ints:
-        """(n_codes,) the sample that each code is of."""
+        """(n_codes,) sample of each code."""
         if self.offsets is None:
             return np.arange(len(self.codes))
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
@@ -131,15 +131,15 @@ class Labels:
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """The lengths of a corpus's samples, in corpus order, and what is known of them.
+    """Lengths of the samples of a corpus, in corpus order, and what else is known of them.
 
     Attributes:
         created: when reading began, ISO 8601 in UTC.
-        corpus: which corpus.
-        tokenizer: which tokenizer counted; None where the corpus was counted already.
-        records: (n,) where each sample stood in its corpus, skipped records counted.
+        corpus: which corpus was read, and how.
+        tokenizer: tokenizer that counted; None if the corpus came with lengths or token ids.
+        records: (n,) position of each sample in its corpus, skipped records counted.
         lengths: (n,) tokens of each sample, whole, special tokens counted.
-        labels: the classes; None where no label column was read.
+        labels: the classes; None if no label column was read.
     """
 
     created: str
@@ -150,35 +150,36 @@ class Profile:
     labels: Labels | None
 
     def __len__(self) -> int:
-        """How many samples."""
+        """Return the number of samples."""
         return len(self.lengths)
 
     @property
     def stated_max(self) -> int | None:
-        """The longest sample that the tokenizer's maker states, if any."""
+        """Maximum length that the tokenizer declares (`model_max_length`), if any."""
         return self.tokenizer.max_length if self.tokenizer else None
 
     @cached_property
     def stats(self) -> LengthStats:
-        """The numbers of its lengths."""
+        """Statistics of the lengths."""
         return LengthStats.of(self.lengths)
 
     @cached_property
     def histogram(self) -> Histogram:
-        """Its lengths in four bins an octave."""
+        """Histogram of the lengths with four bins per octave."""
         return self.stats.histogram(log_edges(self.stats.min, self.stats.max, per_octave=4))
 
     @cached_property
     def octaves(self) -> Histogram:
-        """Its lengths in one bin an octave: 1, 2-3, 4-7, …"""
+        """Histogram of the lengths with one bin per octave: 1, 2-3, 4-7, …"""
         return self.stats.histogram(log_edges(self.stats.min, self.stats.max))
 
     @cached_property
     def truncation(self) -> tuple[Truncation, ...]:
-        """What the `max_length` candidates that matter here would cut.
+        """What the `max_length` candidates that matter here would truncate.
 
-        These are the powers of two that cut between half of the samples and none, the tokenizer's
-        maximum where it cuts any, the length that cuts 1 % and the longest, which cuts nothing.
+        The candidates are the powers of two that truncate some of the samples but at most half, the
+        tokenizer's maximum if it truncates any, the length that truncates 1 %, and the longest
+        length, which truncates none.
         """
         stats = self.stats
         candidates = {
@@ -191,9 +192,9 @@ class Profile:
 
     @cached_property
     def classes(self) -> tuple[ClassCount, ...]:
-        """Its classes, the largest first; empty where no label column was read.
+        """Classes, largest first; empty if no label column was read.
 
-        A sample of several classes counts in each of them.
+        A sample with several classes counts in each of them.
         """
         if self.labels is None:
             return ()
@@ -209,15 +210,15 @@ class Profile:
 
     @property
     def class_ratio(self) -> float | None:
-        """Samples of the largest class / samples of the smallest; None where there is none.
+        """Samples of the largest class / samples of the smallest; None without classes.
 
-        Samples without a label are no class.
+        Samples without a label are not counted as a class.
         """
         counts = [each.count for each in self.classes if each.label is not None]
         return max(counts) / min(counts) if counts else None
 
     def lengths_of(self, label: str | None) -> Ints:
-        """(n_of_class,) tokens of the samples with this label, or of those without one."""
+        """Return (n_of_class,) tokens of the samples with this label (None: without a label)."""
         if self.labels is None:
             raise InputError("no label column was read: pass label_column")
         code = -1 if label is None else self.labels.names.index(label)
@@ -225,9 +226,9 @@ class Profile:
         return chosen
 
     def to_frame(self) -> "pd.DataFrame":
-        """A row a sample: `record`, `length`, and `label` where there are labels.
+        """Return a DataFrame with one row per sample: `record`, `length` and, if any, `label`.
 
-        A label is a category; of samples with several classes, a list of them.
+        A label is a category; for samples with several classes, a list of them.
         """
         import pandas as pd
 

@@ -1,4 +1,4 @@
-"""How far counting has come, over all parts together, and how much was done in this run."""
+"""Progress of counting over all parts, and the amount of work done in this run."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -10,12 +10,12 @@ from batchstat.corpus.sources import STANDARD_INPUT
 
 @dataclass(frozen=True)
 class Amount:
-    """What was read and counted.
+    """Amount of data that was read and counted.
 
     Attributes:
-        bytes: as they lie on disk.
-        samples: of them.
-        tokens: of these.
+        bytes: bytes on disk.
+        samples: samples in them.
+        tokens: tokens in the samples.
     """
 
     bytes: int = 0
@@ -35,12 +35,12 @@ class Amount:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come.
+    """Progress of a run.
 
     Attributes:
-        bytes: of the parts, as they lie on disk, whose counts are there.
-        total_bytes: of all parts; 0 where that is not known.
-        work: what this run has counted, also what it had to count twice; what was kept is no work.
+        bytes: bytes on disk of the parts whose counts are available.
+        total_bytes: bytes of all parts; 0 if unknown.
+        work: what this run has counted, recounts included; cached counts are not work.
     """
 
     bytes: int
@@ -49,7 +49,7 @@ class Progress:
 
 
 class Meter:
-    """How far all parts of a run have come together."""
+    """Combined progress of all parts of a run."""
 
     def __init__(self, parts: Sequence[Part], on_progress: Callable[[Progress], object]) -> None:
         self._parts, self._on_progress = parts, on_progress
@@ -61,15 +61,15 @@ class Meter:
         self._one_at_a_time = threading.Lock()
 
     def note(self, part: Part, amount: Amount) -> None:
-        """How far a part has come."""
+        """Note the progress of a part."""
         self._set(self._numbers[part], amount)
 
     def note_done(self, i: int, samples: int, tokens: int, *, was_kept: bool) -> None:
-        """A part is counted, or was before."""
+        """Note that a part is counted, now or earlier."""
         self._set(i, Amount(self._parts[i].bytes, samples, tokens), is_work=not was_kept)
 
     def begin_again(self) -> None:
-        """Nothing is counted."""
+        """Reset all parts to not counted."""
         with self._one_at_a_time:
             self._known.clear()
             self._bytes = 0
@@ -80,6 +80,6 @@ class Meter:
             self._known[i] = now
             self._bytes += now.bytes - before.bytes
             if is_work:
-                # What has come less far than before was begun again.
+                # A part that is less far than before was started again.
                 self._work += now - (before if now.bytes >= before.bytes else Amount())
             self._on_progress(Progress(self._bytes, self._total, self._work))

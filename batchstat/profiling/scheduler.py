@@ -1,4 +1,4 @@
-"""The parts of a corpus through an engine: begun in turn, done again where something failed."""
+"""Run the parts of a corpus through an executor: in order, with retries."""
 
 import threading
 import time
@@ -25,25 +25,25 @@ from batchstat.profiling.tasks import Job, PartDone, SentJob, Shared, check_answ
 from batchstat.storage.addresses import is_remote, one_line
 
 TRIES = 3
-"""How often a part is begun before it has failed, and an engine that is lost."""
+"""Attempts before a part has failed, and losses before an executor is given up."""
 
 _POLL_SECONDS = 1.0
 _PAUSE_SECONDS = 1.0
-"""Before what lies at an address is tried again."""
+"""Pause before parts at a remote address are tried again."""
 _ALONE_AFTER = 2
-"""Losses of an executor after which what may have caused them is counted by itself."""
+"""Losses of an executor after which suspected parts are counted one at a time."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a part.
+    """Outcome of one attempt to count a part.
 
     Attributes:
-        part: which.
-        tries: how often it was begun.
-        done: its counts; None where it failed for good, or is to be tried again.
+        part: the part.
+        tries: number of attempts so far.
+        done: its counts; None if the attempt failed.
         failure: why it failed.
-        is_last: whether it is tried again.
+        is_last: whether it will not be tried again.
     """
 
     part: Part
@@ -54,11 +54,11 @@ class Outcome:
 
 
 class Run:
-    """The parts of one run.
+    """Counting of the parts of one run.
 
     Attributes:
-        done: the parts that are counted, by their number.
-        failed: why the others could not be.
+        done: parts that are counted, by their number.
+        failed: why the others could not be counted.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Run:
         on_progress: Callable[[Progress], object] = lambda _: None,
         on_warning: Callable[[str], object] = lambda _: None,
     ) -> None:
-        """`keep_going`: whether parts go on to be counted when one cannot be read as it is told."""
+        """`keep_going`: whether to continue if a part cannot be read with the given options."""
         self.done: dict[int, PartDone] = {}
         self.failed: dict[int, str] = {}
         self._parts, self._job, self._engine = parts, job, engine
@@ -91,10 +91,10 @@ class Run:
         self._error: BatchstatError | None = None
 
     def count(self) -> None:
-        """Counts all parts, or all before the first that cannot be read as it is told.
+        """Count all parts, or all before the first that cannot be read with the given options.
 
         Raises:
-            InputError: that one's, or the engine cannot be had.
+            InputError: such a part, or an executor that cannot be started.
         """
         heapify(self._todo)
         while self._todo or self._again:
@@ -111,22 +111,22 @@ class Run:
 
     @property
     def by_pieces(self) -> bool:
-        """Whether counting by pieces was found right, as far as it was tried."""
+        """Whether counting by pieces was found correct, as far as it was checked."""
         return self._job.by_pieces
 
     def forget(self, i: int) -> None:
-        """A part whose counts are gone is counted again."""
+        """Schedule a part for recounting because its counts no longer exist."""
         del self.done[i]
         heappush(self._todo, i)
 
     @contextmanager
     def _given(self) -> Iterator[Job | SentJob]:
-        """The job as the engine's workers get it."""
+        """Provide the job in the form that the executor's workers receive."""
         if not self._engine.shares_memory:
             try:
                 sent = SentJob.send(self._job)
             except OSError as error:
-                raise self._job.store.refusal("what is to be counted", error) from None
+                raise self._job.store.refusal("the counting task", error) from None
             try:
                 yield sent
             finally:
@@ -141,7 +141,7 @@ class Run:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _work(self, executor: Executor, given: Job | SentJob) -> None:
-        """Goes on until nothing is left to do, or all is to be done with another job."""
+        """Work until nothing is left to do, or everything must be redone with another job."""
         ended: SimpleQueue[Future[PartDone]] = SimpleQueue()
         while self._todo or self._flying:
             while self._todo and len(self._flying) < self._room():
@@ -152,7 +152,7 @@ class Run:
                 except Exception as error:
                     heappush(self._todo, i)
                     if isinstance(error, RuntimeError) and not isinstance(error, BrokenExecutor):
-                        # So says one that was shut down.
+                        # An executor that was shut down raises RuntimeError.
                         raise LostError(one_line(error)) from None
                     raise
                 self._tries[i] += 1
@@ -170,7 +170,7 @@ class Run:
                 self._try_again()
 
     def _try_again(self) -> None:
-        """What failed is done last, by when a file or a server may have come back."""
+        """Requeue failed parts at the end, when a file or a server may be available again."""
         self._todo, self._again = self._again, []
         heapify(self._todo)
         if any(is_remote(self._parts[i].source.path) for i in self._todo):
@@ -188,7 +188,7 @@ class Run:
         return i
 
     def _settle(self, i: int, future: "Future[PartDone]") -> bool:
-        """Notes how a part ended; whether the run goes on with the same job."""
+        """Note how a part ended, and return whether the run continues with the same job."""
         error = None if future.cancelled() else future.exception()
         if isinstance(error, BrokenExecutor):
             raise error
@@ -210,12 +210,12 @@ class Run:
         return True
 
     def _is_bug(self, error: BaseException) -> bool:
-        """Where memory is shared there is no other machine on which it could be otherwise."""
+        """Return whether an error is a bug: in this process, no other machine could avoid it."""
         known = isinstance(error, SourceError | OSError | MemoryError)
         return self._engine.shares_memory and not known
 
     def _answer(self, i: int, answer: PartDone) -> PartDone:
-        """What was answered for a part. Raises SourceError: that cannot be."""
+        """Return the checked answer for a part. Raise SourceError if it cannot be right."""
         if self._engine.shares_memory:
             return answer
         return check_answer(answer, self._parts[i], self._job)
@@ -226,7 +226,7 @@ class Run:
         self._on_outcome(Outcome(self._parts[i], self._tries[i], done))
         if not done.difference or not self._job.by_pieces:
             return True
-        self._on_warning(f"{done.difference}: everything is counted again, whole")
+        self._on_warning(f"{done.difference}: recounting every text as a whole")
         self._job = replace(self._job, by_pieces=False)
         again = [*self.done, *self._flying.values()]
         for future in self._flying:
@@ -239,7 +239,7 @@ class Run:
         return False
 
     def _note_refused(self, i: int, error: BatchstatError) -> None:
-        """A part that cannot be read as it is told, or kept: so it will be at every try."""
+        """Note a part that cannot be read or stored, which will be the same at every attempt."""
         self._on_outcome(Outcome(self._parts[i], self._tries[i], None, str(error)))
         if self._keep_going and isinstance(error, InputError):
             self.failed[i] = str(error)
@@ -248,7 +248,7 @@ class Run:
             self._forget_later()
 
     def _forget_later(self) -> None:
-        """Leaves out what stands behind the part that ends the run."""
+        """Drop the parts behind the one that ends the run."""
         self._todo = [i for i in self._todo if i < self._end]
         heapify(self._todo)
         self._again = [i for i in self._again if i < self._end]
@@ -274,20 +274,20 @@ class Run:
         return f"{self._parts[i].shown} could not be counted: {what}"
 
     def _note_loss(self, loss: BaseException) -> None:
-        """What was under way is done again: by itself where processes were lost before.
+        """Requeue the parts in flight, one at a time if processes were lost before.
 
-        A part that is under way whenever one is lost is what does it, as when it takes more memory
-        than there is.
+        A part that is in flight every time a process is lost is the cause, for example because it
+        needs more memory than there is.
 
         Raises:
-            InputError: an engine is lost again and again.
+            InputError: an executor is lost again and again.
         """
         self._losses += 1
         broken = isinstance(loss, BrokenExecutor)
         if not self._engine.begins_anew:
             raise InputError(
-                f"{self._engine.name} does nothing more ({one_line(loss)}): give another executor; "
-                "with the same parts_folder it does what is missing"
+                f"{self._engine.name} is broken ({one_line(loss)}): pass a new executor; with the "
+                "same parts_folder only missing parts are counted"
             )
         if not (broken and self._flying) and self._losses >= TRIES:
             raise InputError(f"{self._engine.name} was lost {self._losses} times: {one_line(loss)}")
@@ -296,7 +296,7 @@ class Run:
         alone = len(flying) == 1
         for i in flying:
             if broken and alone and self._tries[i] >= TRIES:
-                reason = "whoever counted it came to a sudden end, as for want of memory"
+                reason = "the worker died unexpectedly (possibly out of memory)"
                 self.failed[i] = f"{self._parts[i].shown} could not be counted: {reason}"
                 self._on_outcome(Outcome(self._parts[i], self._tries[i], None, self.failed[i]))
                 self._suspects.discard(i)

@@ -1,4 +1,4 @@
-"""A share of a corpus's parts, counted by itself, and shares put together again."""
+"""Count a shard of a corpus's parts on its own, and merge shards."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -39,14 +39,14 @@ _SHOWN = 10
 
 @dataclass(frozen=True)
 class Share:
-    """Which shard of how many, counted from 1."""
+    """Index and number of a shard, counted from 1."""
 
     number: int
     of: int
 
     @classmethod
     def parse(cls, written: str) -> "Share":
-        """From `I/N`. Raises OptionError: 1 ≤ I ≤ N does not hold."""
+        """Parse `I/N`. Raise OptionError unless 1 ≤ I ≤ N."""
         found = _WRITTEN.fullmatch(written)
         number, of = (int(found[1]), int(found[2])) if found else (0, 0)
         if not 1 <= number <= of:
@@ -54,7 +54,7 @@ class Share:
         return cls(number, of)
 
     def takes(self, part: int) -> bool:
-        """Whether a part, by its number from 0, is in it: they are dealt in turn."""
+        """Return whether a part, numbered from 0, is in it: parts are assigned in rotation."""
         return part % self.of == self.number - 1
 
     def __str__(self) -> str:
@@ -63,18 +63,18 @@ class Share:
 
 @dataclass(frozen=True)
 class Shard:
-    """A share that was counted.
+    """A shard that was counted.
 
     Attributes:
         created: when reading began, ISO 8601 in UTC.
-        share: which.
-        sources: all of the corpus, as it was listed.
-        options: how it is read.
-        tokenizer: what counts it.
-        kept: of its parts, by their number in the corpus, the key of the counts, and the samples.
-        failed: why others could not be counted.
-        by_pieces: whether texts were counted by their pieces where that is quicker.
-        versions: of the libraries that counted.
+        share: which shard of how many.
+        sources: all sources of the corpus, as listed.
+        options: how the corpus is read.
+        tokenizer: tokenizer that counted.
+        kept: key of the counts and number of samples of its parts, by their number in the corpus.
+        failed: why its other parts could not be counted.
+        by_pieces: whether texts were counted by pieces wherever that is faster.
+        versions: versions of the libraries that counted.
     """
 
     created: str
@@ -89,7 +89,7 @@ class Shard:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """All of the corpus."""
+        """All parts of the corpus."""
         return parts_of(self.sources, self.options)
 
     def to_json(self) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _check_key(name: str, key: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _Written:
-    """shard.json as it is declared: see `Shard`."""
+    """Declaration of shard.json: see `Shard`."""
 
     schema: str
     tool: Mapping[str, str]
@@ -135,7 +135,7 @@ class _Written:
 
 
 def read_shard(folder: Path) -> Shard:
-    """The shard in a folder. Raises InputError: there is none, or none that can be read."""
+    """Return the shard in a folder. Raise InputError if it is missing or unreadable."""
     path = folder / SHARD_FILE
     try:
         check_regular(path)
@@ -154,7 +154,7 @@ def read_shard(folder: Path) -> Shard:
         )
         own = [i for i in range(len(shard.parts)) if shard.share.takes(i)]
         if not set(own) >= shard.kept.keys() | shard.failed.keys():
-            raise ValueError("it names parts that are not its own")
+            raise ValueError("it lists parts of other shards")
         return shard
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(
@@ -168,17 +168,17 @@ def read_shard(folder: Path) -> Shard:
 
 
 def merge_shards(folders: Sequence[Path], *, allow_partial: bool = False) -> Profile:
-    """The profile of a corpus from its shards, in any sequence.
+    """Merge the shards of a corpus, in any order, into its profile.
 
     Raises:
-        InputError: shards of unlike corpora, settings or tokenizers; parts that none of them has.
+        InputError: shards of different corpora, settings or tokenizers; parts in no shard.
     """
     shards = [(folder, read_shard(folder)) for folder in dict.fromkeys(folders)]
     _, first = shards[0]
     for folder, shard in shards[1:]:
         if other := _difference(first, shard):
             raise InputError(
-                f"{folder.as_posix()} and {shards[0][0].as_posix()} do not go together: {other}"
+                f"{folder.as_posix()} and {shards[0][0].as_posix()} cannot be merged: {other}"
             )
     kept: dict[int, Kept] = {}
     failed: dict[int, str] = {}
@@ -188,8 +188,8 @@ def merge_shards(folders: Sequence[Path], *, allow_partial: bool = False) -> Pro
             before = kept.get(i, Kept((), key, samples))
             if (before.key, before.samples) != (key, samples):
                 raise InputError(
-                    f"{first.parts[i].shown} was not the same when {folder.as_posix()} and another "
-                    "shard counted it: count it anew"
+                    f"{first.parts[i].shown} changed between {folder.as_posix()} and another "
+                    "shard: recount it"
                 )
             kept[i] = before._replace(stores=(*before.stores, store))
         failed |= shard.failed
@@ -205,8 +205,8 @@ def merge_shards(folders: Sequence[Path], *, allow_partial: bool = False) -> Pro
     except GoneError as gone:
         number = gone.number
         raise InputError(
-            f"{kept[number].stores[-1].address} has no counts of {parts[number].shown}, or damaged "
-            f"ones: count shard {number % first.share.of + 1}/{first.share.of} again"
+            f"the counts of {parts[number].shown} in {kept[number].stores[-1].address} are missing "
+            f"or damaged: recount shard {number % first.share.of + 1}/{first.share.of}"
         ) from None
 
 
@@ -219,17 +219,17 @@ def _difference(one: Shard, other: Shard) -> str:
         return f"one is of {one.share.of} shards, the other of {other.share.of}"
     if one.sources != other.sources:
         found = set(one.sources) ^ set(other.sources)
-        example = min((source.path for source in found), default="their sequence")
-        return f"the corpus was not the same ({example}): count them anew"
+        example = min((source.path for source in found), default="their order")
+        return f"the corpus was not the same ({example}): recount them"
     if one.versions != other.versions:
         names = [n for n in one.versions if one.versions[n] != other.versions.get(n)]
-        return f"they were counted with other versions of {', '.join(names)}"
+        return f"they were counted with different versions of {', '.join(names)}"
     if one.by_pieces != other.by_pieces:
         return "counting by pieces was found wrong in one of them: count the corpus without shards"
     if one.options != other.options:
-        return "they were read with other options"
+        return "they were read with different options"
     if one.tokenizer != other.tokenizer:
-        return "they were counted by other tokenizers"
+        return "they were counted by different tokenizers"
     return ""
 
 
@@ -239,9 +239,9 @@ def _incomplete(failed: dict[int, str], missing: list[int], shards: int, parts: 
         shown = ", ".join(map(str, numbers[:_SHOWN])) + (", …" if len(numbers) > _SHOWN else "")
         return (
             f"{len(missing):,} of {parts:,} parts are in none of the shards: count shard {shown} "
-            f"of {shards}, and name the folder here too; or pass --allow-partial"
+            f"of {shards} and name its folder here too; or pass --allow-partial"
         )
     return (
-        f"{len(failed):,} of {parts:,} parts failed: {failed[min(failed)]}: count their shards "
-        "again, or pass --allow-partial"
+        f"{len(failed):,} of {parts:,} parts failed: {failed[min(failed)]}: recount their shards, "
+        "or pass --allow-partial"
     )

@@ -1,4 +1,4 @@
-"""Whether a profile still says the truth about its corpus."""
+"""Check whether a profile is still up to date with its corpus."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ from batchstat.storage.addresses import as_path, etag_of, is_remote
 from batchstat.tokenization.tokenizer import Tokenizer
 
 _CLOCK_SLACK = timedelta(seconds=2)
-"""File systems stamp by a coarser clock than the one that stamped the profile."""
+"""File systems may stamp with a coarser clock than the one that stamped the profile."""
 
 
 def same_input(
@@ -20,7 +20,7 @@ def same_input(
     options: CorpusOptions,
     tokenizer: Tokenizer | None,
 ) -> bool:
-    """Whether building anew could not give another profile.
+    """Return whether building the profile again would certainly give the same one.
 
     Raises:
         OSError: a source that cannot be read.
@@ -34,7 +34,7 @@ def same_input(
             return False
     if STANDARD_INPUT in (source.path for source in sources):
         return False
-    # What is listed is compared before any of it is read.
+    # The listing is compared before any file is read.
     if _listed(corpus.sources) != _listed(sources):
         return False
     return all(
@@ -48,14 +48,14 @@ def _listed(sources: Sequence[Source]) -> list[tuple[str, int, str]]:
 
 
 def changes(profile: Profile) -> Iterator[str]:
-    """A sentence for each source that is no longer what the profile was made from.
+    """Yield a sentence for each source that has changed since the profile was made.
 
-    A file of the same size that was last touched before the profile is unchanged; where that does
-    not settle it the content's digest does, so that a fresh checkout is not stale.
+    A file of the same size that was last modified before the profile is unchanged; otherwise the
+    digest of its content decides, so that a fresh checkout does not count as stale.
     """
     created = datetime.fromisoformat(profile.created)
     for source in profile.corpus.sources:
-        if source.path == STANDARD_INPUT or not source.digest:  # what is partial was not read
+        if source.path == STANDARD_INPUT or not source.digest:  # partial sources have no digest
             continue
         try:
             path = as_path(source.path)
@@ -65,11 +65,11 @@ def changes(profile: Profile) -> Iterator[str]:
                     yield f"{source.path} has changed since it was profiled"
                 continue
             found = path.stat()
-            # On Linux the change time also betrays an older file moved into the place of this one.
+            # On Linux the change time also reveals an older file that was moved here.
             touched = datetime.fromtimestamp(max(found.st_mtime, found.st_ctime), UTC)
             if found.st_size != source.bytes or (
                 touched > created - _CLOCK_SLACK and digest_of(source) != source.digest
             ):
                 yield f"{source.path} has changed since it was profiled"
-        except (OSError, ValueError):  # as of a path with a NUL
-            yield f"{source.path} can no longer be read: the profile may not be of it any more"
+        except (OSError, ValueError):  # ValueError: a path with a NUL
+            yield f"{source.path} can no longer be read: the profile may be out of date"

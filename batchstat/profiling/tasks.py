@@ -1,4 +1,4 @@
-"""What counts a part, wherever that is: its job, and what it answers."""
+"""The task that counts one part, on any worker: its job, and its answer."""
 
 import hashlib
 import json
@@ -37,14 +37,14 @@ class Job:
 
     Attributes:
         options: how they are read.
-        tokenizer: what counts them; None where they are counted already.
-        store: where counts are kept.
-        anew: whether a part is counted though its counts are kept already.
-        threads: that count in each part.
-        by_pieces: whether texts may be counted by their pieces; else everything is counted again,
+        tokenizer: tokenizer to count with; None if the corpus needs no counting.
+        store: where counts are stored.
+        anew: whether to count a part even if its counts are already stored.
+        threads: threads that count in each part.
+        by_pieces: whether texts may be counted by pieces; otherwise every text is counted as a
             whole.
-        versions: of the libraries where the run began.
-        shared: what is there only where memory is shared.
+        versions: versions of the libraries where the run began.
+        shared: what is available only within one process.
     """
 
     options: CorpusOptions
@@ -59,13 +59,13 @@ class Job:
 
 @dataclass(frozen=True)
 class Shared:
-    """What the parts of a run share in one process.
+    """What the parts of a run share within one process.
 
     Attributes:
-        pool: of the threads that count.
-        on_progress: told of each part how far it has come.
-        stop: set where nobody waits for the run any more.
-        standard_input: for a part that is it.
+        pool: the threads that count.
+        on_progress: called with a part and its progress.
+        stop: set when nothing waits for the run any more.
+        standard_input: standard input, for the part that reads it.
     """
 
     pool: ThreadPoolExecutor
@@ -76,17 +76,17 @@ class Shared:
 
 @dataclass(frozen=True)
 class PartDone:
-    """A part that is counted.
+    """Answer for a part that is counted.
 
     Attributes:
-        key: under which its counts are kept.
-        content: what of its bytes the key depends on: see `key_of`.
-        samples: in it.
-        tokens: in them.
-        was_kept: whether an earlier run counted it.
-        seconds: it took.
-        worker: who counted it: a machine and a process.
-        difference: what was found wrong with counting by pieces, by whoever counted it.
+        key: key under which its counts are stored.
+        content: the digests of its bytes in the key: see `key_of`.
+        samples: number of samples.
+        tokens: tokens in them.
+        was_kept: whether the counts were cached by an earlier run.
+        seconds: time it took.
+        worker: machine and process that counted it.
+        difference: why its worker found counting by pieces wrong; empty if it did not.
     """
 
     key: str
@@ -101,9 +101,9 @@ class PartDone:
 
 @dataclass(frozen=True)
 class SentJob:
-    """A job as other processes have it: from the store, where it lies once for all of them.
+    """A job as other processes receive it: a file in the store, written once for all of them.
 
-    Its digest comes with the part, so that nothing is loaded which somebody else put there.
+    Its digest is sent with each part, so that a job put there by somebody else is not loaded.
     """
 
     store: PartStore
@@ -112,7 +112,7 @@ class SentJob:
 
     @classmethod
     def send(cls, job: Job) -> "SentJob":
-        """Puts a job into its store. Raises OSError."""
+        """Write a job to its store. Raise OSError on failure."""
         content = pickle.dumps(replace(job, shared=None))
         digest = hashlib.sha256(content).hexdigest()
         sent = cls(job.store, digest, f"{digest[:16]}-{secrets.token_hex(4)}{JOB_ENDING}")
@@ -120,7 +120,7 @@ class SentJob:
         return sent
 
     def end(self) -> None:
-        """Removes it."""
+        """Delete the job from the store."""
         try:
             (self.store.folder / self.name).unlink(missing_ok=True)
         except OSError:
@@ -131,9 +131,9 @@ class SentJob:
 def _received(sent: SentJob) -> Job:
     try:
         content = (sent.store.folder / sent.name).read_bytes()
-    except Exception as error:  # whatever a file system of an address raises
+    except Exception as error:  # a remote file system may raise anything
         raise SourceError(
-            f"what is to be counted is not in {sent.store.address} for {_here()}: "
+            f"worker {_here()} cannot read the task from {sent.store.address}: "
             f"{one_line(error)}: name a folder with --parts that every worker can reach"
         ) from None
     if hashlib.sha256(content).hexdigest() != sent.digest:
@@ -143,21 +143,24 @@ def _received(sent: SentJob) -> Job:
 
 
 def count_part(given: Job | SentJob, part: Part) -> PartDone:
-    """Counts a part and keeps its counts, unless they are kept already.
+    """Count a part and store its counts, unless they are stored already.
 
     Raises:
-        InputError: it cannot be read as it is told, or this machine has other versions than the
-            run began with.
-        SourceError: it cannot be read now, or the store cannot be written.
-        FullError: the store has no room.
+        InputError: the part cannot be read with these options, or this machine has other versions
+            than the run began with.
+        SourceError: the part cannot be read now, or the store cannot be written.
+        FullError: the store has no space.
     """
     began = time.monotonic()
     job = given if isinstance(given, Job) else _received(given)
     if other := different_versions(job.versions):
-        raise InputError(f"{_here()} was to count with {other}: install the same everywhere")
+        raise InputError(
+            f"worker {_here()} has other versions; the run began with {other}: install the same "
+            "versions everywhere"
+        )
     is_input = part.source.path == STANDARD_INPUT
     digests: tuple[str, ...] = ()
-    # What passes by but once is known only to the run that reads it.
+    # Only the run that reads a stream knows its content.
     beside, before = secrets.token_hex() if is_input else "", None
     if not is_input and not part.source.digest:
         before = _state(part)
@@ -172,7 +175,7 @@ def count_part(given: Job | SentJob, part: Part) -> PartDone:
         if not (is_input or part.source.bytes or seen):
             raise part.source.emptiness()
         if before is not None and before != _state(part):
-            raise SourceError(f"{part.source.shown} changed while it was read: run again")
+            raise SourceError(f"{part.source.shown} changed while it was being read: run again")
         _keep(job, key, found, part)
     return PartDone(
         key=key,
@@ -187,10 +190,10 @@ def count_part(given: Job | SentJob, part: Part) -> PartDone:
 
 
 def check_answer(answer: object, part: Part, job: Job) -> PartDone:
-    """Check what another process says of a part that it counted.
+    """Check what another process returned for a part that it counted.
 
     Raises:
-        SourceError: it is not what `count_part` answers, or it is about another part.
+        SourceError: it is not an answer of `count_part`, or it is about another part.
     """
     if not isinstance(answer, PartDone):
         raise SourceError(f"{part.shown}: a worker answered {type(answer).__name__}, not counts")
@@ -233,19 +236,19 @@ def _state(part: Part) -> tuple[int, ...] | None:
     try:
         found = part.location.stat()
     except OSError:
-        return None  # which reading it says better
+        return None  # reading it gives the better error message
     if is_remote(part.source.path):
         return (found.st_size,)
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 
 def key_of(part: Part, content: tuple[str, ...], job: Job) -> str:
-    """What the counts of a part depend on, and its path, which messages name: as a digest.
+    """Return a digest of everything the counts of a part depend on, and of its path.
 
-    `content` are digests of its bytes and of what else they are read with, where these are not in
-    its source.
+    The path is included because messages name it. `content` are digests of its bytes and of
+    anything else they are read with, as far as these are not in its source.
 
-    That a bad record ends the reading does not change what is read where there is none.
+    Stopping at the first bad record or not does not change the counts of a part without any.
     """
     counts, tokenizer = None, job.tokenizer
     if tokenizer is not None:

@@ -1,1 +1,1 @@
-"""Paths and addresses, files written whole or not at all, and files read again strictly."""
+"""Paths and addresses, files written completely or not at all, and files read back strictly."""

@@ -1,6 +1,6 @@
-"""Where files lie: on this machine, or at an address such as s3://bucket/key.
+"""Locations of files: on this machine, or at an address such as s3://bucket/key.
 
-Whatever goes with a `Path` goes with what `as_path` gives for an address too.
+Whatever works with a `Path` also works with what `as_path` returns for an address.
 """
 
 import glob
@@ -12,7 +12,7 @@ from typing import Any, cast
 from batchstat.errors import InputError, install_extra
 
 _ETAGS = ("ETag", "etag", "blob_id", "md5Hash", "content_md5", "mtime", "created")
-"""What file systems call that which changes with a file's content, the best first."""
+"""Keys under which file systems report something that changes with the content, best first."""
 
 _PASSWORD = re.compile(r"(://[^/@:\[]*):(?!\d*(?:/|$)).*@")
 _CREDENTIAL = re.compile(
@@ -20,40 +20,40 @@ _CREDENTIAL = re.compile(
     r"[^=&#\s]*)=)[^&#\s'\"]+",
     re.IGNORECASE,
 )
-"""In the query of an address, as of one that is signed beforehand."""
+"""A credential in the query of an address, for example of one that was signed beforehand."""
 _CHAIN = "::"
 
 
 def is_remote(path: str | os.PathLike[str]) -> bool:
-    """Whether it is an address, and no path of this machine."""
+    """Return whether it is an address rather than a path of this machine."""
     return "://" in os.fspath(path) if isinstance(path, str) else not isinstance(path, Path)
 
 
 def as_path(address: str | os.PathLike[str]) -> Path:
-    """A path of this machine, or the like of it for an address.
+    """Return a path of this machine, or its equivalent for an address.
 
     Raises:
-        InputError: an address whose kind nothing is installed for, that holds a password or a
-            credential, that is a chain of several, or that is none.
+        InputError: an address that is invalid, for which no file system is installed, that contains
+            a password or a credential, or that chains several.
     """
     if not isinstance(address, str) or not is_remote(address):
         return cast(Path, address) if hasattr(address, "open") else Path(address)
     shown = _PASSWORD.sub(r"\1:***@", address)
     if shown != address:
         raise InputError(
-            f"{shown} holds a password, which results would show: leave "
-            "it out, and give it in fsspec's configuration or its environment variables"
+            f"{shown} contains a password, which results would show: remove "
+            "it, and set it in fsspec's configuration or environment variables"
         )
     shown = _CREDENTIAL.sub(r"\1***", address)
     if shown != address:
         raise InputError(
-            f"{shown} holds a credential, which results would show: download the file, or read it "
-            "from standard input, as in curl ... | batchstat profile -"
+            f"{shown} contains a credential, which results would show: download the file, or read "
+            "it from standard input, as in curl ... | batchstat profile -"
         )
     if _CHAIN in address:
         raise InputError(
-            f"{address} is a chain of addresses ({_CHAIN}), of which only some would be read: "
-            "unpack or copy the files, and name where they are"
+            f"{address} chains several addresses ({_CHAIN}), of which only some would be read: "
+            "decompress or copy the files, and pass where they are"
         )
     try:
         from upath import UPath
@@ -62,30 +62,28 @@ def as_path(address: str | os.PathLike[str]) -> Path:
         _ = path.fs
     except ImportError:
         raise InputError(
-            f"{address} is an address, and what reads it is not installed: "
+            f"{address} is an address, and the library that reads it is not installed: "
             f"{install_extra('remote')}"
         ) from None
-    except Exception as error:  # whatever a file system raises on its address or its credentials
+    except Exception as error:  # a file system may raise anything for an address or credentials
         raise InputError(f"{address} cannot be reached: {one_line(error)}") from None
     return cast(Path, path)
 
 
 def check_no_pattern(address: str | os.PathLike[str]) -> None:
-    """Raises InputError: an address to write to that file systems would take for a pattern."""
+    """Raise InputError for an address to write to that file systems would take for a pattern."""
     if is_remote(address) and glob.has_magic(str(address)):
-        raise InputError(
-            f"{address} is a pattern: what is written to cannot have *, ? or [ in its address"
-        )
+        raise InputError(f"{address} is a pattern: an address to write to cannot contain *, ? or [")
 
 
 def check_regular(path: Path) -> None:
-    """Raises OSError: a folder, pipe or device, of which reading has no answer or no end."""
+    """Raise OSError for a folder, pipe or device, which cannot be read or never ends."""
     if not is_remote(path) and path.exists() and not path.is_file():
         raise OSError("it is not a regular file: move it away")
 
 
 def move(path: Path, target: Path) -> None:
-    """Gives a file another name, also one that another file has. Raises OSError."""
+    """Rename a file, replacing a file of the new name. Raise OSError."""
     if is_remote(path):
         remote = cast(Any, path)
         remote.fs.mv(remote.path, cast(Any, target).path)
@@ -94,41 +92,40 @@ def move(path: Path, target: Path) -> None:
 
 
 def etag_of(path: Path) -> str:
-    """What changes with the content of a file at an address, after `etag:`; empty where nothing
-    is known to.
+    """Return `etag:` and a value that changes with the content of a remote file; empty if unknown.
 
     Raises:
-        OSError: it cannot be asked.
+        OSError: the file system cannot be asked.
     """
     return etag_in(info_of(path))
 
 
 def info_of(path: Path) -> dict[str, Any]:
-    """What a file system says of a file at an address, now.
+    """Return what a file system currently says of a remote file.
 
     Raises:
-        OSError: it cannot be asked.
+        OSError: the file system cannot be asked.
     """
     remote = cast(Any, path)
-    # What it said before is of no use: whether that has changed is the question.
+    # A cached answer is useless: the question is whether it has changed.
     remote.fs.invalidate_cache(remote.parent.path)
     info: dict[str, Any] = remote.fs.info(remote.path)
     return info
 
 
 def etag_in(info: dict[str, Any]) -> str:
-    """The same from what a file system says of a file; empty where it says nothing of the kind."""
+    """Return the same from a file system's description of a file; empty if it has none."""
     found = next((info[name] for name in _ETAGS if info.get(name)), None)
     return "" if found is None else f"etag:{str(found).strip(chr(34))}"
 
 
 def one_line(error: BaseException) -> str:
-    """What an exception says, short."""
+    """Return what an exception says, in short."""
     if isinstance(error, NotImplementedError) and not str(error):
-        return "its kind of storage does not do that"
+        return "its kind of storage does not support that"
     try:
         text = " ".join(str(getattr(error, "strerror", None) or error).split())
-    except Exception:  # one from elsewhere may not even say what it is
+    except Exception:  # a foreign exception may fail even to describe itself
         text = ""
     text = text or type(error).__name__
     text = _CREDENTIAL.sub(r"\1***", _PASSWORD.sub(r"\1:***@", text))

@@ -1,4 +1,4 @@
-"""Which files results have, and which of them are about a profile that is no longer there."""
+"""Names of result files, and which of them belong to a profile that was replaced."""
 
 import json
 from collections.abc import Mapping
@@ -25,32 +25,34 @@ WRITTEN_TOGETHER: Mapping[str, tuple[str, ...]] = {
     "balance.json": ("plots/balance.png", "plots/coverage.png"),
     "buckets.json": ("plots/buckets.png",),
 }
-"""The file that each command's results begin with, and those that may stand beside it: all that
-batchstat writes about a profile, and so all that it ever removes.
+"""The main file of each command's results, and those that may accompany it: everything that
+batchstat writes about a profile, and so everything that it ever removes.
 """
 
 
 def together(head: str) -> set[str]:
-    """The file that a command's results begin with, and those that may stand beside it."""
+    """Return the main file of a command's results, and those that may accompany it."""
     return {head, *WRITTEN_TOGETHER[head]}
 
 
 def profile_version(folder: Path) -> str:
-    """What changes whenever the profile in a folder is replaced; empty where it is not whole."""
+    """Return a value that changes when a folder's profile is replaced; empty if incomplete."""
     try:
         if not (folder / PROFILE_FILE).exists():
             return ""
         if is_remote(folder):
             return etag_of(folder / LENGTHS_FILE)
         found = (folder / LENGTHS_FILE).stat()
-    except Exception:  # whatever a file system of an address raises
+    except Exception:  # a remote file system may raise anything
         return ""
     return f"{found.st_ino}:{found.st_size}:{found.st_mtime_ns}"
 
 
 def outdated(folder: Path, files: Mapping[str, object]) -> set[str]:
-    """The known files in a folder that do not belong beside new `files`: those of an earlier run of
-    the same command and, where the profile there becomes another, those of every command.
+    """Return the known files in a folder that do not belong beside new `files`.
+
+    These are the files of an earlier run of the same command and, if the profile there is replaced,
+    those of every command.
     """
     new = files.get(PROFILE_FILE)
     if isinstance(new, bytes) and not _says_the_same(folder / PROFILE_FILE, new):
@@ -61,9 +63,9 @@ def outdated(folder: Path, files: Mapping[str, object]) -> set[str]:
 
 
 def _says_the_same(path: Path, new: bytes) -> bool:
-    """Whether a JSON file has the same content as `new`, but for when it was made."""
+    """Return whether a JSON file has the same content as `new`, apart from its creation time."""
     try:
         before, after = json.loads(path.read_bytes()), json.loads(new)
         return bool({**before, "created": ""} == {**after, "created": ""})
-    except Exception:  # no file, no JSON, no object, or whatever an address raises
+    except Exception:  # missing, not JSON, not an object, or anything a remote file system raises
         return False

@@ -1,4 +1,4 @@
-"""The results folder: files written whole or not at all, and all of them about one profile."""
+"""The results folder: files written completely or not at all, all of them about one profile."""
 
 import os
 import re
@@ -21,7 +21,7 @@ _TEMPORARY = re.compile(r"\.batchstat-[0-9a-f]{8}\.tmp")
 
 
 def check_writable(folder: Path) -> None:
-    """Raises InputError, before any work is done, where the folder cannot be written."""
+    """Raise InputError, before any work is done, if the folder cannot be written."""
     if is_remote(folder):
         _try_address(folder)
         return
@@ -36,8 +36,8 @@ def check_writable(folder: Path) -> None:
 
 
 def check_results(folder: Path) -> None:
-    """Raise InputError, before any work is done, where a results folder cannot be written, or what
-    stands in it is no file or no folder where results have one.
+    """Raise InputError, before any work is done, if a results folder cannot be written, or has a
+    folder where results have a file, or the reverse.
     """
     check_writable(folder)
     if is_remote(folder):
@@ -51,7 +51,7 @@ def check_results(folder: Path) -> None:
 
 
 def _nearest(folder: Path) -> Path:
-    """The folder, or the nearest above it that is there."""
+    """Return the folder, or the nearest parent that exists."""
     while not folder.exists() and folder.parent != folder:
         folder = folder.parent
     return folder
@@ -59,11 +59,11 @@ def _nearest(folder: Path) -> Path:
 
 @contextmanager
 def only_writer(folder: Path, remedy: str = "pass another folder with -o") -> Iterator[None]:
-    """Make the folder where there is none, and let no other run write into it meanwhile.
+    """Create the folder if needed, and let no other run write into it meanwhile.
 
-    Other runs wait for their turn, so that all files of a folder come from one run. Where the
-    system has no advisory locks, or at an address, runs that finish in the same instant may mix
-    theirs; each file is whole all the same.
+    Other runs wait, so that all files of a folder come from one run. Where the system has no
+    advisory locks, or at an address, runs that finish in the same instant may mix their files; each
+    file is complete all the same.
 
     Raises:
         InputError: the folder cannot be written.
@@ -81,12 +81,12 @@ def only_writer(folder: Path, remedy: str = "pass another folder with -o") -> It
         if lock is not None:
             os.close(lock)
         for empty in reversed(made):
-            with suppress(OSError):  # what holds a file stays
+            with suppress(OSError):  # a folder that holds a file stays
                 empty.rmdir()
 
 
 def _locked(folder: Path, made: list[Path], remedy: str) -> int | None:
-    """Make the folder and lock it; None where nothing can be locked. Adds to `made`."""
+    """Create the folder and lock it; return None if locking is impossible. Adds to `made`."""
     while True:
         made += _make(folder, remedy)
         try:
@@ -101,7 +101,7 @@ def _locked(folder: Path, made: list[Path], remedy: str) -> int | None:
                 _remove_leftovers(folder)
                 return lock
         except FileNotFoundError:
-            pass  # a run that failed removed it again, while this one waited
+            pass  # a run that failed removed it again while this one waited
         except OSError:
             os.close(lock)
             return None
@@ -112,7 +112,7 @@ def _locked(folder: Path, made: list[Path], remedy: str) -> int | None:
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Remove what killed runs left behind: in a locked folder nobody else is writing."""
+    """Remove what killed runs left behind: nobody else is writing in a locked folder."""
     for place in (folder, folder / "plots"):
         with suppress(OSError):
             for path in place.iterdir():
@@ -127,12 +127,12 @@ def write_files(
     remove: Iterable[str] = (),
     remedy: str = "pass another folder with -o",
 ) -> None:
-    """Write each file under a temporary name, then put all of them in place; call it inside
-    `only_writer`.
+    """Write each file under a temporary name, then move all of them into place.
 
-    What is removed and what is replaced goes first, then the file that the others are about is put
-    in place, then the others: so that at no moment, whatever ends the run, a file of an earlier run
-    stands beside a new one. A failure or an interrupt before that leaves the folder as it was.
+    Call it inside `only_writer`. Files to be removed or replaced are deleted first, then the file
+    that the others are about is moved into place, then the others: at no moment, whatever ends the
+    run, is a file of an earlier run beside a new one. A failure or an interrupt before that leaves
+    the folder as it was.
 
     Raises:
         InputError: the folder cannot be written.
@@ -157,10 +157,10 @@ def write_files(
                     move(temporary[path], path)
         finally:
             for written in temporary.values():
-                with suppress(Exception):  # whatever a file system of an address raises
+                with suppress(Exception):  # a remote file system may raise anything
                     written.unlink(missing_ok=True)
             for empty in reversed(made):
-                with suppress(OSError):  # what holds a file stays
+                with suppress(OSError):  # a folder that holds a file stays
                     empty.rmdir()
 
 
@@ -175,7 +175,7 @@ def _write(temporary: Path, content: bytes | Writer, path: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a file; a folder of its name is nothing that batchstat wrote."""
+    """Remove a file; a folder of that name was not written by batchstat."""
     with suppress(FileNotFoundError, NotADirectoryError):
         if is_remote(path) and not path.exists():
             return
@@ -185,7 +185,7 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def _refused(folder: Path, remedy: str) -> Iterator[None]:
-    """Whatever a file system raises becomes an InputError that names the folder."""
+    """Turn whatever a file system raises into an InputError that names the folder."""
     try:
         yield
     except InputError:
@@ -205,19 +205,19 @@ def _try_address(folder: Path) -> None:
         probe.parent.mkdir(parents=True, exist_ok=True)
         probe.write_bytes(b"")
         probe.unlink()
-    except Exception as error:  # whatever a file system of an address raises
+    except Exception as error:  # a remote file system may raise anything
         raise InputError(_refusal(folder, one_line(error))) from None
 
 
 def write_file(path: Path, content: bytes, remedy: str) -> None:
-    """Writes a file that the user named: whole, or not at all; what is none, as a device, as it is.
+    """Write a file that the user named, completely or not at all; a device is written directly.
 
     Raises:
         InputError: it cannot be written.
     """
     if not is_remote(path):
         try:
-            path = path.resolve()  # a link stays one
+            path = path.resolve()  # a link remains a link
             if path.exists() and not path.is_file():
                 with path.open("wb") as file:
                     file.write(content)
@@ -230,7 +230,7 @@ def write_file(path: Path, content: bytes, remedy: str) -> None:
 
 
 def _make(folder: Path, remedy: str) -> list[Path]:
-    """Makes a folder with those above it; the ones that were not there, outermost first."""
+    """Create a folder and its parents; return the ones that did not exist, outermost first."""
     if is_remote(folder):
         folder.mkdir(parents=True, exist_ok=True)
         return []
@@ -245,7 +245,7 @@ def _make(folder: Path, remedy: str) -> list[Path]:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """While files are put in place no signal stops that."""
+    """Block signals while files are moved into place."""
     held = {number: signal.signal(number, signal.SIG_IGN) for number in (SIGINT, SIGTERM)}
     try:
         yield

@@ -1,6 +1,6 @@
-"""JSON records that batchstat wrote, held to declared types and to a digest of what they say.
+"""JSON records that batchstat wrote, checked against declared types and a digest of their content.
 
-A file that is read again is trusted no more than what a user writes: it may be cut short, damaged,
+A file that is read back is trusted no more than what a user writes: it may be cut short, damaged,
 edited, or merged by a version control system. The digest is over values and not over bytes, so a
 flipped bit either changes nothing that is used or is an error.
 """
@@ -28,17 +28,17 @@ class OtherSchemaError(ValueError):
     """A record of another version of batchstat, or of another kind."""
 
     def __init__(self, found: object, schema: str) -> None:
-        """`found`: the schema that it states; `schema`: the one that is read."""
-        super().__init__(f"has schema {shown(found)}, and this batchstat reads {schema}")
+        """`found`: the schema that it has; `schema`: the supported one."""
+        super().__init__(f"has schema {shown(found)}, but this batchstat reads {schema}")
 
 
 def shown(value: object) -> str:
-    """A value from a file, for a message: text without quotes, and nothing longer than a line."""
+    """Return a value from a file for a message: text without quotes, at most a line long."""
     return short(value).strip("'\"") if isinstance(value, str) else short(value)
 
 
 def parse(text: str | bytes) -> Any:
-    """JSON as RFC 8259 has it: UTF-8, without NaN, and no key twice in an object.
+    """Parse JSON as in RFC 8259: UTF-8, without NaN, and no duplicate keys in an object.
 
     Raises:
         ValueError: anything else.
@@ -60,21 +60,21 @@ def _unlike(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def digest_of(value: object) -> str:
-    """Of what a value says, as JSON has it: tuples are lists, and keys have no order.
+    """Return a digest of a value's content as JSON: tuples are lists, and keys have no order.
 
     Raises:
-        ValueError: what JSON cannot say.
+        ValueError: a value that JSON cannot represent.
     """
     text = json.dumps(_plain(value), sort_keys=True, allow_nan=False)
     return f"blake2b:{hashlib.blake2b(text.encode(), digest_size=32).hexdigest()}"
 
 
 def _plain(value: Any) -> Any:
-    """`value` with nothing but the types of JSON."""
+    """Return `value` with only the types of JSON."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -84,11 +84,11 @@ def _plain(value: Any) -> Any:
     try:
         return index(value)
     except TypeError:
-        raise ValueError(f"{shown(value)} cannot be in JSON") from None
+        raise ValueError(f"{shown(value)} cannot be represented in JSON") from None
 
 
 def digest_of_numbers(numbers: npt.NDArray[np.integer], kind: str = "<i8") -> str:
-    """Of (n,) whole numbers, whatever their type in memory; `kind` must hold all of them."""
+    """Return a digest of (n,) whole numbers of any integer type; `kind` must hold all of them."""
     found = hashlib.blake2b(digest_size=32)
     for first in range(0, len(numbers), _AT_ONCE):
         block = np.ascontiguousarray(numbers[first : first + _AT_ONCE], dtype=kind)
@@ -100,25 +100,25 @@ _AT_ONCE = 1 << 20
 
 
 def seal(record: Mapping[str, Any], about: str = "") -> dict[str, Any]:
-    """A record with its digest.
+    """Return a record with its digest.
 
     Args:
-        record: what JSON can say.
-        about: what else the digest is to be of, such as the name under which the record is kept.
+        record: a record that JSON can represent.
+        about: what else the digest covers, such as the name under which the record is stored.
     """
     return {**record, "digest": digest_of([about, record])}
 
 
 def unseal(record: object, schema: str | None = None, about: str = "") -> dict[str, Any]:
-    """What `seal` was given.
+    """Return the record that `seal` was given.
 
     Args:
-        record: as it was parsed.
-        schema: what it must state, where it states one.
-        about: as `seal` was given it.
+        record: the parsed record.
+        schema: the schema it must have, if it has one.
+        about: the same as for `seal`.
 
     Raises:
-        OtherSchemaError: it states another schema.
+        OtherSchemaError: it has another schema.
         ValueError: it was changed since it was sealed.
     """
     if not isinstance(record, Mapping):
@@ -136,22 +136,22 @@ def unseal(record: object, schema: str | None = None, about: str = "") -> dict[s
 
 
 def require_schema(record: object, schema: str) -> None:
-    """Raises ValueError: a record that states none; OtherSchemaError: another."""
+    """Raise ValueError for a record without a schema, OtherSchemaError for another schema."""
     if not isinstance(record, Mapping) or "schema" not in record:
-        raise ValueError(f"{shown(record)} states no schema")
+        raise ValueError(f"{shown(record)} has no schema")
     if record["schema"] != schema:
         raise OtherSchemaError(record["schema"], schema)
 
 
 def decoded(kind: Any, value: object, name: str = "") -> Any:
-    """A value as its annotation has it: dataclasses from objects, tuples from lists, by fields.
+    """Convert a value to its annotation: dataclasses from objects, tuples from lists, by fields.
 
-    Whole numbers are 0 or more, as all that are kept, and floats are finite.
+    Whole numbers are 0 or more, as are all that are stored, and floats are finite.
 
     Args:
-        kind: an annotation of what JSON can say, or a dataclass of such.
-        value: as it was parsed.
-        name: where it stands, for messages.
+        kind: an annotation of what JSON can represent, or a dataclass of such.
+        value: the parsed value.
+        name: its place, for messages.
 
     Raises:
         ValueError: another type, a number out of range, or a key that is missing or unknown.
@@ -184,7 +184,7 @@ def _as_record(kind: Any, value: object, name: str) -> Any:
     found = _require(isinstance(value, Mapping), value, name, "an object")
     for key in found:
         if key not in known:
-            raise ValueError(f"{_path(name, key)} is not known")
+            raise ValueError(f"{_path(name, key)} is unknown")
     for key, field in known.items():
         if key not in found and field.default is MISSING:
             raise ValueError(f"{_path(name, key)} is missing")

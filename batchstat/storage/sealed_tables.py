@@ -16,7 +16,7 @@ from batchstat.storage.sealed_records import decoded, parse, unseal
 METADATA_KEY = b"batchstat"
 
 UNREADABLE = (pa.ArrowException, OSError, ValueError, TypeError, OverflowError, MemoryError)
-"""What reading a damaged Parquet file may raise."""
+"""Exceptions that reading a damaged Parquet file may raise."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class SealedTable:
 
     Attributes:
         record: its metadata, unsealed.
-        rows: how many.
-        names: of its columns.
+        rows: number of rows.
+        names: names of its columns.
     """
 
     record: dict[str, Any]
@@ -35,7 +35,7 @@ class SealedTable:
     file: pq.ParquetFile
 
     def blocks(self) -> Iterator[pa.Table]:
-        """Its row groups in turn, each valid by Arrow's own rules.
+        """Yield its row groups in order, each valid by Arrow's own rules.
 
         Raises:
             ValueError, pa.ArrowException, OSError: a row group that is damaged.
@@ -49,7 +49,7 @@ class SealedTable:
                 break
             yield block
         if read != self.rows:
-            raise ValueError(f"it has {read:,} rows and was written with {self.rows:,}")
+            raise ValueError(f"it has {read:,} rows but was written with {self.rows:,}")
 
 
 @contextmanager
@@ -59,44 +59,44 @@ def opened(
     columns: Mapping[str, Sequence[str]],
     optional: Sequence[str] = (),
 ) -> Iterator[SealedTable]:
-    """A Parquet file with exactly these columns, in this sequence, and `rows` in its record.
+    """Open a Parquet file with exactly these columns, in this order, and `rows` in its record.
 
     Args:
-        file: where it is.
-        schema: what its record must state.
-        columns: Arrow's names of the types that each may have.
-        optional: those that may be missing.
+        file: path or file object.
+        schema: the schema its record must have.
+        columns: Arrow's names of the types that each column may have.
+        optional: columns that may be missing.
 
     Raises:
-        OtherSchemaError: it states another schema.
+        OtherSchemaError: it has another schema.
         One of `UNREADABLE`: it was damaged or edited.
     """
-    # Not by pq.read_table: its threads may outlive the work, and then let go of a Python file
-    # while the interpreter ends, which aborts the process.
+    # Not with pq.read_table: its threads may outlive the call and release a Python file while the
+    # interpreter shuts down, which aborts the process.
     with pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True) as parquet:
         found = parquet.schema_arrow
         kept = (found.metadata or {}).get(METADATA_KEY)
         if kept is None:
-            raise ValueError("it has no metadata of batchstat's")
+            raise ValueError("it has no batchstat metadata")
         record = unseal(parse(kept), schema)
         if found.names != [name for name in columns if name in found.names or name not in optional]:
             raise ValueError(f"its columns are {', '.join(found.names)[:200]}")
         for field in found:
             if str(field.type) not in columns[field.name]:
                 wanted = " or ".join(columns[field.name])
-                raise ValueError(f"column {field.name} is of {field.type}: must be of {wanted}")
-        # Not from the metadata of groups and columns: pyarrow ends the process where these are
+                raise ValueError(f"column {field.name} has type {field.type}: must be {wanted}")
+        # Not from the metadata of groups and columns: pyarrow aborts the process if these are
         # damaged.
         rows = decoded(int, record.get("rows"), "rows")
         if parquet.metadata.num_rows != rows:
             raise ValueError(
-                f"it has {parquet.metadata.num_rows:,} rows and was written with {rows:,}"
+                f"it has {parquet.metadata.num_rows:,} rows but was written with {rows:,}"
             )
         yield SealedTable(record, rows, tuple(found.names), parquet)
 
 
 def numbers_in(block: pa.Table, name: str) -> Ints:
-    """(n_rows,) a column of whole numbers. Raises ValueError: a null."""
+    """Return (n_rows,) a column of whole numbers. Raise ValueError for a null."""
     column = block[name]
     if column.null_count:
         raise ValueError(f"column {name} has {column.null_count:,} nulls")
@@ -105,7 +105,7 @@ def numbers_in(block: pa.Table, name: str) -> Ints:
 
 
 def check_between(name: str, numbers: Ints, least: int, most: int, before: int = 0) -> None:
-    """Raises ValueError: one of (n,) numbers is out of range; `before` rows stand before them."""
+    """Raise ValueError if one of (n,) numbers is out of range; `before` rows precede them."""
     bad = np.flatnonzero((numbers < least) | (numbers > most))
     if len(bad):
         raise ValueError(
@@ -115,10 +115,10 @@ def check_between(name: str, numbers: Ints, least: int, most: int, before: int =
 
 
 def check_rising(name: str, numbers: Ints, last: int, before: int = 0) -> None:
-    """Raises ValueError: (n,) numbers that do not rise strictly from above `last`."""
+    """Raise ValueError unless (n,) numbers rise strictly from above `last`."""
     if len(numbers) == 0:
         return
     bad = np.flatnonzero(numbers[1:] <= numbers[:-1]) + 1
     if numbers[0] <= last or len(bad):
         row = 0 if numbers[0] <= last else bad[0]
-        raise ValueError(f"{name} is {numbers[row]} in row {before + row}, and does not rise there")
+        raise ValueError(f"{name} is {numbers[row]} in row {before + row}, which does not ascend")

@@ -1,1 +1,1 @@
-"""Text to token counts: which tokenizer, and how it counts."""
+"""From text to token counts: which tokenizer to use, and how to count exactly and fast."""

@@ -1,4 +1,4 @@
-"""Chats through a tokenizer's chat template, as transformers' `apply_chat_template` does it."""
+"""Render chats with a tokenizer's chat template, as transformers' `apply_chat_template` does."""
 
 import json
 from collections.abc import Iterable, Sized
@@ -16,14 +16,14 @@ _TOOL_CALLS = "tool_calls"
 
 
 class TemplateError(Exception):
-    """A chat that the template has no place for."""
+    """A chat that the template cannot render completely."""
 
 
 def with_chat_template(tokenizer: Tokenizer, template_file: Path | None) -> Tokenizer:
-    """The tokenizer ready for chats, by the template of a file or else by its own.
+    """Return the tokenizer prepared for chats, with the template of a file or its own.
 
-    No generation prompt is added, and special tokens are those that the template writes. Tools are
-    handed to the template; where the tokenizer has one of its own for them (`tool_use`), to that.
+    No generation prompt is added, and the only special tokens are those that the template writes.
+    Tools are passed to the template, or to the tokenizer's separate one for them (`tool_use`).
 
     Raises:
         InputError: the file cannot be read; the tokenizer has no template of its own.
@@ -40,7 +40,7 @@ def with_chat_template(tokenizer: Tokenizer, template_file: Path | None) -> Toke
 
 
 def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokenizer:
-    """By one template for chats without tools, and one for those with."""
+    """Add one template for chats without tools and one for chats with tools."""
     loaded = tokenizer.as_transformers()
 
     def render(messages: list[Message], tools: list[Tool] | None) -> str:
@@ -57,10 +57,10 @@ def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokeni
         for messages, tools in chats:
             template = with_tools if tools else plain
             if _TOOL_CALLS not in template and any(each.get(_TOOL_CALLS) for each in messages):
-                raise TemplateError("a tool call, and the chat template has no place for it")
+                raise TemplateError("the chat template cannot render its tool call")
         return tokenizer.encode_rendered([render(*chat) for chat in chats])
 
-    # A template may write the special tokens, which stand in the tokenizer's configuration.
+    # A template may write the special tokens, which come from the tokenizer's configuration.
     special = json.dumps(loaded.special_tokens_map, default=repr)
     kind = f"{type(loaded).__module__}.{type(loaded).__qualname__}"
     definition = json.dumps([tokenizer.digest, plain, with_tools, special, kind])
@@ -77,14 +77,15 @@ def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokeni
 
 
 def _own_templates(tokenizer: Any) -> tuple[str, str]:
-    """A tokenizer's templates for chats without and with tools, empty where it has none."""
+    """Return a tokenizer's templates for chats without and with tools; empty if it has none."""
     found = tokenizer.chat_template
     named = found if isinstance(found, dict) else {"default": found}
     plain = named.get("default") or ""
     templates = plain, named.get("tool_use") or plain
     if not all(isinstance(template, str) for template in templates):
         raise InputError(
-            f"the chat template of {tokenizer.name_or_path!r} is no text: pass --chat-template FILE"
+            f"the chat template of {tokenizer.name_or_path!r} is not text: pass "
+            "--chat-template FILE"
         )
     return templates
 

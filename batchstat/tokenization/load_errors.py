@@ -1,4 +1,4 @@
-"""Why a tokenizer cannot be loaded, and what to do; and what it states that must be a number."""
+"""Messages for tokenizers that cannot be loaded, and the check of their `model_max_length`."""
 
 import math
 from importlib.util import find_spec
@@ -11,20 +11,20 @@ from batchstat.errors import InputError
 from batchstat.tokenization import builtin
 
 _NO_MAXIMUM = 10**9
-"""transformers states an astronomical `model_max_length` where a tokenizer has none."""
+"""transformers sets an astronomical `model_max_length` for a tokenizer that has none."""
 
 _SENTENCEPIECE = {"sentencepiece": "sentencepiece", "google.protobuf": "protobuf"}
-"""The modules that read a SentencePiece model, and the packages that bring them."""
+"""Modules that read a SentencePiece model, and the packages that provide them."""
 
 _SPACES = "▁Ġ \t\n"
-"""Of vocabularies whose class fills them in itself, the only entry that is no special token."""
+"""The only entry, besides special tokens, in vocabularies that a class fills in by itself."""
 
 
 def stated_maximum(value: object, what: str) -> int | None:
-    """The maximum length that a tokenizer states, in tokens; None where it states none.
+    """Return a tokenizer's declared maximum length, in tokens; None if it declares none.
 
     Args:
-        value: what stands there: an integer of at least 1, or a huge number for none.
+        value: the declared value: an integer of at least 1, or a huge number for none.
         what: the setting and its file, for the message.
 
     Raises:
@@ -42,10 +42,10 @@ def stated_maximum(value: object, what: str) -> int | None:
 
 
 def check_complete(name: str, tokenizer: Any) -> None:
-    """Raises InputError: a tokenizer without a vocabulary.
+    """Raise InputError for a tokenizer without a vocabulary.
 
-    Of a folder without the files of its class, transformers makes a tokenizer that knows special
-    tokens alone, and that counts nothing or unknown tokens.
+    From a folder without the files of its class, transformers makes a tokenizer that knows only
+    special tokens, and counts nothing or unknown tokens.
     """
     added = {str(token) for token in tokenizer.added_tokens_decoder.values()}
     known = added.union(map(str, tokenizer.all_special_tokens))
@@ -59,18 +59,18 @@ def check_complete(name: str, tokenizer: Any) -> None:
 
 
 def not_loaded(name: str, offline: bool, error: Exception) -> InputError:
-    """The error for a name of which transformers made no tokenizer."""
+    """Return the error for a name that transformers could not load a tokenizer from."""
     if "trust_remote_code" in str(error):
-        reason = "it wants to run code of its own, which batchstat never does"
+        reason = "it requires trust_remote_code, which batchstat never enables"
         remedy = "pass a tokenizer.json"
     elif Path(name).is_dir():
         reason, remedy = _local_reason(Path(name), error), "pass the folder of a saved tokenizer"
     elif offline:
         reason = (
-            "no such file or folder, not in the local cache, and Hugging Face's hub not reached"
+            "no such file or folder, not in the local cache, and Hugging Face's hub not reachable"
         )
         remedy = (
-            f"where there is a network, run hf download {name} --include '*token*' '*.json' "
+            f"on a machine with network, run hf download {name} --include '*token*' '*.json' "
             "--local-dir FOLDER and pass --tokenizer FOLDER"
         )
     else:
@@ -82,13 +82,13 @@ def not_loaded(name: str, offline: bool, error: Exception) -> InputError:
 
 
 def one_line(error: Exception) -> str:
-    """An error's text without line breaks, and not too long."""
+    """Return an error's text without line breaks, shortened."""
     return _shortened(" ".join(str(error).split()) or type(error).__name__, 200)
 
 
 def _refusal(name: str, reason: str, remedy: str) -> InputError:
     return InputError(
-        f"tokenizer {name!r} cannot be loaded: {reason}: {remedy}, or use the one built in: "
+        f"tokenizer {name!r} cannot be loaded: {reason}: {remedy}, or use the built-in one: "
         f"--tokenizer {builtin.NAME}"
     )
 
@@ -96,7 +96,7 @@ def _refusal(name: str, reason: str, remedy: str) -> InputError:
 def _local_reason(folder: Path, error: Exception) -> str:
     patterns = ("*token*", "*vocab*", "*.model")
     if not any(match for pattern in patterns for match in folder.glob(pattern)):
-        return "the folder holds no tokenizer, such as a tokenizer.json"
+        return "the folder has no tokenizer files, such as a tokenizer.json"
     definition = folder / "tokenizer.json"
     try:
         if definition.exists():
@@ -107,7 +107,7 @@ def _local_reason(folder: Path, error: Exception) -> str:
 
 
 def _lacks_library(folder: Path) -> str:
-    """What is to be installed for a folder without a tokenizer.json; empty where nothing is."""
+    """Return what to install for a folder without a tokenizer.json; empty if nothing."""
     if (folder / "tokenizer.json").exists():
         return ""
     for model in sorted(folder.glob("*.model")):
@@ -116,21 +116,21 @@ def _lacks_library(folder: Path) -> str:
         if packages:
             kind = "tiktoken" if is_tiktoken else "SentencePiece"
             return (
-                f"{model.name} is a {kind} model, and reading it takes {' and '.join(packages)}: "
+                f"{model.name} is a {kind} model, which requires {' and '.join(packages)}: "
                 f"pip install {' '.join(packages)}"
             )
     return ""
 
 
 def _missing(packages: dict[str, str]) -> list[str]:
-    """The packages whose modules cannot be found."""
+    """Return the packages whose modules cannot be found."""
     return [package for module, package in packages.items() if not _is_there(module)]
 
 
 def _is_there(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ImportError:  # what holds it is not there
+    except ImportError:  # its parent package is missing
         return False
 
 

@@ -1,4 +1,4 @@
-"""A tokenizer from what the user wrote: `builtin`, a tokenizer.json, a folder, or a hub name."""
+"""Load a tokenizer by what the user wrote: `builtin`, a tokenizer.json, a folder, or a hub name."""
 
 import os
 import re
@@ -21,7 +21,7 @@ from batchstat.tokenization.state_digest import definition_of
 from batchstat.tokenization.tokenizer import Tokenizer
 
 _CALLS = ("__call__", "_call_one", "encode_plus", "_encode_plus", "_batch_encode_plus")
-"""Methods between calling a tokenizer of transformers and its backend."""
+"""Methods between calling a transformers tokenizer and its backend."""
 
 _REFUSES_WORDS = frozenset(
     (
@@ -29,16 +29,16 @@ _REFUSES_WORDS = frozenset(
         *("gpt2", "led", "longformer", "mvp", "roberta", "whisper"),
     )
 )
-"""Where transformers 4 overrides them only to refuse texts that are split into words already."""
+"""Modules in which transformers 4 overrides them only to reject texts already split into words."""
 
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
 def load_tokenizer(name: str) -> Tokenizer:
-    """The tokenizer called `name`; never another in its place.
+    """Load the tokenizer called `name`; never substitute another.
 
     Raises:
-        InputError: it cannot be loaded; the message says how to come by one.
+        InputError: it cannot be loaded; the message says how to get one.
     """
     if name == builtin.NAME:
         return _from_definition(
@@ -55,14 +55,14 @@ def load_tokenizer(name: str) -> Tokenizer:
     is_name = _HUB_NAME.fullmatch(name) and path.suffix != ".json"
     if not name or not (is_folder or is_name):
         raise InputError(
-            f"tokenizer {name!r}: no such file or folder: check the path, or use the one built in: "
+            f"tokenizer {name!r}: no such file or folder: check the path, or use the built-in one: "
             f"--tokenizer {builtin.NAME}"
         )
     return _from_transformers(name)
 
 
 def _from_file(name: str, path: Path) -> Tokenizer:
-    """A bare tokenizer.json: its maximum is that of the truncation stored in it, if any."""
+    """Load a bare tokenizer.json; its maximum is that of its stored truncation, if any."""
     try:
         backend = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
         stated = (backend.truncation or {}).get("max_length")
@@ -99,10 +99,10 @@ def _from_backend(
     loaded: Any = None,
     chat_template: str | None = None,
 ) -> Tokenizer:
-    """Of a backend to change; `loaded` is what it is the backend of, as transformers has it."""
+    """Wrap a backend that may be modified; `loaded` is the transformers tokenizer it belongs to."""
     backend.no_truncation()
     backend.no_padding()
-    with panics_as_errors():  # as some post-processors make it do
+    with panics_as_errors():  # some post-processors make it panic
         special = len(backend.encode("").ids), len(backend.encode("", "").ids)
     cuts = find_cuts(backend)
     origin = (backend.encode_special_tokens, name, max_length, loaded, chat_template)
@@ -130,13 +130,13 @@ def _again(
     max_length: int | None,
     *origin: Any,
 ) -> Tokenizer:
-    """What pickling leaves out of a backend is the one setting that its definition does."""
+    """Rebuild a tokenizer after pickling; a backend's pickle omits one setting."""
     backend.encode_special_tokens = encode_special_tokens
     return _from_backend(name, backend, max_length, *origin)
 
 
 def _from_transformers(name: str) -> Tokenizer:
-    """Through AutoTokenizer, without running code from the tokenizer's own repository."""
+    """Load with AutoTokenizer, without running code from the tokenizer's own repository."""
     auto_tokenizer = _import_quietly("AutoTokenizer")
     local = Path(name).is_dir()
     offline = local or not _hub_answers()
@@ -144,7 +144,7 @@ def _from_transformers(name: str) -> Tokenizer:
         tokenizer = auto_tokenizer.from_pretrained(
             name, trust_remote_code=False, local_files_only=offline
         )
-    except Exception as error:  # transformers lets through whatever a file or the hub made it raise
+    except Exception as error:  # transformers passes on anything that a file or the hub causes
         raise not_loaded(name, offline, error) from None
     check_complete(name, tokenizer)
     file = "tokenizer_config.json"
@@ -153,12 +153,14 @@ def _from_transformers(name: str) -> Tokenizer:
         return _from_loaded(name, tokenizer, place)
     except InputError:
         raise
-    except Exception as error:  # as of a tokenizer that raises on an empty text
+    except Exception as error:  # for example, a tokenizer that raises on an empty text
         raise not_loaded(name, offline, error) from None
 
 
 def as_tokenizer(given: Any) -> Tokenizer:
-    """A tokenizer by its name or path, or as tokenizers or transformers has it; unchanged.
+    """Wrap a tokenizer given by name or path, or as a tokenizers or transformers object.
+
+    The object itself is not modified.
 
     Raises:
         OptionError: something else.
@@ -174,19 +176,19 @@ def as_tokenizer(given: Any) -> Tokenizer:
         kind = type(given).__name__
         return _from_loaded(kind, given, f"the {kind}")
     raise OptionError(
-        f"a tokenizer of type {type(given).__name__}: give a name, a path, or one of tokenizers or "
-        "transformers"
+        f"unsupported tokenizer type {type(given).__name__}: pass a name, a path, or a tokenizer "
+        "of tokenizers or transformers"
     )
 
 
 def _from_loaded(name: str, tokenizer: Any, place: str) -> Tokenizer:
-    """Of a tokenizer of transformers; `place` is where its settings stand."""
+    """Wrap a transformers tokenizer; `place` is where its settings come from, for messages."""
     stated = getattr(tokenizer, "model_max_length", None)
     max_length = stated_maximum(stated, f"{place}: model_max_length")
     backend = getattr(tokenizer, "backend_tokenizer", None)
     own = None
     if isinstance(backend, tokenizers.Tokenizer) and _encodes_by_backend(tokenizer):
-        with suppress(Exception):  # tokenizers raises it for parts that are written in Python
+        with suppress(Exception):  # tokenizers raises it for components written in Python
             own = _copy(backend, getattr(tokenizer, "split_special_tokens", False))
     if own is None:
         return from_callable(name, tokenizer, max_length)
@@ -194,7 +196,7 @@ def _from_loaded(name: str, tokenizer: Any, place: str) -> Tokenizer:
 
 
 def _encodes_by_backend(tokenizer: Any) -> bool:
-    """Whether calling it does nothing to texts beside handing them to its backend."""
+    """Return whether calling it does nothing but pass texts to its backend."""
     kind, usual = type(tokenizer), _import_quietly("PreTrainedTokenizerFast")
     calls = [(getattr(kind, name, None), getattr(usual, name, None)) for name in _CALLS]
     modules = [own.__module__ for own, inherited in calls if own is not inherited]
@@ -202,14 +204,14 @@ def _encodes_by_backend(tokenizer: Any) -> bool:
 
 
 def _copy(backend: tokenizers.Tokenizer, encode_special_tokens: bool) -> tokenizers.Tokenizer:
-    """A tokenizer to change, with the one setting that its definition leaves out."""
+    """Return a copy that may be modified, with the one setting that its definition omits."""
     own = tokenizers.Tokenizer.from_str(backend.to_str())
     own.encode_special_tokens = encode_special_tokens
     return own
 
 
 def _import_quietly(name: str) -> Any:
-    """A name of transformers, which without torch would say so; here that is as it should be."""
+    """Import a name of transformers without its warning that torch is missing."""
     before = os.environ.get("TRANSFORMERS_VERBOSITY")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     try:
@@ -220,7 +222,7 @@ def _import_quietly(name: str) -> Any:
 
 
 def _hub_answers() -> bool:
-    """Whether Hugging Face's hub can be reached: asked once, where its client would retry 46 s."""
+    """Return whether the hub is reachable, with one request; its own client retries for 46 s."""
     from huggingface_hub import constants
     from huggingface_hub.utils import get_session  # type: ignore[attr-defined]
 

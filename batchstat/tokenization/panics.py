@@ -1,4 +1,4 @@
-"""Panics of the tokenizers library, which are no `Exception`, as errors."""
+"""Convert panics of the tokenizers library, which are not an `Exception`, to errors."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def panics_as_errors() -> Iterator[None]:
-    """Raises RuntimeError where the tokenizers library panics."""
+    """Raise RuntimeError if the tokenizers library panics."""
     try:
         yield
     except BaseException as error:

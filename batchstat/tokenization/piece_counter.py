@@ -1,10 +1,10 @@
-"""Counting texts by their pieces: each distinct piece is asked of the tokenizer once.
+"""Count texts by their pieces: each distinct piece is tokenized only once.
 
-Texts repeat their words far more than themselves. The pieces of a block of texts are slices of its
-bytes, found and made distinct by Arrow without a copy; a tokenizer sees only those that no earlier
-block had, many at a time, joined by one of its own special tokens, whose ids in the answer are the
-borders. How often pieces repeat is seen in each block itself: where they hardly do, as in Chinese
-or base64, asking for whole texts is quicker, and `count` says so.
+Words repeat far more often than whole texts. The pieces of a block of texts are slices of its
+bytes, found and deduplicated by Arrow without a copy. A tokenizer sees only pieces that were not in
+an earlier block, many at a time, joined by one of its own special tokens, whose ids separate the
+results. How often pieces repeat is measured in each block: where they hardly do, as in Chinese or
+base64, tokenizing whole texts is faster, and `count` says so.
 """
 
 import threading
@@ -25,17 +25,17 @@ from batchstat.tokenization.safe_cuts import Cuts
 
 _PROBES, _PROBE_BYTES = 8, 32 << 10
 _MOST_NEW = 0.85
-"""Of some of a block's pieces, by bytes: where more are distinct, whole texts are quicker."""
+"""Fraction of distinct bytes in sampled pieces above which tokenizing whole texts is faster."""
 _ASKED_TOGETHER = 500
 _REMEMBERED = 2_000_000
 _LONGEST_REMEMBERED = 64
-"""Pieces and bytes a piece: together some 300 MB at most."""
+"""Maximum number of pieces, and of bytes per piece: at most some 300 MB in all."""
 _MOST_BYTES = 2**31 - 1
-"""What Arrow's 32-bit offsets reach."""
+"""Limit of Arrow's 32-bit offsets."""
 _CHECKED, _CHECKED_OF_SMALL, _CHECKED_BYTES = 200, 50, 32 << 10
-"""One byte of a block in so many is also counted whole; more of a small one, up to so many."""
+"""One in so many bytes of a block is also counted whole; more in a small block, up to a limit."""
 _EXCERPT = 16_384
-"""Characters of a text that are checked; of a longer one somewhere inside."""
+"""Characters of a text that are checked; in a longer text, at a random position."""
 
 
 class PieceError(Exception):
@@ -43,14 +43,14 @@ class PieceError(Exception):
 
 
 class _RefusedError(Exception):
-    """The tokenizer raised."""
+    """The tokenizer raised an exception."""
 
 
 class PieceCounter:
-    """Counts the texts of one run; may be called from several threads."""
+    """Counter of the texts of one run; may be called from several threads."""
 
     def __init__(self, backend: tokenizers.Tokenizer, cuts: Cuts) -> None:
-        """For a tokenizer without truncation and padding, and the cuts that are sound for it."""
+        """Use a tokenizer without truncation and padding, and the cuts that are valid for it."""
         self._backend, self._cuts = backend, cuts
         self._separator = _separator(backend)
         self._rules = {number: find_rule(backend, number) for number in (1, 2)}
@@ -60,13 +60,13 @@ class PieceCounter:
     def count(
         self, first: pa.LargeStringArray, second: pa.LargeStringArray | None = None
     ) -> Ints | None:
-        """(n,) tokens of texts without nulls, or of pairs of them, special ones counted.
+        """Return (n,) tokens of texts without nulls, or of pairs, special tokens counted.
 
-        None where their pieces hardly repeat, or where the tokenizer raises on one of them: the
-        ordinary path then finds which.
+        None if their pieces hardly repeat, or if the tokenizer raises on one of them: the ordinary
+        way of counting then finds which one.
 
         Raises:
-            PieceError: a text of those that are also counted whole.
+            PieceError: the counts differ for a text that is also counted whole.
         """
         sides = [first] if second is None else [first, second]
         if self._rules[len(sides)] is None:
@@ -87,9 +87,9 @@ class PieceCounter:
         return counts
 
     def _repeat(self, offsets: Ints, data: pa.Buffer) -> bool:
-        """Whether pieces are worth finding again: few bytes of some of them are in distinct ones.
+        """Return whether pieces repeat enough: few bytes of some pieces are in distinct ones.
 
-        They are taken from several places: a text may begin in English and go on in numbers.
+        The pieces come from several positions: a text may begin in English and continue in numbers.
         """
         size = min(_PROBE_BYTES, -(-data.size // _PROBES))
         first = np.linspace(0, data.size - size, _PROBES, dtype=np.int64)
@@ -104,7 +104,7 @@ class PieceCounter:
         return bool(new <= _MOST_NEW * every)
 
     def _by_pieces(self, sides: Sequence[tuple[Ints, pa.Buffer]]) -> Ints:
-        """(n,) tokens of the samples whose sides begin at these offsets in these bytes."""
+        """Return (n,) tokens of the samples whose sides begin at these offsets in these bytes."""
         rule = self._rules[len(sides)]
         assert rule is not None
         counts = [times * self._side(*side) for times, side in zip(rule.times, sides, strict=True)]
@@ -112,7 +112,7 @@ class PieceCounter:
         return total
 
     def _side(self, offsets: Ints, data: pa.Buffer) -> Ints:
-        """(n,) tokens of the texts that begin at the offsets; special ones left out."""
+        """Return (n,) tokens of the texts that begin at the offsets, without special tokens."""
         starts = self._starts(data, offsets)
         distinct = _slices(data, starts).dictionary_encode()
         sizes = self._sizes(distinct.dictionary.to_pylist())
@@ -122,7 +122,7 @@ class PieceCounter:
         return counts
 
     def _starts(self, data: pa.Buffer, offsets: Ints) -> npt.NDArray[np.int32]:
-        """(p + 1,) where each of p pieces starts in the data of the texts, and where it ends."""
+        """Return (p + 1,) start of each of p pieces in the data of the texts, and the end."""
         octets = data.to_pybytes()
         before = np.frombuffer(octets.translate(self._cuts.before), dtype=np.uint8)
         after = np.frombuffer(octets.translate(self._cuts.after), dtype=np.uint8)
@@ -132,7 +132,7 @@ class PieceCounter:
         return np.flatnonzero(cut).astype(np.int32)
 
     def _sizes(self, pieces: list[bytes]) -> Ints:
-        """(n,) tokens of each of these distinct pieces."""
+        """Return (n,) tokens of each of these distinct pieces."""
         with self._asking:
             sizes = np.fromiter(map(self._known.get, pieces, repeat(-1)), np.int64, len(pieces))
             unknown = np.flatnonzero(sizes < 0)
@@ -166,12 +166,12 @@ class PieceCounter:
 
     def _between(self, ids: Ints, number: int, group: list[bytes]) -> Ints:
         borders = np.flatnonzero(ids == number)
-        if len(borders) != len(group) - 1:  # a piece holds the text of the special token
+        if len(borders) != len(group) - 1:  # a piece contains the text of the special token
             return self._alone(group)
         return np.diff(borders, prepend=-1, append=len(ids)) - 1
 
     def _alone(self, pieces: list[bytes]) -> Ints:
-        """(n,) tokens of each of these pieces, asked for by itself."""
+        """Return (n,) tokens of each of these pieces, tokenized separately."""
         encoded = self._encoded([piece.decode() for piece in pieces])
         return np.fromiter(map(len, encoded), np.int64, len(pieces))
 
@@ -185,12 +185,12 @@ class PieceCounter:
             raise _RefusedError from error
 
     def _whole(self, samples: Sequence[str | tuple[str, str]]) -> Ints:
-        """(n,) tokens of each of these samples, as its users get them."""
+        """Return (n,) tokens of each of these samples, tokenized as a whole."""
         encoded = self._encoded(samples, special=True)
         return np.fromiter(map(len, encoded), np.int64, len(samples))
 
     def _check(self, sides: Sequence[pa.LargeStringArray], counts: Ints, seed: int) -> None:
-        """Counts some samples whole: the first of a block and some by chance, long ones in part."""
+        """Count some samples whole: the first of a block and random ones; of long ones, a part."""
         ends = [_buffers(side)[0] for side in sides]
         sizes = np.sum([np.minimum(np.diff(each), _EXCERPT) for each in ends], axis=0)
         bytes_ = sum(int(each[-1]) for each in ends)
@@ -214,11 +214,11 @@ class PieceCounter:
             i = int(differing[0])
             text = " | ".join(samples[i])
             shown = text if len(text) <= 80 else f"{text[:80]}…"
-            raise PieceError(f"{shown!r} has {own[i]} tokens, and its pieces {found[i]}")
+            raise PieceError(f"{shown!r} has {own[i]} tokens, but its pieces have {found[i]}")
 
 
 def _fitting(sizes: Ints, budget: int) -> int:
-    """How many of the first sizes stay within a budget together; at least one."""
+    """Return how many of the first sizes fit into a budget together; at least one."""
     return max(1, int(np.searchsorted(np.cumsum(sizes), budget, side="right")))
 
 
@@ -230,7 +230,7 @@ def _excerpt(text: str, rng: np.random.Generator) -> str:
 
 
 def _buffers(texts: pa.LargeStringArray) -> tuple[Ints, pa.Buffer]:
-    """(n + 1,) where each text starts in the bytes of all, and those bytes."""
+    """Return (n + 1,) start of each text in the bytes of all texts, and those bytes."""
     _, offsets, data = texts.buffers()
     found = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
     if data is None:
@@ -243,11 +243,11 @@ def _slices(data: pa.Buffer, starts: npt.NDArray[np.int32]) -> pa.BinaryArray:
 
 
 def _separator(backend: tokenizers.Tokenizer) -> tuple[bytes, int] | None:
-    """A special token that texts can be joined by, and its id; None where there is none.
+    """Return a special token that texts can be joined with, and its id; None if there is none.
 
-    Found in a joined text it must be the whole match, and where it was put: so it takes no white
-    space with it, does not end as it begins, and no other added token holds its text or overlaps
-    with it.
+    In a joined text it must be found exactly where it was inserted, and must be the whole match: it
+    takes no whitespace with it, does not end the way it begins, and no other added token contains
+    its text or overlaps with it.
     """
     added = backend.get_added_tokens_decoder()
     for number, token in sorted(added.items()):
@@ -263,5 +263,5 @@ def _separator(backend: tokenizers.Tokenizer) -> tuple[bytes, int] | None:
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Whether the end of one text is the beginning of the other."""
+    """Return whether the end of one text is the beginning of the other."""
     return any(one.endswith(other[:size]) for size in range(1, min(len(one), len(other)) + 1))

@@ -1,7 +1,7 @@
-"""What a tokenizer's post-processor makes of the tokens of texts, measured on a few.
+"""What a tokenizer's post-processor does to the number of tokens, measured on a few texts.
 
-A template puts special tokens around a text's own, and may also repeat a text or leave it out. It
-never looks at what the tokens are, so the number that comes out is linear in those that go in.
+A template puts special tokens around a text's own, and may also repeat a text or omit it. It never
+looks at the tokens themselves, so the resulting number is linear in the number of tokens it gets.
 """
 
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ _MOST_ADDED = 3
 
 @dataclass(frozen=True)
 class Rule:
-    """How many tokens a sample has by those of its sides: its text, or the two of a pair.
+    """Tokens of a sample from those of its sides: its text, or the two texts of a pair.
 
     Attributes:
-        special: tokens that every sample has beside those of its sides.
+        special: tokens that every sample has in addition to those of its sides.
         times: for each side, how often its tokens occur.
     """
 
@@ -29,14 +29,14 @@ class Rule:
     times: tuple[int, ...]
 
     def total(self, tokens: Sequence[int]) -> int:
-        """Tokens of a sample whose sides have so many."""
+        """Return the tokens of a sample whose sides have so many."""
         return self.special + sum(n * m for n, m in zip(self.times, tokens, strict=True))
 
 
 def find_rule(backend: tokenizers.Tokenizer, sides: int) -> Rule | None:
-    """The rule for samples of one or two sides; None where none holds for all that are tried.
+    """Find the rule for samples of one or two sides; None if no rule holds for all tested texts.
 
-    The tokenizer is one without truncation and padding.
+    The tokenizer must be without truncation and padding.
     """
     probes = _probes(backend)
     if not probes:
@@ -58,11 +58,11 @@ def find_rule(backend: tokenizers.Tokenizer, sides: int) -> Rule | None:
 
 
 def _probes(backend: tokenizers.Tokenizer) -> dict[str, int]:
-    """Texts that have tokens, with how many; none where the empty text has any."""
+    """Return test texts and their numbers of tokens; none if the empty text has any."""
     added = [token.content for token in backend.get_added_tokens_decoder().values()]
     found = {}
     for text in (*_PROBES, *added[:_MOST_ADDED]):
-        # tokenizers raises bare Exception for what is not in a vocabulary without unknowns.
+        # tokenizers raises bare Exception for texts outside a vocabulary without an unknown token.
         with suppress(Exception):
             found[text] = len(backend.encode(text, add_special_tokens=False))
     nothing = len(backend.encode("", add_special_tokens=False))

@@ -15,7 +15,7 @@ _LIBRARIES = (
     *("regex", "ftfy", "sacremoses", "emoji", "nltk", "jieba", "rjieba", "pythainlp"),
     *("fugashi", "ipadic", "unidic", "unidic-lite", "sudachipy", "rhoknp", "phonemizer", "uroman"),
 )
-"""What tokenizers of transformers call."""
+"""Libraries that tokenizers of transformers call."""
 
 _NO_SETTINGS = ("name_or_path", "is_local", "local_files_only")
 """Arguments that say where a tokenizer was found."""
@@ -24,8 +24,8 @@ _NO_SETTINGS = ("name_or_path", "is_local", "local_files_only")
 def from_callable(
     name: str, tokenizer: Any, max_length: int | None, definition: str | None = None
 ) -> Tokenizer:
-    """A tokenizer of transformers that counts by being called; `definition` where it is known."""
-    # Before the first call: what is called may remember what it was called with.
+    """Wrap a transformers tokenizer that counts by being called; `definition` if it is known."""
+    # Before the first call: a tokenizer may remember what it was called with.
     known = definition or _definition(tokenizer)
 
     def call(*texts: list[str], special_tokens: bool = True) -> list[list[int]]:
@@ -60,7 +60,7 @@ def from_callable(
 
 
 def _definition(tokenizer: Any) -> str:
-    """Everything that can change a count: its class and attributes, and the libraries it calls."""
+    """Return everything that can change a count: class, attributes, and libraries it calls."""
     attributes = dict(vars(tokenizer))
     settings = attributes.pop("init_kwargs", {})
     attributes.pop("name_or_path", None)
@@ -75,7 +75,7 @@ def _definition(tokenizer: Any) -> str:
 
 
 def _folders(values: dict[str, Any]) -> set[str]:
-    """Where the files lie that the values name."""
+    """Return the folders of the files that the values name."""
     paths = [value for value in values.values() if isinstance(value, str)]
     found = {path.removesuffix(Path(path).name) for path in paths if _is_file(path)}
     return found - {""}
@@ -84,5 +84,5 @@ def _folders(values: dict[str, Any]) -> set[str]:
 def _is_file(path: str) -> bool:
     try:
         return Path(path).is_file()
-    except (OSError, ValueError):  # a text that is no path
+    except (OSError, ValueError):  # a text that is not a path
         return False

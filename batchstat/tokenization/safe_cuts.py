@@ -1,34 +1,34 @@
 """Where a text may be cut so that its pieces' token counts add up to its own.
 
-A piece is a slice of the text's bytes, its spaces included, and is counted as a text of its own.
-The counts add up where a tokenizer does to both sides of a cut, apart, what it does to them
-together. A tokenizer normalizes, splits into words, and hands every word to its model, and the
-models that are recognised here see one word at a time; so a cut needs a reason only from the first
-two steps, and from the added tokens, which are found in the text before either.
+A piece is a slice of the text's bytes, spaces included, and is counted as a text of its own. The
+counts add up if a tokenizer treats both sides of a cut separately exactly as it treats them
+together. A tokenizer normalizes, splits into words, and passes every word to its model, and the
+models that are recognized here see one word at a time; so a cut must be justified only for the
+first two steps, and for the added tokens, which are found in the text before either.
 
-Two cuts are known, and each needs only the byte before it and the byte after it:
+Two kinds of cuts are known, and each depends only on the byte before it and the byte after it:
 
 before a space that follows visible ASCII
-    No splitter below has a word that goes on over such a space. BERT's and T5's drop white space.
-    Metaspace makes of a space the mark that begins the next word. The patterns of byte-level BPE
-    take a space into a match only as its first character or among nothing but white space, and
-    look ahead only from white space to what comes after it, never back. The patterns are matched
-    from left to right, so that a match that must end here ends here, and the next begins as it
-    would in a text of its own.
+    No splitter below has a word that continues over such a space. BERT's and T5's drop whitespace.
+    Metaspace turns a space into the mark that begins the next word. The patterns of byte-level BPE
+    take a space into a match only as its first character or among nothing but whitespace, and
+    look ahead only from whitespace to what comes after it, never back. The patterns are matched
+    from left to right, so a match that must end here ends here, and the next begins as it would in
+    a text of its own.
 after an ASCII letter or digit, before ASCII punctuation, a tab or a line end
-    BERT splits at punctuation and white space. In the patterns of byte-level BPE letters and digits
-    go on only with letters and digits: an apostrophe begins a contraction or a word of its own. Not
-    so in the newer pattern of o200k, where 's belongs to the word before it, nor in Metaspace,
-    where punctuation belongs to the word.
+    BERT splits at punctuation and whitespace. In the patterns of byte-level BPE, letters and digits
+    continue only with letters and digits: an apostrophe begins a contraction or a word of its own.
+    This does not hold in the newer pattern of o200k, where 's belongs to the word before it, nor in
+    Metaspace, where punctuation belongs to the word.
 
-Normalizers that are let through change no character by one on the other side of these cuts: NFC and
+Accepted normalizers change no character depending on one on the other side of these cuts: NFC and
 accent stripping compose with marks, which are not ASCII; lower case, control characters and Chinese
-characters are dealt with one by one, a precompiled map by grapheme clusters, which end before a
-space that follows ASCII; such a map is let through only where it leaves ASCII as it is, which is
-tried; runs of spaces lie on one side.
+characters are handled one by one, a precompiled map by grapheme clusters, which end before a space
+that follows ASCII; such a map is accepted only if it leaves ASCII unchanged, which is tested; runs
+of spaces are on one side.
 
-Anything else about a tokenizer that is not recognised to the letter means that it is never cut. The
-conditions come from a study in which every one of them was found by a text that broke without it.
+A tokenizer with anything else that is not recognized exactly is never cut. The conditions come from
+a study in which each of them was found through a text that broke without it.
 """
 
 import json
@@ -49,7 +49,7 @@ _CL100K = _CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}" + _REST
 _QWEN2 = _CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}" + _REST
 
 Definition = dict[str, Any]
-"""A part of a tokenizer.json, parsed."""
+"""A component of a tokenizer.json, parsed."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Cuts:
 
 
 def find_cuts(tokenizer: tokenizers.Tokenizer) -> Cuts | None:
-    """The cuts that are sound for a tokenizer; None where it is not one of the kinds known."""
+    """Return the cuts that are valid for a tokenizer; None if it is not of a known kind."""
     added = list(tokenizer.get_added_tokens_decoder().values())
     by_word = _counts_by_word(tokenizer.model) and not tokenizer.encode_special_tokens
     if not (by_word and _plain(added)):
@@ -80,16 +80,16 @@ def find_cuts(tokenizer: tokenizers.Tokenizer) -> Cuts | None:
 
 
 def _definition(part: Any) -> Definition:
-    """A part of a tokenizer as in its tokenizer.json, which is what pickling keeps of it."""
+    """Return a component as in tokenizer.json, which is also what its pickle contains."""
     try:
         definition: Definition = {} if part is None else json.loads(part.__getstate__())
-    except Exception:  # tokenizers raises bare Exception for a part that is written in Python
+    except Exception:  # tokenizers raises bare Exception for a component written in Python
         return {"type": "Custom"}
     return definition
 
 
 def _cuts(within: Iterable[str] | None) -> Cuts:
-    """Cuts before spaces; also after words, but not `within` these tokens, unless it is None."""
+    """Return cuts before spaces and, unless `within` is None, after words outside these tokens."""
     space, word = 1, 2
     before, after = bytearray(256), bytearray(256)
     for byte in _VISIBLE:
@@ -105,18 +105,18 @@ def _cuts(within: Iterable[str] | None) -> Cuts:
 
 
 def _counts_by_word(model: Any) -> bool:
-    """Whether a word always gives the same tokens; with dropout or sampling it does not."""
+    """Return whether a word always gives the same tokens: not with dropout or sampling."""
     known = ("BPE", "WordPiece", "Unigram")
     chance = ("dropout", "alpha", "nbest_size")
     return type(model).__name__ in known and not any(getattr(model, name, None) for name in chance)
 
 
 def _plain(added: Iterable[tokenizers.AddedToken]) -> bool:
-    """Whether added tokens neither hold a space inside nor look at what comes after them.
+    """Return whether added tokens neither contain a space nor look at what comes after them.
 
-    Those of nothing but spaces are let through, as a run of spaces is never cut; so are those that
-    take the white space before them, which begins with the space at which a cut may lie. Of those
-    that are found in normalized text, only such as no normalizer gives another space.
+    Tokens of nothing but spaces are accepted, as a run of spaces is never cut; so are those that
+    take the whitespace before them, which begins with the space at which a cut may be. Of tokens
+    that are found in normalized text, only those to which no normalizer adds a space.
     """
     return not any(
         token.rstrip
@@ -159,9 +159,9 @@ def _is_bytes(splitter: Definition, use_regex: bool) -> bool:
 
 
 def _is_metaspace(normalizer: Definition, splitter: Definition) -> bool:
-    """SentencePiece's way, for T5 and its like after splitting at white space.
+    """Return whether it is SentencePiece-like, as for T5 and others that split at whitespace first.
 
-    A mark is set before every text or before none: `first` sets it by where the text stands.
+    A mark is added before every text or before none; `first` makes that depend on its position.
     """
     parts = splitter.get("pretokenizers", [splitter])
     if parts and parts[0] == {"type": "WhitespaceSplit"}:
@@ -176,9 +176,9 @@ def _is_metaspace(normalizer: Definition, splitter: Definition) -> bool:
 
 
 def _keeps_ascii(normalizer: Any) -> bool:
-    """Whether a normalizer leaves visible ASCII as it is, alone and around a space.
+    """Return whether a normalizer leaves visible ASCII unchanged, alone and around a space.
 
-    A precompiled map says what it does only by doing it.
+    What a precompiled map does can only be found by applying it.
     """
     signs = [chr(byte) for byte in _VISIBLE]
     texts = [text for sign in signs for text in (sign, f"{sign} {sign}", f"{sign} \u00e9")]

@@ -1,8 +1,8 @@
 """The state of Python objects as a digest: equal digests mean equal state.
 
 The counts of a tokenizer written in Python depend on whatever its class reads from its files and
-keeps in its attributes, such as the ranks of merges or the scores of a SentencePiece model, and it
-has no definition that holds all of it. So everything that its attributes reach is taken.
+stores in its attributes, such as the ranks of merges or the scores of a SentencePiece model, and no
+definition contains all of it. So everything reachable from its attributes is included.
 """
 
 import copyreg
@@ -18,18 +18,18 @@ import tokenizers
 
 
 class _OpaqueError(Exception):
-    """An object that does not show its state."""
+    """An object that does not expose its state."""
 
 
 def state_digest(thing: object, folders: Collection[str] = ()) -> str:
-    """SHA-256 in hexadecimal of everything that an object holds.
+    """Return the SHA-256, in hexadecimal, of everything that an object holds.
 
-    Where an object does not show its state, as one of a C extension that cannot be pickled, the
-    digest is a random one, which equals no other.
+    If an object does not expose its state, such as one of a C extension that cannot be pickled, the
+    digest is random, and equals no other.
 
     Args:
         thing: the object; it is only read.
-        folders: paths that do not count where texts begin with one of them.
+        folders: paths that are ignored where a text begins with one of them.
     """
     walk = _Walk(tuple(sorted(folders, key=len, reverse=True)))
     try:
@@ -40,18 +40,18 @@ def state_digest(thing: object, folders: Collection[str] = ()) -> str:
 
 
 def definition_of(backend: tokenizers.Tokenizer) -> str:
-    """Everything about a tokenizer of the tokenizers library that can change a count, as text.
+    """Return everything about a tokenizer of `tokenizers` that can change a count, as text.
 
-    Its own definition leaves out whether special tokens in a text are split.
+    Its own definition omits whether special tokens in a text are split.
 
     Raises:
-        Exception: a part of it is written in Python.
+        Exception: a component of it is written in Python.
     """
     return f"{backend.to_str()}\nencode_special_tokens: {backend.encode_special_tokens}"
 
 
 class _Walk:
-    """Everything that one object reaches, as one sequence of bytes.
+    """Digest of everything that one object reaches, as one sequence of bytes.
 
     Every item begins with its kind and its size, so that no two states give the same bytes.
     """
@@ -63,7 +63,7 @@ class _Walk:
         self._alive: list[object] = []
 
     def add(self, thing: object) -> None:
-        """Anything. Raises _OpaqueError: it does not show its state."""
+        """Add any object. Raise _OpaqueError if it does not expose its state."""
         plain = _PLAIN.get(type(thing))
         if plain is not None:
             self._put(type(thing).__name__, plain(thing))
@@ -73,7 +73,7 @@ class _Walk:
             self._put("again", str(self._places[id(thing)]).encode())
         else:
             self._places[id(thing)] = len(self._places)
-            self._alive.append(thing)  # an id may be another object's once this one is gone
+            self._alive.append(thing)  # an id may be reused once its object is freed
             self._object(thing)
 
     def _put(self, kind: str, content: bytes) -> None:
@@ -86,7 +86,7 @@ class _Walk:
         self._put(kind, text[len(folder) :].encode("utf-8", "surrogatepass"))
 
     def _name(self, thing: Any) -> None:
-        """What a version of its library defines."""
+        """Add the name of something that its library's version defines."""
         name = getattr(thing, "__qualname__", thing.__name__)
         self._put("name", f"{getattr(thing, '__module__', None)}.{name}".encode())
 
@@ -109,7 +109,7 @@ class _Walk:
             self._reduced(thing)
 
     def _container(self, things: Any) -> None:
-        """A plain one; only a set differs in its sequence between processes."""
+        """Add a built-in container; only the order of a set differs between processes."""
         kind = type(things).__name__
         if isinstance(things, set | frozenset):
             self._put(kind, b"".join(sorted(map(self._apart, things))))
@@ -125,7 +125,7 @@ class _Walk:
 
     def _function(self, function: FunctionType) -> None:
         self._name(function)
-        if "<" in function.__qualname__:  # it may not be the only one of this name
+        if "<" in function.__qualname__:  # other functions may have the same name
             code = function.__code__
             self.add((code.co_firstlineno, code.co_code, code.co_consts, code.co_names))
         cells = [cell.cell_contents for cell in function.__closure__ or ()]
@@ -138,12 +138,12 @@ class _Walk:
             raise _OpaqueError from None
 
     def _reduced(self, thing: Any) -> None:
-        """Any other object: as it would be pickled, and its attributes if that may omit some."""
+        """Add any other object as it would be pickled, and its attributes if that may omit some."""
         self._name(type(thing))
         reduce = copyreg.dispatch_table.get(type(thing))
         try:
             found = reduce(thing) if reduce else thing.__reduce_ex__(4)
-        except Exception:  # whatever a class that cannot be pickled raises
+        except Exception:  # a class that cannot be pickled may raise anything
             raise _OpaqueError from None
         if isinstance(found, str):
             self._put("global", found.encode())
@@ -160,7 +160,7 @@ class _Walk:
 
 
 _SENTENCEPIECE_HANDLES = ("this", "_processor")
-"""Where a SentencePieceProcessor keeps what its `__getstate__` gives as bytes: the model."""
+"""Where a SentencePieceProcessor stores the bytes that its `__getstate__` returns: the model."""
 
 _TAKES_ALL: object = object.__getstate__
 
@@ -176,4 +176,4 @@ _PLAIN: Mapping[type, Callable[[Any], bytes]] = {
     bytes: bytes,
     bytearray: bytes,
 }
-"""Types whose value is all that they hold."""
+"""Types whose value is their whole state."""

@@ -1,8 +1,8 @@
-"""What a chat template has a place for: found out by rendering chats of marked words.
+"""What a chat template renders, found by rendering chats of marked words.
 
-A template decides by roles, by the fields that messages have and by where they stand, so chats
-alike in these are rendered alike. One chat of each kind is rendered with a word of its own in every
-place; what the words that are missing from the text stand for is left out by the template.
+A template decides by roles, by the fields of messages and by their position, so chats that agree in
+these are rendered alike. One chat of each kind is rendered with a distinct word in every field; the
+fields whose words are missing from the text are left out by the template.
 """
 
 from collections.abc import Callable, Hashable, Iterator
@@ -20,22 +20,22 @@ Render = Callable[[list[Message], list[Tool]], str]
 
 
 class Places:
-    """What a template leaves out of chats; may be asked by several threads."""
+    """Detector of what a template leaves out of chats; may be called by several threads."""
 
     def __init__(self, render: Render) -> None:
-        """`render` gives the text of a chat and its tools."""
+        """`render`: returns the text of a chat and its tools."""
         self._render = render
         self._known: dict[Hashable, frozenset[str]] = {}
 
     def left_out(self, messages: list[Message], tools: list[Tool] | None) -> frozenset[str]:
-        """What of a chat is not in its text.
+        """Return what of a chat is missing from its text.
 
-        That is `tool_messages` and the like by role, `reasoning`, `tool_calls`, `function_call` or
-        `tools`; nothing where the template raises on the marked words.
+        These are `tool_messages` and the like by role, `reasoning`, `tool_calls`, `function_call`
+        or `tools`; nothing if the template raises on the marked words.
 
         Args:
             messages: the chat.
-            tools: what it may call; None where they have a shape that is not OpenAI's.
+            tools: tools it may call; None if their format is not OpenAI's.
         """
         kinds = tuple(tuple(_kind(*part) for part in _parts(message)) for message in messages)
         roles = tuple(message["role"] for message in messages)
@@ -55,20 +55,20 @@ class Places:
         names = set() if tools is not None else {TOOLS}
         try:
             text = self._render(marked, marked_tools).lower()
-        except Exception:  # whatever a template raises that wants other contents
+        except Exception:  # a template that expects other contents may raise anything
             return frozenset(names)
         return frozenset(names | {name for word, name in words.names.items() if word not in text})
 
 
 def _parts(message: Message) -> Iterator[tuple[str, Any]]:
-    """The fields of a message that hold what is said, thought or called."""
+    """Yield the fields of a message that hold content, reasoning or calls."""
     for name in ("content", *_REASONING, *_CALLS):
         if message.get(name):
             yield name, message[name]
 
 
 def _kind(name: str, value: Any) -> Hashable:
-    """All about a field that marking it depends on."""
+    """Return everything about a field that its marking depends on."""
     if name == "content":
         return name, tuple(bool(each.strip()) for each in _thought_and_said(value))
     if name in _CALLS:
@@ -97,10 +97,10 @@ def _described(tool: Tool) -> bool:
 
 
 class _Words:
-    """Words that occur in no template, each for one place.
+    """Words that occur in no template, a distinct one for each field.
 
     Attributes:
-        names: of each word, what it stands for.
+        names: what each word stands for.
     """
 
     def __init__(self) -> None:
@@ -112,11 +112,11 @@ class _Words:
         return word
 
     def mark(self, message: Message) -> Message:
-        """A message with words in the place of its own."""
+        """Return a message with marked words instead of its own."""
         marked = dict(message)
         thoughts = [name for name in _REASONING if isinstance(message.get(name), str)]
         if any(message[name].strip() for name in thoughts):
-            # transformers gives a thought all of these names, and a template takes one of them.
+            # transformers uses all of these names for reasoning, and a template reads one of them.
             marked |= dict.fromkeys(thoughts, self._new("reasoning"))
         for name in _CALLS:
             if isinstance(message.get(name), list):
@@ -149,6 +149,6 @@ class _Words:
         return {**call, "function": function} if "function" in call else {**call, **function}
 
     def mark_tool(self, tool: Tool) -> Tool:
-        """A tool with a word for its description, or for its name where it has none."""
+        """Return a tool with a word as its description, or as its name if it has none."""
         field = "description" if _described(tool) else "name"
         return {**tool, "function": {**tool["function"], field: self._new(TOOLS)}}

@@ -1,4 +1,4 @@
-"""Work on several cores, its results in order."""
+"""Work on several cores, with results in order."""
 
 import os
 from collections import deque
@@ -14,13 +14,13 @@ Result = TypeVar("Result")
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return how many cores this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)  # not on macOS and Windows
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def worker_count(workers: int | None) -> int:
-    """As many as asked for; None: one for each core.
+    """Return the requested number of workers; if None, one per core.
 
     Raises:
         OptionError: not between 1 and 1,000.
@@ -34,12 +34,11 @@ def in_order(
     workers: int,
     pool: ThreadPoolExecutor | None = None,
 ) -> Iterator[Result]:
-    """The result of each item in its turn, up to `workers` at a time in threads, which may be those
-    of a pool.
+    """Yield the result of each item in order, computed by up to `workers` threads at a time.
 
-    An error among the items themselves comes when all items before it have had their turn, as it
-    would with one worker. No more items are taken than are worked on, and one more. Closed before
-    its end, it leaves threads to finish the item that they are at.
+    The threads may be those of a pool. An error raised by the items themselves comes after the
+    results of all items before it, as with one worker. At most one item more than those in progress
+    is taken. Closed before its end, it leaves threads to finish their current item.
     """
     if workers == 1:
         yield from map(work, items)
@@ -59,7 +58,7 @@ def in_order(
         while waiting:
             yield waiting.popleft().result()
     finally:
-        # Not waiting: who is interrupted should not have to, and else nothing is left to do.
+        # Without waiting: after an interrupt it should be immediate, and else nothing is left.
         if own:
             pool.shutdown(wait=False, cancel_futures=True)
     if failure is not None:

@@ -1,4 +1,4 @@
-"""Token counts for a program: texts in, an array out."""
+"""`token_lengths`: token counts of texts as an array."""
 
 import os
 import warnings
@@ -38,31 +38,31 @@ def token_lengths(
     *,
     workers: int | None = None,
 ) -> Ints:
-    """(n,) tokens of each text: those the tokenizer gives it, special ones counted.
+    """Return (n,) tokens of each text, special tokens counted.
 
-    Truncation and padding set in the tokenizer are left out of account; it is not changed.
+    Truncation and padding set in the tokenizer are ignored; the tokenizer is not modified.
 
     Args:
         texts: n texts.
         tokenizer: `builtin`, the path of a tokenizer.json, a local folder, a hub name, or a
             tokenizer of tokenizers or transformers.
-        workers: threads that count; as many as there are cores unless set.
+        workers: number of counting threads; defaults to the number of cores.
 
     Raises:
-        OptionError: something among the texts that is no text, or no tokenizer; a number of
-            workers that cannot be.
+        OptionError: an item that is not a text, an unsupported tokenizer type, or an invalid number
+            of workers.
         InputError: a tokenizer that cannot be loaded.
     """
     threads = worker_count(workers)
     if not _is_column(texts):
         raise OptionError(
-            f"texts of type {type(texts).__name__}: give a list, a pandas column or an Arrow array"
+            f"texts of type {type(texts).__name__}: pass a list, a pandas column or an Arrow array"
         )
     loaded = as_tokenizer(tokenizer)
     try:
         return _counts(loaded, texts, threads)
     except PieceError as difference:
-        warnings.warn(f"{difference}: everything is counted again, whole", stacklevel=2)
+        warnings.warn(f"{difference}: recounting every text as a whole", stacklevel=2)
         return _counts(replace(loaded, pieces=None), texts, threads)
 
 
@@ -82,9 +82,9 @@ def _counts(tokenizer: Tokenizer, texts: Any, workers: int) -> Ints:
 
 
 def _blocks(texts: Any, workers: int) -> Iterator[pa.LargeStringArray]:
-    # Two blocks for each worker at least: what one thread converts, another counts meanwhile.
+    # At least two blocks per worker: while one thread converts one, another counts one.
     size = min(max(_LEAST_TEXTS, len(texts) // (2 * workers)), _MOST_TEXTS)
-    # A Series is sliced by place here, whatever its index.
+    # A Series is sliced by position, whatever its index.
     rows = getattr(texts, "iloc", texts)
     for first in range(0, len(texts), size):
         block = _as_arrow(rows[first : first + size], first)
@@ -105,8 +105,8 @@ def _as_arrow(texts: Any, first: int) -> pa.LargeStringArray:
             block = pa.array(texts, pa.large_string(), from_pandas=True)
     except (pa.ArrowException, TypeError, UnicodeEncodeError) as error:
         reason = str(error).splitlines()[0]
-        raise OptionError(f"texts {first} and on are no texts: {reason}") from None
+        raise OptionError(f"texts from {first} on are not text: {reason}") from None
     if block.null_count:
         at = int(np.flatnonzero(block.is_null().to_numpy(zero_copy_only=False))[0])
-        raise OptionError(f"texts[{first + at}] is missing where text is expected")
+        raise OptionError(f"texts[{first + at}] is missing: pass text for every item")
     return block

@@ -1,4 +1,4 @@
-"""What counts: a tokenizer with its name, its digest and its batch calls."""
+"""`Tokenizer`: a tokenizer with its name, its digest and its batch calls."""
 
 import hashlib
 from collections import Counter
@@ -21,7 +21,7 @@ _BATCH_BYTES = 4 << 20
 _BATCH_SAMPLES = 10_000
 
 Faulty = Callable[[int, Exception], None]
-"""Told of a sample on which the tokenizer raised: its position and the exception."""
+"""Called with a sample on which the tokenizer raised: its position and the exception."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,20 +30,19 @@ class Tokenizer:
 
     Attributes:
         name: as the user wrote it.
-        define: everything about it that can change a count, as text: its settings, its state, and
-            its chat template where one is used.
+        define: returns everything about it that can change a count, as text: its settings, its
+            state, and its chat template if one is used.
         special_tokens_per_sample: tokens of an empty text.
-        special_tokens_per_pair: tokens of a pair of them.
-        max_length: the longest sample its maker states, in tokens; None where none is stated.
-        library: what counts, with its version.
-        encode: texts, or pairs of them, to one sized thing each, whose size is the count.
-        encode_rendered: the same for texts in which special tokens stand already, none added.
-        encode_chats: the same for chats with their tools; None where it has not been given a chat
-            template.
-        left_out: what of a chat with its tools the template leaves out: see `Places`.
-        pieces: counts texts by their pieces; None where it is of no kind that may be cut.
-        as_transformers: itself as transformers has it, which knows chat templates.
-        made_by: a function and its arguments that make it again, in another process too.
+        special_tokens_per_pair: tokens of a pair of empty texts.
+        max_length: its `model_max_length`, in tokens; None if it has none.
+        library: library that counts, with its version.
+        encode: converts texts, or pairs, to one sized object each, whose size is the count.
+        encode_rendered: the same for texts that already contain special tokens; adds none.
+        encode_chats: the same for chats with their tools; None without a chat template.
+        left_out: returns what the template leaves out of a chat with its tools: see `Places`.
+        pieces: counts texts by their pieces; None for a tokenizer whose texts cannot be cut.
+        as_transformers: the transformers object, which has chat templates.
+        made_by: a function and its arguments that build it again, in another process too.
     """
 
     name: str
@@ -65,7 +64,7 @@ class Tokenizer:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of what `define` gives, in hexadecimal after `sha256:`."""
+        """SHA-256 of the text that `define` returns, in hexadecimal after `sha256:`."""
         return f"sha256:{hashlib.sha256(self.define().encode()).hexdigest()}"
 
     def count(
@@ -74,11 +73,11 @@ class Tokenizer:
         faulty: Faulty | None = None,
         left_out: Counter[str] | None = None,
     ) -> tuple[Ints, Ints]:
-        """(n,) tokens of each sample, and the positions of those that could be counted.
+        """Return (n,) tokens of each sample, and the positions of those that could be counted.
 
-        An exception that the tokenizer raises goes to `faulty` with the sample it raises on, or
-        through where there is none. `left_out` gets the chats of which the template leaves
-        something out, by what that is.
+        An exception that the tokenizer raises is passed to `faulty` with the sample that caused it,
+        or propagates if there is no `faulty`. `left_out` counts the chats that the template does
+        not render completely, by what it leaves out.
 
         Raises:
             PieceError: see `PieceCounter.count`.
@@ -97,7 +96,7 @@ class Tokenizer:
                 else:
                     counts[first:last] = found
         else:
-            assert self.encode_chats is not None, "it is given its chat template before"
+            assert self.encode_chats is not None, "it was given its chat template before"
             self._encode(self.encode_chats, content, counts, 0, faulty)
             if left_out is not None and self.left_out is not None:
                 for i in np.flatnonzero(counts >= 0).tolist():
@@ -112,14 +111,14 @@ class Tokenizer:
         before: int,
         faulty: Faulty | None,
     ) -> None:
-        """Counts content into `counts` by the tokenizer's own batch call, some at a time."""
+        """Count content into `counts` with the tokenizer's own batch call, some at a time."""
         for first, last in _batches(content):
             samples = _as_python(content, first, last)
             try:
                 with panics_as_errors():
                     counts[first:last] = _sizes(encode(samples), last - first)
             except Exception as error:
-                # Whatever a tokenizer or a template raises is about one sample: find which.
+                # Whatever a tokenizer or a template raises is about one sample: find out which.
                 if faulty is None:
                     raise
                 _one_by_one(encode, samples, counts[first:last], before + first, faulty, error)
@@ -172,7 +171,7 @@ def _as_python(content: Content, first: int, last: int) -> list[Any]:
 
 
 def _batches(content: Content) -> Iterator[tuple[int, int]]:
-    """Ranges of samples that are encoded together: few enough that their ids fit in memory."""
+    """Yield ranges of samples to encode together: few enough that their ids fit in memory."""
     n = _size(content)
     if isinstance(content, Chats):
         yield from ((first, min(first + 1_000, n)) for first in range(0, n, 1_000))

@@ -1,1 +1,1 @@
-"""Batch samplers that yield the plan which was simulated."""
+"""Batch samplers that yield exactly the batches that were simulated."""

@@ -1,4 +1,4 @@
-"""`BatchSampler`: the batches of a rank, for `DataLoader(batch_sampler=…)`."""
+"""`BatchSampler`: one rank's batches, for `DataLoader(batch_sampler=…)`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
 
 class BatchSampler:
-    """Yields lists of record numbers: exactly the batches that `batchstat compare` measures.
+    """Batch sampler that yields exactly the batches that `batchstat compare` measures.
 
-    A pure function of (lengths, settings, seed, epoch): every rank plans by itself, and resuming
-    takes two numbers. Call `set_epoch` before every epoch, as with torch's DistributedSampler.
+    Each batch is a list of record numbers. Batches are a pure function of (lengths, settings, seed,
+    epoch): every rank plans on its own, and resuming takes two numbers. Call `set_epoch` before
+    every epoch, as with torch's DistributedSampler.
     """
 
     def __init__(
@@ -41,27 +42,27 @@ class BatchSampler:
         world_size: int = 1,
         **settings: Any,
     ) -> None:
-        """Checks what is given; the epoch is planned when it is first needed.
+        """Check the arguments; the epoch is planned when it is first needed.
 
         Args:
-            lengths: (n,) tokens a sample; or a `Profile`, or its `lengths.parquet`, which bring the
-                tokenizer's stated maximum, labels and record numbers.
+            lengths: (n,) tokens per sample; or a `Profile`, or its `lengths.parquet`, which also
+                provide the tokenizer's `model_max_length`, labels and record numbers.
             strategy: as `batchstat compare --strategy` takes it.
-            labels: (n,) the class of each sample, where `balance` goes by it.
-            rank: which one this is.
-            world_size: how many there are.
+            labels: (n,) the class of each sample, where `balance` needs it.
+            rank: index of this rank, from 0.
+            world_size: number of ranks.
             settings: the other fields of `batchstat.Settings`.
 
         Raises:
-            OptionError: a setting, strategy or rank that cannot be meant, or a length that is none.
-            InputError: no sample, or a file that is no profile.
+            OptionError: an invalid setting, strategy, rank or length.
+            InputError: no samples, or a file that is not a profile.
         """
         wanted = Settings(world_size=world_size, **settings)
         given = as_given(lengths, labels, wanted.keep_labels)
         if (empty := np.flatnonzero(given.samples.lengths == 0)).size:
             raise OptionError(
-                f"record {given.samples.records[empty[0]]} has length 0: a sample without a token "
-                "cannot be trained on: leave such samples out"
+                f"record {given.samples.records[empty[0]]} has length 0: a sample without tokens "
+                "cannot be trained on; drop such samples"
             )
         check_rank(rank, world_size)
         basis = wanted.decide(given.stats.max, given.stated_max)
@@ -69,11 +70,13 @@ class BatchSampler:
 
     @classmethod
     def from_plan(cls, path: str | Path, *, rank: int = 0) -> "BatchSampler":
-        """The batches of a rank in a file that `batchstat compare --export` wrote: of one epoch.
+        """Return one rank's batches from a file written by `batchstat compare --export`.
+
+        The file holds one epoch.
 
         Raises:
-            OptionError: a rank that is none of the plan's.
-            InputError: a file that is no plan.
+            OptionError: a rank that the plan does not have.
+            InputError: a file that is not a plan.
         """
         made = cls.__new__(cls)
         source = _Exported(as_path(path), rank)
@@ -94,7 +97,7 @@ class BatchSampler:
         return self._epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch. Another than before begins at its first batch."""
+        """Choose the epoch; a different epoch starts at its first batch."""
         if epoch != self._epoch:
             epoch = whole_number("epoch", epoch, least=0)
             self._source.check_epoch(epoch)
@@ -102,21 +105,21 @@ class BatchSampler:
             self._start, self._place = 0, _Place(epoch, 0)
 
     def __len__(self) -> int:
-        """How many batches this rank has in the epoch."""
+        """Return the number of batches of this rank in the epoch."""
         return len(self._batches(self._epoch))
 
     def __iter__(self) -> Iterator[list[int]]:
-        """The record numbers of each batch.
+        """Yield the record numbers of each batch.
 
         Raises:
-            InputError: samples are cut into parts, which record numbers alone cannot say.
+            InputError: samples are split, which record numbers alone cannot represent.
         """
         epoch = self._epoch
         batches = self._batches(epoch)
         if batches.starts is not None:
             raise InputError(
-                "samples are cut into parts, which record numbers alone cannot say: iterate "
-                "batches(), which has starts and stops"
+                "samples are split, and record numbers alone cannot represent that: iterate "
+                "batches() for start and stop offsets"
             )
         records, edges = batches.records, batches.entry_offsets.tolist()
         start, self._start = self._start, 0
@@ -124,10 +127,10 @@ class BatchSampler:
             yield records[edges[place] : edges[place + 1]].tolist()
 
     def batches(self) -> Iterator[Batch]:
-        """The same batches with all that is known of each: see `Batch`.
+        """Return an iterator over the same batches with all their details: see `Batch`.
 
-        It goes on from where the sampler stands when this is called, so that it runs beside a
-        loader: `zip(loader, sampler.batches())`, also where the loader reads ahead.
+        It continues from the sampler's position at the time of this call, so it can run beside a
+        loader, even one that prefetches: `zip(loader, sampler.batches())`.
         """
         return self._known(_Place(self._epoch, self._start))
 
@@ -139,19 +142,19 @@ class BatchSampler:
             self._start = 0
 
     def state_dict(self, consumed: int | None = None) -> dict[str, Any]:
-        """Where the epoch stands: to be given to `load_state_dict` of an equal sampler.
+        """Return the position in the epoch, for `load_state_dict` of an equal sampler.
 
-        It is where the iterator that was started last stands, in that iterator's epoch, whatever
-        epoch was chosen while it was running. At the end of an epoch nothing of it is left:
-        `set_epoch` goes on to the next one.
+        It is the position of the iterator that was started last, in that iterator's epoch,
+        whichever epoch was chosen while it was running. At the end of an epoch nothing remains of
+        it: `set_epoch` moves on to the next one.
 
         Args:
             consumed: batches of this epoch that training has consumed, counted from its first one:
-                `batch.number + 1`; those that were yielded unless it is given, which with a
-                loader's workers are more.
+                `batch.number + 1`. Defaults to the batches yielded, which are more than that when
+                a loader's workers prefetch.
 
         Raises:
-            OptionError: more than there are.
+            OptionError: `consumed` exceeds the batches of the epoch.
         """
         epoch, batches = self._place.epoch, self._place.batches
         if consumed is not None:
@@ -167,12 +170,14 @@ class BatchSampler:
         )
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on where another sampler stood. Where that was at the end of an epoch, a later epoch
-        that is chosen already begins at its first batch.
+        """Continue from another sampler's position.
+
+        If that was the end of an epoch, a later epoch that is already chosen starts at its first
+        batch.
 
         Raises:
-            OptionError: no state, one of another version, or of other lengths or settings; the
-                message says which.
+            OptionError: not a sampler state, or a state of another version, other lengths or other
+                settings; the message says which.
         """
         refuse_other(state, self._source.fingerprint)
         epoch = whole_number("epoch", state["epoch"], least=0)
@@ -182,7 +187,7 @@ class BatchSampler:
         start = whole_number("batches", state["batches"], 0, most)
         self._running = None
         if start == most and epoch < self._epoch:
-            # A loader may load it only as it begins, after the next epoch was chosen.
+            # A loader may load the state only when it starts, after the next epoch was chosen.
             self._start, self._place = 0, _Place(self._epoch, 0)
             return
         self._start = start
@@ -190,11 +195,11 @@ class BatchSampler:
         self._place = _Place(epoch, self._start)
 
     def check(self, dataset: Any) -> None:
-        """Raises InputError: a dataset that has fewer samples than the records say."""
+        """Check that a dataset has as many samples as the records require; else InputError."""
         if len(dataset) < self._source.samples:
             raise InputError(
-                f"the dataset has {len(dataset):,} samples, and lengths are of "
-                f"{self._source.samples:,}: count it again"
+                f"the dataset has {len(dataset):,} samples, but lengths were computed for "
+                f"{self._source.samples:,}: run batchstat profile again"
             )
 
     def _places(self, own: "_Place", n: int) -> Iterator[int]:
@@ -207,18 +212,18 @@ class BatchSampler:
 
     def _batches(self, epoch: int) -> RankBatches:
         if self._planned is None or self._planned[0] != epoch:
-            self._planned = None  # so that two epochs are never held at once
+            self._planned = None  # so that two epochs are never in memory at once
             self._planned = (epoch, self._source.batches(epoch))
         return self._planned[1]
 
 
 @dataclass
 class _Place:
-    """Where an iterator stands.
+    """Position of an iterator.
 
     Attributes:
-        epoch: that it iterates.
-        batches: that it has yielded, with those before its first one.
+        epoch: epoch being iterated.
+        batches: batches before its current position, including those before its first one.
     """
 
     epoch: int
@@ -226,11 +231,11 @@ class _Place:
 
 
 class _Source(ABC):
-    """Where the batches of a rank come from.
+    """Source of one rank's batches.
 
     Attributes:
-        fingerprint: of all that they depend on but the epoch.
-        samples: how many the dataset must have.
+        fingerprint: everything the batches depend on except the epoch.
+        samples: minimum size of the dataset.
     """
 
     fingerprint: dict[str, Any]
@@ -238,11 +243,11 @@ class _Source(ABC):
 
     @abstractmethod
     def batches(self, epoch: int) -> RankBatches:
-        """Those of an epoch."""
+        """Return the batches of an epoch."""
 
     @abstractmethod
     def check_epoch(self, epoch: int) -> None:
-        """Raises OptionError: an epoch that it does not have."""
+        """Raise OptionError for an epoch that the source does not have."""
 
 
 class _Planned(_Source):
@@ -257,7 +262,7 @@ class _Planned(_Source):
         return plan_ranks(self._samples, self._strategy, basis).of_rank(self._rank)
 
     def check_epoch(self, epoch: int) -> None:
-        """It has all of them."""
+        """Accept every epoch."""
 
 
 class _Exported(_Source):
@@ -273,6 +278,6 @@ class _Exported(_Source):
 
     def check_epoch(self, epoch: int) -> None:
         raise OptionError(
-            f"{self._path.as_posix()} is of epoch {self.epoch}, not of {epoch}: export a plan for "
-            "each epoch, or make a BatchSampler from the lengths"
+            f"{self._path.as_posix()} holds epoch {self.epoch}, not {epoch}: export a plan for "
+            "each epoch, or build a BatchSampler from the lengths"
         )

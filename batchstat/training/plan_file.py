@@ -1,4 +1,4 @@
-"""Planned batches as a Parquet file, for training without a sampler of ours."""
+"""Planned batches as a Parquet file, for training without a batchstat sampler."""
 
 import json
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SCHEMA = "batchstat.plan/2"
 
 _FAR = 2**40
-"""Above any record and any width."""
+"""Larger than any record number and any width."""
 
 _TYPES = {
     **{name: ["int64"] for name in ("record", "start", "stop", "row", "batch", "step")},
@@ -38,16 +38,16 @@ _TYPES = {
 
 @dataclass(frozen=True, kw_only=True)
 class _Facts:
-    """What is kept beside the columns.
+    """Metadata stored beside the columns.
 
     Attributes:
-        schema: of the file.
-        world_size: how many ranks.
-        rows: entries of all batches.
-        in_parts: whether samples are cut into parts.
-        empty: batch, step and rank of each batch without an entry.
-        epoch: which epoch is planned.
-        fingerprint: what it was planned from.
+        schema: schema of the file.
+        world_size: number of ranks.
+        rows: number of entries in all batches.
+        in_parts: whether samples are split.
+        empty: batch, step and rank of each batch without entries.
+        epoch: epoch of the plan.
+        fingerprint: everything the plan was made from.
         columns: digests of the columns.
     """
 
@@ -62,10 +62,10 @@ class _Facts:
 
 
 def export_plan(profile: Profile, strategy: str, basis: Basis, file: BinaryIO) -> None:
-    """Writes the batches of a profile's samples, of all ranks, for an epoch.
+    """Write the batches of a profile's samples for one epoch, for all ranks.
 
     Raises:
-        InputError: classes that cannot be drawn as asked, or no batch that is left.
+        InputError: classes cannot be drawn as requested, or no batches are left.
     """
     given = as_given(profile, keep=basis.keep_labels)
     batches = plan_ranks(given.samples, parse_strategy(strategy, asdict(basis)), basis)
@@ -75,14 +75,16 @@ def export_plan(profile: Profile, strategy: str, basis: Basis, file: BinaryIO) -
 def save_plan(
     batches: RankBatches, epoch: int, planned_from: Mapping[str, Any], file: BinaryIO
 ) -> None:
-    """Writes a row an entry: `record`, `start`, `stop`, `row`, `batch`, `step`, `rank`, `width` and
-    `repeated`, rows and batches counted through all ranks in the sequence in which they are dealt.
+    """Write one table row per entry of a batch.
+
+    Columns are `record`, `start`, `stop`, `row`, `batch`, `step`, `rank`, `width` and `repeated`.
+    Rows and batches are numbered across all ranks, in the sequence in which they are distributed.
 
     Args:
-        batches: of all ranks.
-        epoch: of them.
-        planned_from: their fingerprint, kept in the metadata.
-        file: where to.
+        batches: batches of all ranks.
+        epoch: their epoch.
+        planned_from: their fingerprint, stored in the metadata.
+        file: file to write to.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -103,7 +105,7 @@ def save_plan(
         "width": np.repeat(batches.widths, entries),
         "repeated": batches.repeated,
     }
-    # A rank's empty steps have no entry to stand in.
+    # A rank's empty batches have no entry that could represent them.
     empty = np.flatnonzero(entries == 0)
     facts = _Facts(
         schema=SCHEMA,
@@ -128,10 +130,10 @@ def _digests(columns: Mapping[str, Any]) -> dict[str, str]:
 
 
 def load_plan(path: Path) -> tuple[RankBatches, int, dict[str, Any]]:
-    """The batches of all ranks that `save_plan` wrote, their epoch, and their fingerprint.
+    """Return the batches of all ranks that `save_plan` wrote, their epoch, and their fingerprint.
 
     Raises:
-        InputError: there is none, it is damaged or edited, or it is of another batchstat's schema.
+        InputError: the file is missing, damaged or edited, or written with another schema.
     """
     from batchstat.storage.sealed_tables import UNREADABLE, opened
 
@@ -152,7 +154,7 @@ def load_plan(path: Path) -> tuple[RankBatches, int, dict[str, Any]]:
 
 
 def _columns(table: "SealedTable") -> dict[str, Any]:
-    """(n_entries,) of each name."""
+    """Return (n_entries,) numbers for each column name."""
     from batchstat.storage.sealed_tables import numbers_in
 
     found: dict[str, list[Any]] = {name: [] for name in _TYPES}
@@ -163,7 +165,7 @@ def _columns(table: "SealedTable") -> dict[str, Any]:
 
 
 def _check(columns: Mapping[str, Any], facts: _Facts) -> None:
-    """Raises ValueError: columns that were not written so, or that no plan could have."""
+    """Raise ValueError if the columns were changed since writing or cannot come from any plan."""
     from batchstat.storage.sealed_tables import check_between
 
     if not facts.rows:
@@ -181,7 +183,7 @@ def _check(columns: Mapping[str, Any], facts: _Facts) -> None:
     check_between("rank", np.concatenate([columns["rank"], empty[:, 2]]), 0, facts.world_size - 1)
     _check_sequence(columns, empty[:, 0])
     if not facts.in_parts and columns["start"].any():
-        raise ValueError("start is above 0 where samples are whole")
+        raise ValueError("start is above 0, but samples are whole")
 
 
 def _empty(facts: _Facts) -> Ints:
@@ -189,8 +191,8 @@ def _empty(facts: _Facts) -> Ints:
 
 
 def _check_sequence(columns: Mapping[str, Any], empty: Ints) -> None:
-    """Raises ValueError: rows and batches that do not follow each other, or are not of one rank,
-    step and width.
+    """Raise ValueError if rows or batches are not consecutive, or a batch has more than one rank,
+    step or width.
     """
     row, batch = columns["row"], columns["batch"]
     turns = np.diff(row)
@@ -199,7 +201,7 @@ def _check_sequence(columns: Mapping[str, Any], empty: Ints) -> None:
     in_turn = row[0] == 0 and ((turns == 0) | (turns == 1)).all() and (np.diff(batch) >= 0).all()
     whole = np.array_equal(np.sort(present), np.arange(len(present)))
     if not (in_turn and whole and not (np.diff(batch)[turns == 0]).any()):
-        raise ValueError("rows are missing, or in another sequence")
+        raise ValueError("rows are missing or reordered")
     sizes = np.diff(np.append(first, len(batch)))
     for name in ("step", "rank", "width"):
         if (np.repeat(columns[name][first], sizes) != columns[name]).any():
@@ -211,7 +213,7 @@ def _check_sequence(columns: Mapping[str, Any], empty: Ints) -> None:
     order = np.argsort(columns["rank"], kind="stable")
     falls = np.diff(columns["step"][order]) < 0
     if (falls & (np.diff(columns["rank"][order]) == 0)).any():
-        raise ValueError("the steps of a rank do not rise")
+        raise ValueError("the steps of a rank are not in ascending order")
 
 
 def _batches(columns: dict[str, Any], facts: _Facts) -> RankBatches:

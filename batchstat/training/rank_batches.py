@@ -1,4 +1,4 @@
-"""`RankBatches`: the batches of one rank in one epoch, as arrays."""
+"""`RankBatches`: one rank's batches in one epoch, as arrays."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -20,23 +20,23 @@ from batchstat.planning.strategies.base import Strategy
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch of one rank; empty where the rank takes an empty step.
+    """One batch of one rank; empty where the rank gets an empty batch.
 
     Attributes:
-        number: which of the rank's batches of the epoch it is, from 0.
-        records: of its samples, in the sequence of its rows; a sample that is cut stands here once
-            a part.
+        number: index among the rank's batches of the epoch, from 0.
+        records: record numbers of its samples, in row order; a sample that is split appears once
+            per part.
         starts: first token of each.
-        stops: the one after its last.
-        rows: how many of them each row holds, in turn: 1 each unless rows are packed.
+        stops: one past the last token of each.
+        rows: number of samples in each row, in order: 1 unless rows are packed.
         width: tokens to which the rows are padded.
-        step: which step of the epoch it belongs to.
+        step: index of its step in the epoch.
         ends_step: whether the optimizer steps after it.
-        weight: of its mean loss over samples in that of the step. Gradients of the weighted losses,
-            summed over the batches of a step and averaged over the ranks, are those of the mean
-            over all samples of the step.
+        weight: weight of its mean loss over samples in the loss of the step. Gradients of the
+            weighted losses, summed over the batches of a step and averaged over the ranks, equal
+            those of the mean over all samples of the step.
         token_weight: the same for a mean loss over tokens.
-        repeated: whether each is a repeat that only makes the ranks even.
+        repeated: whether each sample is a repeat that only evens out the ranks.
     """
 
     number: int
@@ -54,23 +54,23 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class RankBatches:
-    """Batches of rows of entries, those of one rank in their sequence, or those of all ranks.
+    """Batches of rows of entries, either of one rank in sequence or of all ranks.
 
     Attributes:
-        records: (n_entries,) record of each.
-        starts: (n_entries,) first token of each; None where every sample is whole, or cut only at
-            its end.
+        records: (n_entries,) record number of each.
+        starts: (n_entries,) first token of each; None if every sample is whole or truncated.
         lengths: (n_entries,) tokens of each.
-        repeated: (n_entries,) whether each only makes the ranks even: of several ranks that
-            compute a sample, the first one in the sequence of turns is the one that counts.
+        repeated: (n_entries,) whether each only evens out the ranks: if several ranks compute a
+            sample, the first one in the sequence of rounds is the one that counts.
         row_offsets: (n_rows + 1,) entries of each row.
-        batch_offsets: (n_batches + 1,) rows of each batch; none where a rank takes an empty step.
+        batch_offsets: (n_batches + 1,) rows of each batch; no rows where a rank gets an empty
+            batch.
         widths: (n_batches,) tokens to which its rows are padded.
-        steps: (n_batches,) which step each belongs to, rising on each rank.
-        ranks: (n_batches,) whose each is.
-        step_samples: (n_steps,) entries of each step, of all ranks.
-        step_tokens: (n_steps,) tokens of each step, of all ranks.
-        world_size: how many ranks.
+        steps: (n_batches,) step of each batch, ascending on each rank.
+        ranks: (n_batches,) rank of each batch.
+        step_samples: (n_steps,) entries of each step, over all ranks.
+        step_tokens: (n_steps,) tokens of each step, over all ranks.
+        world_size: number of ranks.
     """
 
     records: Ints
@@ -87,7 +87,7 @@ class RankBatches:
     world_size: int
 
     def __len__(self) -> int:
-        """How many batches."""
+        """Return the number of batches."""
         return len(self.widths)
 
     @property
@@ -96,7 +96,7 @@ class RankBatches:
         return self.row_offsets[self.batch_offsets]
 
     def of_rank(self, rank: int) -> "RankBatches":
-        """Those of one rank."""
+        """Return the batches of one rank."""
         own = np.flatnonzero(self.ranks == rank)
         batch_offsets, rows = gather_groups(self.batch_offsets, own)
         row_offsets, entries = gather_groups(self.row_offsets, rows)
@@ -116,7 +116,7 @@ class RankBatches:
         )
 
     def batch(self, place: int) -> Batch:
-        """One batch with all that is known of it; of one rank's."""
+        """Return one batch with all its details; only for the batches of a single rank."""
         rows = self.row_offsets[self.batch_offsets[place] : self.batch_offsets[place + 1] + 1]
         entries = slice(rows[0], rows[-1])
         lengths, step = self.lengths[entries], self.steps[place]
@@ -137,10 +137,10 @@ class RankBatches:
 
 
 def plan_ranks(samples: Samples, strategy: Strategy, basis: Basis) -> RankBatches:
-    """The batches of all ranks in the epoch of `basis`, in the sequence in which they are dealt.
+    """Return the batches of all ranks in the epoch of `basis`, in the sequence of distribution.
 
     Raises:
-        InputError: classes that cannot be drawn as asked, or no batch that is left.
+        InputError: classes cannot be drawn as requested, or no batches are left.
     """
     work = make_work(samples, basis)
     shares = [list(plans) for plans in plan_shares(strategy, work, basis)]
@@ -149,7 +149,7 @@ def plan_ranks(samples: Samples, strategy: Strategy, basis: Basis) -> RankBatche
         raise NoBatchError()
     plan = BatchPlan.concatenate([plan for plans in shares for plan in plans])
     dealt = _dealt(plan, turns, keep_empty=basis.tail == "empty")
-    # A turn without a batch has a group of none.
+    # A round without a batch has an empty group.
     first = np.where(dealt.batches < 0, 0, plan.batch_offsets[dealt.batches])
     sizes = np.where(dealt.batches < 0, 0, np.diff(plan.batch_offsets)[dealt.batches])
     batch_offsets, rows = expand_ranges(first, sizes)
@@ -157,7 +157,7 @@ def plan_ranks(samples: Samples, strategy: Strategy, basis: Basis) -> RankBatche
     lengths = plan.lengths[entries]
     starts = None if plan.starts is None else plan.starts[entries]
     if work.is_dealt and basis.tail != "spread":
-        # Every visit is in one unit, so that what is repeated are units.
+        # Every draw is in exactly one work item, so only whole work items are repeated.
         repeated = np.repeat(dealt.repeated, np.diff(row_offsets[batch_offsets]))
     else:
         repeated = _repeated(plan.samples[entries], starts, work)
@@ -181,8 +181,8 @@ def plan_ranks(samples: Samples, strategy: Strategy, basis: Basis) -> RankBatche
 
 
 class _Dealt(NamedTuple):
-    """(n,) batches of all ranks in sequence, −1 for an empty one; the turn and rank of each, and
-    whether it is of a unit that was dealt before.
+    """(n,) batches of all ranks in sequence, −1 for an empty one; the round and rank of each, and
+    whether its work item was distributed before.
     """
 
     batches: Ints
@@ -206,7 +206,7 @@ def _dealt(plan: BatchPlan, turns: Ints, *, keep_empty: bool) -> _Dealt:
 
 
 def _repeated(records: Ints, starts: Ints | None, work: Work) -> npt.NDArray[np.bool_]:
-    """(n_entries,) whether what is drawn is there already without it."""
+    """Return (n_entries,) whether each entry is already covered without it."""
     samples = work.samples.places(records)
     visits = work.visits
     visited = work.samples.places(visits.samples)

@@ -1,4 +1,4 @@
-"""The samples of a profile's corpus, for a script that trains on them as they are."""
+"""Samples of a profile's corpus, for scripts that train on the corpus directly."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,17 +14,17 @@ Record = dict[str, Any]
 
 
 def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
-    """The corpus read again as it was counted: item i is record i, so that a sampler indexes it.
+    """Read the corpus again as it was counted: item i is record i, so a sampler can index it.
 
     Args:
-        profile: a `Profile`, or the `lengths.parquet` that holds one.
+        profile: a `Profile`, or the path of its `lengths.parquet`.
 
     Returns:
-        A dictionary for each record, with `text` (a string, or two of a pair) or `messages`, and
+        A dictionary for each record, with `text` (a string, or two for a pair) or `messages`, and
         `label` where there are labels; None for a record that was skipped.
 
     Raises:
-        InputError: the corpus has changed, cannot be read again, or holds no text.
+        InputError: the corpus has changed, cannot be read again, or contains no text.
     """
     from batchstat.corpus.parts import parts_of
     from batchstat.corpus.reader import CorpusReader
@@ -36,7 +36,7 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
         profile = read_file(profile)
     facts = profile.corpus
     if not facts.sources or any(source.path == STANDARD_INPUT for source in facts.sources):
-        raise InputError("the corpus was no file, and cannot be read again: load it as you did")
+        raise InputError("the corpus was not read from files: load it the way you did before")
     for change in changes(profile):
         raise InputError(f"{change}: run batchstat profile again")
     reader = CorpusReader(parts_of(facts.sources, facts.options), facts.options)
@@ -59,7 +59,7 @@ def _records(block: "Block") -> Iterator[Record]:
     content = block.content
     labels = None if block.labels is None else block.labels.to_pylist()
     if isinstance(content, Counted):
-        raise InputError("the corpus holds token ids or lengths and no text: load it as you did")
+        raise InputError("the corpus has token ids or lengths, not text: load it yourself")
     if isinstance(content, Chats):
         found: list[Record] = [{"messages": messages} for messages in content.messages]
     elif content.second is None:

@@ -1,4 +1,4 @@
-"""Samplers of single samples, for `DataLoader(sampler=…)`."""
+"""Samplers of individual samples, for `DataLoader(sampler=…)`."""
 
 import random
 import sys
@@ -24,7 +24,7 @@ _TAILS = ("repeat", "drop", "uneven")
 
 
 class _ClassSampler:
-    """Positions of samples, drawn by their classes and shuffled: another draw in every epoch."""
+    """Positions of samples, drawn by class and shuffled, with a different draw in every epoch."""
 
     def __init__(self, labels: Iterable[object], sampler: Counted, seed: int) -> None:
         self._classes = Classes.encode(labels)
@@ -33,27 +33,28 @@ class _ClassSampler:
         self._epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch."""
+        """Choose the epoch."""
         self._epoch = whole_number("epoch", epoch, least=0)
 
     def _drawn(self) -> Any:
         return self._sampler.draw(self._classes, seed=self._seed, epoch=self._epoch)
 
     def __len__(self) -> int:
-        """How many samples the epoch visits, repeats counted."""
+        """Return the number of samples in the epoch, repeats counted."""
         return sum(self._sampler.counts(self._classes, self._epoch))
 
     def __iter__(self) -> Iterator[int]:
-        """Positions in the labels that were given."""
+        """Yield positions in the labels that were passed in."""
         drawn = self._drawn()
         order = make_order(len(drawn), "shuffled", seed=self._seed, epoch=self._epoch)
         yield from drawn[order].tolist()
 
 
 class ClassBalancedSampler(_ClassSampler):
-    """As many samples of every class: what `balance=downsampling`, `upsampling` or `count=N` visit.
+    """Equal numbers of samples per class, as with `balance=downsampling`, `upsampling`, `count=N`.
 
-    Seeded by (seed, epoch) alone, so the same on every rank: deal it with `RankSampler`.
+    Depends on (seed, epoch) alone, so it is the same on every rank: distribute it over ranks with
+    `RankSampler`.
     """
 
     def __init__(
@@ -64,16 +65,17 @@ class ClassBalancedSampler(_ClassSampler):
         even: bool = False,
         seed: int = 0,
     ) -> None:
-        """Checks what is given.
+        """Check the arguments.
 
         Args:
-            labels: (n,) the class of each sample, of any type; None for none, which is left out.
-            mode: `downsampling` to the smallest class, `upsampling` to the largest, or how many.
-            even: where a class has fewer samples, take each as often as any other.
-            seed: of the draws.
+            labels: (n,) the class of each sample, of any type; samples labelled None are skipped.
+            mode: `downsampling` to the smallest class, `upsampling` to the largest, or a number of
+                samples per class.
+            even: where a class has fewer samples, draw each equally often.
+            seed: seed of the draws.
 
         Raises:
-            OptionError: a mode that is none.
+            OptionError: an unknown mode.
             InputError: no sample has a label.
         """
         sampler: Counted
@@ -86,9 +88,10 @@ class ClassBalancedSampler(_ClassSampler):
 
 
 class WeightedClassSampler(_ClassSampler):
-    """Classes in proportion to weights, `length` samples exactly: what `balance=weights=…` visits.
+    """Classes in proportion to weights, exactly `length` samples, as with `balance=weights=…`.
 
-    Seeded by (seed, epoch) alone, so the same on every rank: deal it with `RankSampler`.
+    Depends on (seed, epoch) alone, so it is the same on every rank: distribute it over ranks with
+    `RankSampler`.
     """
 
     def __init__(
@@ -100,21 +103,21 @@ class WeightedClassSampler(_ClassSampler):
         even: bool = False,
         seed: int = 0,
     ) -> None:
-        """Checks what is given.
+        """Check the arguments.
 
         Args:
-            labels: (n,) the class of each sample, of any type; None for none, which is left out.
-            weights: of each class; one that is missing is not visited.
-            length: how many samples in all; as many as have a label unless it is given.
-            even: where a class has fewer samples, take each as often as any other.
-            seed: of the draws.
+            labels: (n,) the class of each sample, of any type; samples labelled None are skipped.
+            weights: weight of each class; a class that is not named is not drawn.
+            length: total number of samples; defaults to the number of labelled samples.
+            even: where a class has fewer samples, draw each equally often.
+            seed: seed of the draws.
 
         Raises:
             OptionError: a weight that is negative, not finite, or all 0; a length below 1.
             InputError: a weight for a class that does not occur.
         """
         if not isinstance(weights, Mapping):
-            raise OptionError(f"weights={weights!r}: must be a weight for each class by its label")
+            raise OptionError(f"weights={weights!r}: must map each label to a weight")
         named = {str(label_text(label)): weight for label, weight in weights.items()}
         sampler = Weights(weights=named, length=length, even=even)
         super().__init__(labels, sampler, seed)
@@ -122,14 +125,14 @@ class WeightedClassSampler(_ClassSampler):
 
 
 class RankSampler:
-    """Any sampler dealt over ranks, so that they are in step and no draw is on two of them.
+    """Any sampler distributed over ranks, with equal steps and no draw on two ranks.
 
-    Each rank draws all of the epoch from the wrapped sampler with the same random numbers, and
-    takes its turns of that: whatever it draws from Python's, NumPy's and torch's global generators
-    or from the `generator` of it or of a sampler inside it is seeded with (seed, epoch) for the
-    draw, and the global ones are put back after it. Whatever else it draws from, such as a NumPy
-    Generator of its own, must be seeded alike on every rank. With `tail=repeat` the first draws of
-    the epoch fill the last turn.
+    Each rank draws the whole epoch from the wrapped sampler with the same random numbers and takes
+    its share of it. Python's, NumPy's and torch's global generators, and the `generator` of the
+    sampler or of a sampler inside it, are seeded with (seed, epoch) for the draw; the global ones
+    are restored afterwards. Any other source of randomness, such as a NumPy Generator of the
+    sampler's own, must be seeded identically on every rank. With `tail=repeat` the first draws of
+    the epoch fill the last round.
     """
 
     def __init__(
@@ -141,28 +144,28 @@ class RankSampler:
         tail: str = "repeat",
         seed: int = 0,
     ) -> None:
-        """Checks what is given.
+        """Check the arguments.
 
         Args:
-            sampler: what yields the samples of an epoch anew whenever it is iterated: one of ours
-                or of torch's, or a list.
-            rank: which one this is.
-            world_size: how many there are.
-            tail: what does not go round: `repeat` from the start, `drop`, or `uneven`.
-            seed: of the wrapped sampler's draws.
+            sampler: any iterable that yields the samples of an epoch each time it is iterated: a
+                batchstat or torch sampler, or a list.
+            rank: index of this rank, from 0.
+            world_size: number of ranks.
+            tail: the remainder over the ranks: `repeat` from the start, `drop`, or `uneven`.
+            seed: seed of the wrapped sampler's draws.
 
         Raises:
-            OptionError: a rank that is none, an unknown tail, or an iterator, which ends for good.
+            OptionError: an invalid rank, an unknown tail, or an iterator, which runs only once.
         """
         if iter(sampler) is sampler:
             raise OptionError(
-                f"{type(sampler).__name__} can be iterated once only, and every epoch does: give "
-                "a list or a sampler"
+                f"{type(sampler).__name__} can be iterated only once, but every epoch iterates it: "
+                "pass a list or a sampler"
             )
         check_rank(rank, world_size)
         if world_size > 1 and any(getattr(sampler, key, 1) != 1 for key in _DEALT_ALREADY):
             raise OptionError(
-                f"{type(sampler).__name__} deals to ranks already: give the sampler that it wraps"
+                f"{type(sampler).__name__} already shards across ranks: pass the sampler it wraps"
             )
         self._sampler = sampler
         self._rank, self.world_size = rank, world_size
@@ -171,18 +174,18 @@ class RankSampler:
         self._epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch, of the wrapped sampler too where it has epochs."""
+        """Choose the epoch, for the wrapped sampler too if it has epochs."""
         self._epoch = whole_number("epoch", epoch, least=0)
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(epoch)
 
     def __len__(self) -> int:
-        """How many samples this rank has in the epoch."""
+        """Return the number of samples of this rank in the epoch."""
         n = len(self._sampler) if isinstance(self._sampler, Sized) else len(self._drawn())
         return int(np.count_nonzero(self._turns(n) >= 0))
 
     def __iter__(self) -> Iterator[Any]:
-        """This rank's samples."""
+        """Yield this rank's samples."""
         drawn = self._drawn()
         for turn in self._turns(len(drawn)).tolist():
             if turn >= 0:
@@ -198,10 +201,10 @@ class RankSampler:
 
 @contextmanager
 def _seeded(sampler: object, seed: int, epoch: int) -> Iterator[None]:
-    """Random numbers that depend on (seed, epoch) alone, for as long as it lasts."""
+    """Make all random numbers depend on (seed, epoch) alone inside the context."""
     number = rank_sampler_seed(seed, epoch)
     torch = sys.modules.get("torch")
-    # Not torch.manual_seed, which would seed the accelerators too.
+    # Not torch.manual_seed, which would also seed the accelerators.
     drawing = None if torch is None else torch.default_generator
     kept = random.getstate(), np.random.get_state(), drawing and drawing.get_state()
     random.seed(number)

@@ -1,4 +1,4 @@
-"""Where training stands, and whether what goes on from there is the same."""
+"""Position of a training run, and checks that what resumes from it is the same."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ SCHEMA = "batchstat.sampler/2"
 
 
 def digest(*arrays: npt.NDArray[np.integer]) -> str:
-    """Of the numbers in arrays, whatever their type."""
+    """Return a digest of the numbers in arrays, whatever their integer type."""
     found = hashlib.sha256()
     for array in arrays:
         found.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
@@ -30,22 +30,22 @@ _MOST = 2**63 - 1
 """Samples and batches of a stream, which may be long."""
 
 _NAMES = 1000
-"""So many names of classes are kept in a fingerprint; the codes count them in any case."""
+"""Maximum number of class names stored in a fingerprint; the codes cover them in any case."""
 
 
 _MOST = 2**63 - 1
-"""Streams may be longer than any setting is large."""
+"""Streams may be longer than the largest value of any setting."""
 
 
 def check_rank(rank: int, world_size: int) -> None:
-    """Raises OptionError: no rank of so many."""
+    """Raise OptionError if `rank` is not one of `world_size` ranks."""
     whole_number("world_size", world_size, most=MOST_RANKS)
     if not 0 <= whole_number("rank", rank, least=0) < world_size:
         raise OptionError(f"rank={rank}: must be below world_size={world_size}")
 
 
 def fingerprint(given: Given, spec: str, basis: Basis) -> dict[str, Any]:
-    """All that batches depend on but the epoch and the rank."""
+    """Return everything the batches depend on except the epoch and the rank."""
     strategy = parse_strategy(spec, asdict(basis))
     settings = {key: value for key, value in asdict(basis).items() if key != "epoch"}
     classes = given.samples.classes
@@ -63,42 +63,43 @@ def refuse_other(
     schema: str = SCHEMA,
     numbers: Sequence[str] = ("epoch", "batches"),
 ) -> None:
-    """Raises OptionError: no state, one of another version, one that was changed, or one of
-    something else, and of what.
+    """Raise OptionError unless `state` is an unchanged state of this version and fingerprint.
+
+    The message says what is wrong, or which settings differ.
 
     Args:
-        state: as it is given.
-        fingerprint: what it must be of.
-        schema: what it must be a state of.
+        state: state as the caller passed it.
+        fingerprint: the fingerprint it must have.
+        schema: the schema it must have.
         numbers: its keys that hold whole numbers.
     """
     if not isinstance(state, Mapping) or "schema" not in state:
-        raise OptionError(f"{type(state).__name__} is no state of a sampler: give state_dict()'s")
+        raise OptionError(f"{type(state).__name__} is not a sampler state: pass state_dict()'s")
     if state["schema"] != schema:
         raise OptionError(
-            f"a state of {shown(state['schema'])}, and this goes on from {schema} only: begin the "
-            "epoch again"
+            f"unsupported state version {shown(state['schema'])} (expected {schema}): restart the "
+            "epoch"
         )
     own = {key: value for key, value in state.items() if key != "source"}
     for key in (*numbers, "fingerprint"):
         if key not in own:
-            raise OptionError(f"the state has no {key}: give state_dict()'s, whole")
+            raise OptionError(f"the state has no {key}: pass the complete result of state_dict()")
     for key in numbers:
         whole_number(key, own[key], least=0, most=_MOST)
     before = own["fingerprint"]
     if not isinstance(before, Mapping):
-        raise OptionError(f"the state's fingerprint is {shown(before)}: give state_dict()'s, whole")
+        raise OptionError(f"the state's fingerprint is {shown(before)}: pass state_dict()'s result")
     try:
         unseal(own, schema)
     except ValueError as error:
-        raise OptionError(f"the state cannot be used: {error}: give state_dict()'s") from None
+        raise OptionError(f"cannot use the state: {error}: pass state_dict()'s result") from None
     differences = [
         _difference(key, before.get(key), fingerprint.get(key))
         for key in (*fingerprint, *(key for key in before if key not in fingerprint))
         if _plain(before.get(key)) != _plain(fingerprint.get(key))
     ]
     if differences:
-        raise OptionError(f"the state is of another sampler: {'; '.join(differences)}")
+        raise OptionError(f"the state is from a different sampler: {'; '.join(differences)}")
 
 
 def _difference(key: str, before: Any, now: Any) -> str:
@@ -108,7 +109,7 @@ def _difference(key: str, before: Any, now: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it: a state may have been in a file."""
+    """Return the value as JSON represents it, since a state may have been in a file."""
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     return list(map(_plain, value)) if isinstance(value, list | tuple) else value

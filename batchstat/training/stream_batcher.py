@@ -1,4 +1,4 @@
-"""`StreamBatcher`: batches of samples that come one after the other, window by window."""
+"""`StreamBatcher`: batches of samples from a stream, window by window."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
@@ -25,18 +25,18 @@ _NOT_STREAMED = ("world_size", "deal", "tail", "order", "balance", "keep_labels"
 
 
 class StreamBatcher:
-    """Lists of samples: a strategy applied to every window of an iterable, however long.
+    """Batches as lists of samples: a strategy applied to each window of an iterable of any length.
 
-    A window is the strategy's `read_ahead` consecutive samples, so that over a whole corpus the
-    batches are those of `batchstat compare --order file`; a strategy without one takes the
-    `read_ahead` of the settings, rounded down to whole batches where it has a `batch_size`.
-    Shuffling, sharding and prefetching are the source's to do.
+    A window is the strategy's `read_ahead` consecutive samples, so over a whole corpus the batches
+    are those of `batchstat compare --order file`. A strategy without one uses the `read_ahead` of
+    the settings, rounded down to whole batches where it has a `batch_size`. Shuffling, sharding and
+    prefetching are left to the source.
 
-    Where it stands can be kept at every batch. A source with `state_dict` and `load_state_dict`,
-    such as an IterableDataset of `datasets` or a StatefulDataLoader, is put back to the window's
-    start; any other is read again up to there, and so are all with `replay`: as a shuffled
-    IterableDataset, whose state leaves its shuffle buffer out. One window is read ahead, to know
-    which is the last.
+    The position can be saved at every batch. A source with `state_dict` and `load_state_dict`, such
+    as an IterableDataset of `datasets` or a StatefulDataLoader, is restored to the start of the
+    window. Any other is read again up to there, as is every source with `replay`: use it for a
+    shuffled IterableDataset, whose state does not include its shuffle buffer. One window is read
+    ahead, to know which one is the last.
     """
 
     def __init__(
@@ -48,27 +48,27 @@ class StreamBatcher:
         replay: bool = False,
         **settings: Any,
     ) -> None:
-        """Checks what is given; nothing is read yet.
+        """Check the arguments; nothing is read yet.
 
         Args:
-            samples: iterated anew for every epoch.
-            length: tokens of a sample: the key of its token ids, or of a number, or a function.
+            samples: iterable, iterated again for every epoch.
+            length: tokens of a sample: the key of its token ids or of a number, or a function.
             strategy: as `batchstat compare --strategy` takes it.
-            replay: read the source again on resuming, even where it can restore itself.
+            replay: read the source again on resuming, even if it can restore itself.
             settings: fields of `batchstat.Settings` that strategies take, and `seed` and `epoch`;
-                `max_length` where a strategy or `overflow` goes by it.
+                `max_length` where a strategy or `overflow` needs it.
 
         Raises:
-            OptionError: a setting or strategy that cannot be meant, or that a stream cannot have.
+            OptionError: an invalid setting or strategy, or one that a stream cannot have.
         """
         for key in _NOT_STREAMED:
             if key in settings:
                 raise OptionError(
-                    f"{key} is for whole epochs: leave it to the source of the stream"
+                    f"{key} needs a whole epoch: remove it and let the source of the stream do it"
                 )
         given = Settings(**settings)
         if not hasattr(samples, "__iter__"):
-            raise OptionError(f"samples are {type(samples).__name__}, which cannot be iterated")
+            raise OptionError(f"samples is {type(samples).__name__}, which cannot be iterated")
         self._source = samples
         self._replay = replay
         self._beginning: Any = None
@@ -78,7 +78,7 @@ class StreamBatcher:
         name = strategy.partition(":")[0]
         if given.overflow == "split" or name in _NEEDS_EPOCH:
             what = "overflow=split" if given.overflow == "split" else name
-            raise OptionError(f"{what} is for whole epochs: no batches of a stream are made so")
+            raise OptionError(f"{what} needs a whole epoch and cannot batch a stream")
         self._strategy = parse_strategy(strategy, asdict(self._basis))
         _require_lengths(self._strategy, strategy, given)
         self._window = _window_size(self._strategy, given.read_ahead)
@@ -92,7 +92,7 @@ class StreamBatcher:
         self._running: object = None
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch, of the source too where it has epochs. Another begins anew."""
+        """Choose the epoch, for the source too if it has epochs; a new epoch starts over."""
         epoch = whole_number("epoch", epoch, least=0)
         if epoch != self._basis.epoch:
             self._basis = replace(self._basis, epoch=epoch)
@@ -102,10 +102,10 @@ class StreamBatcher:
             self._source.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[list[Any]]:
-        """Lists of samples.
+        """Yield batches as lists of samples.
 
         Raises:
-            InputError: a length that is none, or a source that is not the one of the state.
+            InputError: an invalid length, or a source that does not match the state.
         """
         resume, self._resume = self._resume, None
         own = self._running = object()
@@ -118,7 +118,7 @@ class StreamBatcher:
         stream = iter(self._source)
         if kept_source is None:
             self._skip(stream, before)
-        # Before it is read from, a source may still say where it stood at the end of an epoch.
+        # Until it is read from, a source may still report its position at the end of an epoch.
         state = kept_source
         window = list(islice(stream, self._window))
         if skip and not window:
@@ -143,32 +143,32 @@ class StreamBatcher:
             number, skip, window, state = number + 1, 0, following, state_after
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the stream stands: after the last batch of the iterator that was started last."""
+        """Return the position after the last batch of the iterator that was started last."""
         own = {key: value for key, value in self._state.items() if key != "source"}
-        # The source's own state may hold what JSON cannot say, and is the source's to check.
+        # The source's own state may hold what JSON cannot, and checking it is up to the source.
         return {**seal(own), "source": deepcopy(self._state["source"])}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on where another batcher of an equal source stood.
+        """Continue from the position of another batcher of an equal source.
 
         Raises:
-            OptionError: no state, one of another version, or of other settings; the message says
-                which.
+            OptionError: not a batcher state, or a state of another version or other settings; the
+                message says which.
         """
         numbers = ("epoch", "window", "batches", "samples")
         refuse_other(state, self._fingerprint, SCHEMA, numbers)
         for key in ("source", "lengths"):
             if key not in state:
-                raise OptionError(f"the state has no {key}: give state_dict()'s, whole")
+                raise OptionError(f"the state has no {key}: pass the full result of state_dict()")
         if state["source"] is not None and not hasattr(self._source, "load_state_dict"):
             raise OptionError(
-                f"the state holds that of its source, and {type(self._source).__name__} cannot "
-                "be put back: give a source with load_state_dict"
+                f"the state includes the source's state, but {type(self._source).__name__} cannot "
+                "be restored: pass a source with load_state_dict"
             )
         if state["samples"] != state["window"] * self._window:
             raise OptionError(
                 f"the state is after {state['samples']:,} samples of {state['window']:,} windows "
-                f"of {self._window:,}: give state_dict()'s"
+                f"of {self._window:,}: pass the result of state_dict()"
             )
         self.set_epoch(state["epoch"])
         self._resume = {key: value for key, value in state.items() if key != "digest"}
@@ -187,8 +187,8 @@ class StreamBatcher:
         plan = self._strategy.plan(Window(known, rng, last))
         if plan.starts is not None:
             raise InputError(
-                f"{self._fingerprint['strategy']['name']} cuts samples into parts here: no batches "
-                "of a stream are made so"
+                f"{self._fingerprint['strategy']['name']} splits samples here, which is not "
+                "supported for streams"
             )
         for first, end in pairwise(plan.row_offsets[plan.batch_offsets].tolist()):
             yield [window[place] for place in kept[plan.samples[first:end]].tolist()]
@@ -221,7 +221,7 @@ class StreamBatcher:
         return len(value) if hasattr(value, "__len__") else value
 
     def _place(self, state: Any) -> None:
-        """Puts the source where a state says, or back to its beginning where it was put before."""
+        """Restore the source to a state, or to its beginning if it was restored before."""
         source: Any = self._source
         if state is not None:
             if self._beginning is None:
@@ -233,15 +233,15 @@ class StreamBatcher:
     def _state_of_source(self) -> Any:
         source: Any = self._source
         has_both = hasattr(source, "state_dict") and hasattr(source, "load_state_dict")
-        # A copy, since a source may go on to change what it gives.
+        # A copy, since a source may modify what it returned.
         return deepcopy(source.state_dict()) if has_both and not self._replay else None
 
     def _skip(self, stream: Iterator[Any], samples: int) -> None:
         read = sum(1 for _ in islice(stream, samples))
         if read < samples:
             raise InputError(
-                f"the source has {read:,} samples, and the state is of a place after {samples:,}: "
-                "begin the epoch again"
+                f"the source has {read:,} samples, but the state is after {samples:,}: restart "
+                "the epoch"
             )
 
     def _state_of(
@@ -260,7 +260,7 @@ class StreamBatcher:
 
 
 def _require_lengths(strategy: Strategy, spec: str, given: Settings) -> None:
-    """Raises OptionError: a strategy that goes by a longest sample which a stream does not know."""
+    """Raise OptionError if the strategy needs a longest sample, which a stream does not know."""
     name = spec.partition(":")[0]
     if given.max_length is not None:
         return
@@ -268,9 +268,7 @@ def _require_lengths(strategy: Strategy, spec: str, given: Settings) -> None:
         raise OptionError(f"strategy {name} needs max_length: the longest sample is not known")
     sized = given.batch_size is not None or "batch_size=" in spec
     if hasattr(strategy, "batch_size") and not sized:
-        raise OptionError(
-            f"strategy {name} needs batch_size, or a max_length from which it follows"
-        )
+        raise OptionError(f"strategy {name} needs batch_size, or max_length to derive it from")
 
 
 def _window_size(strategy: Strategy, read_ahead: int) -> int:
@@ -281,6 +279,6 @@ def _window_size(strategy: Strategy, read_ahead: int) -> int:
 
 
 _OTHER_SOURCE = (
-    "the source is not the one of the state: the samples of its window have other lengths: begin "
-    "the epoch again, or pass replay=True where the source shuffles in a buffer"
+    "the source does not match the state: the samples of its window have other lengths: restart "
+    "the epoch, or pass replay=True if the source shuffles in a buffer"
 )

@@ -17,8 +17,8 @@ def write(folder: Path, name: str, content: str | bytes | None) -> None:
 CORPORA = [
     ("nowhere.txt", None, [], "no such file: nowhere.txt"),
     ("empty.txt", b"", [], "empty.txt is empty"),
-    ("blank.txt", "\n  \n\t\n", [], "no sample in blank.txt: all records are skipped (3 blank)"),
-    ("header.csv", "text\n", [], "no sample in header.csv: it has no record"),
+    ("blank.txt", "\n  \n\t\n", [], "no samples in blank.txt: all records were skipped (3 blank)"),
+    ("header.csv", "text\n", [], "no samples in header.csv: it has no records"),
     ("short.txt", "ab\n\ncd\n", ["--min-chars", 3], "(1 blank, 2 short)"),
     ("a.txt", b"ok\nfine\nnot \xff\n", [], "a.txt, line 3: byte 12 is not UTF-8 (0xff)"),
     ("a.jsonl", '{"text": "a"}\n{"text": "b"\n', [], "a.jsonl, line 2: malformed JSON"),
@@ -29,7 +29,7 @@ CORPORA = [
     ("a.csv", GOOD, ["--tokenizer", "a.csv"], "tokenizer 'a.csv' cannot be loaded"),
     ("a.csv", GOOD, ["-o", "a.csv"], "a.csv cannot be written: "),
     ("a.csv", GOOD, ["-o", "a.csv/deeper"], "a.csv/deeper cannot be written: "),
-    ("folder", None, [], "no data file in the folder folder"),
+    ("folder", None, [], "no data files in folder"),
 ]
 
 
@@ -68,7 +68,7 @@ OPTIONS = [
     (["--order", "sorted"], "unknown order 'sorted'"),
     (["--overflow", "clip"], "unknown overflow 'clip'"),
     (["--min-chars", -1], "min_chars=-1: must be between 0"),
-    (["--no-header", "--text-column", "text"], "columns go by number from 0"),
+    (["--no-header", "--text-column", "text"], "name columns by number, from 0"),
     (["--tokns-per-batch", 5], "--tokens-per-batch"),
     (["--frobnicate"], "No such option: --frobnicate"),
 ]
@@ -113,7 +113,7 @@ def test_settings_that_leave_nothing(run, tmp_path):
     assert "overflow=drop leaves no sample" in result.stderr
     result = run("compare", "a.csv", "--batch-size", 50, "--drop-last")
     assert result.returncode == 3
-    assert "no batch is left: " in result.stderr
+    assert "no batches left: " in result.stderr
     assert not (tmp_path / "batchstat-results").exists()
 
 

@@ -73,12 +73,12 @@ SAID: dict[str, tuple[list[str], str]] = {
     ),
     "a quote": (
         ["profile", "quote.csv", "--text-column", "body"],
-        r"or pass (--no-quote) where a quote is text",
+        r"or pass (--no-quote) if quotes are part of the text",
     ),
-    "a bad record": (["profile", "bad.jsonl"], r"; (--on-error skip) leaves out such records"),
+    "a bad record": (["profile", "bad.jsonl"], r"; pass (--on-error skip) to skip such records"),
     "no tokenizer": (
         ["profile", "a.csv", "--text-column", "body", "--tokenizer", "./no"],
-        r"use the one built in: (--tokenizer builtin)",
+        r"use the built-in one: (--tokenizer builtin)",
     ),
     "no edge": (
         ["compare", *N, "--strategy", "boundaries:boundaries=50"],

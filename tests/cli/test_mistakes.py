@@ -72,22 +72,22 @@ MISTAKES: dict[str, tuple[Files, list[str], str]] = {
         ["a.csv", *TEXT],
         "a.csv, line 3: not RFC 4180 (unexpected end of data)",
     ),
-    "too few columns": ({"a.csv": "text,y\na,1\nb\n"}, ["a.csv", *TEXT], "line 3: 1 in place of 2"),
+    "too few columns": ({"a.csv": "text,y\na,1\nb\n"}, ["a.csv", *TEXT], "fields is 1, not 2"),
     "too many columns": (
         {"a.tsv": "text\ty\na\t1\nb\t2\t3\n"},
         ["a.tsv", *TEXT],
-        "a.tsv, line 3: 3 in place of 2 fields",
+        "a.tsv, line 3: the number of fields is 3, not 2",
     ),
-    "a header only": ({"a.csv": "text,y\n"}, ["a.csv", *TEXT], "no sample in a.csv: it has no"),
+    "a header only": ({"a.csv": "text,y\n"}, ["a.csv", *TEXT], "no samples in a.csv: it has no"),
     "a header that cannot be read": (
         {"a.tsv": b"te\xfft\ty\na\t1\n"},
         ["a.tsv", "--on-error", "skip"],
-        "a.tsv, line 1: the header cannot be read",
+        "a.tsv, line 1: cannot parse the header",
     ),
     "a duplicated column name": (
         {"a.csv": "text,text\na,b\n"},
         ["a.csv"],
-        "column 'text' is there 2 times: rename one",
+        "column 'text' appears 2 times: rename one",
     ),
     "a column of another type half-way": (
         {"a.jsonl": '{"text": "a"}\n' * 9000 + '{"text": 5}\n'},
@@ -148,7 +148,8 @@ MISTAKES: dict[str, tuple[Files, list[str], str]] = {
     "a tool call that the template leaves out": (
         {"a.jsonl": chat({"role": "assistant", "content": None, "tool_calls": [CALL]})},
         ["a.jsonl", *MESSAGES],
-        "a.jsonl, line 2: tokenizer 'builtin' cannot count it: a tool call",
+        "a.jsonl, line 2: tokenizer 'builtin' cannot count it: the chat template cannot"
+        " render its tool call",
     ),
     "gzip cut short": (
         {"a.txt.gz": gzip.compress(NOISE)[:-5000]},
@@ -164,17 +165,17 @@ MISTAKES: dict[str, tuple[Files, list[str], str]] = {
     "a compressed file that is none": (
         {"a.txt.gz": "plain\n"},
         ["a.txt.gz"],
-        "a.txt.gz is named as compressed and is not",
+        "a.txt.gz has a compressed extension but is not",
     ),
     "a folder named as a file": (
         {"a.csv/notes.md": "x"},
         ["a.csv"],
-        "no data file in the folder a.csv",
+        "no data files in a.csv",
     ),
     "a tokenizer folder without files": (
         {"a.txt": "a\n", "empty/notes.md": "x"},
         ["a.txt", "--tokenizer", "empty"],
-        "tokenizer 'empty' cannot be loaded: the folder holds no tokenizer",
+        "tokenizer 'empty' cannot be loaded: the folder has no tokenizer",
     ),
     "a broken tokenizer.json": (
         {"a.txt": "a\n", "broken/tokenizer.json": '{"version": "1.0", "mod'},
@@ -189,7 +190,7 @@ MISTAKES: dict[str, tuple[Files, list[str], str]] = {
             "own/own.py": "raise SystemExit('was run')",
         },
         ["a.txt", "--tokenizer", "own"],
-        "tokenizer 'own' cannot be loaded: it wants to run code of its own, which batchstat never",
+        "tokenizer 'own' cannot be loaded: it requires trust_remote_code, which batchstat never",
     ),
     "a tokenizer that raises on a text": (
         {"a.txt": "some words\nunknown words\n", "two.json": two_words_definition()},
@@ -302,8 +303,8 @@ def test_a_full_disk_while_writing(tmp_path, bytes_left):
     arguments = ["--input-format", "jsonl", "--label-column", "label", "--no-plots"]
     result = run_limited(tmp_path, limit, *arguments)
     messages = {
-        0: "counts cannot be kept while they are made: ",
-        100: "the counts of a.txt cannot be kept in ",
+        0: "counts cannot be stored during the run: ",
+        100: "the counts of a.txt cannot be stored in ",
         20_000: "batchstat-results cannot be written: File too large",
     }
     assert_refused(result, messages[bytes_left], results)
@@ -344,7 +345,7 @@ def test_a_standard_stream_that_is_closed(tmp_path, number):
 def test_a_named_pipe(run, tmp_path):
     os.mkfifo(tmp_path / "a.txt")
     results = earlier_results(tmp_path)
-    assert_refused(run("profile", "a.txt"), "a.txt is no regular file: redirect it", results)
+    assert_refused(run("profile", "a.txt"), "a.txt is not a regular file: redirect it", results)
 
 
 @pytest.mark.slow
@@ -372,7 +373,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path, change):
         os.truncate(path, size // 2 if change == "shrinks" else size + 10)
     out, errors = process.communicate()
     result = subprocess.CompletedProcess([], process.returncode, out, errors)
-    message = "is no longer there" if change == "vanishes" else "changed since it was listed"
+    message = "no longer exists" if change == "vanishes" else "changed since it was listed"
     assert_refused(result, f"a.txt {message}", results)
 
 

@@ -60,10 +60,10 @@ def test_sharegpt_is_the_same_chat():
 @pytest.mark.parametrize(
     ("chat", "message"),
     [
-        ("text", "no list of messages"),
-        (None, "no list of messages"),
+        ("text", "not a list of messages"),
+        (None, "not a list of messages"),
         ([], "no message"),
-        (["hi"], "message 0 is no object"),
+        (["hi"], "message 0 is not an object"),
         (
             [{"role": "user", "content": "a"}, {"role": "wizard", "content": "b"}],
             "unknown role 'wizard'",
@@ -71,8 +71,8 @@ def test_sharegpt_is_the_same_chat():
         ([{"content": "a"}], "unknown role None"),
         ([{"role": "user"}], "message 0 has no content"),
         ([{"role": "user", "content": None}], "message 0 has no content"),
-        ([{"role": "user", "content": 5}], "content that is no text"),
-        ([{"role": "user", "content": [{"type": "image"}]}], "content that is no text"),
+        ([{"role": "user", "content": 5}], "content that is not text"),
+        ([{"role": "user", "content": [{"type": "image"}]}], "content that is not text"),
         ([{"from": "human"}], "message 0 has no content"),
     ],
 )
@@ -86,7 +86,7 @@ CALL = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name
 
 def test_a_tool_call_needs_a_template_with_a_place_for_it(tmp_path):
     path = write_jsonl(tmp_path / "a.jsonl", [{"messages": [CALL]}])
-    with pytest.raises(batchstat.InputError, match="line 1: .* a tool call, and the chat template"):
+    with pytest.raises(batchstat.InputError, match="line 1: .* cannot render its tool call"):
         batchstat.profile(path, messages_column="messages")
     template = tmp_path / "template.jinja"
     template.write_text("{% for m in messages %}{{ m.tool_calls[0].function.name }}{% endfor %}")
@@ -140,7 +140,7 @@ def test_a_tokenizer_without_a_template_is_said(tmp_path):
     (tmp_path / "tokenizer.json").write_text(builtin.definition())
     with pytest.raises(batchstat.InputError, match="has no chat template: pass --chat-template"):
         batchstat.profile(path, messages_column="m", tokenizer=str(tmp_path / "tokenizer.json"))
-    with pytest.raises(batchstat.OptionError, match="chat_template is for a messages_column"):
+    with pytest.raises(batchstat.OptionError, match="chat_template needs a messages_column"):
         batchstat.profile(path, chat_template="t.jinja")
     with pytest.raises(batchstat.InputError, match="nowhere.jinja cannot be read"):
         batchstat.profile(path, messages_column="m", chat_template="nowhere.jinja")
@@ -244,7 +244,7 @@ def test_lengths_that_are_none(tmp_path, values, message):
         ({"length_column": "a", "strip": True}, "strip and min_chars are for texts"),
         (
             {"length_column": "a", "tokenizer": "builtin"},
-            "tokenizer is for texts, and a length_column holds none",
+            "tokenizer is for texts, but a length_column has none",
         ),
         ({"on_error": "ignore"}, "unknown on_error 'ignore'"),
         ({"input_format": "xml"}, "unknown input_format 'xml'"),
@@ -265,7 +265,7 @@ def test_a_first_record_without_a_text_is_one_record(tmp_path):
 
 def test_a_key_twice_is_no_json(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": "a b c", "text": "x"}\n')
-    with pytest.raises(batchstat.InputError, match="line 1: malformed JSON: key 'text' is there 2"):
+    with pytest.raises(batchstat.InputError, match="line 1: malformed JSON: key 'text' appears 2"):
         batchstat.profile(tmp_path / "a.jsonl")
 
 
@@ -276,7 +276,7 @@ def test_arrays_of_other_machines_and_archives(tmp_path):
     (tmp_path / "b.npz").rename(tmp_path / "b.npy")
     with pytest.raises(batchstat.InputError, match="is not a readable .npy file"):
         batchstat.profile(tmp_path / "b.npy")
-    with pytest.raises(batchstat.OptionError, match="tokenizer is for texts, and a .npy file"):
+    with pytest.raises(batchstat.OptionError, match="tokenizer is for texts, but a .npy file"):
         batchstat.profile(tmp_path / "a.npy", tokenizer="builtin")
 
 

@@ -195,9 +195,9 @@ def test_strip_and_min_chars(tmp_path):
             "a.csv",
             "id,body\n1,x\n",
             {},
-            r"which column holds the text\? \(has: id, body\): pass --text-column",
+            r"cannot tell the text column \(has: id, body\): pass --text-column",
         ),
-        ("a.csv", "text,review\n1,x\n", {}, "which column holds the text"),
+        ("a.csv", "text,review\n1,x\n", {}, "cannot tell the text column"),
         (
             "a.csv",
             "id,text\n1,x\n",
@@ -210,17 +210,17 @@ def test_strip_and_min_chars(tmp_path):
             {"label_column": "y"},
             "column 'y' not in .* pass --label-column",
         ),
-        ("a.csv", "text,text\n1,x\n", {"text_column": "text"}, "column 'text' is there 2 times"),
-        ("a.csv", "id,text\n1,x\n1,x,y\n", {}, "line 3: 3 in place of 2 fields"),
+        ("a.csv", "text,text\n1,x\n", {"text_column": "text"}, "column 'text' appears 2 times"),
+        ("a.csv", "id,text\n1,x\n1,x,y\n", {}, "line 3: the number of fields is 3, not 2"),
         ("a.csv", 'id,text\n1,"x\n', {}, "line 2: not RFC 4180"),
         ("a.csv", 'id,text\n1,"x" y\n', {}, "line 2: not RFC 4180"),
         ("a.csv", "id,text\n1,x\ry\n", {}, "line 2: not RFC 4180 .a carriage return alone"),
-        ("a.tsv", "id\ttext\n1\n", {}, "line 2: 1 in place of 2 fields"),
+        ("a.tsv", "id\ttext\n1\n", {}, "line 2: the number of fields is 1, not 2"),
         (
             "a.txt",
             "x\n",
             {"text_column": "text"},
-            "a.txt is plain text and has no column 'text': pass --input-format",
+            "a.txt is plain text and has no column 'text': pass its real --input-format",
         ),
         (
             "a.jsonl",
@@ -252,7 +252,7 @@ def test_strip_and_min_chars(tmp_path):
             "a.jsonl",
             '{"question": "a", "answer": "b"}\n',
             {},
-            r"which column .*\(has: question, answer\)",
+            r"cannot tell the text column .*\(has: question, answer\)",
         ),
         ("a.jsonl", '{"text": "a"}\n{"text": "\\ud800"}\n', {}, "line 2: half a surrogate pair"),
         ("a.parquet", "not parquet at all", {}, "is not a readable Parquet file"),
@@ -308,7 +308,7 @@ def test_options_of_formats_that_the_corpus_has_not(tmp_path, options):
 
 
 def test_columns_without_a_header_go_by_number():
-    with pytest.raises(OptionError, match="columns go by number from 0"):
+    with pytest.raises(OptionError, match="name columns by number, from 0"):
         CorpusOptions(header=False, text_column=("text",))
     with pytest.raises(OptionError, match="min_chars=-1"):
         CorpusOptions(min_chars=-1)

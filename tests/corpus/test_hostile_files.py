@@ -102,17 +102,17 @@ S, F, P = stream(), arrow_file(), parquet()
         ("a.arrow", S + b"garbage", "ends at byte 312 is not an Arrow stream"),
         ("a.arrow", S + b"\0" * 8, "ends at byte 312 is not an Arrow stream"),
         ("a.arrow", S + F, "ends at byte 312 is not an Arrow stream"),
-        ("a.arrow", S + stream(pa.table({"text": ["a"], "b": [1]})), "other columns"),
-        ("a.arrow", F + F, "something else stands at byte 320"),
+        ("a.arrow", S + stream(pa.table({"text": ["a"], "b": [1]})), "different columns"),
+        ("a.arrow", F + F, "something follows the end of its stream at byte 320"),
         ("a.arrow", F + S, "not a readable Arrow file"),
         ("a.arrow", P + P, "not a readable Arrow file"),
-        ("a.parquet", P + P, "several files stand one after another"),
-        ("a.npy", npy(np.array([3, 4])) * 2, "something else stands after its array"),
-        ("a.npy", npy(np.array([3, 4])) + b"\0", "something else stands after its array"),
-        ("a.npy", npy(np.array([3, 4], "m8[s]")), "holds timedelta64"),
-        ("a.npy", npy(np.array([3, 4], "M8[s]")), "holds datetime64"),
+        ("a.parquet", P + P, "it is several files, one after another"),
+        ("a.npy", npy(np.array([3, 4])) * 2, "something follows its array"),
+        ("a.npy", npy(np.array([3, 4])) + b"\0", "something follows its array"),
+        ("a.npy", npy(np.array([3, 4], "m8[s]")), "has timedelta64"),
+        ("a.npy", npy(np.array([3, 4], "M8[s]")), "has datetime64"),
         ("a.npy", npy(np.array([(3, 4)], "i4,i4")), "where whole numbers"),
-        ("a.npy", npy(np.array([True])), "holds bool"),
+        ("a.npy", npy(np.array([True])), "has bool"),
         ("a.npy", npy(np.array([3, 4])).replace(b"(2,)", b"(-2,)"), "where whole numbers"),
         ("a.npy", npy(np.array([3, 4])).replace(b"(2,), }  ", b"(2000000,), }"), "npy"),
     ],
@@ -158,7 +158,7 @@ def test_a_batch_that_unpacks_to_more_than_any_data_does(tmp_path, monkeypatch):
     path.write_bytes(stream(table, compression="zstd"))
     assert len(texts_of(path)) == 3
     monkeypatch.setattr(ipc, "_MOST_UNPACKED", 1 << 20)
-    with pytest.raises(batchstat.InputError, match=r"claims to unpack to 3,000,0\d\d"):
+    with pytest.raises(batchstat.InputError, match=r"claims to decompress to 3,000,0\d\d"):
         texts_of(path)
 
 
@@ -592,15 +592,15 @@ def test_chats_and_frames_have_the_same_limit():
         found = batchstat.profile(frame, **{column: name}, on_error="skip")
         assert found.records.tolist() == [0]
         assert found.corpus.skipped["too_long"] == 1
-        with pytest.raises(batchstat.InputError, match=r"record 1: text of 4\d bytes: split it"):
+        with pytest.raises(batchstat.InputError, match=r"text of 4\d bytes is too long: split it"):
             batchstat.profile(frame, **{column: name})
 
 
 def test_the_limits_are_those_of_the_message():
     message = faults.too_long("text", 20_000_000)
     assert message == (
-        "text of 20,000,000 bytes: split it, a record can have 16 MiB of text, and 128 MiB as it "
-        "is written"
+        "text of 20,000,000 bytes is too long: split it; the limit is 16 MiB for the text and "
+        "128 MiB for the record in the file"
     )
 
 
@@ -629,14 +629,17 @@ def test_empty_names_are_errors(tmp_path, monkeypatch, arguments):
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        ("https://h/a.txt?token=SECRET", r"https://h/a\.txt\?token=\*\*\* holds a credential"),
-        ("https://h/a?x=1&X-Amz-Signature=SECRET&y=2", r"Signature=\*\*\*&y=2 holds a credential"),
-        ("https://h/a?sv=1&sig=SECRET", "sig=.* holds a credential"),
-        ("https://h/a?api_key=SECRET", "api_key=.* holds a credential"),
-        ("zip://*.txt::file:///a.zip", "is a chain of addresses"),
-        ("simplecache::https://h/a.txt", "is a chain of addresses"),
-        ("simplecache::https://u:SECRET@h/a.txt", "holds a password"),
-        ("https://h/a::b.txt", "is a chain of addresses"),
+        ("https://h/a.txt?token=SECRET", r"https://h/a\.txt\?token=\*\*\* contains a credential"),
+        (
+            "https://h/a?x=1&X-Amz-Signature=SECRET&y=2",
+            r"Signature=\*\*\*&y=2 contains a credential",
+        ),
+        ("https://h/a?sv=1&sig=SECRET", "sig=.* contains a credential"),
+        ("https://h/a?api_key=SECRET", "api_key=.* contains a credential"),
+        ("zip://*.txt::file:///a.zip", "chains several addresses"),
+        ("simplecache::https://h/a.txt", "chains several addresses"),
+        ("simplecache::https://u:SECRET@h/a.txt", "contains a password"),
+        ("https://h/a::b.txt", "chains several addresses"),
     ],
 )
 def test_addresses_with_a_secret_or_of_several_parts(address, message):

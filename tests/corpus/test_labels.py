@@ -67,7 +67,7 @@ def test_a_missing_label_is_a_class_of_its_own(tmp_path, name, rows):
     text = "\n".join(lines) if name == "a.jsonl" else f"[{','.join(lines)}]"
     (tmp_path / name).write_text(text)
     assert counted(tmp_path / name) == {None: 1, "p": 1}
-    with pytest.raises(batchstat.InputError, match="column 'z' is in no record of"):
+    with pytest.raises(batchstat.InputError, match="no record of .* has column 'z'"):
         batchstat.profile(tmp_path / name, label_column="z")
 
 
@@ -88,7 +88,7 @@ def test_columns_that_are_no_labels(tmp_path, labels):
 
 def test_half_a_surrogate_in_a_list_of_labels(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": "a", "y": ["\\ud800"]}\n')
-    with pytest.raises(batchstat.InputError, match="line 1: label 'y' holds half a surrogate"):
+    with pytest.raises(batchstat.InputError, match="line 1: label 'y' contains half a surrogate"):
         batchstat.profile(tmp_path / "a.jsonl", label_column="y")
 
 
@@ -127,7 +127,7 @@ def test_a_dataset_is_a_corpus(tmp_path):
 
 
 def test_anything_else_is_no_corpus():
-    with pytest.raises(batchstat.OptionError, match="a corpus of type int"):
+    with pytest.raises(batchstat.OptionError, match="unsupported corpus type int"):
         batchstat.profile(5)
 
 
@@ -150,7 +150,7 @@ def test_splits_and_streams_of_the_datasets_library():
     import datasets
 
     dataset = datasets.Dataset.from_dict(FRAME)
-    with pytest.raises(batchstat.OptionError, match="several splits: give one of them: train"):
+    with pytest.raises(batchstat.OptionError, match="several splits: pass one: train"):
         batchstat.profile(datasets.DatasetDict({"train": dataset}))
     stream = datasets.IterableDataset.from_generator(lambda: iter([{"text": "a b"}, {"text": "c"}]))
     assert batchstat.profile(stream).lengths.tolist() == [2, 1]
@@ -161,7 +161,7 @@ def test_only_the_wanted_columns_of_a_frame_matter():
     assert len(batchstat.profile(mixed)) == 2
     frame = pd.DataFrame([["a", 1, 2]], columns=["text", "n", "n"])
     assert len(batchstat.profile(frame)) == 1
-    with pytest.raises(batchstat.InputError, match="column 'n' is there 2 times"):
+    with pytest.raises(batchstat.InputError, match="column 'n' appears 2 times"):
         batchstat.profile(frame, length_column="n")
     some = pd.DataFrame({"text": [None, 5, "a", np.nan]})
     made = batchstat.profile(some, on_error="skip")

@@ -246,7 +246,7 @@ NO_ANSWER = {
     "no corpus": (["--max-padding", "5%"], "no corpus is named"),
     "no such file": (["nope.txt", "--max-padding", "5%"], "no such file: nope.txt"),
     "empty": (["empty.txt", "--max-padding", "5%"], "empty.txt is empty"),
-    "blank": (["blank.txt", "--max-padding", "5%"], "no sample in blank.txt"),
+    "blank": (["blank.txt", "--max-padding", "5%"], "no samples in blank.txt"),
     "unreadable records": (
         ["bad.jsonl", "--on-error", "skip", "--max-padding", "5%"],
         "1 record could not be read",

@@ -275,7 +275,7 @@ def test_a_disk_that_fills(corpus, expected, tmp_path, out, small_disk, engine):
     given = ["--parts", parts_of_run, "--allow-partial"]
     _, error = done(corpus, tmp_path, *arguments, *given, status=3)
     last = error.splitlines()[-1]
-    assert f"cannot be kept in {parts_of_run}: No space left on device: make room" in last
+    assert f"cannot be stored in {parts_of_run}: No space left on device: free some space" in last
     kept = len(list(parts_of_run.glob("*.counts")))
     assert kept >= log(out).count("  counted ") > 0
     assert not (out / "profile.json").exists()
@@ -393,14 +393,14 @@ def test_a_bucket_is_listed_as_a_folder_is(tmp_path, out, s3):
     _, error = done(tmp_path / "x", tmp_path, "profile", "s3://bucket/own/part-*", status=3)
     assert "s3://bucket/own/part-00001 is empty" in error
     _, error = done(tmp_path / "x", tmp_path, "profile", "s3://bucket/own/**/*.json", status=3)
-    assert "no data file at s3://bucket/own/**/*.json" in error
+    assert "no data files at s3://bucket/own/**/*.json" in error
 
 
 @pytest.mark.parametrize(
     ("address", "message"),
     [
         ("s3://bucket/nothing.txt", "no such file: s3://bucket/nothing.txt"),
-        ("s3://bucket/nothing/*.txt", "no data file at s3://bucket/nothing/*.txt"),
+        ("s3://bucket/nothing/*.txt", "no data files at s3://bucket/nothing/*.txt"),
         ("s3://no-bucket/a.txt", "s3://no-bucket/a.txt"),
         ("nonsense://x/y.txt", "nonsense://x/y.txt cannot be reached"),
     ],

@@ -245,7 +245,7 @@ def test_more_ranks_than_samples(deal, tail):
         made = None
     if made is None:
         assert tail == "drop"
-        assert "no batch is left" in reason
+        assert "no batches left" in reason
         return
     row = made.strategies[0].counts
     assert row.samples - row.duplicated_samples + row.dropped_samples == 2
@@ -417,5 +417,5 @@ def test_a_preset_is_shown_with_its_own_way_to_the_ranks():
 
 
 def test_more_ranks_than_batches_and_a_dropped_tail():
-    with pytest.raises(batchstat.InputError, match="by tail=drop.*lower world_size"):
+    with pytest.raises(batchstat.InputError, match="tail=drop.*lower world_size"):
         batchstat.compare([5] * 9, strategies=["static"], world_size=20, tail="drop")

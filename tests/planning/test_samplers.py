@@ -589,7 +589,7 @@ def test_labels_with_commas_and_colons(tmp_path):
         (
             ["--label-column", "label", "--world-size", "5000", "--tail", "drop"],
             3,
-            "no batch is left",
+            "no batches left",
         ),
     ],
 )

@@ -194,5 +194,5 @@ def test_lengths_in_a_temporary_file(tmp_path, monkeypatch, order):
 def test_no_room_for_a_temporary_file():
     """It is said before anything is written: a mapped file without room ends the process."""
     free = shutil.disk_usage(tempfile.gettempdir()).free
-    with pytest.raises(InputError, match="no room for the lengths of .*No space left.*TMPDIR"):
+    with pytest.raises(InputError, match="no space for the lengths of .*No space left.*TMPDIR"):
         arrays.new_array(free // 4 + 1_000_000_000, 1)

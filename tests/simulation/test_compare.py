@@ -59,9 +59,9 @@ def test_a_row_without_a_batch_leaves_the_table_standing():
     made = batchstat.compare([3, 4, 5], presets=["fairseq"])
     assert "fairseq" not in {row.label for row in made.strategies}
     message = next(w.message for w in made.warnings if w.code == "no_batch")
-    assert message.startswith("fairseq has no row: no batch is left: ")
+    assert message.startswith("fairseq has no row: no batches left: ")
     assert "max-tokens" in made.left_out
-    with pytest.raises(batchstat.InputError, match="no batch is left"):
+    with pytest.raises(batchstat.InputError, match="no batches left"):
         batchstat.compare([3, 4, 5], strategies=[], presets=["fairseq"])
 
 
@@ -189,7 +189,7 @@ def test_settings_that_are_wrong_by_themselves(settings, message):
         ([1, 2**31], batchstat.OptionError, r"lengths\[1\] is 2147483648"),
         ([1.5], batchstat.OptionError, "whole numbers"),
         ([[1], [2]], batchstat.OptionError, "one dimension"),
-        ([[1], [2, 3]], batchstat.OptionError, "no array"),
+        ([[1], [2, 3]], batchstat.OptionError, "cannot be converted to an array"),
         ([True], batchstat.OptionError, "whole numbers"),
         ("corpus.txt", batchstat.OptionError, "whole numbers"),
     ],
@@ -202,7 +202,7 @@ def test_lengths_that_are_none(lengths, kind, message):
 def test_nothing_left_is_an_error_and_not_a_good_result():
     with pytest.raises(batchstat.InputError, match="overflow=drop leaves no sample"):
         batchstat.compare([9, 9], max_length=5, overflow="drop")
-    with pytest.raises(batchstat.InputError, match="no batch is left: "):
+    with pytest.raises(batchstat.InputError, match="no batches left: "):
         batchstat.compare([5, 6, 7], batch_size=4, drop_last=True)
 
 

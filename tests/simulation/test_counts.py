@@ -76,7 +76,7 @@ def test_counts_are_those_of_padded_arrays(
     plans = list(plan_windows(strategy, visits, seed=1, epoch=2))
     arrays = [matrix for plan in plans for matrix in padded_arrays(plan)]
     if not any((matrix != PAD).any() for matrix in arrays):
-        with pytest.raises(InputError, match="no batch is left" if not arrays else "no token"):
+        with pytest.raises(InputError, match="no batches left" if not arrays else "no token"):
             measured(plans, visits)
         return
     counts = measured(plans, visits, max_length=max_length, accumulate=3)

@@ -110,19 +110,19 @@ def test_no_text_and_empty_texts():
     ("texts", "message"),
     [
         (["a", None], r"texts\[1\] is missing"),
-        (["a", 5], "texts 0 and on are no texts"),
+        (["a", 5], "texts from 0 on are not text"),
         (pd.Series(["a", None]), r"texts\[1\] is missing"),
-        (pa.array([1, 2]), "texts 0 and on are no texts"),
-        (["\ud800"], "texts 0 and on are no texts"),
-        ("some words", "texts of type str: give a list"),
-        (b"some words", "texts of type bytes: give a list"),
-        ((text for text in ["a"]), "texts of type generator: give a list"),
-        ({"a"}, "texts of type set: give a list"),
-        ({"a": "b"}, "texts of type dict: give a list"),
-        (pd.DataFrame({"a": ["b"]}), "texts of type DataFrame: give a list"),
-        (np.array([["a"]]), "texts of type ndarray: give a list"),
-        (5, "texts of type int: give a list"),
-        (NOT_UTF8, "texts 0 and on are no texts: Invalid UTF8"),
+        (pa.array([1, 2]), "texts from 0 on are not text"),
+        (["\ud800"], "texts from 0 on are not text"),
+        ("some words", "texts of type str: pass a list"),
+        (b"some words", "texts of type bytes: pass a list"),
+        ((text for text in ["a"]), "texts of type generator: pass a list"),
+        ({"a"}, "texts of type set: pass a list"),
+        ({"a": "b"}, "texts of type dict: pass a list"),
+        (pd.DataFrame({"a": ["b"]}), "texts of type DataFrame: pass a list"),
+        (np.array([["a"]]), "texts of type ndarray: pass a list"),
+        (5, "texts of type int: pass a list"),
+        (NOT_UTF8, "texts from 0 on are not text: Invalid UTF8"),
     ],
 )
 def test_what_is_no_text(texts, message):
@@ -131,7 +131,7 @@ def test_what_is_no_text(texts, message):
 
 
 def test_what_is_no_tokenizer():
-    with pytest.raises(batchstat.OptionError, match="a tokenizer of type int"):
+    with pytest.raises(batchstat.OptionError, match="unsupported tokenizer type int"):
         batchstat.token_lengths(["a"], 5)
 
 
@@ -153,9 +153,9 @@ def _wrong_cuts(monkeypatch):
 
 @pytest.mark.usefixtures("_wrong_cuts")
 def test_one_difference_and_everything_is_counted_whole():
-    with pytest.warns(UserWarning, match="tokens, and its pieces .*: everything is counted again"):
+    with pytest.warns(UserWarning, match="tokens, but its pieces .*: recounting every text"):
         assert batchstat.token_lengths(LINES).tolist() == expected(LINES)
-    with pytest.warns(UserWarning, match="everything is counted again, whole"):
+    with pytest.warns(UserWarning, match="recounting every text as a whole"):
         profile = batchstat.profile(SAMPLE_DATA / "corpus.txt")
     assert profile.lengths.tolist() == expected(line for line in LINES if line.strip())
 
@@ -183,7 +183,7 @@ def piped(monkeypatch):
 
 @pytest.mark.usefixtures("_wrong_cuts")
 def test_standard_input_too_is_counted_again(piped):
-    with pytest.warns(UserWarning, match="everything is counted again, whole"):
+    with pytest.warns(UserWarning, match="recounting every text as a whole"):
         profile = batchstat.profile("-")
     assert profile.lengths.tolist() == expected(line for line in LINES if line.strip())
     assert profile.corpus.sources[0].digest == f"sha256:{piped}"
@@ -205,7 +205,7 @@ def _no_file():
 def test_standard_input_without_room_for_a_copy(temporary, monkeypatch, request):
     monkeypatch.setattr("batchstat.corpus.opening.tempfile.TemporaryFile", temporary)
     request.getfixturevalue("_wrong_cuts")
-    with pytest.raises(InputError, match="no room for a copy of it: name a file"):
+    with pytest.raises(InputError, match="no space for a copy of it: pass a file"):
         batchstat.profile("-")
 
 
@@ -233,7 +233,7 @@ def test_a_difference_is_found_whatever_the_texts_and_the_threads(size, workers)
     """Texts of every size are checked, long ones in part, in every block."""
     whole = " ".join(LINES * 12)
     texts = [whole[i : i + size] for i in range(0, len(whole), size)]
-    with pytest.warns(UserWarning, match="everything is counted again"):
+    with pytest.warns(UserWarning, match="recounting every text"):
         assert batchstat.token_lengths(texts, workers=workers).tolist() == expected(texts)
 
 

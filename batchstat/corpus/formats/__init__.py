@@ -1,4 +1,4 @@
-"""Formats of corpus files. A reader yields the wanted columns of one file as `Chunk`s.
+"""Formats of corpus files. A reader yields the requested columns of one file as `Chunk`s.
 
 A new format is one file here, one line in `READERS` and its endings in `corpus/sources.py`.
 """

@@ -30,7 +30,7 @@ from batchstat.errors import SourceError
 
 
 def read_parquet(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
-    """The columns that are wanted, in blocks of about 8 MiB.
+    """Yield the requested columns, in blocks of about 8 MiB.
 
     Raises:
         InputError: the file is damaged, or a column is missing.
@@ -49,7 +49,7 @@ def read_parquet(opened: OpenSource, options: CorpusOptions, faults: Faults) -> 
 
 
 def read_arrow(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
-    """The columns that are wanted, of an Arrow IPC file (feather version 2) or stream.
+    """Yield the requested columns of an Arrow IPC file (feather version 2) or stream.
 
     Raises:
         InputError: the file is damaged, or a column is missing.
@@ -73,13 +73,13 @@ def as_chunks(
     faults: Faults,
     before: Callable[[], int] = int,
 ) -> Iterator[Chunk]:
-    """The columns that are wanted of a record batch, in blocks of about 8 MiB once decoded.
+    """Yield the requested columns of a record batch, in blocks of about 8 MiB once decoded.
 
-    pyarrow takes a file at its word; here offsets, lengths and UTF-8 are checked before use. The
-    first record is number `first` of those after `before`.
+    pyarrow trusts a file; here offsets, lengths and UTF-8 are checked before use. The first record
+    is number `first` of those after `before`.
 
     Raises:
-        ArrowInvalid: a column whose parts contradict each other.
+        ArrowInvalid: a column whose buffers contradict each other.
     """
     checked = {name: _checked(batch.column(name)) for name in columns.all}
     broken = [name for name, each in checked.items() if each.type != batch.column(name).type]
@@ -92,7 +92,7 @@ def as_chunks(
 
 
 def _checked(values: pa.Array) -> pa.Array:
-    """The values, or bytes in the place of texts that are not UTF-8. Raises ArrowInvalid."""
+    """Return the values, as bytes if some texts are not UTF-8. Raise ArrowInvalid if damaged."""
     try:
         values.validate(full=True)
         return values
@@ -143,7 +143,7 @@ def _chunk(
 
 
 def _class_names(schema: pa.Schema, label: str | None) -> list[str]:
-    """The names that the datasets library keeps beside the numbers of a class label."""
+    """Return the names that the datasets library stores beside the numbers of a class label."""
     try:
         kept = json.loads((schema.metadata or {})[b"huggingface"])
         names = kept["info"]["features"][label]["names"]
@@ -155,7 +155,7 @@ def _class_names(schema: pa.Schema, label: str | None) -> list[str]:
 
 
 def _named(values: pa.Array, names: list[str]) -> pa.Array:
-    """Class numbers as their names; null where they have none, such as -1 for no label."""
+    """Return class names for numbers; null for numbers without a name, such as -1."""
     known = pc.and_(pc.greater_equal(values, 0), pc.less(values, len(names)))
     return pa.array(names, pa.large_string()).take(pc.if_else(known, values, None))
 
@@ -177,7 +177,7 @@ def _columns(path: str, schema: pa.Schema, options: CorpusOptions) -> Columns:
 
 
 def groups_of(file: pq.ParquetFile, part: Part) -> list[tuple[int, int, int]]:
-    """The row groups that begin in a part of a file: number, end and beginning, in bytes."""
+    """Return the row groups that begin in a part of a file: number, end and start, in bytes."""
     stop = sys.maxsize if part.stop is None else part.stop
     found = []
     for i in range(file.metadata.num_row_groups):
@@ -201,6 +201,6 @@ def _readable(path: str, kind: str) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
-        # A damaged file also claims sizes that no machine has, and names that are no text.
+        # A damaged file may also claim sizes that no machine has, and names that are not text.
         reason = (str(error).splitlines() or ["damaged"])[0]
         raise SourceError(f"{path} is not a readable {kind} file: {reason}") from None

@@ -13,24 +13,24 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 
 Record = tuple[int, Sequence[str] | None]
-"""The number of the line it starts on, and its fields; None where it is a fault already."""
+"""The number of the line it starts on, and its fields; None if it is already noted as bad."""
 
 _CHUNK_CHARS = 8 << 20
 _RECORD_CHARS = 400
-"""What a record takes beside its text, so that empty ones fill a chunk too."""
+"""Characters counted per record beside its text, so that empty records fill a chunk too."""
 _NO_COLUMNS = Columns(("",), None)
-"""Of blank or faulty records before the first that says how many columns there are."""
+"""Columns of blank or bad records before the first one that shows the number of columns."""
 
 
 def read_csv(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
-    """Comma-separated values, quoted as RFC 4180 says unless `options.quote` is false."""
+    """Yield comma-separated values, quoted as in RFC 4180 unless `options.quote` is false."""
     if options.quote is False:
         return _read_unquoted(opened, options, faults, ",")
     return _read(opened, options, faults, _quoted(opened, ",", faults))
 
 
 def read_tsv(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
-    """Tab-separated values, where a quote is text unless `options.quote` is true."""
+    """Yield tab-separated values, in which a quote is text unless `options.quote` is true."""
     if not options.quote:
         return _read_unquoted(opened, options, faults, "\t")
     return _read(opened, options, faults, _quoted(opened, "\t", faults))
@@ -52,15 +52,14 @@ def _read(
     records: Iterator[Record],
     head: Iterator[Record] | None = None,
 ) -> Iterator[Chunk]:
-    """The columns that are wanted, a chunk at a time; `head` is of a file of which a later part is
-    read.
+    """Yield the requested columns, one chunk at a time.
 
-    A blank line is a record without text, but before the header it is none. A record with too few
-    or too many fields is a fault.
+    `head` is given when a later part of a file is read. A blank line is a record without text, but
+    before the header it is ignored. A record with too few or too many fields is a bad record.
 
     Raises:
-        InputError: a missing column, a header that cannot be read, a quote that is never closed:
-            what leaves no records.
+        InputError: a missing column, a header that cannot be parsed, or a quote that is never
+            closed, which leaves no records.
     """
     names = _header(opened.path, head or records) if options.header else _numbers(head or ())
     columns = choose_columns(opened.path, names, names, options) if names else None
@@ -72,17 +71,17 @@ def _read(
 
 
 def _numbers(records: Iterable[Record]) -> list[str]:
-    """The columns by number, of the first record that has any."""
+    """Return column numbers as names, from the first record that has fields."""
     width = next((len(fields) for _, fields in records if fields), 0)
     return [str(number) for number in range(width)]
 
 
 def _header(path: str, records: Iterator[Record]) -> list[str]:
-    """The names of the columns; none in a file of blank lines."""
+    """Return the names of the columns; empty for a file of blank lines."""
     for line, fields in records:
         if fields is None:
             raise InputError(
-                f"{path}, line {line}: the header cannot be read: mend it, or pass --no-header"
+                f"{path}, line {line}: cannot parse the header: fix it or pass --no-header"
             )
         if fields:
             return list(fields)
@@ -101,8 +100,8 @@ def _chunk(
             faults.add(
                 "wrong_fields",
                 Place(opened.path, line, "line", opened.lines_before),
-                f"{len(fields)} in place of {len(names)} fields: quote fields that hold a "
-                "separator, or mend the line",
+                f"the number of fields is {len(fields)}, not {len(names)}: quote fields that "
+                "contain a separator, or fix the line",
             )
     good = [None if i in failed else fields for i, (_, fields) in enumerate(some)]
     picks = {name: names.index(name) for name in columns.all}
@@ -153,8 +152,8 @@ def _quoted(opened: OpenSource, delimiter: str, faults: Faults) -> Iterator[Reco
                 reason = "a carriage return alone, outside quotes"
             place = Place(opened.path, line, "line")
             message = (
-                f"not RFC 4180 ({reason}): mend the record, or pass --no-quote where a quote is "
-                "text"
+                f"not RFC 4180 ({reason}): fix the record, or pass --no-quote if quotes are part "
+                "of the text"
             )
             if "end of data" in reason:
                 raise InputError(f"{place}: {message}") from None
@@ -170,10 +169,10 @@ class _LongRecordError(Exception):
 
 
 class _RecordLines:
-    """Lines for `csv.reader`, which would hold a record of any size.
+    """Lines for `csv.reader`, which by itself would buffer a record of any size.
 
     A record of more than `MOST_RECORD_BYTES` is passed over, up to the end of the line on which its
-    last quote is closed, and then raised.
+    last quote is closed; then the error is raised.
     """
 
     def __init__(self, lines: Iterator[str | LongLine]) -> None:
@@ -181,7 +180,7 @@ class _RecordLines:
         self._read = self._size = self._quotes = 0
 
     def begin_record(self) -> int:
-        """The number of the line on which the next record starts."""
+        """Return the number of the line on which the next record starts."""
         self._size = self._quotes = 0
         return self._read + 1
 

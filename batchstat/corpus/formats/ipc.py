@@ -1,6 +1,6 @@
 """Arrow IPC files as the record batches of all streams in them, each checked before it is read.
 
-pyarrow stops in silence at the first end of a stream, and unpacks whatever a buffer claims to be.
+pyarrow stops silently at the first end of a stream, and allocates whatever size a buffer claims.
 Format: https://arrow.apache.org/docs/format/Columnar.html#serialization-and-interprocess-communication-ipc
 """
 
@@ -22,15 +22,15 @@ _DICTIONARY, _BATCH = 2, 3
 _BUFFER_BYTES = 16
 
 _MOST_UNPACKED, _MOST_RATIO = 1 << 30, 200
-"""A batch that unpacks to more bytes than that, and to as many times its own, is no data."""
+"""Decompressed size and compression ratio beyond which, both exceeded, a batch is not real data."""
 
 
 def open_batches(file: BinaryIO, path: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Return the schema and the record batches of an Arrow IPC file, or of one or more streams.
 
     Raises:
-        SourceError: also while the batches are read: the file is cut short, something else stands
-            after a stream, or a batch unpacks to more than any data does.
+        SourceError: here, or while the batches are read: the file is cut short, something else
+            follows a stream, or a batch decompresses to more than real data does.
         ArrowException: it is damaged.
     """
     file.seek(0)
@@ -48,7 +48,7 @@ def open_batches(file: BinaryIO, path: str) -> tuple[pa.Schema, Iterator[pa.Reco
 
 
 class _Streams(io.RawIOBase):
-    """The bytes of a file up to those after the streams, as pyarrow reads them."""
+    """The bytes of a file up to the end of its streams, as pyarrow reads them."""
 
     def __init__(self, file: BinaryIO, stop: int, path: str, expected: int | None) -> None:
         self._file, self._stop, self._path, self._expected = file, stop, path, expected
@@ -76,11 +76,11 @@ class _Streams(io.RawIOBase):
                 count += 1
         if self._expected not in (None, count):
             raise self._damage(
-                f"it holds {count:,} record batches, and its footer says {self._expected:,}"
+                f"it has {count:,} record batches, but its footer says {self._expected:,}"
             )
 
     def _goes_on(self) -> bool:
-        """Whether a stream begins here; the first one has begun already."""
+        """Return whether a stream begins here; the first one has begun already."""
         if self._reader is not None:
             return True
         at = self._file.tell()
@@ -88,7 +88,7 @@ class _Streams(io.RawIOBase):
             return False
         if self._expected is not None:
             if self.read().strip(b"\0"):
-                raise self._damage(f"something else stands at byte {at:,}, where its stream ends")
+                raise self._damage(f"something follows the end of its stream at byte {at:,}")
             return False
         try:
             self._reader = pa.ipc.open_stream(self)
@@ -99,19 +99,19 @@ class _Streams(io.RawIOBase):
             ) from None
         if not self._reader.schema.equals(self.schema):
             raise self._damage(
-                f"the stream that begins at byte {at:,} has other columns than the first: give "
-                "them as separate files"
+                f"the stream that begins at byte {at:,} has different columns from the first: "
+                "pass them as separate files"
             )
         return True
 
     def _has_batch(self) -> bool:
-        """Whether a record batch follows; if not, goes past the end of the stream."""
+        """Return whether a record batch follows; if not, skip the end of the stream."""
         begin = self._file.tell()
         try:
             while (message := self._message()) is not None:
                 if message.unpacked > max(_MOST_UNPACKED, _MOST_RATIO * message.body):
                     raise self._damage(
-                        f"a record batch of {message.body:,} bytes claims to unpack to "
+                        f"a record batch of {message.body:,} bytes claims to decompress to "
                         f"{message.unpacked:,}: write smaller batches"
                     )
                 if message.kind == _BATCH:
@@ -124,7 +124,7 @@ class _Streams(io.RawIOBase):
         return False
 
     def _message(self) -> "_Message | None":
-        """The message that begins here; None at the end of the stream."""
+        """Return the message that begins here; None at the end of the stream."""
         head = self.read(4)
         if not head and self._expected is not None:
             return None
@@ -138,7 +138,7 @@ class _Streams(io.RawIOBase):
         body = self._file.tell()
         message = _Message.parsed(metadata, body, self._file)
         if len(metadata) < length or message.end > self._stop:
-            raise self._damage("it is cut short: its last message is not whole")
+            raise self._damage("it is cut short: its last message is incomplete")
         return message
 
     def _damage(self, reason: str) -> SourceError:
@@ -147,7 +147,7 @@ class _Streams(io.RawIOBase):
 
 @dataclass(frozen=True)
 class _Message:
-    """A message: what it is, the bytes of its body, those it unpacks to, and where it ends."""
+    """A message: its kind, the bytes of its body, its decompressed bytes, and where it ends."""
 
     kind: int
     body: int
@@ -156,7 +156,7 @@ class _Message:
 
     @classmethod
     def parsed(cls, metadata: bytes, begin: int, file: BinaryIO) -> "_Message":
-        """From its flatbuffer; its body begins at byte `begin` of the file.
+        """Parse a message from its flatbuffer; its body begins at byte `begin` of the file.
 
         Raises:
             struct.error, ValueError: it cannot be read.
@@ -180,13 +180,13 @@ class _Message:
 
 @dataclass(frozen=True)
 class _Table:
-    """A table of a flatbuffer, which begins at `at`."""
+    """A table in a flatbuffer, which begins at `at`."""
 
     data: bytes
     at: int
 
     def field(self, number: int) -> int:
-        """Where a field lies; 0 where it is absent."""
+        """Return the position of a field; 0 if it is absent."""
         vtable = self.at - struct.unpack_from("<i", self.data, self.at)[0]
         if 4 + 2 * number >= struct.unpack_from("<H", self.data, vtable)[0]:
             return 0
@@ -194,17 +194,17 @@ class _Table:
         return self.at + offset if offset else 0
 
     def number(self, field: int, kind: str) -> int:
-        """The field as a number; 0 where it is absent."""
+        """Return the field as a number; 0 if it is absent."""
         at = self.field(field)
         return int(struct.unpack_from(kind, self.data, at)[0]) if at else 0
 
     def table(self, field: int) -> "_Table":
-        """The field as a table."""
+        """Return the field as a table."""
         at = self.field(field)
         return _Table(self.data, at + struct.unpack_from("<I", self.data, at)[0])
 
     def structs(self, field: int, kind: str) -> Iterator[tuple[Any, ...]]:
-        """The field as a list of structs; empty where it is absent."""
+        """Yield the structs of a field; nothing if it is absent."""
         at = self.field(field)
         if at:
             at += struct.unpack_from("<I", self.data, at)[0]

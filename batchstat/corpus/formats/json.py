@@ -1,4 +1,4 @@
-"""JSON: one object a line, or an array of objects."""
+"""JSON: one object per line, or an array of objects."""
 
 import codecs
 import json
@@ -18,13 +18,13 @@ from batchstat.errors import InputError
 
 _CHUNK_CHARS = 8 << 20
 _RECORD_CHARS = 400
-"""What a record takes beside its text."""
+"""Characters counted per record beside its text."""
 _PIECE_BYTES = 1 << 18
 _STRUCTURE = re.compile(r'[\\"{}\[\],]')
 
 
 class _Collector:
-    """Records of JSON, one by one, into chunks of the columns that are wanted."""
+    """Collects JSON records, one by one, into chunks of the requested columns."""
 
     def __init__(self, opened: OpenSource, options: CorpusOptions, faults: Faults) -> None:
         self._opened, self._options, self._faults = opened, options, faults
@@ -36,18 +36,18 @@ class _Collector:
         self._failed: set[int] = set()
 
     def add_blank(self) -> None:
-        """A record with nothing in it."""
+        """Add an empty record."""
         self._blank.add(len(self._records))
         self._records.append({})
 
     def fault(self, reason: str, place: Place, message: str) -> None:
-        """A record that cannot be read."""
+        """Add a bad record."""
         self._faults.add(reason, place, message)
         self._failed.add(len(self._records))
         self._records.append({})
 
     def add(self, place: Place, record: object) -> None:
-        """A record as it was parsed."""
+        """Add a parsed record."""
         if not isinstance(record, dict):
             message = f"{kind_of(record)} where an object is expected"
             return self.fault("wrong_type", place, message)
@@ -65,7 +65,7 @@ class _Collector:
         return None
 
     def decide(self, record: object) -> bool:
-        """Chooses the columns by the first record that has what is asked for; whether they are."""
+        """Choose the columns by the first record that has them; return whether they are chosen."""
         if self._columns is None and isinstance(record, dict) and record:
             label = self._options.label_column
             named = [name for name in self._options.named_columns if name != label]
@@ -75,16 +75,16 @@ class _Collector:
         return self._columns is not None
 
     def _choose(self, record: dict[str, object]) -> Columns:
-        # A missing label is a class of its own, and null may stand for a text.
+        # A missing label counts as a class of its own, and a text may be null.
         names = list(dict.fromkeys([*record, *filter(None, [self._options.label_column])]))
         texts = [name for name, value in record.items() if value is None or isinstance(value, str)]
         usual = [name for name in record if name.lower() in TEXT_NAMES]
         chosen = choose_columns(self._opened.path, names, texts or usual, self._options)
-        # Not every chat of a file has tools.
+        # Not every chat in a file has tools.
         return replace(chosen, tools=TOOLS_COLUMN) if self._options.messages_column else chosen
 
     def chunk(self, lines: Sequence[int] | None = None) -> Chunk:
-        """What was added since the last chunk."""
+        """Return what was added since the last chunk."""
         columns = self._columns or Columns(("text",), None)
         made = Chunk(
             size=len(self._records),
@@ -104,7 +104,7 @@ class _Collector:
 
 
 def read_jsonl(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
-    """The columns of the object on every line; a blank line is a record with nothing in it."""
+    """Yield the columns of the object on each line; a blank line is an empty record."""
     found = _Collector(opened, options, faults)
     if opened.part.first:
         _decide_by_head(found, opened)
@@ -127,7 +127,7 @@ def read_jsonl(opened: OpenSource, options: CorpusOptions, faults: Faults) -> It
 
 
 def _decide_by_head(found: _Collector, opened: OpenSource) -> None:
-    """Chooses the columns as the file's first part does: by its first good record."""
+    """Choose the columns as the first part of the file does: by its first good record."""
     for lines in read_lines(opened.head()):
         for line in lines.texts.to_pylist():
             try:
@@ -138,11 +138,11 @@ def _decide_by_head(found: _Collector, opened: OpenSource) -> None:
 
 
 def read_json(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
-    """The columns of the objects of an array, which is never held whole.
+    """Yield the columns of the objects in an array, which is never entirely in memory.
 
     Raises:
-        InputError: no array of objects; JSON that is malformed or ends early, or bytes that are
-            not UTF-8, which leave no way to tell where the next record starts.
+        InputError: not an array of objects; JSON that is malformed or ends early, or bytes that are
+            not UTF-8, after which the start of the next record cannot be found.
     """
     found = _Collector(opened, options, faults)
     number = 0
@@ -164,7 +164,7 @@ class _Element:
 
 
 def _elements(opened: OpenSource) -> Iterator[_Element]:
-    """The elements of the array that a file holds, parsed one at a time."""
+    """Yield the elements of the array in a file, parsed one at a time."""
     decoder = json.JSONDecoder(object_pairs_hook=_object)
     pieces = _decoded(opened)
     text, number = next(pieces, ""), 0
@@ -172,7 +172,7 @@ def _elements(opened: OpenSource) -> Iterator[_Element]:
     at = _skip_space(text, int(text.startswith("\ufeff")))
     if text[at : at + 1] != "[":
         remedy = ": pass --input-format jsonl for lines" if text[at : at + 1] == "{" else ""
-        raise InputError(f"{opened.path}: no JSON array of objects{remedy}")
+        raise InputError(f"{opened.path} is not a JSON array of objects{remedy}")
     at += 1
     after_comma = False
     while True:
@@ -185,8 +185,8 @@ def _elements(opened: OpenSource) -> Iterator[_Element]:
             if text[end : end + 1] not in (",", "]"):
                 raise json.JSONDecodeError("Expecting ',' or ']'", text, end)
         except (ValueError, RecursionError) as error:
-            # What is here may begin a longer element. Read as much again, so that an element of
-            # any size is parsed a handful of times.
+            # The text so far may be the start of a longer element. Double it, so that an element
+            # of any size is parsed only a few times.
             if _may_go_on(error, text) and len(text) - at > MOST_RECORD_BYTES:
                 rest, end, size = _without_element(text, at, pieces)
                 if end < len(rest):
@@ -210,15 +210,15 @@ def _elements(opened: OpenSource) -> Iterator[_Element]:
         after_comma = text[end] == ","
         at = end + after_comma
     if text[at + 1 :].strip() or any(piece.strip() for piece in pieces):
-        raise InputError(f"{opened.path}: something stands after the array's end: one array a file")
+        raise InputError(f"{opened.path}: something follows the end of the array: use one per file")
 
 
 def _without_element(text: str, at: int, pieces: Iterator[str]) -> tuple[str, int, int]:
-    """What follows an element that begins at `at`, which is passed over without being held.
+    """Skip an element that begins at `at`, without holding it in memory.
 
     Returns:
-        The piece in which it ends, where in it the comma or bracket after it stands, and the
-        element's size in characters. Without an end, a place after all of the piece.
+        The piece in which it ends, the position there of the comma or bracket after it, and the
+        element's size in characters. If it has no end, a position after the whole piece.
     """
     size, depth, in_string, skipped_to = 0, 0, False, at
     while True:
@@ -248,12 +248,12 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"key {twice!r} is there {names.count(twice)} times")
+        raise ValueError(f"key {twice!r} appears {names.count(twice)} times")
     return found
 
 
 def _may_go_on(error: Exception, text: str) -> bool:
-    """Whether the text may only be too short, and not wrong where it is."""
+    """Return whether the text may just be incomplete, rather than wrong."""
     if not isinstance(error, json.JSONDecodeError):
         return False
     unfinished = ("Unterminated string", "Invalid \\")
@@ -297,7 +297,7 @@ def _skip_space(text: str, at: int) -> int:
 
 def _reason(error: Exception, unit: str = "column", before: int = 1) -> str:
     if isinstance(error, RecursionError):
-        return "nested too deep"
+        return "nested too deeply"
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg.removesuffix(' at')} at {unit} {before + error.pos}"
     return str(error)

@@ -1,4 +1,4 @@
-"""NumPy's .npy: a one-dimensional array of lengths, already counted."""
+"""NumPy's .npy: a one-dimensional array of lengths."""
 
 from collections.abc import Iterator
 from typing import Any, BinaryIO
@@ -18,20 +18,20 @@ _MOST_RECORDS = 1 << 20
 
 
 def read_npy(opened: OpenSource, options: CorpusOptions, _: Faults) -> Iterator[Chunk]:
-    """Every number the length of a sample.
+    """Yield every number as the length of a sample.
 
     Raises:
-        InputError: no array, or not whole numbers in one dimension; columns are asked for.
+        InputError: not an array of whole numbers in one dimension, or columns are requested.
     """
     if options.named_columns:
-        raise InputError(f"{opened.path} has no column {options.named_columns[0]!r}: leave it out")
+        raise InputError(f"{opened.path} has no column {options.named_columns[0]!r}: remove it")
     try:
         with seekable(opened) as file:
             shape, kind = _header(file)
             # NumPy counts timedeltas among the signed integers.
             if len(shape) != 1 or kind.kind not in "iu" or shape[0] < 0:
                 raise InputError(
-                    f"{opened.path} holds {kind} of shape {shape} where whole numbers in one "
+                    f"{opened.path} has {kind} of shape {shape} where whole numbers in one "
                     "dimension are expected"
                 )
             begin, size = file.tell(), kind.itemsize
@@ -39,7 +39,7 @@ def read_npy(opened: OpenSource, options: CorpusOptions, _: Faults) -> Iterator[
             first, last = _numbers_of(opened.part, begin, size, stop)
             file.seek(stop)
             if file.read(1):
-                raise ValueError("something else stands after its array")
+                raise ValueError("something follows its array")
             file.seek(begin + first * size)
             for at in range(first, last, _MOST_RECORDS):
                 wanted = min(_MOST_RECORDS, last - at) * size
@@ -66,13 +66,13 @@ def _header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
         shape, _, kind = readers.get(version, np.lib.format.read_array_header_2_0)(file)
     except OSError:
         raise
-    except Exception as error:  # it is parsed as Python, in more than one way
+    except Exception as error:  # the header is parsed as Python, in more than one way
         raise ValueError(f"its header cannot be read: {one_line(error)}") from None
     return shape, kind
 
 
 def _numbers_of(part: Part, begin: int, size: int, stop: int) -> tuple[int, int]:
-    """The numbers that begin in a part of the file."""
+    """Return the range of numbers that begin in a part of the file."""
     ends = (part.first, stop if part.stop is None else min(part.stop, stop))
     first, last = (max(-(-(end - begin) // size), 0) for end in ends)
     return first, last

@@ -1,4 +1,4 @@
-"""Parquet files, checked before pyarrow reads them, and how many records are read at once."""
+"""Parquet files: checked before pyarrow reads them, with a limit on the records read at once."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -14,21 +14,21 @@ CHUNK_BYTES = 8 << 20
 MOST_RECORDS = 65_536
 _MAGIC, _ENCRYPTED_MAGIC = b"PAR1", b"PARE"
 _END_BYTES = 8
-"""After the footer: its length, and the magic."""
+"""Bytes after the footer: its length, and the magic."""
 _SIGNATURE_BYTES = 28
-"""After a footer that is not encrypted, of a file with columns that are."""
+"""Bytes of the signature after an unencrypted footer of a file with encrypted columns."""
 _HEADER_BYTES = 64
 _DICTIONARY_PAGE = 2
 _DECODED_BYTES = 256 << 20
-"""Of records read at once, where each may take as much as all of the dictionary."""
+"""Memory for the records read at once if each may take as much as the whole dictionary."""
 
 
 def open_parquet(file: BinaryIO, path: str) -> pq.ParquetFile:
-    """Return the file as pyarrow has it, where pyarrow can read it and it is one file.
+    """Open a Parquet file with pyarrow, after checking that pyarrow can read it and it is one file.
 
     Raises:
-        InputError: columns are encrypted, on which pyarrow ends the process.
-        SourceError: something else stands between its data and its footer.
+        InputError: columns are encrypted, which makes pyarrow abort the process.
+        SourceError: there is something else between its data and its footer.
         ArrowException, OSError: it is damaged.
     """
     size = file.seek(0, io.SEEK_END)
@@ -40,20 +40,20 @@ def open_parquet(file: BinaryIO, path: str) -> pq.ParquetFile:
         footer = int.from_bytes(end[:4], "little")
         is_encrypted = footer - parquet.metadata.serialized_size == _SIGNATURE_BYTES
     if is_encrypted:
-        raise InputError(f"{path} is encrypted, or some columns are: write it without encryption")
+        raise InputError(f"{path} is encrypted, at least in part: write it without encryption")
     start = size - _END_BYTES - footer
     ends = (end for i in range(parquet.num_row_groups) for _, end in _chunks(parquet, i))
     if _holds(file, max(ends, default=len(_MAGIC)), start, _MAGIC * 2):
         raise SourceError(
-            f"{path} is not a readable Parquet file: several files stand one after another in it: "
-            "give them as separate files"
+            f"{path} is not a readable Parquet file: it is several files, one after another: "
+            "pass them as separate files"
         )
     file.seek(0)
     return parquet
 
 
 def group_span(parquet: pq.ParquetFile, group: int) -> tuple[int, int]:
-    """Where a row group begins and ends, in bytes; 0 where it has no column."""
+    """Return where a row group begins and ends, in bytes; 0 if it has no columns."""
     chunks = _chunks(parquet, group)
     begins, ends = zip(*chunks, strict=True) if chunks else ((0,), (0,))
     return min(begins), max(ends)
@@ -62,10 +62,10 @@ def group_span(parquet: pq.ParquetFile, group: int) -> tuple[int, int]:
 def read_groups(
     parquet: pq.ParquetFile, file: BinaryIO, groups: Sequence[int], columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """The records of row groups, so many at a time that they take about `CHUNK_BYTES`.
+    """Yield the records of row groups, as many at a time as take about `CHUNK_BYTES`.
 
-    A dictionary of a few bytes may stand for gigabytes of text: where that could be, fewer are read
-    at once, and put together afterwards.
+    A dictionary of a few bytes may stand for gigabytes of text: where that is possible, fewer
+    records are read at once, and combined afterwards.
     """
     usual = _usual_records(parquet)
     for most, some in groupby(groups, lambda group: _most(parquet, file, group, columns, usual)):
@@ -86,7 +86,7 @@ def _joined(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _usual_records(parquet: pq.ParquetFile) -> int:
-    """From what a record takes on average over the file."""
+    """Return how many records fill a chunk, by their average size in the file."""
     meta = parquet.metadata
     total: int = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
     return max(1, min(MOST_RECORDS, CHUNK_BYTES * int(meta.num_rows) // max(total, 1)))
@@ -95,7 +95,7 @@ def _usual_records(parquet: pq.ParquetFile) -> int:
 def _most(
     parquet: pq.ParquetFile, file: BinaryIO, group: int, columns: Sequence[str], usual: int
 ) -> int:
-    """How many records of a row group are read at once."""
+    """Return how many records of a row group are read at once."""
     meta = parquet.metadata.row_group(group)
     longest = 1
     for i in range(meta.num_columns):
@@ -111,10 +111,10 @@ def _most(
 
 
 def _dictionary_bytes(file: BinaryIO, at: int) -> int:
-    """What the dictionary of a column chunk that begins there takes, unpacked; 0 without one.
+    """Return the decompressed bytes of the dictionary of a column chunk at `at`; 0 without one.
 
-    The header of a page is a Thrift struct whose first fields are the kind of the page and its size
-    unpacked, as zigzag numbers of a variable length.
+    The header of a page is a Thrift struct whose first fields are the kind of the page and its
+    decompressed size, as zigzag numbers of variable length.
     """
     file.seek(at)
     header = file.read(_HEADER_BYTES)
@@ -145,7 +145,7 @@ def _chunks(parquet: pq.ParquetFile, group: int) -> list[tuple[int, int]]:
 
 
 def _holds(file: BinaryIO, first: int, stop: int, wanted: bytes) -> bool:
-    """Whether some bytes are among those of a file from `first` to before `stop`."""
+    """Return whether some bytes are in a file between `first` and `stop`."""
     file.seek(first)
     tail, left = b"", stop - first
     while left > 0 and (data := file.read(min(left, 1 << 20))):

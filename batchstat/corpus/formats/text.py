@@ -1,4 +1,4 @@
-"""Plain text: one sample a line."""
+"""Plain text: one sample per line."""
 
 from collections.abc import Iterator
 
@@ -11,21 +11,21 @@ from batchstat.errors import InputError
 
 
 def read_text(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
-    """Every line a sample.
+    """Yield every line as a sample.
 
     Raises:
-        InputError: columns are asked for, and there are none; standard input is no plain text.
+        InputError: columns are requested, but there are none; standard input is not plain text.
     """
     if options.named_columns:
         raise InputError(
-            f"{opened.path} is plain text and has no column {options.named_columns[0]!r}: pass "
-            "--input-format for what it is, or leave the column out"
+            f"{opened.path} is plain text and has no column {options.named_columns[0]!r}: "
+            "pass its real --input-format, or do not name a column"
         )
     for lines in read_lines(opened):
         guessed = opened.hashing is not None and options.input_format is None
         if guessed and lines.first == 1 and lines.texts[0].as_py().startswith(("{", "[{")):
             raise InputError(
-                "standard input looks like JSON: pass --input-format jsonl or json, or txt where "
+                "standard input looks like JSON: pass --input-format jsonl or json, or txt if "
                 "every line is a text"
             )
         for i, bad in lines.broken.items():

@@ -1,6 +1,6 @@
-"""Who counts the parts of a corpus: threads or processes of this machine, a cluster, any executor.
+"""Executors that count the parts of a corpus: threads, processes, Dask, or any other.
 
-A new kind is one file here and one line in `NAMES`, with its address where it has one.
+A new kind is one file here and one line in `NAMES`, with its address if it has one.
 """
 
 NAMES = ("auto", "threads", "processes", "dask")

@@ -1,4 +1,4 @@
-"""A Dask cluster: its scheduler is named, its workers do the counting."""
+"""A Dask cluster: the user names the scheduler, its workers count."""
 
 import logging
 import re
@@ -16,19 +16,19 @@ from batchstat.storage.addresses import one_line
 _LOGGERS = ("distributed", "tornado", "asyncio")
 _ADDRESS = re.compile(r"(?!(tcp|tls)://)[a-z]+://.+|((tcp|tls)://)?[^/]+:[0-9]+")
 _AT_ONCE = 2_000
-"""Parts that the scheduler is given: enough for any cluster, few enough to be called back."""
+"""Parts submitted to the scheduler: enough for any cluster, few enough to be cancelled."""
 
 
 def dask(scheduler: str | None, timeout: str = "20s") -> Engine:
-    """The workers of the scheduler at an address, such as tcp://head:8786.
+    """Return an engine of the workers of the scheduler at an address, such as tcp://head:8786.
 
     Raises:
-        OptionError: no scheduler is named, or none that can be, or Dask is not installed.
+        OptionError: a missing or invalid scheduler address, or Dask is not installed.
     """
     if scheduler is None:
         raise OptionError(
-            "engine=dask: which scheduler? pass --scheduler tcp://HOST:8786, as dask scheduler "
-            "prints it"
+            "engine=dask needs a scheduler: pass --scheduler tcp://HOST:8786, as printed by "
+            "dask scheduler"
         )
     if not _ADDRESS.fullmatch(scheduler):
         raise OptionError(
@@ -43,11 +43,11 @@ def dask(scheduler: str | None, timeout: str = "20s") -> Engine:
     @contextmanager
     def start() -> Iterator[Executor]:
         for name in tuple(logging.root.manager.loggerDict):
-            if name.partition(".")[0] in _LOGGERS:  # what they would log is said here in a line
+            if name.partition(".")[0] in _LOGGERS:  # the errors below say what they would log
                 logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         try:
             client = connect(scheduler, timeout=timeout, set_as_default=False)
-        except Exception as error:  # whatever a connection raises
+        except Exception as error:  # a connection may raise anything
             raise InputError(
                 f"no Dask scheduler at {scheduler}: {one_line(error)}: start one with dask "
                 "scheduler, and workers with dask worker"
@@ -59,11 +59,11 @@ def dask(scheduler: str | None, timeout: str = "20s") -> Engine:
             try:
                 yield executor
             finally:
-                # Who is interrupted should not have to wait for what was given to the workers.
+                # After an interrupt, the user should not have to wait for submitted parts.
                 with suppress(Exception):
                     executor.shutdown(wait=False)
         finally:
-            with suppress(Exception):  # a scheduler that is gone needs no farewell
+            with suppress(Exception):  # the scheduler may no longer be there
                 client.close(timeout=2)
 
     def is_lost() -> bool:
@@ -73,22 +73,25 @@ def dask(scheduler: str | None, timeout: str = "20s") -> Engine:
 
 
 def _check(client: Any, scheduler: str) -> None:
-    """Raises InputError: there is no worker, or one with other versions than here."""
+    """Raise InputError if there are no workers, or one has other versions than this machine."""
     try:
         found: dict[str, dict[str, str]] = client.run(versions)
     except ModuleNotFoundError as error:
         raise InputError(
-            f"a worker of {scheduler} has no module {error.name!r}: install batchstat there as here"
+            f"a worker of {scheduler} is missing module {error.name!r}: install the same batchstat "
+            "version on every worker"
         ) from None
-    except Exception as error:  # whatever a worker raises, or its connection
+    except Exception as error:  # a worker or its connection may raise anything
         raise InputError(
-            f"the workers of {scheduler} do not say their versions: {one_line(error)}: install "
-            "batchstat there as here"
+            f"the workers of {scheduler} do not report their versions: {one_line(error)}: install "
+            "the same batchstat version on every worker"
         ) from None
     if not found:
-        raise InputError(f"the scheduler at {scheduler} has no worker: start one with dask worker")
+        raise InputError(f"the scheduler at {scheduler} has no workers: start one with dask worker")
     for worker, theirs in found.items():
         if not isinstance(theirs, dict):
-            raise InputError(f"worker {worker} does not say its versions: install the same there")
+            raise InputError(
+                f"worker {worker} does not report its versions: install the same batchstat there"
+            )
         if other := different_versions(theirs):
-            raise InputError(f"worker {worker} has {other}: install the same there")
+            raise InputError(f"worker {worker} has {other}: install the same versions there")

@@ -1,4 +1,4 @@
-"""What counting needs to know of who does it."""
+"""Interface between counting and the executors that do it."""
 
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 
 class LostError(Exception):
-    """An executor that does nothing more: what it had under way is to be done again by another."""
+    """An executor that no longer works: its unfinished parts must be counted by another."""
 
 
 @dataclass(frozen=True)
 class Engine:
-    """An executor, and how it is used.
+    """An executor, and how to use it.
 
     Attributes:
-        name: as messages have it.
-        start: begins one, and ends it.
-        at_once: how many parts it has under way at most.
-        threads: that count in each part.
+        name: name in messages.
+        start: context manager that starts an executor and ends it.
+        at_once: maximum number of parts in flight.
+        threads: threads that count in each part.
         shares_memory: whether it runs in this process.
-        begins_anew: whether another executor can be had when one is lost.
-        is_lost: whether the executor under way is known to do nothing more.
+        begins_anew: whether a lost executor can be replaced by a new one.
+        is_lost: whether the current executor is known to have stopped working.
     """
 
     name: str

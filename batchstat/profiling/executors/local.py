@@ -1,4 +1,4 @@
-"""Engines of this machine: threads, processes, or an executor that the caller has."""
+"""Executors of this machine: threads, processes, or one that the caller provides."""
 
 import multiprocessing
 import os
@@ -14,7 +14,7 @@ THREADS, PROCESSES = "threads", "processes"
 
 
 def threads(workers: int) -> Engine:
-    """Threads of this process: no more work to begin with, and one interpreter for all."""
+    """Return threads of this process, which start fastest but share one interpreter."""
 
     def start() -> AbstractContextManager[Executor]:
         return _ended(ThreadPoolExecutor(workers))
@@ -23,7 +23,7 @@ def threads(workers: int) -> Engine:
 
 
 def processes(workers: int, parts: int) -> Engine:
-    """Processes of this machine, as many as there are parts for; they end with this one."""
+    """Return processes of this machine, at most one per part; they end with this process."""
     at_once = max(1, min(workers, parts))
     own = max(1, workers // at_once)
 
@@ -37,7 +37,7 @@ def processes(workers: int, parts: int) -> Engine:
 
 @contextmanager
 def _ended(pool: Executor) -> Iterator[Executor]:
-    """A pool that ends with its use; who is interrupted should not have to wait for it."""
+    """Shut a pool down after use, without waiting for it after an interrupt."""
     finished = False
     try:
         yield pool
@@ -47,10 +47,10 @@ def _ended(pool: Executor) -> Iterator[Executor]:
 
 
 def _begin(threads: int) -> None:
-    """In a new process: an interrupt is for the one that began it, whose end is its own."""
-    # The tokenizers library would take all cores in each of them.
+    """Prepare a new process, which ignores interrupts and ends when its parent process ends."""
+    # The tokenizers library would use all cores in each process.
     os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
-    # What transformers has to say as it loads, it said where the run began.
+    # The parent process has already shown what transformers says while loading.
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
@@ -64,7 +64,7 @@ def _begin(threads: int) -> None:
 
 
 def given_executor(executor: Executor, workers: int | None = None) -> Engine:
-    """An executor that the caller has, and keeps."""
+    """Return an executor that the caller owns and shuts down."""
 
     @contextmanager
     def start() -> Iterator[Executor]:
@@ -78,4 +78,4 @@ def given_executor(executor: Executor, workers: int | None = None) -> Engine:
 
 
 _MANY = 1_000
-"""Parts under way where nothing says how many are worked on at a time."""
+"""Parts in flight if nothing says how many the executor works on at a time."""

@@ -1,4 +1,4 @@
-"""Versions that must be the same wherever parts of one corpus are counted."""
+"""Versions that must be identical wherever parts of one corpus are counted."""
 
 import platform
 from contextlib import suppress
@@ -11,7 +11,7 @@ _LIBRARIES = ("batchstat", "pyarrow", "tokenizers", "transformers")
 
 @cache
 def versions() -> dict[str, str]:
-    """Of Python and of the libraries on which a count depends, in this process."""
+    """Return the versions, in this process, of Python and of libraries that counts depend on."""
     found = {"python": ".".join(platform.python_version_tuple()[:2])}
     for name in _LIBRARIES:
         with suppress(PackageNotFoundError):
@@ -20,9 +20,9 @@ def versions() -> dict[str, str]:
 
 
 def different_versions(theirs: dict[str, str]) -> str:
-    """How versions differ from those here; empty where they do not."""
+    """Return how versions differ from those here; empty if they do not."""
     here = versions()
     names = [name for name in here if theirs.get(name) != here[name]]
     return ", ".join(
-        f"{name} {theirs.get(name, 'not at all')} (here {here[name]})" for name in names
+        f"{name} {theirs.get(name, 'not installed')} (here {here[name]})" for name in names
     )

@@ -1,11 +1,11 @@
-"""The built-in tokenizer: a byte-level BPE of 32,000 entries for English; no network needed."""
+"""The built-in tokenizer: a byte-level BPE with 32,000 entries for English; works offline."""
 
 import gzip
 from importlib.resources import files
 
 NAME = "builtin"
 MAX_LENGTH = 512
-"""The maximum it states, in tokens."""
+"""Its `model_max_length`, in tokens."""
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
@@ -18,5 +18,5 @@ FILE = "english-32k.json.gz"
 
 
 def definition() -> str:
-    """Its tokenizer.json."""
+    """Return its tokenizer.json."""
     return gzip.decompress(files(__name__).joinpath(FILE).read_bytes()).decode()

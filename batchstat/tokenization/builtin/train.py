@@ -1,8 +1,8 @@
-"""Trains the built-in tokenizer and writes it beside this file.
+"""Train the built-in tokenizer and write it beside this file.
 
     python -m batchstat.tokenization.builtin.train CORPUS.txt
 
-CORPUS.txt is plain text, one passage a line. The same corpus and the same version of the
+CORPUS.txt is plain text, one passage per line. The same corpus and the same version of the
 tokenizers library give the same file.
 """
 
@@ -19,7 +19,7 @@ SPECIAL_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 
 
 def train(corpus: Path) -> str:
-    """The tokenizer.json of a byte-level BPE (as gpt2's: same pattern, no token added)."""
+    """Return the tokenizer.json of a byte-level BPE (gpt2's pattern, without added tokens)."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -34,7 +34,7 @@ def train(corpus: Path) -> str:
 
 
 def main() -> None:
-    """Reads the corpus named on the command line and writes the file."""
+    """Read the corpus named on the command line and write the file."""
     if len(sys.argv) != 2:
         sys.exit("usage: python -m batchstat.tokenization.builtin.train CORPUS.txt")
     packed = gzip.compress(train(Path(sys.argv[1])).encode(), mtime=0)
