@@ -15,10 +15,10 @@ _RETRY_SECONDS = 0.01
 
 
 def main() -> None:
-    """Runs the command line: exits with 130 for a signal to stop, with 3 for a crash.
+    """Run the command line; exit with 130 on a signal to stop, with 3 on a crash.
 
-    Whatever runs when the signal comes may turn the interrupt into an error of its own, as a class
-    being made does; so it is remembered that it came.
+    Code that runs when the signal arrives may turn the interrupt into an error of its own, as class
+    creation does; so the signal is remembered.
     """
     stopped = False
 
@@ -28,7 +28,7 @@ def main() -> None:
         signal.default_int_handler(number, frame)
 
     def retry(lost: "sys.UnraisableHookArgs") -> None:
-        """Interrupt again where Python drops exceptions, as in the callback of a weak reference."""
+        """Interrupt again where Python drops exceptions, as in a weak reference's callback."""
         if stopped and isinstance(lost.exc_value, KeyboardInterrupt):
             Timer(_RETRY_SECONDS, interrupt_main).start()
         else:
@@ -43,33 +43,33 @@ def main() -> None:
         try:
             run()
         finally:
-            # Its outcome is told: a signal while Python ends should not change it.
+            # The result is out: a signal during Python's shutdown must not change the exit code.
             for number in _SIGNALS:
                 signal.signal(number, signal.SIG_IGN)
     except BaseException as error:
         if stopped:
-            print("interrupted: no file is half written", file=sys.stderr, flush=True)
+            print("interrupted; no partial files were left behind", file=sys.stderr, flush=True)
             for number in _SIGNALS:
                 signal.signal(number, signal.SIG_DFL)
             _end_processes()
-            # Threads may be counting a block, which nobody waits for any more.
+            # Threads may still be counting a block; do not wait for them.
             os._exit(_INTERRUPTED)
         if not isinstance(error, Exception):
             raise
         traceback.print_exc()
-        print("error: batchstat crashed, which is a bug: please report it", file=sys.stderr)
+        print("error: batchstat crashed; this is a bug, please report it", file=sys.stderr)
         sys.exit(_CRASHED)
 
 
 def _end_processes() -> None:
-    """Ends those that count, and gives back what they share, or Python would speak of leaks."""
+    """Kill worker processes and release shared resources, so that Python reports no leaks."""
     if "multiprocessing.util" not in sys.modules:
         return
     from multiprocessing import active_children, util
 
     for process in active_children():
         process.kill()
-    # What runs at a usual end, and there is no public name for.
+    # Runs at a normal exit; it has no public name.
     util._exit_function()  # type: ignore[attr-defined]
 
 

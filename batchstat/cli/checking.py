@@ -1,4 +1,4 @@
-"""Checks as commands run them: a corpus counted, simulated, held against its limits."""
+"""Checks as commands run them: count a corpus, simulate it, compare with its limits."""
 
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -38,10 +38,10 @@ class Measured:
     """The numbers of one check.
 
     Attributes:
-        given: what it goes by.
-        profile: of its corpus.
+        given: its settings and limits.
+        profile: the profile of its corpus.
         report: as in `check.json`.
-        warnings: what else to know.
+        warnings: messages about the numbers.
     """
 
     given: Inputs
@@ -51,10 +51,10 @@ class Measured:
 
 
 def chosen(context: typer.Context) -> list[Inputs]:
-    """What the checks of a command go by: all that the configuration names, or those asked for.
+    """Return the settings of the checks to run: those asked for, or all in the configuration.
 
     Raises:
-        OptionError: an unknown check, or settings of one that are wrong by themselves.
+        OptionError: an unknown check, or invalid settings of one.
         InputError: the configuration cannot be read.
     """
     found = configuration(context)
@@ -74,17 +74,17 @@ def chosen(context: typer.Context) -> list[Inputs]:
 
 
 def strategy_of(given: Inputs) -> str:
-    """The strategy that limits hold for, as it is written."""
+    """Return the strategy that limits apply to, as it is written."""
     strategy: str = given.get("strategy", DEFAULT_STRATEGY)
     return strategy
 
 
 def measured(given: Inputs, context: typer.Context) -> Measured:
-    """The numbers of a check, never of less than its corpus.
+    """Return the numbers of a check, always of its whole corpus.
 
     Raises:
         OptionError: options that do not fit the corpus's formats.
-        InputError: no corpus, a stale profile, or anything else that leaves no answer.
+        InputError: no corpus, a stale profile, or any other reason why there is no answer.
     """
     if given.corpus:
         profile, _ = count(context, given)
@@ -92,14 +92,14 @@ def measured(given: Inputs, context: typer.Context) -> Measured:
         profile = _kept(given, context)
     if profile.corpus.failed:
         raise InputError(
-            f"the profile is partial, as {profile.corpus.failed[0]}: mend that, and run batchstat "
-            "profile again without --allow-partial"
+            f"the profile is partial ({profile.corpus.failed[0]}): fix that, and rerun batchstat "
+            "profile without --allow-partial"
         )
     if profile.corpus.unreadable and not _is_limited(profile, given):
         records = counted(profile.corpus.unreadable, "record")
         raise InputError(
-            f"{records} could not be read, and the numbers would be of the others only: mend the "
-            "corpus, or set corpus.unreadable = {max = N} among the limits"
+            f"{records} could not be read, so the numbers would not cover the whole corpus: fix "
+            "the corpus, or set corpus.unreadable = {max = N} in the limits"
         )
     warn_of_left_out(profile)
     simulation = simulate(profile, strategy_of(given), given.settings)
@@ -108,36 +108,37 @@ def measured(given: Inputs, context: typer.Context) -> Measured:
 
 
 def _is_limited(profile: Profile, given: Inputs) -> bool:
-    """Whether there is a limit on all records that could not be read, or on each kind found."""
+    """Return whether a limit covers bad records: all of them, or each kind that was found."""
     paths = {limit.path for limit in given.held if limit.bound == "max"}
     found = {f"corpus.skipped.{reason}" for reason in profile.corpus.faulty}
     return "corpus.unreadable" in paths or found <= paths
 
 
 def _kept(given: Inputs, context: typer.Context) -> Profile:
-    """The profile in the results folder, where no corpus is named."""
+    """Return the profile in the results folder, for a check without a corpus."""
     refuse_counting(context)
     folder: Path = context.params["output"]
     try:
         profile = load_profile(folder)
     except InputError as error:
-        raise InputError(f"no corpus is named, here or in a configuration, and {error}") from None
+        raise InputError(f"no corpus given, here or in a configuration, and {error}") from None
     for change in changes(profile):
-        raise InputError(f"{change}: name the corpus, or run batchstat profile again")
+        raise InputError(f"{change}: name the corpus, or rerun batchstat profile")
     say(f"profile of {age(profile.created, datetime.now(UTC))} in {folder.as_posix()}")
     read = {**asdict(profile.corpus.options)}
     read["tokenizer"] = profile.tokenizer.name if profile.tokenizer else None
     for key, setting in given.values.items():
         if key in read and setting.value != read[key]:
             raise InputError(
-                f"the profile in {folder.as_posix()} is of another {key.replace('_', '-')} than "
-                f"{setting.origin} sets: name the corpus, or run batchstat profile again"
+                f"the profile in {folder.as_posix()} has another {key.replace('_', '-')} than "
+                f"{setting.origin} sets: name the corpus, or rerun batchstat profile"
             )
     return profile
 
 
 def answer(given: Inputs, context: typer.Context) -> Check:
-    """A check run: its limits held, with a remedy for each that is exceeded; or why not.
+    """Run a check: compare with its limits, with a remedy for each exceeded one; or report why
+    there is no answer.
 
     Raises:
         OptionError: options that do not fit the corpus's formats.
@@ -148,7 +149,7 @@ def answer(given: Inputs, context: typer.Context) -> Check:
         found = measured(given, context)
         if baseline is not None and (other := baseline.difference(as_baseline(found))):
             raise InputError(
-                f"{given.get('baseline').as_posix()} is not comparable: {other}: run batchstat "
+                f"{given.get('baseline').as_posix()} is not comparable ({other}): rerun batchstat "
                 "baseline save"
             )
         outcomes = judge(found.report, limits_of(given), report_schema(), baseline)
@@ -179,7 +180,7 @@ def _baseline(given: Inputs) -> Baseline | None:
 def _with_remedies(found: Measured, outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
     given = found.given
 
-    @cache  # what is tried for one limit serves the next
+    @cache  # limits try the same changes
     def simulated(strategy: str, settings: Settings) -> dict[str, Any]:
         return {**found.report, **simulation_json(simulate(found.profile, strategy, settings))}
 
@@ -203,27 +204,27 @@ def _with_remedies(found: Measured, outcomes: tuple[Outcome, ...]) -> tuple[Outc
 
 
 def require_limits(every: list[Inputs]) -> None:
-    """Raises OptionError: a check without a limit, which would be green whatever happens; a limit
-    on a difference without a baseline.
+    """Raise OptionError for a check without limits, which would always pass, or for a limit on a
+    difference without a baseline.
     """
     for given in every:
         if not limits_of(given):
-            where = f"check {given.name!r} has" if len(every) > 1 else "there is"
+            where = f"check {given.name!r} has" if len(every) > 1 else "there are"
             raise OptionError(
-                f"{where} no limit to hold: pass --max-padding 5%, or --baseline FILE, or run "
-                "batchstat init to write limits into the configuration"
+                f"{where} no limits to check: pass --max-padding 5% or --baseline FILE, or run "
+                "batchstat init to write limits to the configuration"
             )
         differences = [limit for limit in given.held if limit.is_difference]
         if differences and given.get("baseline") is None:
             limit = differences[0]
             raise OptionError(
-                f"{limit.name} (set in {limit.origin}) is for a difference, and there is no "
+                f"{limit.name} (set in {limit.origin}) limits a difference, but there is no "
                 "baseline: run batchstat baseline save, and pass --baseline FILE"
             )
 
 
 def limits_of(given: Inputs) -> list[Limit]:
-    """The limits in force: with a baseline, padding may not rise unless something else is said."""
+    """Return the limits in force; with a baseline, padding must not rise unless one allows it."""
     limits = given.limits
     if given.get("baseline") is not None:
         limits = read_limits({"max-increase": 0}, report_schema(), NO_INCREASE) | dict(limits)
@@ -231,7 +232,9 @@ def limits_of(given: Inputs) -> list[Limit]:
 
 
 def as_baseline(found: Measured) -> Baseline:
-    """The numbers of a check, and all they depend on but the corpus, to be kept."""
+    """Return the numbers of a check as a baseline, with everything they depend on except the
+    corpus.
+    """
     tokenizer, given, schema = found.report["tokenizer"], found.given, report_schema()
     limited = [limit.path for limit in given.held]
     paths = [path for path, _ in numbers(schema) if _is_kept(path)]
@@ -240,7 +243,7 @@ def as_baseline(found: Measured) -> Baseline:
         try:
             kept[path] = value_at(found.report, path, schema)
         except InputError:
-            continue  # such as the ratio of classes where there are none
+            continue  # such as the ratio of classes in a corpus without labels
     return Baseline(
         {}
         if tokenizer is None
@@ -261,5 +264,5 @@ def _is_kept(path: str) -> bool:
 
 
 def _as_read(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings as they come back from JSON."""
+    """Return settings as they would be read back from JSON."""
     return {key: list(each) if isinstance(each, tuple) else each for key, each in settings.items()}

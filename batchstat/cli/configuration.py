@@ -1,4 +1,4 @@
-"""What a repository says in `[tool.batchstat]` of pyproject.toml, or in batchstat.toml."""
+"""The configuration file: `[tool.batchstat]` of pyproject.toml, or batchstat.toml."""
 
 import os
 import tomllib
@@ -25,12 +25,12 @@ _FIELDS: dict[str, "Field[Any]"] = {
     each.name: each for record in (CorpusOptions, Settings) for each in fields(record)
 }
 KEYS = ("corpus", "tokenizer", "chat_template", "strategy", "baseline", *_FIELDS)
-"""What a check can say, as fields; written with `-` for `_`."""
+"""Keys of a check, as fields; written with `-` for `_`."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A value, and where it is set."""
+    """A value and where it is set."""
 
     value: Any
     origin: str
@@ -38,14 +38,13 @@ class Setting:
 
 @dataclass(frozen=True)
 class CheckSettings:
-    """What a file says for one check, with what it shares with the others.
+    """The settings of one check in the file, including those shared by all checks.
 
     Attributes:
-        name: as the file calls it.
+        name: its name in the file.
         values: by the names of `KEYS`.
-        limits: by what they hold; None for one that is off.
-        table: the file, and the table in it, that settings of this check alone belong into; None
-            where there is no file.
+        limits: by the quantity they limit; None for one that is off.
+        table: the file, and the table in it, for settings of this check only; None without a file.
     """
 
     name: str
@@ -56,12 +55,12 @@ class CheckSettings:
 
 @dataclass(frozen=True)
 class Configuration:
-    """All that a file says; nothing, where there is none.
+    """The contents of the file; empty if there is none.
 
     Attributes:
-        path: the file, as messages name it; None where there is none.
-        shared: what holds for every check, and is the one check where none has a name.
-        checks: those with a name.
+        path: the file, as messages name it; None if there is none.
+        shared: settings of every check; the only check if none is named.
+        checks: the named checks.
     """
 
     path: str | None = None
@@ -69,7 +68,7 @@ class Configuration:
     checks: tuple[CheckSettings, ...] = ()
 
     def check(self, name: str) -> CheckSettings:
-        """The check with a name. Raises OptionError: there is none."""
+        """Return the check with this name. Raises OptionError if there is none."""
         found = {each.name: each for each in self.checks or (self.shared,)}
         if name not in found:
             raise unknown("check", name, found)
@@ -77,10 +76,11 @@ class Configuration:
 
 
 def load_configuration(file: Path | None = None) -> Configuration:
-    """What a file says, or the one in the working folder or the nearest folder above it.
+    """Load a configuration: the given file, or the one in the working folder or the nearest folder
+    above it.
 
     Raises:
-        OptionError: the file says something that cannot be meant.
+        OptionError: the file has invalid keys or values.
         InputError: it cannot be read.
     """
     found = file or _find(Path.cwd())
@@ -93,13 +93,13 @@ def load_configuration(file: Path | None = None) -> Configuration:
     own = _own(table)
     if own is None:
         raise InputError(
-            f"{shown.as_posix()} has no [tool.batchstat]: write one, or batchstat init"
+            f"{shown.as_posix()} has no [tool.batchstat] table; add one or run `batchstat init`"
         )
     return _Reader(found.parent, shown.as_posix(), "tool.batchstat").configuration(own)
 
 
 def is_configured() -> bool:
-    """Whether a command finds a configuration, be it one that cannot be read."""
+    """Return whether a command finds a configuration, even an unreadable one."""
     try:
         return _find(Path.cwd()) is not None
     except BatchstatError:
@@ -112,10 +112,10 @@ def _find(folder: Path) -> Path | None:
 
 
 def find_here(folder: Path) -> Path | None:
-    """The file in a folder that configures batchstat.
+    """Return the file in a folder that configures batchstat.
 
     Raises:
-        OptionError: a pyproject.toml that is no TOML.
+        OptionError: a pyproject.toml that is not valid TOML.
         InputError: one that cannot be read.
     """
     if (folder / OWN_FILE).is_file():
@@ -127,7 +127,7 @@ def find_here(folder: Path) -> Path | None:
 
 
 def _own(table: Mapping[str, Any]) -> Any:
-    """What a pyproject.toml has for batchstat; None where it has nothing."""
+    """Return batchstat's table of a pyproject.toml; None if it has none."""
     tools = table.get("tool")
     return tools.get("batchstat") if isinstance(tools, Mapping) else None
 
@@ -137,8 +137,8 @@ def _read(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"{path.as_posix()} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:  # also of a number of thousands of digits
-        raise OptionError(f"{path.as_posix()} is no TOML: {error}") from None
+    except (ValueError, RecursionError) as error:  # also integers of thousands of digits
+        raise OptionError(f"{path.as_posix()} is not valid TOML: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -146,9 +146,9 @@ class _Reader:
     """Tables of one file.
 
     Attributes:
-        folder: where the file lies, from which its paths go.
-        file: as messages name it.
-        table: the dotted name of the table that is batchstat's; empty for the whole file.
+        folder: folder of the file, to which its paths are relative.
+        file: the file, as messages name it.
+        table: the dotted name of batchstat's table; empty for the whole file.
     """
 
     folder: Path
@@ -167,7 +167,7 @@ class _Reader:
         named = table.get("checks", {})
         if "checks" in table and not (isinstance(named, Mapping) and named):
             raise OptionError(
-                f"{self._origin('checks')}: name checks, as in [{self._name('checks')}.sft]"
+                f"{self._origin('checks')}: must name checks, as in [{self._name('checks')}.sft]"
             )
         checks = tuple(
             self._check(name, each, ("checks", name), shared) for name, each in named.items()
@@ -175,7 +175,7 @@ class _Reader:
         return Configuration(self.file, shared, checks)
 
     def _check_numbers(self, table: Any, *below: str) -> None:
-        """Raises OptionError: a number beyond TOML's 64 bits, which tomllib lets through."""
+        """Raise OptionError for an integer beyond TOML's 64 bits, which tomllib accepts."""
         if isinstance(table, int) and abs(table) >= 2**63:
             raise OptionError(f"{self._origin(*below)}={short(table)}: must fit in 64 bits")
         inside = table.items() if isinstance(table, Mapping) else ()
@@ -232,11 +232,11 @@ class _Reader:
     def _is_there(self, path: str) -> bool:
         try:
             return (self.folder / path).exists()
-        except (OSError, ValueError):  # as of a name that is too long to be one
+        except (OSError, ValueError):  # for example, a name that is too long
             return False
 
     def _located(self, path: str) -> str:
-        """A path of the file's folder as one of the working folder."""
+        """Return a path relative to the file's folder as one relative to the working folder."""
         if path == "-" or is_remote(path) or Path(path).is_absolute():
             return path
         try:
@@ -260,7 +260,7 @@ def _by_field(table: Mapping[str, Any], also: tuple[str, ...]) -> dict[str, Any]
 
 
 def _typed(key: str, value: Any) -> Any:
-    """A value as its field has it. Raises OptionError: of another type."""
+    """Return a value with its field's type. Raises OptionError for another type."""
     name = key.replace("_", "-")
     known = _FIELDS[key].type if key in _FIELDS else str
     types = get_args(known) or (known,)
@@ -276,14 +276,14 @@ def _typed(key: str, value: Any) -> Any:
 
 def _text(name: str, value: Any) -> str:
     if name.endswith("-column") and isinstance(value, int) and not isinstance(value, bool):
-        return str(value)  # columns without a header go by number
+        return str(value)  # columns without a header are numbered
     if not isinstance(value, str) or not value:
         raise OptionError(f"{name}={short(value)}: must be text")
     return value
 
 
 def _validate(values: Mapping[str, Any]) -> None:
-    """Raises OptionError: values that are wrong by themselves."""
+    """Raise OptionError for values that are wrong by themselves."""
     names = [{each.name for each in fields(record)} for record in (CorpusOptions, Settings)]
     CorpusOptions(**{key: value for key, value in values.items() if key in names[0]})
     settings = Settings(**{key: value for key, value in values.items() if key in names[1]})

@@ -1,4 +1,4 @@
-"""Who counts, and where counts are kept, as a command is told."""
+"""The executor and the count cache that a command's options choose."""
 
 import os
 from collections.abc import Sequence
@@ -17,24 +17,24 @@ from batchstat.profiling.shards import PARTS_FOLDER
 from batchstat.tokenization.threads import worker_count
 
 PROCESSES_FROM = 256 << 20
-"""Bytes of a corpus from which processes count it: they take a second to begin."""
+"""Bytes of a corpus from which processes count it: they take a second to start."""
 
 
 def check_engine(context: typer.Context) -> None:
-    """Raises OptionError: an engine that is none, or options that do not go with it."""
+    """Raise OptionError for an unknown engine, or options that do not apply to it."""
     params = context.params
     name = params["engine"] or "auto"
     one_of("engine", name, NAMES)
     worker_count(params["workers"])
     if name == "dask":
         if params["workers"] is not None:
-            raise OptionError("--workers is for this machine, and with dask its workers count")
+            raise OptionError("--workers does not apply to --engine dask: remove it")
     elif params["scheduler"] is not None:
-        raise OptionError("--scheduler is for --engine dask: add it, or leave it out")
+        raise OptionError("--scheduler needs --engine dask: add it, or remove --scheduler")
 
 
 def engine_of(context: typer.Context, parts: Sequence[Part]) -> Engine:
-    """Who counts the parts of a corpus."""
+    """Return the executor that counts the parts of a corpus."""
     params = context.params
     name, workers = params["engine"] or "auto", params["workers"]
     if name == "dask":
@@ -43,7 +43,7 @@ def engine_of(context: typer.Context, parts: Sequence[Part]) -> Engine:
         return dask(params["scheduler"])
     count = worker_count(workers)
     if workers is not None:
-        # The tokenizers library has threads of its own, and is told so only here.
+        # The tokenizers library has its own threads, which only this variable limits.
         os.environ.setdefault("RAYON_NUM_THREADS", str(count))
     if name == "auto":
         large = len(parts) > 1 and sum(part.bytes for part in parts) >= PROCESSES_FROM
@@ -52,10 +52,10 @@ def engine_of(context: typer.Context, parts: Sequence[Part]) -> Engine:
 
 
 def parts_of_folder(folder: Path) -> PartStore:
-    """Where a results folder keeps the counts of parts.
+    """Return the count cache in a results folder.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: it is not writable.
     """
     store = PartStore.at(folder / PARTS_FOLDER)
     store.try_writing("pass another folder with -o")
@@ -63,11 +63,11 @@ def parts_of_folder(folder: Path) -> PartStore:
 
 
 def store_of(context: typer.Context, folder: Path | None) -> tuple[PartStore | None, bool]:
-    """Where the counts of parts are kept, and whether that is the cache; None for a temporary
-    folder.
+    """Return where the counts of parts are stored, and whether that is the cache; None for a
+    temporary folder.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: it is not writable.
     """
     params = context.params
     if params["parts"] is not None:
@@ -76,7 +76,7 @@ def store_of(context: typer.Context, folder: Path | None) -> tuple[PartStore | N
         return store, False
     if params["engine"] == "dask":
         if folder is None:
-            raise OptionError("with dask, where are counts to be kept? pass --parts DIR")
+            raise OptionError("--engine dask needs a folder for counts: pass --parts DIR")
         return parts_of_folder(folder), False
     kept = None if params["no_cache"] else default_folder()
     if kept is None:
@@ -84,6 +84,6 @@ def store_of(context: typer.Context, folder: Path | None) -> tuple[PartStore | N
     cache = PartStore(str(kept))
     try:
         cache.try_writing("")
-    except InputError:  # which a cache may be
+    except InputError:  # a cache may be read-only
         return None, False
     return cache, True

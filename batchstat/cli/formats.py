@@ -1,4 +1,4 @@
-"""Where the outcome of checks goes: formats to standard output and to files."""
+"""Output of checks: formats to standard output and to files."""
 
 import os
 import sys
@@ -20,14 +20,14 @@ from batchstat.storage.results import check_writable, write_file
 FORMATS = ("text", "json", "markdown", "junit", "github")
 
 _MOST_SUMMARY = 1_000_000
-"""Bytes: GitHub refuses a summary above 1 MiB as a whole."""
+"""Bytes: GitHub rejects the whole summary above 1 MiB."""
 
 Destinations = Mapping[str, Path | None]
 """Formats with their files; None for standard output."""
 
 
 def as_destinations(written: Sequence[str]) -> Destinations:
-    """Formats as `name` or `name=file`.
+    """Parse formats written as `name` or `name=file`.
 
     Raises:
         OptionError: an unknown format, one given twice, or two for standard output.
@@ -38,34 +38,34 @@ def as_destinations(written: Sequence[str]) -> Destinations:
         if name not in FORMATS:
             raise unknown("format", name, FORMATS)
         if name in found:
-            raise OptionError(f"--format {name} is given twice: give it once")
+            raise OptionError(f"--format {name} is given twice; give it once")
         if equals and not file:
-            raise OptionError(f"--format {each}: names no file: write {name} or {name}=FILE")
+            raise OptionError(f"--format {each} has no file name; write {name} or {name}=FILE")
         found[name] = Path(file) if equals else None
     named = [path for path in found.values() if path is not None]
     if len(set(named)) < len(named):
-        raise OptionError("two formats have the same file: give each its own")
+        raise OptionError("two formats write to the same file; give each its own")
     shown = [name for name, path in found.items() if path is None]
     if len(shown) > 1:
         raise OptionError(
-            f"--format {shown[0]} and {shown[1]} would both go to standard output: write one of "
-            f"them into a file, as in --format {shown[1]}=FILE"
+            f"--format {shown[0]} and {shown[1]} both write to standard output; write one of them "
+            f"to a file, as in --format {shown[1]}=FILE"
         )
     return found
 
 
 def check_destinations(destinations: Destinations) -> None:
-    """Raises InputError, before any work is done, where a file's folder cannot be written."""
+    """Raise InputError, before any work is done, if a file's folder is not writable."""
     for path in destinations.values():
         if path is not None:
             check_writable(path.parent)
 
 
 def write(checks: Sequence[Check], destinations: Destinations, created: str) -> None:
-    """Writes each format, files first; on GitHub Actions the job's summary beside annotations.
+    """Write each format, files first; on GitHub Actions also the job summary.
 
     Raises:
-        InputError: a file or standard output cannot be written.
+        InputError: a file or standard output is not writable.
     """
     plain = destinations.get("text") is not None
     formats: Mapping[str, Callable[[], str]] = {
@@ -98,9 +98,9 @@ def _add_summary(checks: Sequence[Check]) -> None:
     text = check_markdown(checks)
     if len(text.encode("utf-8", "backslashreplace")) > _MOST_SUMMARY:
         heading, _, result, *_ = text.splitlines()
-        text = f"{heading}\n\n{result} The table is too long for a summary: see the job's log.\n"
+        text = f"{heading}\n\n{result} The table is too long for a summary; see the job's log.\n"
     try:
         with Path(path).open("ab") as file:
             file.write(encoded(text))
     except OSError as error:
-        raise InputError(f"GITHUB_STEP_SUMMARY={path} cannot be written: {error}") from None
+        raise InputError(f"cannot write to GITHUB_STEP_SUMMARY={path}: {error}") from None

@@ -1,4 +1,4 @@
-"""What a command works with: flags before the configuration, that before defaults."""
+"""Effective settings: flags override the configuration file, which overrides defaults."""
 
 import json
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ _ONLY_FOR_OTHERS = {
     "tokens_column": _CONTENTS | {"chat_template", "strip", "min_chars", "tokenizer"},
     "length_column": _CONTENTS | {"chat_template", "strip", "min_chars", "tokenizer"},
 }
-"""What a flag for one kind of content leaves out of the configuration."""
+"""Keys of the configuration that a flag for one kind of content overrides."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,9 @@ class Inputs:
 
     Attributes:
         name: of the check.
-        values: by the names of `KEYS`, with where each is set; defaults left out.
-        limits: by what they hold; None for one that is off.
-        table: the file, and the table in it, that settings of this check alone belong into; None
-            where there is no file.
+        values: by the names of `KEYS`, with where each is set; defaults are not included.
+        limits: by the quantity they limit; None for one that is off.
+        table: the file, and the table in it, for settings of this check only; None without a file.
     """
 
     name: str
@@ -65,22 +64,22 @@ class Inputs:
         return [limit for limit in self.limits.values() if limit is not None]
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key, or the default."""
+        """Return the value of a key, or the default."""
         return self.values[key].value if key in self.values else default
 
     @property
     def corpus(self) -> tuple[str, ...]:
-        """Where it lies; empty where none is named."""
+        """Paths and URLs of the corpus; empty if none is named."""
         return tuple(self.get("corpus", ()))
 
     @property
     def reading(self) -> CorpusOptions:
-        """How the corpus is read. Raises OptionError."""
+        """Options for reading the corpus. Raises OptionError."""
         return CorpusOptions(**self._fields_of(CorpusOptions))
 
     @property
     def settings(self) -> Settings:
-        """How it is batched. Raises OptionError."""
+        """Settings for batching. Raises OptionError."""
         return Settings(**self._fields_of(Settings))
 
     def _fields_of(self, record: "type[DataclassInstance]") -> dict[str, Any]:
@@ -89,16 +88,16 @@ class Inputs:
 
 
 def configuration(context: typer.Context) -> Configuration:
-    """The configuration that a command goes by, and a line that says so.
+    """Return the configuration that applies to a command, and report its file.
 
     Raises:
-        OptionError: it says something that cannot be meant.
+        OptionError: it has invalid keys or values.
         InputError: it cannot be read.
     """
     params = context.params
     if params["no_config"]:
         if params["config"] is not None:
-            raise OptionError("--config and --no-config exclude each other: give one")
+            raise OptionError("--config and --no-config are mutually exclusive; give one")
         return Configuration()
     found = load_configuration(params["config"])
     if found.path is not None:
@@ -107,7 +106,7 @@ def configuration(context: typer.Context) -> Configuration:
 
 
 def inputs(context: typer.Context, check: CheckSettings) -> Inputs:
-    """What is in force for a check. Raises OptionError: a limit that cannot be meant."""
+    """Return the settings in force for a check. Raises OptionError for an invalid limit."""
     flags = _flags(context)
     kept = dict(check.values)
     for content, others in _ONLY_FOR_OTHERS.items():
@@ -136,7 +135,7 @@ def _flags(context: typer.Context) -> dict[str, Setting]:
 
 
 def _labels(written: tuple[str, ...]) -> tuple[str, ...]:
-    """Labels with commas between them, or JSON lists of labels."""
+    """Parse labels separated by commas, or JSON lists of labels."""
     found: list[str] = []
     for text in written:
         if not text.startswith("["):
@@ -145,5 +144,5 @@ def _labels(written: tuple[str, ...]) -> tuple[str, ...]:
         try:
             found += [str(label) for label in json.loads(text)]
         except ValueError as error:
-            raise OptionError(f"keep-labels={text!r}: no JSON list: {error}") from None
+            raise OptionError(f"keep-labels={text!r} is not a JSON list: {error}") from None
     return tuple(found)

@@ -1,4 +1,4 @@
-"""Commands whose help is text: what stands in [brackets] is shown, and is no markup of Rich."""
+"""Commands whose help is plain text: what stands in [brackets] is not markup of Rich."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from typer.core import TyperCommand, TyperGroup
 
 
 class LiteralCommand(TyperCommand):
-    """A command that shows its help, and that of its options, to the letter."""
+    """A command that shows its help, and that of its options, literally."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help."""
@@ -19,7 +19,7 @@ class LiteralCommand(TyperCommand):
 
 
 class LiteralGroup(TyperGroup):
-    """The same of a group, and of the first lines that it shows of its commands."""
+    """The same for a group, and for the first lines of its commands' help."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help."""
@@ -30,8 +30,9 @@ class LiteralGroup(TyperGroup):
 
 @contextmanager
 def _reader_may_go() -> Iterator[None]:
-    """A reader that goes away, as `head` does, is no error; Rich makes it exit code 1, which is for
-    limits.
+    """Exit with 0 if the reader of standard output closes it, as `head` does.
+
+    Rich would make it exit code 1, which is reserved for limits.
     """
     try:
         yield

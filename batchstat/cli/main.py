@@ -1,4 +1,4 @@
-"""The application: its commands, and how whatever goes wrong in them ends."""
+"""The application: its commands, and how their errors end the process."""
 
 import sys
 from typing import Annotated
@@ -66,10 +66,10 @@ def _common(
 
 
 def run() -> None:
-    """Runs the command line: exits with 2 for usage, with 3 for no answer."""
+    """Run the command line; exit with 2 for wrong usage, with 3 where there is no answer."""
     open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
-        # A name that the terminal's encoding lacks is shown as its escape, and stops nothing.
+        # A name that the terminal's encoding lacks is shown escaped instead of raising.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         app()

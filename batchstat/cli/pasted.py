@@ -1,5 +1,5 @@
-"""What a screen tells its reader to paste: command lines with every option that they need, and
-settings as flags or as lines of the configuration.
+"""Lines for the user to paste: complete command lines, and settings as flags or as lines of the
+configuration.
 """
 
 import json
@@ -22,17 +22,15 @@ _BATCHING = tuple(each.name for each in fields(Settings))
 def command_line(
     context: typer.Context, given: Inputs, command: str, **values: str | int | None
 ) -> str:
-    """`batchstat COMMAND` on the profile in the results folder, under the settings in force.
+    """Return `batchstat COMMAND` on the profile in the results folder, under the settings in force.
 
-    A configuration could name another corpus, so that the line leaves it out and has its settings
-    as flags.
+    A configuration could name another corpus, so the line ignores it and has its settings as flags.
 
     Args:
         context: the options of the command that prints the line.
-        given: what is in force for it.
+        given: the settings in force.
         command: the one to run next.
-        values: by the names of `KEYS`, beside or instead of the settings; None for one that is
-            left out.
+        values: by the names of `KEYS`, added to or replacing the settings; None omits one.
     """
     settings = {key: given.values[key].value for key in _BATCHING if key in given.values}
     words = ["batchstat", command, *flags(settings | values)]
@@ -44,12 +42,12 @@ def command_line(
 
 
 def repeated(context: typer.Context, command: str, **values: str) -> str:
-    """`batchstat COMMAND` with all that the user gave the command that prints the line.
+    """Return `batchstat COMMAND` with all options that the user gave the current command.
 
     Args:
-        context: the options of that command, which the other takes too.
+        context: the options of the current command, which the other accepts too.
         command: the one to run next.
-        values: by the names of options, instead of those given.
+        values: by the names of options, replacing those given.
     """
     given = {key: value for key, value in context.params.items() if was_given(context, key)}
     corpus = given.pop("corpus", None) or []
@@ -57,8 +55,8 @@ def repeated(context: typer.Context, command: str, **values: str) -> str:
 
 
 def written(given: Inputs, changes: Mapping[str, Any]) -> str:
-    """Changed settings of a check as its user writes them: in the file that has the check, unless
-    the command line names its corpus or sets one of them, which then goes first.
+    """Return changed settings of a check as its user writes them: as lines for the file that has
+    the check, or as flags where the command line names its corpus or sets one of them.
     """
     origins = [given.values[key].origin for key in ("corpus", *changes) if key in given.values]
     if given.table is None or any(origin.endswith(COMMAND_LINE) for origin in origins):
@@ -68,7 +66,7 @@ def written(given: Inputs, changes: Mapping[str, Any]) -> str:
 
 
 def flags(values: Mapping[str, Any]) -> Iterator[str]:
-    """The flags that set keys to values; those that are None are left out."""
+    """Yield the flags that set keys to values; a None is skipped."""
     for key, value in values.items():
         name = key.replace("_", "-")
         if isinstance(value, bool):
@@ -81,6 +79,6 @@ def flags(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _json(labels: tuple[str, ...]) -> str:
-    """A list of labels, readable unless one of them holds what moves a terminal's cursor."""
+    """Return a list of labels as JSON, readable unless one of them contains control characters."""
     text = json.dumps(labels, ensure_ascii=False)
     return text if printable(text) == text else json.dumps(labels)

@@ -1,4 +1,4 @@
-"""What became of each part of a corpus, in a file that a person can read afterwards."""
+"""A readable log file with the outcome of each part of a corpus."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,13 +22,12 @@ OnOutcome = Callable[[Outcome], None]
 def part_log(
     folder: Path | None, parts: int, engine: Engine, tokenizer: Tokenizer | None
 ) -> Iterator[OnOutcome]:
-    """What to call with each `Outcome`; nothing is written where there is no folder.
+    """Yield a callback that takes each `Outcome`; without a folder nothing is written.
 
-    A line stands in the file as soon as its part has come to an end; at an address, at the end of
-    the run.
+    A line is written as soon as its part is finished; for a URL, at the end of the run.
     """
     log = _Log(folder)
-    name = tokenizer.name if tokenizer else "counted already"
+    name = tokenizer.name if tokenizer else "already counted"
     log.begin = f"{counted(parts, 'part')}, counted by {engine.name}, {name}"
     try:
         yield log.note
@@ -54,14 +53,14 @@ class _Log:
         done, part = outcome.done, outcome.part.shown
         self._noted = True
         if done is None:
-            again = "" if outcome.is_last else ": is tried again"
+            again = "" if outcome.is_last else "; will retry"
             self._failed += outcome.is_last
             self.write(f"FAILED  {part}, try {outcome.tries}: {outcome.failure}{again}")
             return
         self._done += 1
         self._samples += done.samples
         self._tokens += done.tokens
-        how = "kept   " if done.was_kept else "counted"
+        how = "cached " if done.was_kept else "counted"
         self.write(
             f"{how} {part}: {counted(done.samples, 'sample')}, {counted(done.tokens, 'token')}, "
             f"{done.seconds:.1f} s, {done.worker}"
@@ -87,7 +86,7 @@ class _Log:
         self._lines.append(line)
         if self._folder is None or is_remote(self._folder):
             return
-        with suppress(OSError):  # the results say what matters
+        with suppress(OSError):  # a log is optional: the results say what matters
             if self._file is None:
                 self._folder.mkdir(parents=True, exist_ok=True)
                 self._file = (self._folder / LOG).open("a", encoding="utf-8")
@@ -98,7 +97,7 @@ class _Log:
         if self._file is not None:
             self._file.close()
         elif self._folder is not None and self._lines and is_remote(self._folder):
-            with suppress(Exception):  # whatever a file system of an address raises
+            with suppress(Exception):  # whatever a remote file system raises
                 path = self._folder / LOG
                 before = path.read_text(encoding="utf-8") if path.exists() else ""
                 path.write_text(before + "".join(self._lines), encoding="utf-8")

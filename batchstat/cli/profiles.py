@@ -1,4 +1,6 @@
-"""A profile for a command: counted, reused, or the one in the results folder; and its files."""
+"""The profile that a command works from: counted, reused, or loaded from the results folder; and
+its files.
+"""
 
 import sys
 from collections.abc import Collection, Iterator, Mapping
@@ -43,15 +45,17 @@ if TYPE_CHECKING:
 def count(
     context: typer.Context, given: Inputs, *, folder: Path | None = None, reuse: bool = False
 ) -> tuple[Profile, bool]:
-    """The profile of a corpus, and whether it is the one in the results folder, counted before.
+    """Return the profile of a corpus, and whether it was reused from the results folder.
+
+    It is reused only if nothing that could change it differs.
 
     It is that one only where nothing that could change it differs.
 
     Args:
         context: the options of the command.
-        given: what it goes by.
-        folder: of its results; None where it has none.
-        reuse: whether a profile there may be taken.
+        given: the settings in force.
+        folder: the results folder; None if it has none.
+        reuse: whether a profile there may be reused.
     """
     use_cache = not context.params["no_cache"]
     sources, options, loaded = _prepared(context, given)
@@ -61,11 +65,11 @@ def count(
             if same_input(kept, sources, options, loaded):
                 return kept, True
         except (InputError, OSError):
-            pass  # there is none, or none that this batchstat can read: count
+            pass  # there is none that this version can read
     store, is_cache = store_of(context, folder)
     parts = parts_of(sources, options)
     engine = engine_of(context, parts)
-    # What became of a single part is what became of the run.
+    # For a single part, the outcome of the run says it all.
     log = part_log(folder if len(parts) > 1 else None, len(parts), engine, loaded)
     with _conduct(context, engine, store, log) as conduct:
         profile = build(sources, options, loaded, replace(conduct, may_do_without=is_cache))
@@ -75,12 +79,12 @@ def count(
 
 
 def shard(context: typer.Context, given: Inputs, share: Share, folder: Path) -> Shard:
-    """A share of a corpus, counted into a folder of its own."""
+    """Count a shard of a corpus into a folder of its own."""
     sources, options, loaded = _prepared(context, given)
     if any(each.path == STANDARD_INPUT for each in sources):
-        raise OptionError("standard input has no shards: name files")
+        raise OptionError("standard input cannot be sharded: name files")
     if context.params["parts"] is not None:
-        raise OptionError("a shard keeps its counts in its own folder: leave --parts out")
+        raise OptionError("a shard stores its counts in its own folder: remove --parts")
     own = [part for i, part in enumerate(parts_of(sources, options)) if share.takes(i)]
     store, engine = parts_of_folder(folder), engine_of(context, own)
     log = part_log(folder, len(own), engine, loaded)
@@ -91,13 +95,13 @@ def shard(context: typer.Context, given: Inputs, share: Share, folder: Path) -> 
 def _prepared(
     context: typer.Context, given: Inputs
 ) -> tuple[tuple[Source, ...], CorpusOptions, Tokenizer | None]:
-    """The sources, how they are read, and what counts them."""
+    """Return the sources, how to read them, and the tokenizer that counts them."""
     options = given.reading
     check_engine(context)
     partial = context.params.get("allow_partial", False)
     sources = find_sources(given.corpus, options.input_format, _warn, allow_empty=partial)
     if options.input_format is None and any(each.path == STANDARD_INPUT for each in sources):
-        _warn("standard input is read as lines of text: --input-format says what else it is")
+        _warn("standard input is read as lines of text; use --input-format for another format")
     return (
         sources,
         options,
@@ -129,8 +133,8 @@ class Found:
     """The profile that a command works from.
 
     Attributes:
-        profile: of the corpus, or the one in the results folder.
-        version: of the one in the folder, as `profile_version` says; empty where it was counted.
+        profile: the profile of the corpus, or the one in the results folder.
+        version: `profile_version` of the one in the folder; empty if it was counted now.
         changes: what has changed since it was counted.
     """
 
@@ -143,7 +147,7 @@ def found(context: typer.Context, given: Inputs) -> Found:
     """Return the profile that a command works from.
 
     Raises:
-        OptionError: options that say how to count, where nothing is counted.
+        OptionError: options for counting where nothing is counted.
         InputError: no corpus and no profile.
     """
     folder = context.params["output"]
@@ -157,7 +161,7 @@ def found(context: typer.Context, given: Inputs) -> Found:
 
 
 def publish_profile(profile: Profile, options: Mapping[str, Any], next_command: str) -> None:
-    """Writes a profile, and shows it with the command to run next."""
+    """Write a profile and show it with the command to run next."""
     output = options["output"]
     files = profile_files(profile, options["plots"])
     with only_writer(output):
@@ -176,27 +180,27 @@ def publish_profile(profile: Profile, options: Mapping[str, Any], next_command: 
 
 
 def incomplete(profile: Profile) -> str | None:
-    """The line for a profile of which parts are missing; None where none is."""
+    """Return the warning for a profile with missing parts; None if none is missing."""
     failed = profile.corpus.failed
     if not failed:
         return None
     more = f", and {len(failed) - 1:,} more" if len(failed) > 1 else ""
     return (
-        f"the profile is partial, and all numbers are of the rest: {failed[0]}{more}; records are "
-        "numbered as if what is missing held none"
+        f"the profile is partial and covers only what could be read: {failed[0]}{more}; records "
+        "are numbered as if the missing parts were empty"
     )
 
 
 def warn_of_left_out(profile: Profile) -> None:
-    """Says what the chat template leaves out, if anything."""
+    """Warn about contents of chats that the chat template does not use."""
     found = [
         f"{name.replace('_', ' ')} of {counted(chats, 'chat')}"
         for name, chats in profile.corpus.left_out.items()
     ]
     if found:
         _warn(
-            f"the chat template leaves out {', '.join(found)}: they are not counted, as training "
-            "with this template does not see them; --chat-template FILE takes another"
+            f"the chat template ignores {', '.join(found)}; they are not counted, as training with "
+            "this template does not see them; use --chat-template FILE for another template"
         )
 
 
@@ -207,15 +211,15 @@ def publish(
     result: tuple[str, str],
     drawn: Mapping[str, bytes],
 ) -> Collection[str]:
-    """Write what a command found, and print it under the profile that it is about.
+    """Write the results of a command, and print them below the profile that they describe.
 
-    The profile is written too where the folder does not have it: where it was counted, or where
-    another run has replaced it meanwhile.
+    The profile is written too if the folder does not have it: if it was counted now, or if another
+    run has replaced it meanwhile.
 
     Args:
-        context: its options.
+        context: the options of the command.
         found: the profile it works from.
-        screen: what it prints.
+        screen: the screen to print.
         result: the name and text of its JSON.
         drawn: its plots.
 
@@ -245,12 +249,12 @@ def publish(
 
 
 def refuse_counting(context: typer.Context) -> None:
-    """Raises OptionError where an option says how to count, and nothing is counted."""
+    """Raise OptionError for an option for counting where nothing is counted."""
     for name in READING:
         if was_given(context, name):
             raise OptionError(
-                f"--{name.replace('_', '-')} is for counting, and no corpus is named: name one, "
-                "or leave it out to use the profile in the results folder"
+                f"--{name.replace('_', '-')} needs a corpus to count: name one, or remove the "
+                "option to use the profile in the results folder"
             )
 
 
@@ -259,7 +263,7 @@ def _warn(message: str) -> None:
 
 
 def above_maximum(profile: Profile) -> str | None:
-    """The line for samples that are longer than the tokenizer's maximum; None where none is."""
+    """Return the warning for samples longer than the tokenizer's maximum; None without any."""
     limit = profile.stated_max
     if limit is None:
         return None
@@ -267,19 +271,21 @@ def above_maximum(profile: Profile) -> str | None:
     if samples == 0:
         return None
     return (
-        f"longer than the {limit:,} tokens that the tokenizer states as its maximum: {samples:,} "
-        f"of {counted(len(profile), 'sample')}, counted whole here; compare cuts there unless "
+        f"{samples:,} of {counted(len(profile), 'sample')} exceed the tokenizer's maximum of "
+        f"{limit:,} tokens; profile counts them in full, compare truncates them unless "
         "--max-length or --overflow says otherwise"
     )
 
 
 def encoded(json_text: str) -> bytes:
-    """JSON text as UTF-8; half a surrogate, as in an undecodable file name, as JSON's escape."""
+    """Return JSON text as UTF-8; lone surrogates, as in an undecodable file name, become JSON
+    escapes.
+    """
     return json_text.encode("utf-8", "backslashreplace")
 
 
 def profile_files(profile: Profile, plots: bool) -> dict[str, bytes | Writer]:
-    """The files of a profile by their names in the results folder."""
+    """Return the files of a profile by their names in the results folder."""
     files: dict[str, bytes | Writer] = {
         PROFILE_FILE: encoded(to_text(profile_json(profile))),
         LENGTHS_FILE: lambda file: save_lengths(profile, file),

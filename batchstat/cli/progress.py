@@ -1,4 +1,4 @@
-"""How far the counting has come, on standard error: a bar, or a line now and then."""
+"""Progress of counting on standard error: a bar, or a line every few seconds."""
 
 import sys
 import time
@@ -21,7 +21,7 @@ _SECONDS_BETWEEN_LINES = 10
 
 @contextmanager
 def shown() -> Iterator[OnProgress]:
-    """What to call with each `Progress` while a corpus is counted."""
+    """Yield a callback that takes each `Progress` while a corpus is counted."""
     if not sys.stderr.isatty():
         yield _lines()
         return
@@ -60,7 +60,7 @@ def _lines() -> OnProgress:
 
 
 def _pace(progress: Progress, seconds: float) -> str:
-    """Samples and tokens a second, and the time that the rest takes at this pace."""
+    """Return samples and tokens per second, and the time left at this pace."""
     work, seconds = progress.work, max(seconds, 1e-9)
     pace = f"{work.samples / seconds:,.0f} samples/s, {work.tokens / seconds:,.0f} tokens/s"
     if not (progress.total_bytes and work.bytes):

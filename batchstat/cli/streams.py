@@ -1,4 +1,4 @@
-"""What goes where: results to standard output, all else to standard error."""
+"""Output streams: results to standard output, everything else to standard error."""
 
 import os
 import sys
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 _OFF_TERMINAL_WIDTH = 100
 _LEAST_WIDTH = 80
-"""A narrower terminal wraps the lines itself, which leaves numbers whole; folded cells do not."""
+"""A narrower terminal wraps lines itself, which keeps numbers whole; folded cells would not."""
 
 
 def console(*, plain: bool = False) -> "Console":
-    """The console of standard output; off a terminal as wide as COLUMNS says, or 100.
+    """Return the console of standard output; off a terminal, its width is COLUMNS or 100.
 
-    A `plain` one is of a file: without colours, and of that width.
+    A `plain` one is for a file: without colours, 100 columns wide.
     """
     from rich.console import Console
 
@@ -32,21 +32,21 @@ def console(*, plain: bool = False) -> "Console":
     else:
         columns = os.environ.get("COLUMNS", "")
         width = int(columns) if columns.isdecimal() and int(columns) else _OFF_TERMINAL_WIDTH
-    # A height must stand beside the width, or TERM=dumb makes rich ignore it.
+    # Without a height beside the width, rich ignores the width under TERM=dumb.
     return Console(width=max(width, _LEAST_WIDTH), height=100, highlight=False)
 
 
 def render(screen: "RenderableType", on: "Console") -> str:
-    """A screen as text, without the blanks that rich leaves at the ends of lines."""
+    """Return a screen as text, without the trailing blanks that rich adds to lines."""
     with _standard_output(), on.capture() as captured:
         on.print(screen, crop=False)  # a line to paste is longer than a terminal is wide
     return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
 def emit(text: str, encoding: str = "utf-8", *, has_commands: bool = False) -> None:
-    """Writes the result; a reader that has gone away, as `head` does, is no error.
+    """Write the result; a reader that closes the pipe, as `head` does, is not an error.
 
-    Nothing in it is a command to a CI runner, unless it `has_commands` of its own.
+    Commands to a CI runner in it are escaped, unless it `has_commands` of its own.
 
     Raises:
         InputError: standard output cannot be written.
@@ -57,7 +57,7 @@ def emit(text: str, encoding: str = "utf-8", *, has_commands: bool = False) -> N
             sys.stdout.buffer.write(text.encode(encoding, "backslashreplace"))
             sys.stdout.flush()
         except OSError:
-            # Whatever Python still flushes at exit must have somewhere to go.
+            # What Python still flushes at exit needs a valid target.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise
 
@@ -67,11 +67,11 @@ def _standard_output() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(f"standard output cannot be written: {error.strerror}") from None
+        raise InputError(f"cannot write to standard output: {error.strerror}") from None
 
 
 def open_closed_streams() -> None:
-    """Gives streams that the caller closed a place: or the next file opened would become it."""
+    """Reopen standard streams that the caller closed, or the next file opened would become one."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
@@ -84,7 +84,7 @@ def open_closed_streams() -> None:
 
 
 def written(files: Collection[str], folder: Path) -> str:
-    """The line that says which files a command wrote."""
+    """Return the line that lists the files a command wrote."""
     names = [name for name in files if not name.startswith("plots/")]
     plots = sum(name.startswith("plots/") for name in files)
     if plots:
@@ -93,6 +93,6 @@ def written(files: Collection[str], folder: Path) -> str:
 
 
 def say(text: str) -> None:
-    """A line on standard error, where somebody reads it."""
+    """Print a line to standard error; ignore a closed one."""
     with suppress(OSError):
         print(without_commands(printable(text)), file=sys.stderr, flush=True)

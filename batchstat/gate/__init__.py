@@ -1,1 +1,1 @@
-"""Limits held against the numbers of a report: what is kept, by how much, and what would help."""
+"""Limits and baselines compared with the numbers of a report, and remedies for exceeded ones."""

@@ -1,4 +1,4 @@
-"""Baselines: the numbers of a check as they were, in a small file for the repository."""
+"""Baselines: the numbers of checks at an earlier time, in a small file for the repository."""
 
 import json
 from collections.abc import Mapping
@@ -25,12 +25,12 @@ DEFAULT_FILE = Path("batchstat-baseline.json")
 
 @dataclass(frozen=True)
 class Baseline:
-    """One check as it was.
+    """The stored numbers of one check.
 
     Attributes:
-        tokenizer: its name, digest and stated maximum; empty where the corpus was counted already.
+        tokenizer: its name, digest and stated maximum; empty if the corpus was already counted.
         settings: how the corpus was read and batched, as far as numbers depend on it.
-        numbers: by their paths in the report.
+        numbers: numbers by their paths in the report.
     """
 
     tokenizer: Mapping[str, Any]
@@ -38,10 +38,10 @@ class Baseline:
     numbers: Mapping[str, Number]
 
     def difference(self, now: "Baseline") -> str | None:
-        """What makes the numbers incomparable with those of `now`; None where nothing does."""
+        """Return why the numbers are not comparable with those of `now`; None if they are."""
         if _what_counts(self) != _what_counts(now):
             names = [each.tokenizer.get("name", "none") for each in (self, now)]
-            same_name = " of another definition" if names[0] == names[1] else ""
+            same_name = " with another definition" if names[0] == names[1] else ""
             return f"tokenizer {names[0]!r} then, {names[1]!r}{same_name} now"
         for key in (*self.settings, *(key for key in now.settings if key not in self.settings)):
             before, after = (each.settings.get(key) for each in (self, now))
@@ -55,8 +55,8 @@ def _what_counts(baseline: Baseline) -> tuple[Any, Any]:
 
 
 def save_baselines(baselines: Mapping[str, Baseline]) -> str:
-    """Baselines by the names of their checks, as the text of their file: the same for the same."""
-    # Each check has a digest of its own, so that version control may merge changes of two checks.
+    """Return the text of a baseline file; the same baselines give the same text."""
+    # Each check has its own digest, so that version control can merge changes to two checks.
     checks = {name: seal(asdict(baseline), name) for name, baseline in baselines.items()}
     record = {"schema": SCHEMA, "checks": checks}
     return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -69,10 +69,10 @@ class _File:
 
 
 def load_baselines(path: Path) -> dict[str, Baseline]:
-    """The baselines of a file by the names of their checks.
+    """Return the baselines of a file by the names of their checks.
 
     Raises:
-        InputError: there is none, it is damaged or edited, or it is of another schema.
+        InputError: there is no such file, it is damaged or edited, or it has another schema.
     """
     shown = path.as_posix()
     try:

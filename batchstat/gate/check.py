@@ -1,4 +1,4 @@
-"""Limits held against a report: one predicate on the raw numbers, for every output alike."""
+"""Limits compared with a report: one predicate on the raw numbers, shared by every output."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ Status = Literal["pass", "warn", "fail", "error"]
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """One limit, and the number that it is held against.
+    """One limit and the number that it limits.
 
     Attributes:
         limit: the limit.
-        value: the number, as it is now.
-        before: as it was in the baseline; None where no baseline is held against it.
-        remedy: what would keep the limit; None where it is kept.
+        value: the number now.
+        before: the number in the baseline; None without a baseline.
+        remedy: a change that would keep the limit; None if it is kept.
     """
 
     limit: Limit
@@ -32,7 +32,7 @@ class Outcome:
 
     @property
     def over(self) -> float:
-        """By how much the number is beyond the limit: above 0 only where the limit is exceeded."""
+        """How far the number is beyond the limit: above 0 only if the limit is exceeded."""
         return self.limit.over(self.value, self.before)
 
     @property
@@ -42,7 +42,7 @@ class Outcome:
 
     @property
     def status(self) -> Status:
-        """What becomes of it."""
+        """The status of the limit."""
         if self.kept:
             return "pass"
         return "fail" if self.limit.level == "error" else "warn"
@@ -50,15 +50,15 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One corpus and one strategy held against their limits.
+    """One corpus and one strategy compared with their limits.
 
     Attributes:
-        name: as the configuration calls it.
-        strategy: as it is written.
-        report: the numbers, as in `check.json`; None where there are none.
-        outcomes: of each limit.
-        warnings: what else to know.
-        error: why there is no answer; None where there is one.
+        name: its name in the configuration.
+        strategy: the strategy, as it is written.
+        report: the numbers, as in `check.json`; None if there are none.
+        outcomes: the outcome of each limit.
+        warnings: messages about the numbers.
+        error: why there is no answer; None if there is one.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Check:
 
     @property
     def status(self) -> Status:
-        """The worst of its outcomes; `error` where there is no answer."""
+        """The worst status of its outcomes; `error` if there is no answer."""
         if self.error is not None:
             return "error"
         found = {outcome.status for outcome in self.outcomes}
@@ -80,12 +80,12 @@ class Check:
 
     @property
     def failures(self) -> Sequence[Outcome]:
-        """The outcomes of limits that are exceeded, warnings too."""
+        """The outcomes of exceeded limits, including warnings."""
         return [outcome for outcome in self.outcomes if not outcome.kept]
 
 
 def worst(checks: Iterable[Check]) -> Status:
-    """The worst status of several checks."""
+    """Return the worst status of several checks."""
     found = {check.status for check in checks}
     ranked: tuple[Status, ...] = ("error", "fail", "warn")
     return next((status for status in ranked if status in found), "pass")
@@ -97,10 +97,10 @@ def judge(
     schema: Schema,
     baseline: Baseline | None = None,
 ) -> tuple[Outcome, ...]:
-    """Each limit held against its number.
+    """Compare each limit with its number.
 
     Raises:
-        InputError: a number that the report or the baseline does not have.
+        InputError: the report or the baseline lacks a number.
     """
     outcomes = []
     for limit in limits:
@@ -113,7 +113,7 @@ def judge(
             before = baseline.numbers.get(limit.path)
         if limit.is_difference and before is None:
             raise InputError(
-                f"the baseline has no {limit.path}, for {limit.name}: run batchstat baseline save"
+                f"the baseline has no {limit.path} for {limit.name}: rerun batchstat baseline save"
             )
         outcomes.append(Outcome(limit=limit, value=value, before=before))
     return tuple(outcomes)

@@ -1,4 +1,4 @@
-"""Changes of a corpus that keep a limit on its own numbers: samples left out or added."""
+"""Changes to a corpus that would keep a limit on its own numbers: samples removed or added."""
 
 import math
 
@@ -13,8 +13,9 @@ _PERCENTILES = {"p50": 500, "p90": 900, "p95": 950, "p99": 990, "p99_9": 999, "m
 
 
 def leaving_out(limit: Limit, profile: Profile) -> tuple[str, Number] | None:
-    """The fewest of the longest samples to leave out so that a percentile is within its limit: in
-    words, with the percentile of the others; None where that does not help.
+    """Return how many of the longest samples to remove so that a percentile is within its limit.
+
+    In words, with the percentile of the remaining samples; None if that does not help.
     """
     thousandths = _PERCENTILES.get(limit.path.removeprefix("lengths."))
     if thousandths is None:
@@ -32,15 +33,16 @@ def leaving_out(limit: Limit, profile: Profile) -> tuple[str, Number] | None:
         middle = (low + high) // 2
         low, high = (low, middle) if percentile(middle) <= limit.threshold else (middle, high)
     longest = int(profile.records[order[-1]])
-    change = f"leaving out the {high:,} longest samples (the longest is record {longest})"
+    change = f"removing the {high:,} longest samples (the longest is record {longest})"
     if high == 1:
-        change = f"leaving out the longest sample, record {longest},"
+        change = f"removing the longest sample, record {longest},"
     return change, percentile(high)
 
 
 def adding_samples(limit: Limit, profile: Profile) -> tuple[str, Number] | None:
-    """How many samples more the small classes need: in words, with the ratio that they then have;
-    None where no number of them helps.
+    """Return how many more samples the small classes need to keep a limit on the class ratio.
+
+    In words, with the ratio that results; None if no number of samples helps.
     """
     counts = {each.label: each.count for each in profile.classes if each.label is not None}
     if limit.threshold < 1:

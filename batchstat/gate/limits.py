@@ -1,4 +1,4 @@
-"""Limits as a user sets them: by the names of the command line, or by JSON path."""
+"""Limits as users set them: by the names of the command line, or by JSON path."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -29,10 +29,10 @@ NAMED: dict[str, tuple[str, Bound]] = {
     "max-p99": ("lengths.p99", "max"),
     "max-increase": ("strategy.padding_ratio", "max-increase"),
 }
-"""Limits that have a flag: which number each holds, and how."""
+"""Limits with a flag: the number each limits, and how."""
 
 SWITCHES = ("equal-steps",)
-"""Limits that are on or off: nothing above 0 is within them."""
+"""Limits that are on or off: any number above 0 exceeds them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,14 +40,14 @@ class Limit:
     """A bound on one number of a report; inclusive.
 
     Attributes:
-        name: as it is called: `max-padding`, or `max` and the path.
-        path: which number.
-        bound: whether it may not be above or below the threshold, or rise or fall by more than
-            that from a baseline.
-        threshold: ratios in [0, 1].
-        kind: of the number.
+        name: name of the limit: `max-padding`, or `max` and the path.
+        path: path of the number in the report.
+        bound: whether the number must not be above or below the threshold, or not rise or fall by
+            more than that from a baseline.
+        threshold: the threshold; ratios in [0, 1].
+        kind: the kind of number.
         level: whether exceeding it is an error or a warning.
-        origin: where it is set, for people.
+        origin: where it is set, for messages.
         written: the threshold as it was written.
     """
 
@@ -62,11 +62,11 @@ class Limit:
 
     @property
     def is_difference(self) -> bool:
-        """Whether it holds the difference from a baseline."""
+        """Whether it limits the difference from a baseline."""
         return self.bound.endswith("crease")
 
     def over(self, value: Number, before: Number | None) -> float:
-        """By how much a number is beyond the limit: above 0 only where the limit is exceeded."""
+        """Return how far a number is beyond the limit: above 0 only if the limit is exceeded."""
         found, threshold = exact(value), exact(self.threshold)
         if self.is_difference:
             assert before is not None
@@ -77,12 +77,14 @@ class Limit:
 
 
 def read_limits(table: Mapping[str, Any], schema: Schema, origin: str) -> dict[str, Limit | None]:
-    """The limits of a table by what they hold (`max strategy.fill`); None for one that is off.
+    """Return the limits of a table, by bound and path (`max strategy.fill`); None for one that is
+    off.
 
-    A value is the limit, `off`, or a table of limit and level; by path a table of bounds and level.
+    A value is the limit, `off`, or a table of limit and level; by path, a table of bounds and
+    level.
 
     Raises:
-        OptionError: an unknown limit, number, bound or level, or a limit that cannot be meant.
+        OptionError: an unknown limit, number, bound or level, or an invalid limit.
     """
     found: dict[str, Limit | None] = {}
     for name, value in _flat(table, schema):
@@ -104,7 +106,7 @@ def read_limits(table: Mapping[str, Any], schema: Schema, origin: str) -> dict[s
 
 
 def _flat(table: Mapping[str, Any], schema: Schema, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Names and paths with their values: a path may be written as tables in each other."""
+    """Yield names and paths with their values; a path may be written as nested tables."""
     for key, value in table.items():
         name = f"{path}.{key}" if path else key
         is_limit = name in NAMED or _is_number(schema, name) or not isinstance(value, Mapping)
@@ -115,7 +117,7 @@ def _flat(table: Mapping[str, Any], schema: Schema, path: str = "") -> Iterator[
 
 
 def _switched(name: str, value: Any) -> Any:
-    """A limit of 0, or `off`, from true, false or a table with a level."""
+    """Return a limit of 0, or `off`, from true, false or a table with a level."""
     if isinstance(value, Mapping):
         return {**value, "limit": _switched(name, value.get("limit", True))}
     if value is True:

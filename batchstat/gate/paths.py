@@ -1,9 +1,9 @@
 """Numbers of a report by their JSON path, such as `strategy.padding_ratio`.
 
-A path is keys with dots between them; `[3]` picks an element of a list, `[label=spam]` the one with
-that value, in quotes where it has brackets or quotes itself, `[label=null]` the one without. Which
-numbers there are, and which are ratios, is in the report's JSON schema, so that a limit on a number
-that does not exist is refused before anything is counted.
+A path consists of keys separated by dots; `[3]` selects an element of a list, `[label=spam]` the
+one with that value (in quotes if it contains brackets or quotes), `[label=null]` the one without.
+The report's JSON schema defines the numbers and which of them are ratios, so that a limit on a
+number that does not exist is rejected before anything is counted.
 """
 
 import json
@@ -22,10 +22,10 @@ Step = str | int | tuple[str, str]
 
 
 def kind_at(schema: Schema, path: str) -> Kind:
-    """What stands at a path of a report, by the report's JSON schema.
+    """Return the kind of number at a path of a report, by the report's JSON schema.
 
     Raises:
-        OptionError: nothing, or no number.
+        OptionError: there is nothing, or not a number.
     """
     part: Schema | None = schema
     for step in _steps(path):
@@ -35,12 +35,12 @@ def kind_at(schema: Schema, path: str) -> Kind:
             raise unknown("number of the report", path, known)
     kind = _kind(part or {})
     if kind is None:
-        raise OptionError(f"{path} is no number of the report")
+        raise OptionError(f"{path} is not a number in the report")
     return kind
 
 
 def numbers(schema: Schema, path: str = "") -> Iterator[tuple[str, Kind]]:
-    """Every number of a report, with its path; `[]` for the elements of a list."""
+    """Yield every number of a report, with its path; `[]` for the elements of a list."""
     kind = _kind(schema)
     if kind is not None:
         yield path, kind
@@ -54,10 +54,10 @@ def numbers(schema: Schema, path: str = "") -> Iterator[tuple[str, Kind]]:
 
 
 def value_at(report: Mapping[str, Any], path: str, schema: Schema) -> Number:
-    """The number at a path of a report.
+    """Return the number at a path of a report.
 
     Raises:
-        InputError: the report has none there, such as the share of a class that does not occur.
+        InputError: the report has none, such as the share of a class that does not occur.
     """
     value: Any = report
     part: Schema = schema
@@ -78,7 +78,7 @@ def _steps(path: str) -> list[Step]:
     while at < len(path):
         match = _STEP.match(path, at)
         if match is None or (path[at] == "." and at == 0):
-            raise OptionError(f"{path!r} is no path: write keys with dots between them")
+            raise OptionError(f"{path!r} is not a path: write keys separated by dots")
         key, index, name, wanted = match.groups()
         steps.append(key or (int(index) if index else (name, wanted)))
         at = match.end()

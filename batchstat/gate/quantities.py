@@ -1,4 +1,4 @@
-"""Limits as people write them: `5%`, `0.05`, `0.5pp`, `100`; and how they are shown."""
+"""Limits as people write them (`5%`, `0.05`, `0.5pp`, `100`), and how they are shown."""
 
 import re
 from decimal import Decimal
@@ -8,7 +8,7 @@ from typing import Literal
 from batchstat.errors import OptionError
 
 Kind = Literal["ratio", "count", "number"]
-"""A share in [0, 1], a whole number, or any other number that is not negative."""
+"""A ratio in [0, 1], a whole number, or any other number that is not negative."""
 
 Number = int | float
 
@@ -18,16 +18,16 @@ _MOST_DIGITS = 17
 
 
 def parse_quantity(name: str, value: object, kind: Kind, *, difference: bool = False) -> Number:
-    """A limit as a number: of ratios in [0, 1].
+    """Return a limit as a number; ratios in [0, 1].
 
     Args:
-        name: as messages name it.
+        name: the limit's name for messages.
         value: text, or a number from a file.
-        kind: what it limits.
+        kind: the kind of number it limits.
         difference: whether it limits the difference of two numbers of that kind.
 
     Raises:
-        OptionError: what cannot be meant, with what probably is.
+        OptionError: an invalid limit, with the one probably meant.
     """
     text = _text(name, value)
     written = _WRITTEN.fullmatch(text)
@@ -36,14 +36,14 @@ def parse_quantity(name: str, value: object, kind: Kind, *, difference: bool = F
     unit = written[3].lower()
     number = Decimal(text[: written.start(3)].strip())
     if not number.is_finite() or number > 10**18:
-        raise OptionError(f"{name}={text!r}: is no limit that anything could reach")
+        raise OptionError(f"{name}={text!r}: too large for a limit")
     if kind == "ratio":
         return _ratio(name, text, number, unit, difference)
     if unit:
-        raise OptionError(f"{name}={text!r}: is no share: write a number without {unit}")
+        raise OptionError(f"{name}={text!r}: not a ratio; write a number without {unit}")
     if kind == "count":
         if number != int(number) or "." in text:
-            raise OptionError(f"{name}={text!r}: is a count: write a whole number")
+            raise OptionError(f"{name}={text!r}: a count; write a whole number")
         return int(number)
     return float(number)
 
@@ -57,7 +57,7 @@ def _text(name: str, value: object) -> str:
 def _unreadable(text: str, kind: Kind, difference: bool) -> str:
     example = {"ratio": "0.5pp" if difference else "5%", "count": "100", "number": "2.5"}[kind]
     if text.startswith("-"):
-        return "a limit is not negative"
+        return "a limit must not be negative"
     if "," in text and _WRITTEN.fullmatch(text.replace(",", ".")):
         return f"did you mean {text.replace(',', '.')} or {text.replace(',', '')}?"
     return f"must be a number, such as {example}"
@@ -65,11 +65,11 @@ def _unreadable(text: str, kind: Kind, difference: bool) -> str:
 
 def _ratio(name: str, text: str, number: Decimal, unit: str, difference: bool) -> float:
     if unit == "pp" and not difference:
-        raise OptionError(f"{name}={text!r}: points are for differences: did you mean {number:f}%?")
+        raise OptionError(f"{name}={text!r}: pp is for differences: did you mean {number:f}%?")
     if unit == "%" and difference:
         raise OptionError(
-            f"{name}={text!r}: a difference of two percentages is in points: did you mean "
-            f"{number:f}pp?"
+            f"{name}={text!r}: a difference of two percentages is in percentage points: did you "
+            f"mean {number:f}pp?"
         )
     sign = "pp" if difference else "%"
     if not unit and "." not in text and "e" not in text.lower() and number != 0:
@@ -79,18 +79,18 @@ def _ratio(name: str, text: str, number: Decimal, unit: str, difference: bool) -
         raise OptionError(f"{name}={text!r}: did you mean {meant}?")
     ratio = number / 100 if unit else number
     if ratio > 1:
-        more = "is more than everything" if unit else f"did you mean {number:f}{sign}?"
+        more = "is above 100%" if unit else f"did you mean {number:f}{sign}?"
         raise OptionError(f"{name}={text!r}: {more}")
     return float(ratio)
 
 
 def exact(number: Number) -> Fraction:
-    """A number as its shortest decimal says it, so that 0.065 − 0.06 is no more than 0.005."""
+    """Return a number exactly as its shortest decimal, so that 0.065 − 0.06 is not above 0.005."""
     return Fraction(repr(number))
 
 
 def shown(number: Number, kind: Kind, *, difference: bool = False, digits: int = 2) -> str:
-    """A number for people: ratios in percent, differences of them in points."""
+    """Return a number for people: ratios in percent, differences of them in percentage points."""
     if kind == "count":
         return f"{number:,}"
     if kind == "number":
@@ -101,7 +101,9 @@ def shown(number: Number, kind: Kind, *, difference: bool = False, digits: int =
 def shown_apart(
     one: Number, other: Number, kind: Kind, *, difference: bool = False
 ) -> tuple[str, str]:
-    """Two numbers with as many digits as it takes to tell them apart, and from nothing."""
+    """Return two numbers with as many digits as needed to tell them apart from each other and from
+    0.
+    """
     for digits in range(2, _MOST_DIGITS):
         pair = (
             shown(one, kind, difference=difference, digits=digits),

@@ -1,4 +1,4 @@
-"""What would keep a limit that is exceeded: changes tried on the same corpus."""
+"""Remedies for an exceeded limit: changes simulated on the same corpus."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,21 +16,21 @@ from batchstat.profiling.profile import Profile
 Report = Mapping[str, Any]
 
 _MORE_LOST = 0.0005
-"""Of the tokens: what is truncated or dropped beside the numbers that a remedy is for."""
+"""Share of tokens truncated or dropped in addition that is worth mentioning."""
 _MORE_COMPUTED = 1.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Remedy:
-    """One change, and what it gives.
+    """One change and its effect.
 
     Attributes:
-        change: as the user writes it; of the corpus in words.
-        settings: what it sets, by the names of settings and `strategy`; empty for a change of the
-            corpus.
-        value: the number that the limit is on, with this change.
-        keeps: whether the limit is then kept.
-        costs: what else comes of it, each in words.
+        change: the change, as the user writes it; in words for a change to the corpus.
+        settings: the values it sets, by the names of settings and `strategy`; empty for a change to
+            the corpus.
+        value: the limited number with this change.
+        keeps: whether the limit is then met.
+        costs: side effects, each in words.
     """
 
     change: str
@@ -42,17 +42,17 @@ class Remedy:
 
 @dataclass(frozen=True, kw_only=True)
 class Failing:
-    """A limit that is exceeded, and what it is exceeded by.
+    """An exceeded limit, and the simulation that exceeds it.
 
     Attributes:
         limit: the limit.
         value: its number.
         before: its number in the baseline, if there is one.
-        kept: the limits that are not exceeded, with their numbers in the baseline.
+        kept: the limits that are kept, with their numbers in the baseline.
         profile: the corpus.
-        strategy: as it is written.
-        settings: as they are given.
-        report: the numbers of these.
+        strategy: the strategy, as it is written.
+        settings: the settings, as given.
+        report: the numbers of the simulation.
     """
 
     limit: Limit
@@ -67,7 +67,7 @@ class Failing:
 
 @dataclass(frozen=True)
 class _Tried:
-    """A change, by how much it is beyond the limit, and the limits that it breaks."""
+    """A change, how far it is beyond the limit, and the other limits that it breaks."""
 
     changes: Changes
     value: Number
@@ -82,15 +82,17 @@ def find_remedy(
     simulated: Callable[[str, Settings], Report],
     written: Callable[[Changes], str],
 ) -> Remedy | None:
-    """The first change that keeps a limit and breaks none that is kept; else one that keeps it, or
-    comes nearest. None where none helps. Nothing is suggested whose batches exceed the budget, or
-    the peak as it is, or that puts several samples into a row.
+    """Return the first change that keeps a limit without breaking another; else one that keeps it,
+    or comes nearest.
+
+    None if none helps. No change is suggested whose batches exceed the budget or the present peak,
+    or that packs several samples per row.
 
     Args:
-        failing: the limit.
-        schema: of reports.
-        simulated: the report under another strategy or other settings.
-        written: changes as the user writes them.
+        failing: the exceeded limit.
+        schema: the schema of reports.
+        simulated: returns the report for another strategy or other settings.
+        written: returns changes as the user writes them.
     """
     limit = failing.limit
     if limit.path.startswith("lengths.") and limit.bound == "max":
@@ -126,7 +128,7 @@ def _of_corpus(found: tuple[str, Number] | None) -> Remedy | None:
 def _all_tried(
     failing: Failing, schema: Schema, simulated: Callable[[str, Settings], Report]
 ) -> Iterator[_Tried]:
-    """Each change that brings the number nearer to its limit, at no higher a peak."""
+    """Yield each change that brings the number nearer to its limit without a higher peak."""
     limit, before = failing.limit, failing.before
     now = limit.over(failing.value, before)
     if not limit.path.startswith("strategy."):
@@ -138,7 +140,7 @@ def _all_tried(
             report = simulated(changes.get("strategy", failing.strategy), settings)
             value = value_at(report, limit.path, schema)
         except BatchstatError:
-            continue  # settings that exclude each other, or leave nothing of the corpus
+            continue  # settings that are mutually exclusive, or leave no batch
         over = limit.over(value, before)
         if over < now and not _is_larger(report, failing.report):
             breaks = tuple(_broken(failing.kept, report, schema))
@@ -146,7 +148,7 @@ def _all_tried(
 
 
 def _is_larger(report: Report, now: Report) -> bool:
-    """Whether more batches exceed the budget, or one exceeds both it and the largest so far."""
+    """Return whether more batches exceed the budget, or one exceeds it and the present peak."""
     new, old = report["strategy"], now["strategy"]
     peak = max(now["basis"]["tokens_per_batch"], old["max_batch_tokens"])
     more: bool = new["over_budget_batches"] > old["over_budget_batches"]
@@ -161,11 +163,11 @@ def _broken(
             if limit.over(value_at(report, limit.path, schema), before) > 0:
                 yield limit
         except BatchstatError:
-            yield limit  # such as one on a strategy's own parameter
+            yield limit  # for example, one on a strategy's own parameter
 
 
 def _costs(failing: Failing, tried: _Tried) -> Iterator[str]:
-    """What the user would not expect of the change."""
+    """Yield side effects of the change that a user would not expect."""
     old, new = failing.report["strategy"], tried.report["strategy"]
     computed = new["total_tokens"] / old["total_tokens"]
     if computed >= _MORE_COMPUTED:

@@ -1,4 +1,4 @@
-"""Changes of settings that may keep a limit on a number of the strategy, the smaller ones first."""
+"""Changes of settings that may keep a limit on a number of the strategy, smaller ones first."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -24,13 +24,13 @@ _PEAK = ("over_budget_batches", "max_batch_tokens")
 
 
 def changes_of(limit: Limit, profile: Profile, spec: str, settings: Settings) -> Iterator[Changes]:
-    """Changes that bear on the number of a limit, each by itself.
+    """Yield changes that affect the number of a limit, each by itself.
 
     Args:
-        limit: on a number of the strategy.
+        limit: a limit on a number of the strategy.
         profile: the corpus.
         spec: the strategy, as it is written.
-        settings: as they are given.
+        settings: the settings, as given.
     """
     number = limit.path.removeprefix("strategy.")
     basis = settings.decide(profile.stats.max, profile.stated_max)
@@ -53,14 +53,14 @@ def changes_of(limit: Limit, profile: Profile, spec: str, settings: Settings) ->
 
 @dataclass(frozen=True)
 class _Now:
-    """What a check has in force.
+    """The setup of a check.
 
     Attributes:
         profile: the corpus.
         spec: the strategy, as it is written.
-        strategy: what that is.
-        settings: as they are given.
-        basis: what they are for this corpus.
+        strategy: the parsed strategy.
+        settings: the settings, as given.
+        basis: the settings decided for this corpus.
     """
 
     profile: Profile
@@ -70,16 +70,18 @@ class _Now:
     basis: Basis
 
     def set(self, key: str, value: Any) -> Changes:
-        """A parameter set: in the strategy's own words where these have it, as they come first."""
+        """Return a parameter set in the strategy's own specification if it has it, since that
+        overrides settings.
+        """
         if f"{key}=" in self.spec or key in self.strategy.own_parameters:
             written = str(value).lower() if isinstance(value, bool) else value
             return {"strategy": with_parameter(self.spec, key, written)}
         return {key: value}
 
     def looking_further(self) -> Iterator[Changes]:
-        """More samples to choose from."""
+        """Yield larger sort windows and limits on samples per batch."""
         if (most := getattr(self.strategy, "max_samples", None)) is not None:
-            while most < self.budget:  # which no batch has more samples than
+            while most < self.budget:  # no batch can have more samples than tokens
                 most = min(2 * most, self.budget)
                 yield self.set("max_samples", most)
         if (seen := self.strategy.looks_ahead) is not None:
@@ -88,7 +90,7 @@ class _Now:
                     yield self.set("read_ahead", size)
 
     def by_others(self) -> Iterator[Changes]:
-        """Strategies that sort, at the same peak; none where batches are the sampler's."""
+        """Yield strategies that sort, at the same peak; none if the sampler defines the batches."""
         name = self.spec.partition(":")[0]
         if self.settings.sampler.batch_size is not None:
             return
@@ -102,7 +104,7 @@ class _Now:
             yield {"strategy": "token-budget" if usual else f"token-budget{own}"}
 
     def smaller(self, limit: Limit) -> Iterator[Changes]:
-        """Fewer samples, then fewer tokens of each."""
+        """Yield fewer samples per batch, then fewer tokens per sample."""
         most = self.budget
         if limit.path.endswith("max_batch_tokens"):
             if limit.bound != "max" or limit.threshold < 1:
@@ -120,11 +122,13 @@ class _Now:
                 yield {**self.cut_at(longest), **self.set("batch_size", 1)}
 
     def cut_at(self, length: int) -> Changes:
-        """Another `max_length`, of the strategy's rows too."""
+        """Return a change of `max_length`, also for the strategy's rows."""
         return {"max_length": length, **self.set("max_length", length)}
 
     def dealt_otherwise(self) -> Iterator[Changes]:
-        """Other ways to the ranks: what changes least first, and of that what loses nothing."""
+        """Yield other ways to distribute across ranks: the smallest changes first, of equal ones
+        those that lose nothing first.
+        """
         if self.settings.world_size == 1:
             return
         deal, tail = self.settings.deal, self.settings.tail
@@ -141,7 +145,7 @@ class _Now:
                 yield changed
 
     def seeing_more(self) -> Iterator[Changes]:
-        """Samplers that leave less of the corpus out."""
+        """Yield samplers that skip less of the corpus."""
         balance = self.settings.balance
         name = sampler_name(balance)
         if name == "upsampling":
@@ -156,7 +160,7 @@ class _Now:
             yield {"keep_labels": ()}
 
     def losing_less(self) -> Iterator[Changes]:
-        """More of every sample, and more samples."""
+        """Yield changes that drop fewer samples or truncate less."""
         if self.strategy.drop_last:
             yield self.set("drop_last", value=False)
         if getattr(self.strategy, "leftovers", "") == "drop":
@@ -172,13 +176,13 @@ class _Now:
 
     @property
     def width(self) -> int:
-        """Tokens of the widest row."""
+        """Width of the widest row, in tokens."""
         longest, multiple = self.basis.max_length, self.strategy.pad_to_multiple_of
         return round_up(longest, multiple)
 
     @property
     def budget(self) -> int:
-        """The most tokens of a batch: by a batch size where the user set one."""
+        """The most tokens per batch: by the batch size if the user set one."""
         own: int | None = getattr(self.strategy, "tokens_per_batch", None)
         if own is not None:
             return own
@@ -190,8 +194,10 @@ class _Now:
 
 
 def _can_be_split(profile: Profile, settings: Settings) -> bool:
-    """Whether parts of a sample are samples: of text, of which nothing says that it is whole. What
-    a label, a pair or a chat says is of all of it; of token ids and lengths nobody knows.
+    """Return whether parts of a sample are valid samples: text without a label, pair or chat, which
+    apply to all of it.
+
+    For token ids and lengths it is unknown.
     """
     read = profile.corpus.options
     whole = profile.labels is not None or settings.balance != "none" or len(read.text_column) > 1

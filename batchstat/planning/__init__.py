@@ -1,1 +1,1 @@
-"""Lengths to what every rank computes: settings, samplers, strategies, batch plans."""
+"""From lengths to what every rank computes: settings, samplers, strategies, batch plans."""

@@ -1,4 +1,4 @@
-"""`Batches`: the batches of planned epochs, a few numbers each, and the work that is dealt."""
+"""`Batches`: the batches of planned epochs, a few numbers each, in units to be distributed."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from batchstat.planning.strategies.histogram import Summary
 
 @dataclass(frozen=True, eq=False)
 class Batches:
-    """Batches, one number each, in units: what is dealt to one rank, a step of the plan.
+    """Batches as columns of numbers, grouped in units: steps of a plan, each for one rank.
 
     Attributes:
         rows: (n_batches,) rows of each batch.
         widths: (n_batches,) tokens to which its rows are padded.
         entries: (n_batches,) entries in its rows.
-        samples: (n_batches,) samples that begin in it: a split one counts with its first part.
+        samples: (n_batches,) samples that begin in it; a split one counts with its first part.
         tokens: (n_batches,) real tokens.
         squares: (n_batches,) sum of the squared lengths of its entries.
         unit_offsets: (n_units + 1,) batches of each unit.
@@ -34,12 +34,12 @@ class Batches:
     unit_offsets: Ints
 
     def __len__(self) -> int:
-        """How many batches."""
+        """Return the number of batches."""
         return len(self.rows)
 
     @property
     def units(self) -> int:
-        """How many units."""
+        """Number of units."""
         return len(self.unit_offsets) - 1
 
     @property
@@ -49,7 +49,7 @@ class Batches:
 
     @classmethod
     def of(cls, plans: Iterable[BatchPlan]) -> "Batches":
-        """The batches of the plans of all windows of an epoch."""
+        """Return the batches of the plans of all windows of an epoch."""
         parts: list[tuple[Ints, ...]] = []
         for plan in plans:
             edges = plan.row_offsets[plan.batch_offsets]
@@ -76,7 +76,7 @@ class Batches:
 
     @classmethod
     def told(cls, summary: Summary) -> "Batches":
-        """Batches of which no more is known, each a unit of whole samples."""
+        """Build from per-batch totals only; each batch is a unit of whole samples."""
         return cls(
             **summary._asdict(),
             samples=summary.entries,
@@ -85,7 +85,7 @@ class Batches:
 
     @classmethod
     def concatenate(cls, every: Sequence["Batches"]) -> "Batches":
-        """All batches, the units of the first before those of the next."""
+        """Concatenate batches; the units of the first come before those of the next."""
         sizes = np.concatenate([np.diff(each.unit_offsets) for each in every])
         columns = {
             name: np.concatenate([getattr(each, name) for each in every]) for name in _NUMBERS
@@ -93,13 +93,13 @@ class Batches:
         return cls(**columns, unit_offsets=offsets_from_sizes(sizes))
 
     def take(self, units: Ints) -> "Batches":
-        """The batches of these units, in that sequence."""
+        """Return the batches of these units, in this order."""
         offsets, batches = gather_groups(self.unit_offsets, units)
         columns = {name: getattr(self, name)[batches] for name in _NUMBERS}
         return Batches(**columns, unit_offsets=offsets)
 
     def of_units(self, numbers: Ints) -> Ints:
-        """(n_units,) sums of a number that each batch has."""
+        """Return (n_units,) sums of a number that each batch has."""
         return sums(numbers, self.unit_offsets)
 
 

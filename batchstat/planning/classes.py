@@ -14,15 +14,15 @@ from batchstat.lengths.labels import label_text
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """The class of every sample, or none. Every class has a sample.
+    """The class of every sample, or none. Every class has at least one sample.
 
-    A sample of several labels is of the rarest of them, of that which comes first in the corpus
-    where several are as rare: so no sample counts twice. One without a label is of no class.
+    A sample with several labels belongs to the rarest of them (the first in the corpus, if several
+    are equally rare), so no sample counts twice. One without a label belongs to no class.
 
     Attributes:
-        codes: (n,) which of `names`; −1 for no class.
+        codes: (n,) index into `names`; −1 for no class.
         names: the classes, in the order of their first sample in the corpus.
-        several: how many samples have several labels.
+        several: number of samples with several labels.
     """
 
     codes: Ints
@@ -31,7 +31,7 @@ class Classes:
 
     @cached_property
     def sizes(self) -> Ints:
-        """(n_classes,) samples of each."""
+        """(n_classes,) number of samples of each class."""
         return np.bincount(self.codes[self.codes >= 0], minlength=len(self.names))
 
     @cached_property
@@ -40,17 +40,17 @@ class Classes:
         return np.split(order[np.count_nonzero(self.codes < 0) :], np.cumsum(self.sizes)[:-1])
 
     def members(self, code: int) -> Ints:
-        """(n_members,) the samples of a class, rising."""
+        """Return (n_members,) the samples of a class, ascending."""
         return self._members[code]
 
     @cached_property
     def all_members(self) -> Ints:
-        """(n_members,) the samples of all classes, rising."""
+        """(n_members,) the samples of all classes, ascending."""
         return np.flatnonzero(self.codes >= 0)
 
     @property
     def without(self) -> int:
-        """How many samples are of no class."""
+        """Number of samples without a class."""
         return len(self.codes) - len(self.all_members)
 
     @classmethod
@@ -61,17 +61,17 @@ class Classes:
         offsets: Ints | None = None,
         keep: Sequence[str] = (),
     ) -> "Classes":
-        """Classes from labels.
+        """Build classes from encoded labels.
 
         Args:
-            codes: (n,) or (offsets[-1],) which of `names`; −1 for no label.
+            codes: (n,) or (offsets[-1],) index into `names`; −1 for no label.
             names: the labels, in the order of their first sample.
             offsets: (n + 1,) sample i has codes[offsets[i] : offsets[i + 1]], at least one; None
-                where each has one.
-            keep: only these labels count, if there is any: the others are as none.
+                if each has one.
+            keep: the labels that count, if any are given; others are treated as no label.
 
         Raises:
-            InputError: a label to keep that does not occur, or no sample with a label.
+            InputError: a label to keep does not occur, or no sample has a label.
         """
         for label in keep:
             if label not in names:
@@ -80,7 +80,7 @@ class Classes:
         used = np.where(kept[codes], codes, -1)
         counts = np.bincount(used + 1, minlength=len(names) + 1)[1:]
         if not counts.any():
-            raise InputError("no sample has a label: there is no class to balance")
+            raise InputError("no sample has a label, so there are no classes to balance")
         several = 0
         if offsets is not None:
             several = int(np.count_nonzero(np.add.reduceat(used >= 0, offsets[:-1]) > 1))
@@ -98,9 +98,9 @@ class Classes:
 
     @classmethod
     def encode(cls, labels: Iterable[object], keep: Sequence[str] = ()) -> "Classes":
-        """Classes from the labels of each sample, of any type, by their `label_text`.
+        """Build classes from the labels of each sample, of any type, by their `label_text`.
 
-        A list, tuple, set or array is several labels.
+        A list, tuple, set or array holds several labels.
 
         Raises:
             InputError: see `of`.
@@ -124,7 +124,7 @@ class Classes:
 
 
 def _plain(label: Any) -> Any:
-    """An Arrow scalar, or a number of NumPy or torch, as Python has it."""
+    """Return an Arrow scalar, or a number of NumPy or torch, as a Python value."""
     if hasattr(label, "as_py"):
         return label.as_py()
     if label is np.ma.masked or isinstance(label, np.floating):
@@ -133,7 +133,7 @@ def _plain(label: Any) -> Any:
 
 
 def not_there(label: str, names: Sequence[str]) -> str:
-    """What follows on that no sample has a label: the nearest, or those that there are."""
+    """Return the end of a message about a missing label: the nearest one, or those that exist."""
     near = did_you_mean(label, names)
     some = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
     return f": {near}" if near else f" (has: {some})"

@@ -1,4 +1,4 @@
-"""How work reaches the ranks: batches or samples dealt in turn, consecutive parts, like costs."""
+"""Distribution across ranks: batches or samples in turn, consecutive parts, or similar costs."""
 
 import numpy as np
 
@@ -8,15 +8,15 @@ DEALS = ("batches", "samples", "unsynced", "chunks", "balanced")
 TAILS = ("repeat", "drop", "uneven", "empty", "spread")
 
 BALANCED_TURNS = 64
-"""So many turns are looked at together for like costs."""
+"""Turns that are sorted together by cost."""
 
 
 def deal_in_turn(n: int, world_size: int, tail: str) -> Ints:
-    """(n_turns, world_size) 0 … n − 1 in turn; −1 where a rank has none.
+    """Return (n_turns, world_size) 0 … n − 1 distributed in turn; −1 where a rank has none.
 
-    A last turn that is not full is filled from the start again, several times round where n is
-    below `world_size` (`repeat`: torch's DistributedSampler, accelerate's even_batches), left out
-    (`drop`), or stays as it is (`uneven`; `empty`; `spread`, where there is no such turn).
+    An incomplete last turn is filled from the start again, repeatedly if n is below `world_size`
+    (`repeat`: torch's DistributedSampler, accelerate's even_batches), dropped (`drop`), or left as
+    it is (`uneven`; `empty`; `spread`, which has no such turn).
     """
     rest = n % world_size
     if rest == 0 or tail == "drop":
@@ -27,10 +27,10 @@ def deal_in_turn(n: int, world_size: int, tail: str) -> Ints:
 
 
 def deal_parts(n: int, world_size: int, tail: str) -> list[Ints]:
-    """Consecutive parts of 0 … n − 1, one a rank; their sizes differ by 1 at most.
+    """Split 0 … n − 1 into consecutive parts, one per rank, whose sizes differ by at most 1.
 
-    The first parts are the larger ones, as infinibatch's ChunkedSourceIterator has it. A smaller
-    part is filled from its own start (`repeat`), or the larger ones are cut (`drop`).
+    The first parts are the larger ones, as in infinibatch's ChunkedSourceIterator. A smaller part
+    is filled from its own start (`repeat`), or the larger ones are shortened (`drop`).
     """
     parts: list[Ints] = np.array_split(np.arange(n), world_size)
     if tail == "drop":
@@ -42,22 +42,24 @@ def deal_parts(n: int, world_size: int, tail: str) -> list[Ints]:
 
 
 def deal_balanced(costs: Ints, world_size: int, tail: str, rng: np.random.Generator) -> Ints:
-    """As `deal_in_turn`, but what is dealt in one turn costs about the same.
+    """Distribute like `deal_in_turn`, but with about the same cost in each rank of a turn.
 
-    Within every 64 turns work is sorted by its cost and dealt from there; then these turns are
-    shuffled, so that their sequence stays random; one in which a rank has none stays the last.
+    Within every 64 turns, items are sorted by cost and distributed in that order; then these turns
+    are shuffled, so that their order stays random. An incomplete turn stays the last.
 
     Args:
-        costs: (n,) of each piece of work.
-        world_size: how many ranks.
+        costs: (n,) cost of each item.
+        world_size: number of ranks.
         tail: see `deal_in_turn`.
-        rng: for the sequence of the turns.
+        rng: shuffles the turns.
     """
     return balance_turns(deal_in_turn(len(costs), world_size, tail), costs, rng)
 
 
 def balance_turns(turns: Ints, costs: Ints, rng: np.random.Generator) -> Ints:
-    """(n_turns, world_size) the same work with like costs in one turn: see `deal_balanced`."""
+    """Return (n_turns, world_size) the same items with similar costs in each turn: see
+    `deal_balanced`.
+    """
     for first in range(0, len(turns), BALANCED_TURNS):
         window = turns[first : first + BALANCED_TURNS]
         work = window.ravel()

@@ -1,4 +1,4 @@
-"""An epoch's samples after `max_length`: what is visited, how much of each, and what that cost."""
+"""An epoch's samples after `max_length`: which ones, how much of each, and what was lost."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ OVERFLOWS = ("truncate", "drop", "split")
 
 @dataclass(frozen=True, eq=False)
 class Epoch:
-    """What an epoch visits, in sequence. No length is above `max_length`.
+    """The samples of an epoch, in order. No length is above `max_length`.
 
     Attributes:
-        samples: (n,) record number of each sample; a split one stands here once a part.
-        lengths: (n,) tokens of each, or of the part.
-        starts: (n,) first token of each part; None where nothing is split.
-        truncated_samples: samples that lost their end, and the tokens lost with it.
-        truncated_tokens: see above.
-        dropped_samples: samples left out for their length, and their tokens.
-        dropped_tokens: see above.
+        samples: (n,) record number of each sample; a split one appears once per part.
+        lengths: (n,) tokens of each sample or part.
+        starts: (n,) first token of each part; None if nothing is split.
+        truncated_samples: number of truncated samples.
+        truncated_tokens: tokens lost by truncation.
+        dropped_samples: number of samples dropped for their length.
+        dropped_tokens: tokens of the dropped samples.
     """
 
     samples: Ints
@@ -40,43 +40,45 @@ class Epoch:
 
     @property
     def count(self) -> int:
-        """How many visits."""
+        """Number of samples, or of parts where samples are split."""
         return len(self.lengths)
 
     @property
     def tokens(self) -> int:
-        """Of all of them."""
+        """Total tokens of all samples."""
         return int(self.lengths.sum(dtype=np.int64))
 
     @property
     def begun(self) -> int:
-        """How many samples begin here: a split one counts with its first part."""
+        """Number of samples that begin here; a split one counts with its first part."""
         parts = 0 if self.starts is None else int(np.count_nonzero(self.starts))
         return len(self.lengths) - parts
 
     @property
     def is_split(self) -> bool:
-        """Whether a sample is visited in parts."""
+        """Whether any sample is split into parts."""
         return self.starts is not None
 
     @cached_property
     def stats(self) -> LengthStats:
-        """The visits by their lengths."""
+        """Statistics of the lengths."""
         return LengthStats.of(self.lengths)
 
     def pieces(self, size: int) -> Iterator["Epoch"]:
-        """The visits in turn, `size` at a time, of which the last may be fewer."""
+        """Yield the epoch in order, `size` samples at a time; the last piece may be shorter."""
         for first in range(0, len(self.lengths), size):
             yield self.take(slice(first, first + size))
 
     def take(self, positions: Ints | slice) -> "Epoch":
-        """The visits at these positions, in that sequence; nothing is cut or left out for them."""
+        """Return the samples at these positions, in this order; their truncated and dropped counts
+        are 0.
+        """
         starts = None if self.starts is None else self.starts[positions]
         return Epoch(self.samples[positions], self.lengths[positions], starts)
 
 
 def together(parts: Sequence[Epoch]) -> Epoch:
-    """The visits of all parts, one after the other; nothing is cut or left out for them."""
+    """Concatenate parts of an epoch; the result's truncated and dropped counts are 0."""
     if len(parts) == 1:
         return parts[0]
     starts = None
@@ -92,12 +94,12 @@ def together(parts: Sequence[Epoch]) -> Epoch:
 
 
 def check_parts(parts: int, max_length: int) -> None:
-    """Raises InputError: more parts of split samples than an epoch can hold."""
+    """Raise InputError if there are more parts of split samples than fit into memory."""
     check_room(f"overflow=split with max_length={max_length} makes", parts, "raise max_length")
 
 
 def some_of(visits: Epoch, max_length: int) -> Epoch:
-    """The visits. Raises InputError: there is none."""
+    """Return the epoch. Raises InputError if it is empty."""
     if visits.count == 0:
         raise InputError(
             f"overflow=drop leaves no sample: all are longer than max_length={max_length}"
@@ -106,14 +108,14 @@ def some_of(visits: Epoch, max_length: int) -> Epoch:
 
 
 def make_epoch(samples: Ints, lengths: Ints, max_length: int, overflow: str) -> Epoch:
-    """The epoch that visits `samples` (n,) of `lengths` (n,) tokens, each at most `max_length`.
+    """Return the epoch of `samples` (n,) with `lengths` (n,) tokens, each limited to `max_length`.
 
-    A longer sample is cut at its end (`truncate`), left out (`drop`), or becomes consecutive parts
-    of `max_length` tokens and a last one of what remains (`split`).
+    A longer sample is truncated at its end (`truncate`), dropped (`drop`), or split into
+    consecutive parts of `max_length` tokens, the last one with what remains (`split`).
 
     Raises:
-        OptionError: `overflow` is none of these.
-        InputError: `split` makes more parts than an epoch can hold.
+        OptionError: an unknown `overflow`.
+        InputError: `split` makes more parts than fit into memory.
     """
     one_of("overflow", overflow, OVERFLOWS)
     longer = lengths > max_length

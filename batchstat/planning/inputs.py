@@ -1,4 +1,4 @@
-"""What a simulation or a sampler is given: a profile or lengths, with labels or without."""
+"""Inputs of a simulation or sampler: a profile or lengths, with or without labels."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -18,8 +18,8 @@ class Given(NamedTuple):
     """A corpus to simulate on.
 
     Attributes:
-        samples: it.
-        profile: where they come from, if from one.
+        samples: its samples.
+        profile: the profile they come from, if any.
     """
 
     samples: Samples
@@ -27,12 +27,12 @@ class Given(NamedTuple):
 
     @property
     def stats(self) -> LengthStats:
-        """Of its lengths."""
+        """Statistics of the lengths."""
         return self.samples.stats
 
     @property
     def stated_max(self) -> int | None:
-        """The longest sample that the tokenizer's maker states, if any."""
+        """The tokenizer's stated maximum, if any."""
         return self.profile.stated_max if self.profile else None
 
 
@@ -41,17 +41,17 @@ def as_given(
     labels: Iterable[object] | None = None,
     keep: Sequence[str] = (),
 ) -> Given:
-    """The samples of a profile, or of lengths and labels.
+    """Return the samples of a profile, or of lengths and labels.
 
     Args:
-        lengths: a `Profile`, the `lengths.parquet` that holds one, or (n,) tokens a sample.
-        labels: (n,) one a sample, None where it has none; a profile brings its own.
-        keep: the labels that count; all, where none is named.
+        lengths: a `Profile`, the `lengths.parquet` of one, or (n,) tokens per sample.
+        labels: (n,) one per sample, None for no label; a profile has its own.
+        keep: the labels that count; all if none are given.
 
     Raises:
-        OptionError: labels beside a profile, or as many as there are no samples.
-        InputError: lengths that are none, a file that is no profile, or a label to keep that does
-            not occur.
+        OptionError: labels together with a profile, or not one label per sample.
+        InputError: invalid lengths, a file that is not a profile, or a label to keep that does not
+            occur.
     """
     if isinstance(lengths, str | Path) and Path(lengths).suffix == ".parquet":
         from batchstat.profiling.parquet import read_file
@@ -59,7 +59,7 @@ def as_given(
         lengths = read_file(lengths)
     if isinstance(lengths, Profile):
         if labels is not None:
-            raise OptionError("labels are given beside a profile, which brings its own: leave out")
+            raise OptionError("labels cannot be combined with a Profile, which already has labels")
         classes = _classes_of(lengths, keep)
         samples = Samples(lengths.lengths, lengths.records, classes, lengths.stats)
         return Given(samples, lengths)
@@ -68,7 +68,7 @@ def as_given(
     if labels is not None:
         known = list(labels)
         if len(known) != len(whole):
-            raise OptionError(f"{len(known):,} labels for {len(whole):,} lengths: give one each")
+            raise OptionError(f"{len(known):,} labels for {len(whole):,} lengths: pass one each")
         classes = Classes.encode(known, keep)
     return Given(Samples(whole, np.arange(len(whole)), classes), None)
 
@@ -78,5 +78,5 @@ def _classes_of(profile: Profile, keep: Sequence[str]) -> Classes | None:
     if labels is None or (not keep and not labels.names):
         return None
     if not labels.names:
-        raise InputError(f"no sample has the label {keep[0]!r}: none has any")
+        raise InputError(f"no sample has the label {keep[0]!r}: no sample has any label")
     return Classes.of(labels.codes, labels.names, labels.offsets, keep)

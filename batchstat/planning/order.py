@@ -1,4 +1,4 @@
-"""The sequence of samples an epoch visits."""
+"""The order of samples in an epoch."""
 
 from collections.abc import Iterator
 
@@ -11,21 +11,21 @@ from batchstat.rng import order_rng
 ORDERS = ("file", "shuffled", "blocks")
 
 BLOCK_SIZE = 1_000
-"""Samples a block of the `blocks` order holds: the default of Hugging Face's streaming shuffle."""
+"""Samples per block of the `blocks` order: the default of Hugging Face's streaming shuffle."""
 
 
 _AT_ONCE = 1 << 18
-"""Positions."""
+"""Positions per piece of a streamed order."""
 
 
 def make_order(n: int, order: str, *, seed: int, epoch: int) -> Ints:
-    """Positions 0 … n − 1, (n,), in the sequence of the epoch: a function of its arguments alone.
+    """Return positions 0 … n − 1, (n,), in the order of the epoch; depends on the arguments alone.
 
     `file` keeps the corpus order, `shuffled` is a random permutation, `blocks` permutes blocks of
     `BLOCK_SIZE` consecutive samples and then the samples inside each, as streaming loaders do.
 
     Raises:
-        OptionError: `order` is none of these.
+        OptionError: an unknown `order`.
     """
     if one_of("order", order, ORDERS) == "file":
         return np.arange(n)
@@ -35,7 +35,7 @@ def make_order(n: int, order: str, *, seed: int, epoch: int) -> Ints:
 
 
 def stream_order(n: int, order: str, *, seed: int, epoch: int) -> Iterator[Ints]:
-    """The same positions, some thousand at a time: of `file` or `blocks`, which none need hold."""
+    """Yield the same positions in pieces, for `file` or `blocks`, so that none are held whole."""
     if order == "file":
         for first in range(0, n, _AT_ONCE):
             yield np.arange(first, min(first + _AT_ONCE, n))

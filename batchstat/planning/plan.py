@@ -1,4 +1,6 @@
-"""`BatchPlan`: which rows share a batch, as a few flat arrays. `Window`: what one is made from."""
+"""`BatchPlan`: which rows share a batch, as a few flat arrays. `Window`: the samples it is made
+from.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,11 +12,11 @@ from batchstat.lengths.arrays import Ints
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Window:
-    """Consecutive samples of the order, looked at together.
+    """Consecutive samples of the order that are batched together.
 
     Attributes:
-        lengths: (n,) tokens of each sample, after `max_length`, in the order's sequence.
-        rng: the window's own randomness, from (seed, epoch, window).
+        lengths: (n,) tokens of each sample, after `max_length`, in order.
+        rng: the window's own generator, seeded with (seed, epoch, window).
         last: whether the epoch ends with this window.
     """
 
@@ -27,17 +29,17 @@ class Window:
 class BatchPlan:
     """Entries in rows, rows in batches, batches in steps; every offsets array starts with 0.
 
-    An entry is a sample, or the part of one from `starts` on. No row and no batch is empty.
+    An entry is a sample, or a part of one that begins at `starts`. No row and no batch is empty.
 
     Attributes:
-        samples: (n_entries,) which sample. A strategy counts from the start of its window; a
+        samples: (n_entries,) index of the sample. A strategy counts from the start of its window; a
             planned epoch holds record numbers.
         lengths: (n_entries,) tokens of each entry.
         row_offsets: (n_rows + 1,) row i holds entries row_offsets[i] to row_offsets[i + 1].
         batch_offsets: (n_batches + 1,) rows of each batch.
         step_offsets: (n_steps + 1,) batches of each step.
         widths: (n_batches,) tokens to which every row of the batch is padded.
-        starts: (n_entries,) first token of each entry; None where every sample is whole or cut
+        starts: (n_entries,) first token of each entry; None if every sample is whole or truncated
             only at its end.
     """
 
@@ -50,11 +52,13 @@ class BatchPlan:
     starts: Ints | None = None
 
     def __len__(self) -> int:
-        """How many batches."""
+        """Return the number of batches."""
         return len(self.widths)
 
     def accumulated(self, steps: int) -> "BatchPlan":
-        """The same batches with every `steps` consecutive steps made one; the last may be short."""
+        """Return the same batches with every `steps` consecutive steps merged; the last may be
+        shorter.
+        """
         offsets = np.append(self.step_offsets[:-1:steps], self.step_offsets[-1])
         return BatchPlan(
             self.samples,
@@ -68,7 +72,7 @@ class BatchPlan:
 
     @staticmethod
     def concatenate(plans: Sequence["BatchPlan"]) -> "BatchPlan":
-        """One plan that runs through all of `plans` in turn; at least one is given."""
+        """Concatenate `plans`, at least one."""
         starts: Ints | None = None
         if any(plan.starts is not None for plan in plans):
             starts = np.concatenate(
@@ -86,7 +90,7 @@ class BatchPlan:
 
 
 def _chain(offsets: Sequence[Ints]) -> Ints:
-    """Offsets laid end to end."""
+    """Concatenate offsets."""
     ends = np.cumsum([0] + [int(each[-1]) for each in offsets])
     parts = [each[1:] + end for each, end in zip(offsets, ends[:-1], strict=True)]
     return np.concatenate([np.zeros(1, dtype=np.int64), *parts])

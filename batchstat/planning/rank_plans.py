@@ -1,4 +1,4 @@
-"""An epoch planned by a strategy, and its units dealt to the ranks."""
+"""An epoch planned by a strategy, and its units distributed to the ranks."""
 
 from collections.abc import Iterator, Sequence
 from math import lcm
@@ -23,7 +23,7 @@ from batchstat.rng import distribution_rng
 
 
 def plan_shares(strategy: Strategy, work: Work, basis: Basis) -> Iterator[Iterator[BatchPlan]]:
-    """Of each share of the work, the plans of its windows in turn."""
+    """Yield, for each share of the work, the plans of its windows in turn."""
     for share in work.shares:
         plans = plan_windows(strategy, share, seed=basis.seed, epoch=basis.epoch)
         if basis.tail == "spread" and basis.world_size > 1:
@@ -32,10 +32,10 @@ def plan_shares(strategy: Strategy, work: Work, basis: Basis) -> Iterator[Iterat
 
 
 def deal(shares: Sequence[Batches], work: Work, basis: Basis) -> Ints:
-    """(n_turns, world_size) which unit each rank has in each turn; −1 where it has none.
+    """Return (n_turns, world_size) the unit of each rank in each turn; −1 where it has none.
 
     Args:
-        shares: what is planned of each; units are counted through all of them.
+        shares: the planned batches of each share; units are numbered across all of them.
         work: the epoch.
         basis: the settings.
     """
@@ -50,12 +50,12 @@ def deal(shares: Sequence[Batches], work: Work, basis: Basis) -> Ints:
 
 
 class Group(NamedTuple):
-    """Some of the units of an epoch, as they are dealt.
+    """Some of the units of an epoch, as they are distributed.
 
     Attributes:
-        batches: theirs.
-        turns: (n_turns, world_size) which of them each rank has; −1 where it has none.
-        numbers: (n_units,) of each among all units: those of the first turn may come again.
+        batches: the batches of the units.
+        turns: (n_turns, world_size) the unit of each rank; −1 where it has none.
+        numbers: (n_units,) number of each among all units; those of the first turn may be repeated.
     """
 
     batches: Batches
@@ -64,8 +64,8 @@ class Group(NamedTuple):
 
 
 def deal_groups(planned: Iterator[Batches], basis: Basis) -> Iterator[Group]:
-    """Units that come in turn, as `deal` deals them, without all of them at once: whole steps at a
-    time, and last what does not go round, where that is repeated filled from the first turn.
+    """Yield units as `deal` distributes them, without holding all of them: whole steps at a time,
+    and last the remainder, filled from the first turn where it is repeated.
     """
     world_size = basis.world_size
     steps = lcm(BALANCED_TURNS, basis.accumulate)
@@ -92,7 +92,7 @@ GROUP_UNITS = 1 << 16
 
 
 def _units(planned: Iterator[Batches], size: int) -> Iterator[Batches]:
-    """The same batches, `size` units at a time, of which the last may be fewer."""
+    """Yield the same batches, `size` units at a time; the last may be fewer."""
     held: list[Batches] = []
     waiting = 0
     for some in planned:
@@ -125,15 +125,15 @@ def _side_by_side(units: Sequence[int]) -> Ints:
 
 
 def spread_tail(plan: BatchPlan, world_size: int, multiple: int) -> BatchPlan:
-    """The plan with the rows of the steps that do not go round cut anew into a batch a rank.
+    """Return the plan with the rows of the remaining steps rebatched, one batch per rank.
 
-    Their sizes differ by 1 at most; where there are fewer rows than ranks, the first rows are
+    Their sizes differ by at most 1; if there are fewer rows than ranks, the first rows are
     repeated. Source: lhotse's CutSampler, which redistributes the examples of its last batches.
 
     Args:
-        plan: of the whole epoch.
-        world_size: how many ranks.
-        multiple: widths are rounded up to one of it.
+        plan: the plan of the whole epoch.
+        world_size: number of ranks.
+        multiple: widths are rounded up to a multiple of this.
     """
     steps = len(plan.step_offsets) - 1
     rest = steps % world_size

@@ -1,4 +1,4 @@
-"""`Samples`: what of a corpus an epoch can visit."""
+"""`Samples`: the part of a corpus that an epoch is drawn from."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,10 +15,10 @@ class Samples:
     """The samples of a corpus, in its order.
 
     Attributes:
-        lengths: (n,) tokens of each, whole.
-        records: (n,) where each stood in its corpus, rising.
-        classes: of each; None where there are no labels.
-        known: their lengths' statistics, where they are known already.
+        lengths: (n,) tokens of each, before `max_length`.
+        records: (n,) record number of each in its corpus, ascending.
+        classes: the class of each; None if there are no labels.
+        known: statistics of the lengths, if already known.
     """
 
     lengths: Ints
@@ -28,7 +28,7 @@ class Samples:
 
     @cached_property
     def stats(self) -> LengthStats:
-        """Their lengths."""
+        """Statistics of the lengths."""
         return self.known or LengthStats.of(self.lengths)
 
     @cached_property
@@ -37,11 +37,11 @@ class Samples:
         return len(self.records) == 0 or int(self.records[-1]) == len(self.records) - 1
 
     def __len__(self) -> int:
-        """How many."""
+        """Return the number of samples."""
         return len(self.lengths)
 
     def places(self, records: Ints) -> Ints:
-        """(n,) which of the samples each record is."""
+        """Return (n,) the index of each record among the samples."""
         if self.is_unbroken:
             return records
         return np.searchsorted(self.records, records)

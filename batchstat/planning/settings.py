@@ -1,4 +1,4 @@
-"""The settings that all strategies share: as a user gives them, and as they are after deciding."""
+"""The settings that all strategies share: as given by the user, and with all defaults decided."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
@@ -18,43 +18,44 @@ DEFAULT_BUDGET = 16_384
 
 
 _MOST_PLANNED = 10_000
-"""Ranks, where each plans its own share: about a millisecond each, for every strategy."""
+"""Ranks, if each plans its own share: about a millisecond per rank and strategy."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What a comparison or a sampler is told; a strategy's own parameters go before these.
+    """Settings of a comparison or a sampler; a strategy's own parameters override them.
 
     Attributes:
-        tokens_per_batch: the budget, the most total tokens in a batch, on one rank; None for
-            `batch_size` × `max_length` where a batch size is given, else for 16,384, or
-            `max_length` where that is more.
-        max_length: samples are at most this long; None for the tokenizer's stated maximum or the
+        tokens_per_batch: the budget: the most total tokens per batch, on one rank; None for
+            `batch_size` × `max_length` if a batch size is given, else for 16,384, or `max_length`
+            if that is larger.
+        max_length: the most tokens per sample; None for the tokenizer's stated maximum or the
             longest sample, whichever is smaller.
-        overflow: what happens to longer ones: `truncate`, `drop` or `split`.
-        batch_size: samples a batch where a strategy fixes them; None for as many as
-            `tokens_per_batch` holds of `max_length`, so that every strategy has the same peak.
-        read_ahead: samples that are looked at together for sorting.
-        max_samples: the most samples in a batch where a budget decides; None for no limit.
-        order: `file`, `shuffled` or `blocks`.
-        seed: of the order and of the batches' sequence, together with `epoch`.
-        epoch: see `seed`.
-        world_size: how many ranks there are.
-        deal: how work reaches the ranks: `batches` of one plan in turn, `samples` as torch's
-            DistributedSampler, the same `unsynced` where each rank has random numbers of its own,
-            consecutive `chunks` of the corpus, or `balanced`, batches of like cost to the same
-            step.
-        tail: what becomes of work that does not go round over all ranks: `repeat` from the start,
-            `drop`, `uneven`, so that some ranks take a step more, `empty`, so that the others take
-            an empty one then, or `spread`, the rows of the last batches over all ranks.
-        accumulate: batches a step on each rank.
+        overflow: what happens to longer samples: `truncate`, `drop` or `split`.
+        batch_size: samples per batch, for strategies with a fixed number; None for
+            `tokens_per_batch` // `max_length`, so that every strategy has the same peak.
+        read_ahead: how many samples are sorted together (the sort window).
+        max_samples: the most samples per batch of a strategy with a token budget; None for no
+            limit.
+        order: the order of the samples: `file`, `shuffled` or `blocks`.
+        seed: random seed for the order of samples and of batches, combined with `epoch`.
+        epoch: the epoch, from 0; combined with `seed`.
+        world_size: the number of ranks.
+        deal: what is distributed across ranks: `batches` of one plan in turn, `samples` (as
+            torch's DistributedSampler), `unsynced` (samples, with a different seed on each rank),
+            consecutive `chunks` of the corpus, or `balanced` (batches of similar cost in each
+            step).
+        tail: what happens to batches that do not divide evenly over ranks: `repeat` from the
+            start, `drop`, `uneven` (some ranks run a step more), `empty` (the other ranks run an
+            empty step) or `spread` (the rows of the last batches over all ranks).
+        accumulate: batches per optimizer step, on each rank.
         pad_to_multiple_of: a batch's width is rounded up to a multiple of this many tokens.
-        drop_last: an incomplete last batch is left out.
-        balance: which samples an epoch visits, by their classes: a sampler, as it is written.
-        keep_labels: only samples of these labels are visited; all, where none is named.
+        drop_last: whether an incomplete last batch is dropped.
+        balance: the sampler that draws an epoch's samples by class, as it is written.
+        keep_labels: the labels whose samples are used; all if none are given.
 
     Raises:
-        OptionError: a number out of range or not whole, a name that is none of the choices.
+        OptionError: a number out of range or not whole, or an unknown name.
         InputError: a file of weights that cannot be read.
     """
 
@@ -88,34 +89,34 @@ class Settings:
         object.__setattr__(self, "keep_labels", _labels(self.keep_labels))
         if self.world_size > _MOST_PLANNED and self.deal not in ("batches", "balanced"):
             raise OptionError(
-                f"world_size={self.world_size} with deal={self.deal}: each rank has a plan of its "
-                f"own, and {_MOST_PLANNED:,} is the most: lower world_size, or set deal=batches"
+                f"world_size={self.world_size} with deal={self.deal}: each rank has its own plan, "
+                f"for at most {_MOST_PLANNED:,} ranks: lower world_size, or set deal=batches"
             )
         if self.tail == "spread" and self.deal not in ("batches", "balanced"):
-            raise OptionError(f"tail=spread is for batches that are dealt, and deal is {self.deal}")
+            raise OptionError(f"tail=spread needs deal=batches or balanced, not {self.deal}")
         made_for = self.sampler.batch_size
         if made_for is not None and self.order != "shuffled":
             raise OptionError(
-                f"order={self.order}: {self.balance} has a sequence of its own: leave order out"
+                f"order={self.order}: {self.balance} defines its own order; remove --order"
             )
         if made_for is not None and self.batch_size is None:
             object.__setattr__(self, "batch_size", made_for)
 
     @cached_property
     def sampler(self) -> Sampler:
-        """What `balance` names."""
+        """The sampler that `balance` names."""
         return parse_sampler(self.balance)
 
     def decide(
         self, longest: int, stated_max: int | None, current_batch_size: int | None = None
     ) -> "Basis":
-        """Return these settings with nothing left to decide.
+        """Return these settings with all defaults decided.
 
         Args:
             longest: tokens of the longest sample.
             stated_max: the tokenizer's maximum, if it states one.
-            current_batch_size: of the current setup, where its specification has one: it sets the
-                budget as `batch_size` does.
+            current_batch_size: batch size of the current setup, if its specification has one; it
+                sets the budget as `batch_size` does.
         """
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         max_length = self.max_length or max(1, min(stated_max or longest, longest))
@@ -133,7 +134,7 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Basis(Settings):
-    """Settings with nothing left to be decided: what a report states above its table."""
+    """Settings with all defaults decided, as a report states them above its table."""
 
     tokens_per_batch: int = field()
     max_length: int = field()

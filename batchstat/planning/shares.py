@@ -1,4 +1,4 @@
-"""What an epoch visits, and what of it each rank plans."""
+"""The samples of an epoch, and the share of them that each rank plans."""
 
 from dataclasses import dataclass, replace
 
@@ -19,13 +19,13 @@ from batchstat.planning.streamed_epoch import STREAMED, StreamedEpoch
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """An epoch, and what of it is planned together.
+    """An epoch, and the shares of it that are planned separately.
 
     Attributes:
         samples: the corpus.
-        visits: all of it that is visited, in sequence; where ranks draw for themselves, what any
-            of them draws.
-        shares: what each rank plans by itself; `visits`, once, where batches are dealt.
+        visits: the epoch's samples, in order; if each rank draws its own, those that any rank
+            draws.
+        shares: what each rank plans by itself; only `visits` if batches are distributed.
     """
 
     samples: Samples
@@ -34,15 +34,15 @@ class Work:
 
     @property
     def is_dealt(self) -> bool:
-        """Whether one plan is dealt, and not a share planned by each rank."""
+        """Whether one plan's batches are distributed, instead of each rank planning a share."""
         return self.shares[0] is self.visits
 
 
 def make_work(samples: Samples, basis: Basis) -> Work:
-    """The epoch of the samples of a corpus.
+    """Return the epoch of the samples of a corpus.
 
     Raises:
-        InputError: classes that cannot be drawn as asked, or `overflow=drop` leaves no sample.
+        InputError: classes cannot be drawn as requested, or `overflow=drop` leaves no sample.
     """
     if basis.deal == "unsynced":
         return _unsynced(samples, basis)
@@ -65,16 +65,16 @@ def make_work(samples: Samples, basis: Basis) -> Work:
 
 
 def _is_streamed(basis: Basis) -> bool:
-    """Whether every sample is visited once, in an order that comes in pieces."""
+    """Return whether every sample comes once, in an order that can be produced in pieces."""
     natural = isinstance(basis.sampler, Natural) and not basis.keep_labels
     return natural and basis.order in STREAMED and basis.deal in ("batches", "balanced")
 
 
 def drawn(samples: Samples, basis: Basis) -> Ints:
-    """(n_drawn,) which samples an epoch visits, as the sampler draws them.
+    """Return (n_drawn,) the samples of an epoch, as the sampler draws them.
 
     Raises:
-        InputError: no labels for a sampler that goes by them, or classes it cannot draw.
+        InputError: no labels for a sampler that needs them, or classes it cannot draw.
     """
     sampler = basis.sampler
     if isinstance(sampler, Natural) and not basis.keep_labels:
@@ -82,13 +82,13 @@ def drawn(samples: Samples, basis: Basis) -> Ints:
     if samples.classes is None:
         what = "keep_labels" if basis.keep_labels else f"balance={basis.balance}"
         raise InputError(
-            f"{what} goes by labels, and none were read: pass --label-column, or labels"
+            f"{what} needs labels, but none were loaded; pass --label-column (or labels=)"
         )
     return sampler.draw(samples.classes, seed=basis.seed, epoch=basis.epoch)
 
 
 def _sequence(chosen: Ints, order: str, basis: Basis) -> Ints:
-    """What is drawn, in the sequence of an order."""
+    """Return the drawn samples in the given order."""
     if basis.sampler.has_sequence:
         if basis.order == "shuffled":
             return chosen
@@ -98,13 +98,13 @@ def _sequence(chosen: Ints, order: str, basis: Basis) -> Ints:
 
 def _visits(samples: Samples, sequence: Ints, basis: Basis) -> Epoch:
     records = samples.records[sequence]
-    # What is mapped from a file may have 32 bits, in which widths and squares do not fit.
+    # Lengths mapped from a file may have 32 bits, which widths and squares can overflow.
     lengths = samples.lengths[sequence].astype(np.int64, copy=False)
     return some_of(make_epoch(records, lengths, basis.max_length, basis.overflow), basis.max_length)
 
 
 def _dealt_samples(n: int, basis: Basis) -> list[Ints]:
-    """Positions for each rank, as torch's DistributedSampler has them."""
+    """Return each rank's positions, as torch's DistributedSampler distributes them."""
     if basis.order == "shuffled":
         sequence = torch_permutation(n, basis.seed + basis.epoch)
     else:
@@ -114,7 +114,7 @@ def _dealt_samples(n: int, basis: Basis) -> list[Ints]:
 
 
 def _unsynced(samples: Samples, basis: Basis) -> Work:
-    """Each rank draws and shuffles by a seed of its own, and takes its turns of that."""
+    """Let each rank draw and shuffle with a seed of its own, and take its turns of that."""
     shares = []
     most = np.zeros(len(samples), dtype=np.int64)
     for rank in range(basis.world_size):

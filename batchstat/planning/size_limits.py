@@ -1,34 +1,34 @@
-"""How many samples an epoch may visit: what a mistyped number asks for does not fill a machine."""
+"""Limit on the samples of an epoch, so that a mistyped number does not exhaust the memory."""
 
 import os
 
 from batchstat.errors import InputError
 
 _BYTES = 192
-"""Of memory for each visit: some two dozen numbers while it is made, planned and dealt."""
+"""Memory per sample of an epoch: some two dozen numbers while it is planned."""
 
 
 def check_room(what: str, visits: int, remedy: str) -> None:
-    """Check that an epoch can be held.
+    """Check that an epoch fits into memory.
 
     Args:
-        what: asks for them, with its verb: `balance draws`.
-        visits: how many.
-        remedy: what asks for fewer.
+        what: the setting that asks for them, with its verb: `balance draws`.
+        visits: number of samples.
+        remedy: how to get fewer.
 
     Raises:
-        InputError: they do not fit into the memory of this machine.
+        InputError: they do not fit into this machine's memory.
     """
     memory = _memory()
     if memory is not None and visits * _BYTES > memory:
         raise InputError(
-            f"{what} {visits:,} samples per epoch, and the {memory >> 20:,} MB of memory of this "
-            f"machine are enough for {memory // _BYTES:,}: {remedy}"
+            f"{what} {visits:,} samples per epoch, but the {memory >> 20:,} MB of memory of this "
+            f"machine hold at most {memory // _BYTES:,}: {remedy}"
         )
 
 
 def _memory() -> int | None:
-    """Bytes of memory of this machine; None where the system does not say."""
+    """Return this machine's memory in bytes; None if the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):

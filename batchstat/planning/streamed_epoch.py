@@ -1,4 +1,4 @@
-"""An epoch that need not be held: its visits come in pieces, and its sums from the histogram."""
+"""An epoch that need not be held in memory: samples come in pieces, totals from the histogram."""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -13,17 +13,17 @@ from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Basis
 
 STREAMED = ("file", "blocks")
-"""Orders of which a piece is known without the others."""
+"""Orders that can be produced piece by piece."""
 
 
 class StreamedEpoch(Epoch):
     """Every sample of a corpus once, in an order that comes in pieces.
 
-    It is an `Epoch`: whoever asks for all of its visits has them held from then on.
+    It is an `Epoch`; accessing `samples`, `lengths` or `starts` materialises the whole epoch.
     """
 
     def __init__(self, corpus: Samples, basis: Basis) -> None:
-        """Visits the corpus by these settings, whose order is one of `STREAMED`."""
+        """Stream the corpus by these settings, whose order is one of `STREAMED`."""
         longest, overflow = basis.max_length, basis.overflow
         samples, excess = corpus.stats.above(longest)
         cut, dropped = (samples, excess), (samples, excess + samples * longest)
@@ -45,31 +45,31 @@ class StreamedEpoch(Epoch):
 
     @property
     def count(self) -> int:
-        """How many visits."""
+        """Number of samples, or of parts where samples are split."""
         return self.stats.count
 
     @property
     def tokens(self) -> int:
-        """Of all of them."""
+        """Total tokens of all samples."""
         return self.stats.sum
 
     @property
     def begun(self) -> int:
-        """How many samples begin here."""
+        """Number of samples that begin here."""
         return len(self._corpus) - self.dropped_samples
 
     @property
     def is_split(self) -> bool:
-        """Whether a sample is visited in parts."""
+        """Whether any sample is split into parts."""
         return self._basis.overflow == "split" and self._corpus.stats.max > self._basis.max_length
 
     @cached_property
     def stats(self) -> LengthStats:
-        """The visits by their lengths."""
+        """Statistics of the lengths."""
         return self._corpus.stats.cut(self._basis.max_length, self._basis.overflow)
 
     def pieces(self, size: int) -> Iterator[Epoch]:
-        """The visits in turn, `size` at a time, of which the last may be fewer."""
+        """Yield the epoch in order, `size` samples at a time; the last piece may be shorter."""
         held: list[Epoch] = []
         waiting = 0
         for chunk in self._chunks():
@@ -104,10 +104,10 @@ class StreamedEpoch(Epoch):
 
     @property
     def lengths(self) -> Ints:
-        """(n,) tokens of each visit."""
+        """(n,) tokens of each sample or part."""
         return self._whole.lengths
 
     @property
     def starts(self) -> Ints | None:
-        """(n,) first token of each part; None where nothing is split."""
+        """(n,) first token of each part; None if nothing is split."""
         return self._whole.starts if self.is_split else None

@@ -1,4 +1,4 @@
-"""An epoch through a strategy, window by window: the one place where windows are made."""
+"""An epoch planned by a strategy, window by window: the one place where windows are made."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,10 +12,10 @@ from batchstat.rng import window_rng
 def plan_windows(
     strategy: Strategy, visits: Epoch, *, seed: int, epoch: int
 ) -> Iterator[BatchPlan]:
-    """The plans of the epoch's windows in turn; `samples` are record numbers.
+    """Yield the plans of the epoch's windows in turn; their `samples` are record numbers.
 
-    A window is the strategy's `read_ahead` consecutive visits, or all of them; the last is short
-    and nothing crosses from one to the next. Window k draws from `default_rng((seed, epoch, k))`.
+    A window is the strategy's `read_ahead` consecutive samples, or all of them; the last may be
+    short, and no batch spans two windows. Window k draws from `default_rng((seed, epoch, k))`.
     """
     n = visits.count
     size = strategy.window_size or max(n, 1)
@@ -28,7 +28,7 @@ def plan_windows(
 def plan_epoch(
     strategy: Strategy, visits: Epoch, *, seed: int, epoch: int, accumulate: int = 1
 ) -> BatchPlan:
-    """The whole epoch's plan, `accumulate` batches a step. The epoch visits at least one sample."""
+    """Return the plan of a whole epoch of at least one sample, `accumulate` batches per step."""
     windows = list(plan_windows(strategy, visits, seed=seed, epoch=epoch))
     return BatchPlan.concatenate(windows).accumulated(accumulate)
 

@@ -1,1 +1,1 @@
-"""Records as something to look at or to parse: terminal, plots, JSON. Nothing is computed here."""
+"""Records as text, screens, plots, CI outputs and scripts."""

@@ -1,4 +1,4 @@
-"""How numbers, ages and names are written for people."""
+"""Formatting of numbers, ages and names for people."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,7 +10,7 @@ Class = TypeVar("Class")
 
 
 def percent(ratio: float, digits: int = 1) -> str:
-    """A ratio in percent; 0 and 100 only where that is exactly so."""
+    """Return a ratio in percent; 0 and 100 only for exactly these."""
     text = f"{100 * ratio:.{digits}f}"
     least = f"{10**-digits:.{digits}f}"
     if ratio > 0 and float(text) == 0:
@@ -21,41 +21,43 @@ def percent(ratio: float, digits: int = 1) -> str:
 
 
 def decimal(number: float | None) -> str:
-    """A number with two digits, or a dash where there is none."""
+    """Return a number with two digits, or a dash for None."""
     return "-" if number is None else f"{number:.2f}".replace("-0.00", "0.00")
 
 
 def counted(number: int, word: str, plural: str = "") -> str:
-    """So many of a thing, whose plural takes an s where none is given."""
+    """Return a number with its noun, whose plural takes an s unless given."""
     return f"{number:,} {word if number == 1 else plural or word + 's'}"
 
 
 def batches(number: int) -> str:
-    """So many batches."""
+    """Return a number of batches with its noun."""
     return counted(number, "batch", "batches")
 
 
 def one_line(name: str, most: int = 60) -> str:
-    """A name from the user's data on one line: controls as escapes, a long one cut inside."""
+    """Return a name from the user's data on one line: controls escaped, a long one shortened
+    inside.
+    """
     text = printable(name)
     half = (most - 1) // 2
     return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
 
 
 def class_name(label: str | None, most: int = 40) -> str:
-    """A label for people; one that is missing and one that is empty are said to be so."""
+    """Return a label for people; a missing and an empty one are marked as such."""
     if label is None:
         return "(no label)"
     return one_line(label, most) if label else "(empty)"
 
 
 def tokenizer_name(name: str | None) -> str:
-    """Which tokenizer counted; a corpus that was counted already needs none."""
+    """Return the name of the tokenizer; a corpus of counts has none."""
     return "already counted" if name is None else one_line(name)
 
 
 def corpus_name(paths: list[str]) -> str:
-    """The files of a corpus in short: the first one's name and how many there are beside it."""
+    """Return the files of a corpus in short: the first name and how many more there are."""
     if not paths:
         return "lengths"
     first = "standard input" if paths[0] == "-" else one_line(paths[0].rsplit("/", 1)[-1])
@@ -63,7 +65,7 @@ def corpus_name(paths: list[str]) -> str:
 
 
 def age(created: str, now: datetime) -> str:
-    """How long ago, in its largest unit."""
+    """Return how long ago, in the largest unit."""
     seconds = max(0.0, (now - datetime.fromisoformat(created)).total_seconds())
     for unit, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= size:
@@ -76,7 +78,7 @@ MOST_CLASSES, LARGEST_CLASSES, SMALLEST_CLASSES = 50, 20, 5
 
 
 def shown_classes(classes: Sequence[Class]) -> tuple[Sequence[Class], ...]:
-    """Of classes from large to small: those shown first, those summed, those shown last."""
+    """Split classes, sorted from large to small, into those shown first, summed, and shown last."""
     if len(classes) <= MOST_CLASSES:
         return classes, (), ()
     return (

@@ -8,12 +8,12 @@ from typing import Any
 def configuration_toml(
     table: str, values: Mapping[str, Any], limits: Iterable[tuple[str, str, str]]
 ) -> str:
-    """The text of a table, of its limits, and what was measured beside each.
+    """Return the text of a table and its limits, with the measured value beside each limit.
 
     Args:
-        table: its dotted name; empty for a file of its own.
-        values: by their keys.
-        limits: name, limit and what was measured.
+        table: its dotted name; empty for a separate file.
+        values: values by key.
+        limits: name, limit and measured value.
     """
     head = [f"[{table}]"] if table else []
     settings = [setting(key, value) for key, value in values.items()]
@@ -26,12 +26,12 @@ def configuration_toml(
 
 
 def setting(key: str, value: Any) -> str:
-    """A line of a table."""
+    """Return a line of a table."""
     return f"{key} = {_value(value)}"
 
 
 def text(value: str) -> str:
-    """A TOML string: JSON's, but for DEL, which TOML wants escaped too."""
+    """Return a TOML string: JSON's, except that TOML also requires DEL to be escaped."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -1,4 +1,4 @@
-"""Samplers side by side: what each draws of every class, epoch by epoch, and how that batches."""
+"""Samplers side by side: how often each draws every class, epoch by epoch, and how that batches."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
@@ -38,19 +38,19 @@ def balance(
     epochs: int = DEFAULT_EPOCHS,
     **settings: Any,
 ) -> BalanceReport:
-    """Class-balancing samplers side by side on the same corpus.
+    """Compare class-balancing samplers side by side on the same corpus.
 
     Args:
-        lengths: a `Profile` with labels, or (n,) tokens a sample.
+        lengths: a `Profile` with labels, or (n,) tokens per sample.
         labels: (n,) the class of each sample, of any type, None for none; a profile has its own.
         samplers: the rows, each `name` or `name:key=value,key=value`.
-        strategy: which batches are made of what each draws.
-        epochs: how many are drawn to see how much of the corpus comes.
-        settings: the fields of `batchstat.Settings`, but for `balance`.
+        strategy: the strategy that batches the drawn samples.
+        epochs: number of epochs over which coverage is tracked.
+        settings: the fields of `batchstat.Settings`, except `balance`.
 
     Raises:
         OptionError: a setting, sampler or parameter that is wrong by itself.
-        InputError: no labels, classes that cannot be drawn as asked, or no sample that is left.
+        InputError: no labels, classes that cannot be drawn as requested, or no samples left.
     """
     if not samplers:
         raise OptionError("no sampler: name at least one")
@@ -59,7 +59,7 @@ def balance(
     given = as_given(lengths, labels, rows[0].keep_labels)
     classes = given.samples.classes
     if classes is None:
-        raise InputError("balance goes by labels, and none were read: pass --label-column")
+        raise InputError("balance needs labels, but none were loaded; pass --label-column")
     wanted = Settings(**settings | {"balance": "none"})
     natural = _natural_tokens(given, wanted, strategy)
     made = [_row(given, each, strategy, epochs, natural) for each in rows]
@@ -77,14 +77,16 @@ def balance(
 
 
 def check_epochs(settings: Settings, epochs: int) -> int:
-    """How many epochs. Raises OptionError: no whole number above 0, or the last is too large."""
+    """Return the number of epochs. Raises OptionError if it is not a positive integer, or the last
+    epoch is too large.
+    """
     if settings.epoch + whole_number("epochs", epochs) - 1 > MOST:
         raise OptionError(f"epoch={settings.epoch}, epochs={epochs}: the last is above {MOST:,}")
     return epochs
 
 
 def _natural_tokens(given: Given, settings: Settings, spec: str) -> int | None:
-    """Total tokens of an epoch of all samples; None where it has no batch."""
+    """Return total tokens of an epoch of all samples; None if it has no batch."""
     basis = settings.decide(given.stats.max, given.stated_max)
     (asked,) = parse_strategies([spec], basis)
     try:
@@ -124,12 +126,12 @@ def _row(
 
 
 class _Epoch(NamedTuple):
-    """What is drawn up to an epoch.
+    """Samples drawn up to an epoch.
 
     Attributes:
-        seen: different samples.
-        seen_of: of each class.
-        ratio: samples that it draws of the largest class / of the smallest drawn at all.
+        seen: distinct samples drawn so far.
+        seen_of: the same for each class.
+        ratio: samples this epoch draws of the largest class / of the smallest class drawn at all.
     """
 
     seen: int

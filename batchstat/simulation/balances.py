@@ -1,4 +1,4 @@
-"""`BalanceReport`: what `balance` finds out about samplers, as counts with ratios as properties."""
+"""`BalanceReport`: the results of `balance` per sampler, as counts with ratios as properties."""
 
 import math
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BALANCED = 1.05
-"""A class ratio up to this is even."""
+"""A class ratio up to this counts as balanced."""
 MOST_COMPUTE = 1.5
-"""A sampler that computes more than so many times the tokens of none is expensive."""
+"""A sampler that computes more than this times the tokens of `none` is expensive."""
 AS_MUCH_SEEN = 0.01
-"""Coverages this near to each other count as equal."""
+"""Coverages that differ by at most this count as equal."""
 
 _BY_CHANCE = 4
-"""Standard deviations of a class's draws, within which it is no more than chance."""
+"""Standard deviations of a class's draws that count as chance."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,11 +31,11 @@ class ClassDraw:
         label: the class.
         before: its samples in the corpus.
         after: its samples that an epoch draws, repeats counted.
-        unique: different ones among them.
-        max_repeats: how often the one is drawn that is most often.
-        tokens_before: of all its samples in the corpus.
-        tokens_after: of those drawn.
-        seen: different ones drawn up to each epoch.
+        unique: distinct samples among them.
+        max_repeats: largest number of times any one sample is drawn.
+        tokens_before: tokens of all its samples in the corpus.
+        tokens_after: tokens of the drawn samples.
+        seen: distinct samples drawn up to each epoch.
     """
 
     label: str
@@ -49,26 +49,26 @@ class ClassDraw:
 
     @property
     def coverage(self) -> float:
-        """Different samples drawn in an epoch / samples of the class."""
+        """Distinct samples drawn in an epoch / samples of the class."""
         return self.unique / self.before
 
     @property
     def coverage_after(self) -> float:
-        """The same over all epochs."""
+        """Distinct samples drawn in all epochs / samples of the class."""
         return self.seen[-1] / self.before
 
     @property
     def mean_length(self) -> float:
-        """Tokens a sample of the class, in the corpus."""
+        """Mean tokens per sample of the class, in the corpus."""
         return self.tokens_before / self.before
 
     @property
     def mean_length_after(self) -> float | None:
-        """The same of those drawn; None where none is."""
+        """Mean tokens per drawn sample of the class; None if none is drawn."""
         return self.tokens_after / self.after if self.after else None
 
     def numbers(self) -> dict[str, Any]:
-        """Its counts and ratios, by the names that frames and JSON have for them."""
+        """Return its counts and ratios, by their names in frames and JSON."""
         return {
             "label": self.label,
             "before": self.before,
@@ -84,23 +84,23 @@ class ClassDraw:
 
 @dataclass(frozen=True, kw_only=True)
 class SamplerResult:
-    """One row of the table: a sampler, and the batches of what it draws.
+    """One row of the table: a sampler, and the batches of the samples it draws.
 
     Attributes:
-        name: the bare name.
+        name: the sampler's name, without parameters.
         spec: as the user wrote it.
         params: all its parameters.
-        corpus_samples: of the corpus, those without a class too.
-        samples: drawn for an epoch, repeats counted.
-        unique: different ones among them.
-        max_repeats: how often the one is drawn that is most often.
-        lengths: of those drawn, whole.
+        corpus_samples: samples of the corpus, including those without a class.
+        samples: samples drawn for an epoch, repeats counted.
+        unique: distinct samples among them.
+        max_repeats: largest number of times any one sample is drawn.
+        lengths: statistics of the drawn samples' lengths, before `max_length`.
         classes: each class, in the order of its first sample.
-        seen: different samples drawn up to each epoch.
-        ratios: of each epoch, samples drawn of the largest class / of the smallest drawn at all.
-        row: one strategy on what is drawn.
+        seen: distinct samples drawn up to each epoch.
+        ratios: per epoch, samples drawn of the largest class / of the smallest drawn at all.
+        row: the strategy on the drawn samples.
         natural_tokens: total tokens of the same strategy on all samples, as `none` draws them; None
-            where that leaves no batch.
+            if that leaves no batch.
     """
 
     name: str
@@ -119,8 +119,8 @@ class SamplerResult:
 
     @property
     def relative_compute(self) -> float | None:
-        """Total tokens of an epoch / those of `none` under the same strategy; None where that
-        leaves no batch.
+        """Total tokens of an epoch / those of `none` with the same strategy; None if that leaves no
+        batch.
         """
         if self.natural_tokens is None:
             return None
@@ -128,7 +128,7 @@ class SamplerResult:
 
     @property
     def is_balanced(self) -> bool:
-        """Whether it evens all classes out, in the last epoch that is followed."""
+        """Whether all classes are balanced in the last epoch that is tracked."""
         drawn = [each.after for each in self.classes]
         if min(drawn) == 0:
             return False
@@ -136,7 +136,7 @@ class SamplerResult:
             return True
         if self.name not in ("weighted-random", "per-batch"):
             return False
-        # Each draw is of a random class, so that counts differ by chance.
+        # Each draw is of a random class, so counts differ by chance.
         mean, together = sum(drawn) / len(drawn), int(self.params.get("samples", 1))
         chance = _BY_CHANCE * math.sqrt(together * mean)
         return max(abs(each - mean) for each in drawn) <= chance
@@ -148,21 +148,21 @@ class SamplerResult:
 
     @property
     def coverage(self) -> float:
-        """Different samples drawn in an epoch / samples of the corpus."""
+        """Distinct samples drawn in an epoch / samples of the corpus."""
         return self.unique / self.corpus_samples
 
     @property
     def coverage_after(self) -> float:
-        """The same over all epochs."""
+        """Distinct samples drawn in all epochs / samples of the corpus."""
         return self.seen[-1] / self.corpus_samples
 
     @property
     def class_ratio(self) -> float:
-        """Samples drawn of the largest class / of the smallest that is drawn at all."""
+        """Samples drawn of the largest class / of the smallest class that is drawn at all."""
         return self.ratios[0]
 
     def least_class_coverage(self, epoch: int) -> float:
-        """The share of the class of which least has been drawn up to an epoch, counted from 0."""
+        """Return the coverage of the least covered class after an epoch, counted from 0."""
         return min(each.seen[epoch] / each.before for each in self.classes)
 
 
@@ -171,15 +171,15 @@ class BalanceReport:
     """Samplers side by side on the same corpus.
 
     Attributes:
-        created: ISO 8601 in UTC.
-        corpus: None where lengths were given.
-        tokenizer: None where lengths were given.
+        created: time of creation, ISO 8601 in UTC.
+        corpus: facts about the corpus; None if lengths were given.
+        tokenizer: facts about the tokenizer; None if lengths were given.
         basis: the settings that all rows share.
-        epochs: over how many coverage is followed.
-        unlabelled: samples of no class.
-        multilabel: samples of several labels: each counts as the rarest.
-        samplers: the rows, as asked for.
-        warnings: what else to know.
+        epochs: number of epochs over which coverage is tracked.
+        unlabelled: number of samples without a class.
+        multilabel: number of samples with several labels; each counts as its rarest.
+        samplers: the rows, in the order requested.
+        warnings: warnings about the results.
     """
 
     created: str
@@ -194,7 +194,7 @@ class BalanceReport:
 
     @property
     def samples(self) -> int:
-        """Of the corpus."""
+        """Number of samples in the corpus."""
         return self.samplers[0].corpus_samples
 
     @property
@@ -205,15 +205,15 @@ class BalanceReport:
 
     @property
     def balanced(self) -> list[SamplerResult]:
-        """The samplers that even all classes out."""
+        """The samplers that balance all classes."""
         return [row for row in self.samplers if row.name != "none" and row.is_balanced]
 
     @property
     def recommended(self) -> SamplerResult | None:
-        """Of those that even the classes out at no more than `MOST_COMPUTE`, the one that sees most
-        of the corpus over all epochs, and of those that see about as much the one that computes
-        least; where each of them computes more, the one that computes least. None where no two
-        samplers are compared, or none evens the classes out.
+        """The recommended sampler: of those that balance the classes within `MOST_COMPUTE`, the one
+        with the most coverage over all epochs, and of those with about the same coverage, the one
+        with the least compute. If all of them compute more, the one with the least compute. None if
+        fewer than two samplers are compared, or none balances the classes.
         """
         if len(self.samplers) < 2 or not self.balanced:
             return None
@@ -224,7 +224,9 @@ class BalanceReport:
         return min((r for r in cheap if r.coverage_after >= most - AS_MUCH_SEEN), key=_computed)
 
     def to_frame(self) -> "pd.DataFrame":
-        """A row a sampler and class: `sampler`, `label`, counts before and after, coverage."""
+        """Return one row per sampler and class: `sampler`, `label`, counts before and after,
+        coverage.
+        """
         import pandas as pd
 
         return pd.DataFrame(

@@ -1,4 +1,4 @@
-"""What padding and numbers of batches are compared to."""
+"""Lower bounds and the sorted epoch, to compare padding and numbers of batches with."""
 
 from dataclasses import dataclass
 
@@ -11,17 +11,17 @@ from batchstat.lengths.stats import LengthStats
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """Lower bounds for the lengths of one epoch, and what sorting all of it gives.
+    """Lower bounds for the lengths of one epoch, and the result of sorting all of it.
 
-    Sorting is no lower bound: batches cut in other places can pad a little less.
+    Sorting is not a lower bound: batches cut elsewhere can pad a little less.
 
     Attributes:
         batches: real tokens / `tokens_per_batch`, rounded up.
-        packed_rows: no packing into rows of `max_length` has fewer.
-        sorted_strategy: the whole epoch sorted and cut as the best row is: by its own batch size
-            or budget.
-        sorted_batches: of that strategy.
-        sorted_padding_tokens: its padding.
+        packed_rows: lower bound on the rows of `max_length` that any packing needs.
+        sorted_strategy: the strategy that sorts the whole epoch and cuts it as the best row does,
+            by its own batch size or budget.
+        sorted_batches: batches of that strategy.
+        sorted_padding_tokens: its padding tokens.
         sorted_total_tokens: its total tokens.
     """
 
@@ -34,16 +34,16 @@ class Bounds:
 
     @property
     def sorted_padding_ratio(self) -> float:
-        """Padding tokens / total tokens of the epoch sorted."""
+        """Padding tokens / total tokens of the sorted epoch."""
         return self.sorted_padding_tokens / self.sorted_total_tokens
 
 
 def least_rows(stats: LengthStats, capacity: int) -> int:
-    """How many rows of `capacity` tokens these lengths need at least; none of them is longer.
+    """Return a lower bound on the rows of `capacity` tokens for these lengths, none of them longer.
 
-    For each k up to half the capacity: lengths above capacity − k have a row alone, the other ones
-    above half have a row each, and those from k up to half go into the room that these leave, or
-    need more rows. Source: Martello and Toth's bound L2 for bin packing (1990).
+    For each k up to half the capacity: lengths above capacity − k have a row alone, the others
+    above half have a row each, and those from k up to half go into the room these leave, or need
+    more rows. Source: Martello and Toth's bound L2 for bin packing (1990).
     """
     values, counts = stats.values, wide(stats.counts, stats.count * capacity)
     samples = offsets_from_sizes(counts)

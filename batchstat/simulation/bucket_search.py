@@ -1,4 +1,4 @@
-"""Upper edges of buckets for the lengths of a corpus: by every rule, for any number of them."""
+"""Bucket edges for the lengths of a corpus, by every rule and for different numbers of buckets."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -30,10 +30,10 @@ from batchstat.simulation.cost_model import CostModel
 
 COSTS = ("linear", "quadratic", "model")
 NUMBERS = range(2, 17)
-"""How many buckets are tried."""
+"""Numbers of buckets that are tried."""
 
 MOST_LEFT_OUT = 0.1
-"""Short batches are left out only where that costs at most this share of the tokens."""
+"""Short batches are dropped only if that loses at most this share of the tokens."""
 
 _USUAL_BUCKETS = 8
 
@@ -43,10 +43,10 @@ class Bucket:
     """One bucket, its rows padded to its edge.
 
     Attributes:
-        edge: the longest length that it may hold.
-        samples: how many it holds.
-        real_tokens: theirs.
-        batch_size: as many rows as the budget holds, at least 1.
+        edge: the longest length it may hold.
+        samples: number of samples in it.
+        real_tokens: their tokens.
+        batch_size: rows per batch within the budget, at least 1.
     """
 
     edge: int
@@ -70,12 +70,12 @@ class Edges:
     """The edges that a rule finds.
 
     Attributes:
-        rule: its name.
-        wanted: how many buckets it was asked for.
-        edges: rising, inclusive; it may be fewer.
-        real_tokens: of all samples.
-        total_tokens: of all samples padded to their edges.
-        cost: of all samples padded to their edges / of the samples as they are.
+        rule: name of the rule.
+        wanted: requested number of buckets.
+        edges: upper edges, ascending and inclusive; possibly fewer than requested.
+        real_tokens: tokens of all samples.
+        total_tokens: tokens of all samples padded to their edges.
+        cost: cost of all samples padded to their edges / cost of the unpadded samples.
     """
 
     rule: str
@@ -93,22 +93,22 @@ class Edges:
 
 @dataclass(frozen=True, kw_only=True)
 class BucketReport:
-    """What `batchstat buckets` finds out.
+    """The results of `batchstat buckets`.
 
     Attributes:
-        created: ISO 8601 in UTC.
-        samples: of the corpus.
-        corpus: None where lengths were given.
-        tokenizer: None where lengths were given.
+        created: time of creation, ISO 8601 in UTC.
+        samples: number of samples in the corpus.
+        corpus: facts about the corpus; None if lengths were given.
+        tokenizer: facts about the tokenizer; None if lengths were given.
         basis: the settings.
         cost: what the optimal edges minimise: `linear` is padding.
-        model: the transformer, where `cost` is `model`.
-        wanted: how many buckets were asked for.
-        least: samples in each bucket, at least.
-        buckets: those of the optimal edges, for the number that was asked for.
-        found: by rule and by number of buckets.
-        uses: what the optimal edges give under the settings with rows as wide as edges: short
-            batches left out, which makes as many shapes as buckets, and kept; the better first.
+        model: the transformer, if `cost` is `model`.
+        wanted: requested number of buckets.
+        least: fewest samples per bucket.
+        buckets: the buckets of the optimal edges, for the requested number.
+        found: edges by rule, for each number of buckets.
+        uses: the optimal edges simulated with the settings and rows as wide as edges, with short
+            batches dropped, which makes as many shapes as buckets, and kept; the better first.
     """
 
     created: str
@@ -126,11 +126,11 @@ class BucketReport:
 
     @property
     def chosen(self) -> Edges:
-        """The optimal edges, for the number of buckets that was asked for."""
+        """The optimal edges for the requested number of buckets."""
         return next(each for each in self.found["optimal"] if each.wanted == self.wanted)
 
     def of(self, rule: str, wanted: int) -> Edges | None:
-        """The edges of a rule for so many buckets; None where there are fewer lengths."""
+        """Return a rule's edges for a number of buckets; None with fewer distinct lengths."""
         return next((each for each in self.found[rule] if each.wanted == wanted), None)
 
     @property
@@ -149,29 +149,29 @@ def find_buckets(
     model: CostModel | None = None,
     **settings: Any,
 ) -> BucketReport:
-    """The edges of `buckets` buckets that pad least, and what every other rule gives.
+    """Find the edges of `buckets` buckets with the least padding, and those of every other rule.
 
     Args:
-        lengths: a `Profile`, or (n,) tokens a sample.
-        labels: (n,) the class of each sample, where the settings name classes.
-        buckets: how many; 8 unless set, or as many as there are different widths.
-        least: samples in each bucket, at least: other rules' smaller ones join the next.
-        cost: `linear` for padding, `quadratic` for attention, `model` for a transformer's.
-        model: its shape.
-        settings: the fields of `batchstat.Settings`; edges are multiples of `pad_to_multiple_of`,
-            and of all samples, so that they hold for every epoch.
+        lengths: a `Profile`, or (n,) tokens per sample.
+        labels: (n,) the class of each sample, if the settings name classes.
+        buckets: number of buckets; 8 unless set, or as many as there are distinct widths.
+        least: fewest samples per bucket; smaller buckets of other rules are merged with the next.
+        cost: `linear` for padding, `quadratic` for attention, `model` for a transformer's cost.
+        model: the transformer's shape.
+        settings: the fields of `batchstat.Settings`. Edges are multiples of `pad_to_multiple_of`,
+            and computed from all samples, so that they hold for every epoch.
 
     Raises:
         OptionError: a setting that is wrong by itself.
-        InputError: more buckets than different lengths, too few samples for `least`, or no batch
-            is left by the settings.
+        InputError: more buckets than distinct lengths, too few samples for `least`, or the settings
+            leave no batch.
     """
     if buckets is not None:
         whole_number("buckets", buckets)
     whole_number("least", least)
     one_of("cost", cost, COSTS)
     if (cost == "model") != (model is not None):
-        raise OptionError("cost=model and a model belong together: give both or neither")
+        raise OptionError("cost=model and a model belong together; give both or neither")
     wanted_settings = Settings(**settings)
     given = as_given(lengths, labels, wanted_settings.keep_labels)
     profile, whole = given.profile, given.samples.lengths.astype(np.int64, copy=False)
@@ -207,10 +207,11 @@ def find_buckets(
 
 
 def _uses(edges: tuple[int, ...], work: Work, basis: Basis) -> list[StrategyResult]:
-    """Rows as wide as edges, short batches kept or left out: the better first.
+    """Return the results with rows as wide as edges, short batches kept or dropped: the better
+    first.
 
-    Left out, there are as many shapes as buckets. That is the better one where few tokens are lost,
-    and none where a bucket then has no batch.
+    When dropped, there are as many shapes as buckets. That is better if few tokens are lost, and
+    not an option if a bucket then has no batch.
     """
     kept = f"boundaries:boundaries={','.join(map(str, edges))},pad=edge"
     keep, drop = parse_strategies([kept, f"{kept},leftovers=drop"], basis)
@@ -236,7 +237,7 @@ def _price(cost: str, model: CostModel | None) -> Cost:
 def _edges(
     stats: LengthStats, numbers: list[int], price: Cost, least: int, multiple: int
 ) -> Iterator[tuple[str, list[tuple[int, tuple[int, ...]]]]]:
-    """Rules, with the edges of each for those numbers of buckets that there can be."""
+    """Yield each rule with its edges, for those numbers of buckets that are possible."""
     numbers = [n for n in numbers if n <= len(stats.values)]
     every = list(
         each_optimal_edges(
@@ -252,7 +253,7 @@ def _edges(
 
 
 def _merged(edges: Ints, stats: LengthStats, least: int) -> tuple[int, ...]:
-    """The edges without those whose bucket would hold fewer than `least` samples."""
+    """Return the edges, without those of buckets with fewer than `least` samples."""
     upto = offsets_from_sizes(stats.counts)
     below = upto[np.searchsorted(stats.values, edges, side="right")].tolist()
     kept: list[int] = []

@@ -1,4 +1,4 @@
-"""Rows of a table: strategies planned and measured on the same epoch."""
+"""Rows of a comparison: strategies planned and measured on the same epoch."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
@@ -50,23 +50,24 @@ def compare(
     sample: float | None = None,
     **settings: Any,
 ) -> Comparison:
-    """Batching strategies side by side on the same lengths.
+    """Compare batching strategies side by side on the same lengths.
 
     Args:
-        lengths: a `Profile`, or (n,) tokens a sample.
+        lengths: a `Profile`, or (n,) tokens per sample.
         labels: (n,) the class of each sample, of any type, None for none; a profile has its own.
-        strategies: the rows, each `name` or `name:key=value,key=value`; a parameter that a row
-            leaves out is taken from the settings.
-        presets: names of what people run, such as `fairseq`: more rows.
-        model: the shape of a transformer, to estimate what the rows cost it.
-        seeds: how many seeds to try, from that of the settings on; the rows are of the first.
-        sample: an estimate by this share of the corpus, drawn at random: all numbers are of it, and
-            each row says where the padding ratio of the whole corpus lies.
+        strategies: the rows, each `name` or `name:key=value,key=value`; a parameter that is not
+            given is taken from the settings.
+        presets: additional rows that reproduce other libraries, such as `fairseq`.
+        model: the shape of a transformer, to estimate its compute for each row.
+        seeds: number of seeds to try, counting up from that of the settings; the rows show the
+            first.
+        sample: estimate from this share of the corpus, drawn at random: all numbers describe the
+            sample, and each row has an interval for the padding ratio of the whole corpus.
         settings: the fields of `batchstat.Settings`, such as `tokens_per_batch=16384`.
 
     Raises:
         OptionError: a setting, strategy, preset or parameter that is wrong by itself.
-        InputError: no sample, or none that is left by these settings.
+        InputError: no samples, or the settings leave none.
     """
     wanted = Settings(**settings)
     check_seeds(wanted, seeds)
@@ -108,11 +109,11 @@ def compare(
 
 
 def simulate(profile: Profile, spec: str, settings: Settings) -> Simulation:
-    """One strategy on the lengths of a profile.
+    """Simulate one strategy on the lengths of a profile.
 
     Raises:
         OptionError: a strategy or parameter that is wrong by itself.
-        InputError: no sample is left by these settings.
+        InputError: the settings leave no samples.
     """
     given = as_given(profile, keep=settings.keep_labels)
     basis = decide(settings, given, [spec])
@@ -125,7 +126,7 @@ def simulate(profile: Profile, spec: str, settings: Settings) -> Simulation:
 def decide(
     settings: Settings, given: Given, strategies: Sequence[str], presets: Sequence[str] = ()
 ) -> Basis:
-    """Return the settings of a table: the batch size of its current setup sets the budget.
+    """Return the settings of a comparison; the batch size of the current setup sets the budget.
 
     Raises:
         OptionError: a strategy or preset that is wrong by itself.
@@ -138,20 +139,22 @@ def decide(
 
 
 def check_seeds(settings: Settings, seeds: int) -> int:
-    """How many seeds. Raises OptionError: not a whole number above 0, or the last is too large."""
+    """Return the number of seeds. Raises OptionError if it is not a positive integer, or the last
+    seed is too large.
+    """
     if settings.seed + whole_number("seeds", seeds) - 1 > MOST:
         raise OptionError(f"seed={settings.seed}, seeds={seeds}: the last is above {MOST:,}")
     return seeds
 
 
 class Asked(NamedTuple):
-    """A row that is asked for.
+    """A requested row.
 
     Attributes:
         spec: the strategy, as it is written or as its preset has it.
-        preset: where it comes from, if from one.
-        strategy: what that is.
-        basis: its settings: those of the table, but for a preset's own order and ranks.
+        preset: the preset it comes from, if any.
+        strategy: the parsed strategy.
+        basis: its settings: those of the comparison, except a preset's own order and distribution.
     """
 
     spec: str
@@ -161,14 +164,14 @@ class Asked(NamedTuple):
 
     @property
     def label(self) -> str:
-        """What the row is called."""
+        """Name of the row."""
         return self.preset or self.spec
 
 
 def parse_strategies(
     specs: Sequence[str], basis: Basis, presets: Sequence[str] = ()
 ) -> list[Asked]:
-    """The rows of a table, each once. Raises OptionError: none, or one that is wrong."""
+    """Return the rows of a comparison, each once. Raises OptionError for none or an invalid one."""
     rows = [
         Asked(spec, None, parse_strategy(spec, asdict(basis)), basis)
         for spec in dict.fromkeys(specs)
@@ -190,10 +193,11 @@ def parse_strategies(
 def _rows(
     asked: list[Asked], works: "_Works", model: CostModel | None
 ) -> tuple[list[Asked], list[StrategyResult], list[ReportWarning]]:
-    """Those rows that have a batch, with what they come from; and which have none.
+    """Measure the rows that have a batch; return what they were made from, the results, and
+    warnings for rows without a batch.
 
     Raises:
-        InputError: none of them has.
+        InputError: none of them has a batch.
     """
     kept, rows, empty = [], [], []
     for each in asked:
@@ -203,14 +207,14 @@ def _rows(
         except NoBatchError as error:
             if len(asked) == 1:
                 raise
-            empty.append(ReportWarning("no_batch", f"{each.label} has no row: {error}"))
+            empty.append(ReportWarning("no_batch", f"{each.label} is not shown: {error}"))
     if not rows:
         raise InputError("; ".join(warning.message for warning in empty))
     return kept, rows, empty
 
 
 class _Works:
-    """The epochs of a corpus, each order and way of dealing made once."""
+    """The epochs of a corpus, made once per order and way of distributing."""
 
     def __init__(self, samples: Samples) -> None:
         self.samples = samples
@@ -224,7 +228,7 @@ class _Works:
 
 
 def make_row(asked: Asked, work: Work, model: CostModel | None = None) -> StrategyResult:
-    """One row. Raises InputError: no batch is left, or no token."""
+    """Measure one row. Raises InputError if there is no batch, or no token."""
     counts, widths, steps = measured(asked.strategy, work, asked.basis, model=model)
     return StrategyResult(
         name=asked.spec.partition(":")[0],
@@ -276,7 +280,9 @@ def _estimated(
 
 
 def _bounds(best: Strategy, work: Work, basis: Basis) -> Bounds:
-    """What the best row is compared to: the whole epoch sorted, cut by its own size or budget."""
+    """Return what the best row is compared with: the whole epoch sorted, cut by the row's own size
+    or budget.
+    """
     visits = work.visits if work.is_dealt else together(work.shares)
     size = getattr(best, "batch_size", None)
     spec = "token-budget" if size is None else "bucketed"

@@ -1,4 +1,4 @@
-"""`Comparison`: what `compare` finds out, as one record of counts with its ratios as properties."""
+"""`Comparison`: the results of `compare`, as one record of counts with ratios as properties."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ENOUGH = 0.005
-"""A `read_ahead` whose padding ratio is within this of the best is as good as the best."""
+"""A `read_ahead` whose padding ratio is within this of the best counts as equally good."""
 
 
 @dataclass(frozen=True)
 class SeedSpread:
-    """What a row gives under several seeds.
+    """Results of a row under several seeds.
 
     Attributes:
-        padding_ratios: one a seed.
-        batches: one a seed.
+        padding_ratios: the padding ratio for each seed.
+        batches: the number of batches for each seed.
     """
 
     padding_ratios: tuple[float, ...]
@@ -37,7 +37,7 @@ class SeedSpread:
 
     @classmethod
     def of(cls, counts: Sequence[PlanCounts]) -> "SeedSpread":
-        """The spread of `counts`, one a seed."""
+        """Return the spread of `counts`, one per seed."""
         return cls(
             tuple(each.padding_ratio for each in counts), tuple(each.batches for each in counts)
         )
@@ -49,21 +49,21 @@ class SeedSpread:
 
     @property
     def padding_std(self) -> float:
-        """The population's standard deviation of the padding ratio over the seeds."""
+        """Population standard deviation of the padding ratio over the seeds."""
         return pstdev(self.padding_ratios)
 
 
 @dataclass(frozen=True)
 class SampleFacts:
-    """How much of a corpus an estimate goes by.
+    """The part of a corpus that an estimate is made from.
 
     Attributes:
-        samples: that were drawn.
-        corpus_samples: of the whole corpus.
-        blocks: of consecutive samples that were drawn.
-        block_size: samples of a block.
-        groups: of blocks, simulated apart to tell how far the estimate may be off.
-        confidence: that an interval holds the number of the whole corpus.
+        samples: number of samples drawn.
+        corpus_samples: number of samples in the whole corpus.
+        blocks: number of blocks of consecutive samples drawn.
+        block_size: samples per block.
+        groups: groups of blocks, simulated separately to find how far the estimate may be off.
+        confidence: probability that an interval contains the number of the whole corpus.
     """
 
     samples: int
@@ -81,7 +81,7 @@ class SampleFacts:
 
 @dataclass(frozen=True)
 class Interval:
-    """Where the padding ratio of the whole corpus lies, by an estimate."""
+    """Confidence interval for the padding ratio of the whole corpus."""
 
     low: float
     high: float
@@ -97,18 +97,18 @@ class StrategyResult:
     """One row of the table.
 
     Attributes:
-        name: the bare name of the strategy.
+        name: the strategy's name, without parameters.
         spec: the strategy as the user wrote it, or as its preset has it.
         preset: the preset it comes from, if any.
         params: all its parameters.
-        packs_rows: whether its rows hold several samples, which attention has to keep apart.
-        order: the sequence of its samples.
-        deal: how its work reaches the ranks.
-        tail: what becomes of what does not go round.
-        counts: what its plan computes, pads, cuts and leaves out.
-        widths: batches by their width.
-        seeds: what other seeds give; None where one was tried.
-        interval: of the padding ratio; None where all of the corpus was simulated.
+        packs_rows: whether its rows hold several samples, which attention must keep apart.
+        order: the order of its samples.
+        deal: how its batches are distributed across ranks.
+        tail: what happens to batches that do not divide evenly over ranks.
+        counts: what its plan computes, pads, truncates and drops.
+        widths: histogram of the batches' widths.
+        seeds: results under several seeds; None if only one was tried.
+        interval: interval for the padding ratio; None if the whole corpus was simulated.
         steps: (n_steps, world_size) total tokens of each rank in each step; None for one rank.
     """
 
@@ -128,24 +128,24 @@ class StrategyResult:
 
     @property
     def label(self) -> str:
-        """What the row is called: by its preset, or as it was written."""
+        """Name of the row: its preset, or the strategy as it was written."""
         return self.preset or self.spec
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Which rows of a comparison are recommended.
+    """The recommended rows of a comparison.
 
     Attributes:
         current: the setup that the others are compared to.
-        best: the least compute among the rows that may be recommended; None where every row has
-            batches over the budget.
-        smaller_change: a row with nearer to the steps of the current setup, which saves at least
-            80 % of what the best one saves; None where the best one is as near.
-        packed: a row of less compute that packs samples into rows, which the attention of the
-            current setup may not keep apart; None where there is none.
+        best: the row with the least compute among those eligible; None if every row has batches
+            over the budget.
+        smaller_change: a row with a number of steps nearer to the current setup's that saves at
+            least 80 % of what the best one saves; None if the best one is as near.
+        packed: a row with less compute that packs several samples per row, which the attention of
+            the current setup may not keep apart; None if there is none.
         ruled_out: the row that would be the best if it did not exceed the budget or lose more of
-            the corpus; None where the best one would.
+            the corpus; None if that is the best one.
     """
 
     current: StrategyResult
@@ -157,7 +157,7 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class SweepPoint:
-    """What one `read_ahead` gives, all else equal."""
+    """Results of one `read_ahead`, all else equal."""
 
     read_ahead: int
     batches: int
@@ -173,11 +173,11 @@ class SweepPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """One strategy over rising `read_ahead`, up to the whole epoch.
+    """One strategy with increasing `read_ahead`, up to the whole epoch.
 
     Attributes:
         spec: the strategy, as it is written.
-        points: rising.
+        points: the results, by ascending `read_ahead`.
     """
 
     spec: str
@@ -185,12 +185,12 @@ class Sweep:
 
     @property
     def best(self) -> SweepPoint:
-        """The least padding."""
+        """The point with the least padding."""
         return min(self.points, key=lambda point: point.padding_ratio)
 
     @property
     def recommended(self) -> SweepPoint:
-        """The smallest `read_ahead` whose padding is within half a point of the best."""
+        """The smallest `read_ahead` whose padding is within half a percentage point of the best."""
         limit = self.best.padding_ratio + ENOUGH
         return next(point for point in self.points if point.padding_ratio <= limit)
 
@@ -202,7 +202,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class ReportWarning:
-    """Something that the reader of a table must know: a stable code and a sentence."""
+    """A warning attached to a report: a stable code and a sentence."""
 
     code: str
     message: str
@@ -214,8 +214,8 @@ class Simulation:
 
     Attributes:
         basis: its settings.
-        row: what it gives.
-        warnings: what else to know.
+        row: its results.
+        warnings: warnings about the results.
     """
 
     basis: Basis
@@ -228,20 +228,20 @@ class Comparison:
     """Strategies side by side on the same lengths.
 
     Attributes:
-        created: ISO 8601 in UTC.
-        samples: of the corpus, before overflow.
-        corpus: None where lengths were given.
-        tokenizer: None where lengths were given.
+        created: time of creation, ISO 8601 in UTC.
+        samples: number of samples in the corpus, before overflow.
+        corpus: facts about the corpus; None if lengths were given.
+        tokenizer: facts about the tokenizer; None if lengths were given.
         basis: the settings that all rows share.
-        model: the transformer whose cost is estimated, if any.
-        seeds: how many seeds each row was tried with.
-        strategies: the rows, as asked for.
-        left_out: names of the strategies that no row has.
-        choice: which of them are recommended.
-        bounds: what padding, batches and rows are compared to.
+        model: the transformer whose compute is estimated, if any.
+        seeds: number of seeds tried for each row.
+        strategies: the rows, in the order requested.
+        left_out: names of the strategies that are not shown.
+        choice: the recommended rows.
+        bounds: lower bounds, and the sorted epoch.
         sweep: padding against `read_ahead`.
-        warnings: what else to know.
-        sample: how much of the corpus all numbers are of; None for all of it.
+        warnings: warnings about the results.
+        sample: the part of the corpus that all numbers describe; None for the whole corpus.
     """
 
     created: str
@@ -266,16 +266,17 @@ class Comparison:
 
     @property
     def best(self) -> StrategyResult:
-        """The row to look at first: the best one, or the current setup where none is eligible."""
+        """The row to look at first: the best one, or the current setup if none is eligible."""
         return self.choice.best or self.choice.current
 
     def speed_up(self, row: StrategyResult) -> float:
-        """Estimated compute of the current setup / that of a row."""
+        """Return the estimated compute of the current setup / that of a row."""
         return self.current.counts.compute / row.counts.compute
 
     def costs(self, row: StrategyResult) -> dict[str, float]:
-        """What a row computes / what its real tokens need: for work in proportion to the width of
-        rows, to its square as attention's, and by the model where there is one.
+        """Return what a row computes / what its real tokens need, for each cost: proportional to
+        the row width (`linear`), to its square as in attention (`quadratic`), and by the model, if
+        any.
         """
         shapes = {"linear": (1, 0), "quadratic": (0, 1)}
         if self.model is not None:
@@ -283,7 +284,7 @@ class Comparison:
         return {name: row.counts.relative_cost(*shape) for name, shape in shapes.items()}
 
     def to_frame(self) -> "pd.DataFrame":
-        """A row a strategy: as it was written, what it counts, and the ratios of that."""
+        """Return one row per strategy: as it was written, its counts, and their ratios."""
         import pandas as pd
 
         internal = (

@@ -1,4 +1,4 @@
-"""What a row costs to compute: an estimate of a transformer's work from its shape."""
+"""Estimated compute of a transformer, from its shape."""
 
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,21 +13,21 @@ class CostModel:
     """The shape of a transformer, and the floating-point operations of its forward pass.
 
     A row of w tokens costs `linear` × w + `quadratic` × w²: projections, feed-forward layers and
-    the output over the vocabulary by token; scores and values of attention by pair of tokens. A
-    multiplication and an addition are two operations; causal masks, norms and biases are left
-    out. Training is three times as much, so that ratios are the same. Source: Kaplan et al.,
+    the output over the vocabulary per token; scores and values of attention per pair of tokens. A
+    multiplication and an addition are two operations; causal masks, norms and biases are not
+    counted. Training costs three times as much, so ratios are the same. Source: Kaplan et al.,
     Scaling Laws for Neural Language Models (2020), table 1.
 
     Attributes:
         hidden: width of the model.
-        layers: how many.
+        layers: number of layers.
         intermediate: width of a feed-forward layer; None for 4 × `hidden`.
-        vocabulary: size of the output; None for none.
-        heads: attention heads.
-        kv_heads: heads of keys and values, less than `heads` where these share them.
+        vocabulary: size of the output; None for no output layer.
+        heads: number of attention heads.
+        kv_heads: heads of keys and values, fewer than `heads` in grouped-query attention.
         head_dim: width of a head; None for `hidden` / `heads`.
-        experts: feed-forward layers that a token goes through, as in a mixture of experts.
-        gated: whether a feed-forward layer has three matrices (SwiGLU) and not two.
+        experts: feed-forward layers that a token passes through, as in a mixture of experts.
+        gated: whether a feed-forward layer has three matrices (SwiGLU) instead of two.
 
     Raises:
         OptionError: a number below 1 or not whole, or more `kv_heads` than `heads`.
@@ -54,7 +54,7 @@ class CostModel:
 
     @property
     def linear(self) -> int:
-        """Operations a token."""
+        """Operations per token."""
         projection = 2 * self.hidden * self._attention_width
         attention = 2 * projection + 2 * projection * (self.kv_heads or self.heads) // self.heads
         matrices = 3 if self.gated else 2
@@ -63,15 +63,16 @@ class CostModel:
 
     @property
     def quadratic(self) -> int:
-        """Operations a pair of tokens of a row."""
+        """Operations per pair of tokens of a row."""
         return 4 * self.layers * self._attention_width
 
 
 def load_model(written: str) -> CostModel:
-    """The model that `hidden=768,layers=12` or a folder with a transformers config.json names.
+    """Return the model given by `hidden=768,layers=12`, or by a folder with a transformers
+    config.json.
 
     Raises:
-        OptionError: an unknown or missing key, or a value that is no number.
+        OptionError: an unknown or missing key, or a value that is not a number.
         InputError: no such folder, or a configuration that cannot be read.
     """
     return _from_pairs(written) if "=" in written else _from_folder(written)
@@ -85,7 +86,7 @@ def _from_pairs(written: str) -> CostModel:
         if key not in known:
             raise unknown("key of a model", key, known)
         if key in found:
-            raise OptionError(f"model: {key} is given twice: give it once")
+            raise OptionError(f"model: {key} is given twice; give it once")
         if key == "gated":
             found[key] = {"true": True, "false": False}.get(value, value)
         else:
@@ -103,11 +104,11 @@ def _from_folder(written: str) -> CostModel:
     folder = Path(written)
     try:
         found = (folder / "config.json").is_file()
-    except OSError:  # such as a name that is too long
+    except OSError:  # for example, a name that is too long
         found = False
     if not found:
         raise InputError(
-            f"model {written!r}: no folder with a config.json: write one, or hidden=768,layers=12"
+            f"model {written!r}: not a folder with config.json: name one, or hidden=768,layers=12"
         )
     from transformers import AutoConfig
 
@@ -116,7 +117,7 @@ def _from_folder(written: str) -> CostModel:
         text = config.get_text_config()
         activation = getattr(text, "hidden_activation", None) or getattr(text, "hidden_act", None)
         gated = getattr(text, "is_gated_act", activation in _OF_GATED)
-    except Exception as error:  # transformers lets through whatever a file made it raise
+    except Exception as error:  # transformers raises arbitrary errors for a bad file
         raise _refusal(written, " ".join(str(error).split())[:200]) from None
     if not isinstance(gated, bool):
         raise _refusal(written, f"is_gated_act is {short(gated)}: must be true or false")
@@ -132,10 +133,10 @@ def _from_folder(written: str) -> CostModel:
 
 
 def _size(written: str, config: Any, names: tuple[str, ...], *, needed: bool) -> int | None:
-    """The first of some sizes that a configuration states; 0 is none.
+    """Return the first of several sizes that a configuration states; 0 counts as unset.
 
     Raises:
-        InputError: a size that is not a whole number, or none where one is needed.
+        InputError: a size that is not a whole number, or a required size is missing.
     """
     for name in names:
         size = getattr(config, name, None)
@@ -151,7 +152,7 @@ def _size(written: str, config: Any, names: tuple[str, ...], *, needed: bool) ->
 
 def _refusal(written: str, reason: str) -> InputError:
     return InputError(
-        f"model {written!r} cannot be read: {reason}: write hidden=768,layers=12 in its place"
+        f"model {written!r} cannot be read: {reason}: write hidden=768,layers=12 instead"
     )
 
 
@@ -171,7 +172,7 @@ _NAMES = {
     "head_dim": ("head_dim",),
     "experts": ("num_experts_per_tok",),
 }
-"""Fields of `CostModel` by what configurations call them, the one that holds first."""
+"""Fields of `CostModel` with their names in configurations; the first that is set applies."""
 
 _OF_GATED = ("silu", "swish", "gelu_pytorch_tanh")
-"""Activations of the families whose feed-forward layers are gated: LLaMA's, Qwen's, Gemma's."""
+"""Activations of model families with gated feed-forward layers: LLaMA, Qwen, Gemma."""

@@ -1,4 +1,4 @@
-"""A plan measured: counts only, every ratio a property of them."""
+"""Counts of a measured plan; every ratio is a property of them."""
 
 from dataclasses import dataclass
 
@@ -9,17 +9,18 @@ from batchstat.simulation.rank_idle import RankCounts
 
 @dataclass(frozen=True, kw_only=True)
 class PlanCounts:
-    """What an epoch under one strategy computes, pads, cuts and leaves out.
+    """What an epoch under one strategy computes, pads, truncates and drops.
 
     `samples` and the token counts say what is computed. `dropped_*` counts whole samples, and all
-    tokens that no batch holds; `truncated_*` what `max_length` cut off. `visited_tokens` is what
-    the samples of the epoch hold, whole: all of the corpus, where each is visited once.
+    tokens that are in no batch; `truncated_*` what `max_length` cut off. `visited_tokens` counts
+    the tokens of the epoch's samples before `max_length`: those of the whole corpus, if each sample
+    comes once.
 
-    `squared_tokens` is what attention computes: the sum over rows of the square of their width, or
-    over samples of that of their length where attention knows where they begin.
-    `real_squared_tokens` is the latter, always. `row_tokens` is how many tokens fit in all rows of
-    `max_length`; None where rows have no such length. `reducible_peak` is the most total tokens in
-    a batch that could be smaller: one of several samples, or padded beyond its only one.
+    `squared_tokens` is what attention computes: the sum over rows of the squared width, or over
+    samples of the squared length if attention stays within samples. `real_squared_tokens` is always
+    the latter. `row_tokens` is how many tokens fit in all rows of `max_length`; None if rows have
+    no such length. `reducible_peak` is the most total tokens in a batch that could be smaller: one
+    of several samples, or one padded beyond its only sample.
     """
 
     tokens_per_batch: int
@@ -62,22 +63,22 @@ class PlanCounts:
 
     @property
     def truncated_ratio(self) -> float:
-        """Truncated tokens / visited tokens."""
+        """Truncated tokens / tokens of the epoch's samples."""
         return self.truncated_tokens / self.visited_tokens
 
     @property
     def dropped_ratio(self) -> float:
-        """Dropped tokens / visited tokens."""
+        """Dropped tokens / tokens of the epoch's samples."""
         return self.dropped_tokens / self.visited_tokens
 
     @property
     def lost_tokens(self) -> int:
-        """Truncated and dropped tokens together: read, and never computed."""
+        """Truncated and dropped tokens together: in the corpus, but never computed."""
         return self.truncated_tokens + self.dropped_tokens
 
     @property
     def lost_ratio(self) -> float:
-        """Lost tokens / visited tokens."""
+        """Lost tokens / tokens of the epoch's samples."""
         return self.lost_tokens / self.visited_tokens
 
     @property
@@ -87,24 +88,24 @@ class PlanCounts:
 
     @property
     def compute(self) -> int:
-        """Estimated work of the epoch, of the slowest rank in each step: total tokens, or the
+        """Estimated work of the epoch, by the slowest rank in each step: total tokens, or the
         operations of the cost model it was measured with.
         """
         return self.ranks.compute
 
     @property
     def coverage(self) -> float:
-        """Samples that are computed at least once / samples of the corpus."""
+        """Samples computed at least once / samples of the corpus."""
         return self.reach.coverage
 
     @property
     def rank_idle(self) -> float:
-        """Share of the ranks' time that waits for the slowest one, where cost is total tokens."""
+        """Share of the ranks' time spent waiting for the slowest one, if cost is total tokens."""
         return self.ranks.idle
 
     @property
     def rank_idle_quadratic(self) -> float:
-        """The same where cost is attention's."""
+        """The same, if cost is that of attention."""
         return self.ranks.idle_quadratic
 
     @property
@@ -118,13 +119,13 @@ class PlanCounts:
         return None if self.row_tokens is None else self.real_tokens / self.row_tokens
 
     def relative_cost(self, linear: int, quadratic: int) -> float:
-        """What is computed / what the real tokens need by themselves, each sample alone: at least
-        1, where a row of w tokens costs `linear` × w + `quadratic` × w².
+        """Return what is computed / what the real tokens need alone, each sample without padding:
+        at least 1, where a row of w tokens costs `linear` × w + `quadratic` × w².
         """
         computed = linear * self.total_tokens + quadratic * self.squared_tokens
         return computed / (linear * self.real_tokens + quadratic * self.real_squared_tokens)
 
     @property
     def mean_samples_per_batch(self) -> float:
-        """Entries of all batches / batches."""
+        """Mean entries per batch."""
         return self.sum_samples_per_batch / self.batches

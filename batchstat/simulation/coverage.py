@@ -1,4 +1,4 @@
-"""Which samples reach which ranks, how often, and in which company of classes."""
+"""Sample coverage: which samples each rank computes, how often, and how classes mix."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,12 +15,12 @@ from batchstat.planning.samples import Samples
 
 
 class Unique(NamedTuple):
-    """What is computed of that which is visited, a visit counted once.
+    """Distinct samples and tokens that end up in a batch.
 
     Attributes:
-        samples: any part of them.
-        tokens: of these.
-        headless: those of which no batch has the first part.
+        samples: samples of which at least a part is in a batch.
+        tokens: their tokens that are in a batch.
+        headless: samples whose first part is in no batch.
     """
 
     samples: int
@@ -30,18 +30,18 @@ class Unique(NamedTuple):
 
 @dataclass(frozen=True)
 class Mixing:
-    """The classes of batches, by the samples that have one.
+    """How classes mix within batches, for samples that have a class.
 
     Attributes:
-        batches: how many there are.
-        min_classes: different classes of the batch that has the fewest.
-        sum_classes: of all batches.
-        max_classes: of the one that has most.
-        single_class_batches: batches of one class.
-        separation: 0 where batches are as mixed as random ones, 1 where each holds one class, below
-            0 where classes are spread more evenly than chance does it; None where there is but one
-            class, or no batch of two samples. Two random samples of a batch are of the same class
-            with a probability p, two of the epoch with q: (p − q) / (1 − q), which is Fleiss's
+        batches: number of batches.
+        min_classes: fewest distinct classes in any batch.
+        sum_classes: sum over batches of their distinct classes.
+        max_classes: most distinct classes in any batch.
+        single_class_batches: number of batches with one class.
+        separation: 0 if batches are as mixed as random ones, 1 if each holds one class, below 0 if
+            classes are spread more evenly than by chance; None if there is only one class, or no
+            batch of two samples. If two random samples of a batch have the same class with
+            probability p, and two of the epoch with q, it is (p − q) / (1 − q), which is Fleiss's
             kappa (J. L. Fleiss, 1971) with batches as subjects.
     """
 
@@ -54,23 +54,23 @@ class Mixing:
 
     @property
     def mean_classes(self) -> float:
-        """Different classes a batch."""
+        """Mean distinct classes per batch."""
         return self.sum_classes / self.batches
 
     @property
     def single_class_ratio(self) -> float:
-        """Batches of one class / batches."""
+        """Batches with one class / batches."""
         return self.single_class_batches / self.batches
 
     @classmethod
     def of(cls, batch: Ints, code: Ints, batches: int, classes: int) -> "Mixing":
-        """The classes of batches.
+        """Count the classes of batches.
 
         Args:
-            batch: (n,) which batch each entry is in, rising.
-            code: (n,) which class it is of; −1 for none.
-            batches: how many there are.
-            classes: how many there are.
+            batch: (n,) batch of each entry, ascending.
+            code: (n,) class of each entry; −1 for none.
+            batches: number of batches.
+            classes: number of classes.
         """
         batch, code = batch[code >= 0], code[code >= 0]
         if batches * classes <= _DENSE * max(len(batch), 1):
@@ -102,16 +102,16 @@ class Mixing:
 
 
 _DENSE = 8
-"""Cells of a table for each entry, above which a sort is cheaper."""
+"""Table cells per entry above which sorting is cheaper."""
 
 
 class RankSamples(NamedTuple):
     """What one rank computes.
 
     Attributes:
-        samples: how many, repeats counted.
-        batches: how many.
-        classes: (n_classes,) of each class; empty where there are no labels.
+        samples: number of samples, repeats counted.
+        batches: number of batches.
+        classes: (n_classes,) samples of each class; empty if there are no labels.
     """
 
     samples: int
@@ -124,11 +124,12 @@ class Reach:
     """Which samples of the corpus are computed.
 
     Attributes:
-        corpus_samples: of the corpus, those that are never visited too.
-        times: (times, samples): so many samples are computed so many times; rising from 1.
+        corpus_samples: samples of the corpus, including those never drawn.
+        times: pairs (times, samples): the number of samples computed that many times; ascending
+            from 1.
         shared_samples: samples that several ranks compute.
-        ranks: what each of them does.
-        mixing: the classes of batches; None where there are no labels.
+        ranks: what each rank computes.
+        mixing: how classes mix within batches; None if there are no labels.
     """
 
     corpus_samples: int
@@ -139,29 +140,29 @@ class Reach:
 
     @property
     def unique_samples(self) -> int:
-        """Samples that are computed, each counted once."""
+        """Distinct samples that are computed."""
         return sum(samples for _, samples in self.times)
 
     @property
     def unseen_samples(self) -> int:
-        """Samples of the corpus that are not."""
+        """Samples of the corpus that are not computed."""
         return self.corpus_samples - self.unique_samples
 
     @property
     def coverage(self) -> float:
-        """Samples that are computed / samples of the corpus."""
+        """Distinct samples that are computed / samples of the corpus."""
         return self.unique_samples / self.corpus_samples
 
     @property
     def max_repeats(self) -> int:
-        """How often the sample is computed that is most often."""
+        """Largest number of times any one sample is computed."""
         return self.times[-1][0]
 
     @property
     def accuracy_bound(self) -> float:
-        """How far an accuracy over all that is computed can be from that over the corpus, each
-        sample counted once: the total variation distance of the two, attained where samples that
-        are repeated are all right and the others all wrong, or the reverse.
+        """Largest difference between an accuracy over all computed samples and one over the corpus
+        with each sample counted once: the total variation distance of the two, attained if all
+        repeated samples are right and all others wrong, or the reverse.
         """
         computed = sum(times * samples for times, samples in self.times)
         return sum(
@@ -171,29 +172,29 @@ class Reach:
 
 
 class UnitTally:
-    """The `Reach` of units that hold each sample once, dealt in groups: it tells all.
+    """Accumulates the `Reach` of units that hold each sample once and are distributed in groups.
 
-    Only those of the first turn are dealt again, to fill the last.
+    Only units of the first turn are repeated, to fill the last turn.
     """
 
     def __init__(self, world_size: int) -> None:
-        """For so many ranks."""
+        """Start a tally for a number of ranks."""
         self._samples = np.zeros(world_size, dtype=np.int64)
         self._batches = np.zeros(world_size, dtype=np.int64)
         self._once = 0
-        # Of each unit of the first turn: its samples, how often it is dealt, and to which ranks.
+        # For each unit of the first turn: its samples, how often it is distributed, to which ranks.
         self._size = np.zeros(world_size, dtype=np.int64)
         self._times = np.zeros(world_size, dtype=np.int64)
         self._lowest = np.full(world_size, world_size)
         self._highest = np.full(world_size, -1)
 
     def add(self, batches: Batches, turns: Ints, numbers: Ints) -> None:
-        """The next units.
+        """Add the next units.
 
         Args:
-            batches: in units.
-            turns: (n_turns, world_size) units of them; −1 where a rank has none.
-            numbers: (n_units,) of each among all units of the epoch.
+            batches: the batches of the units.
+            turns: (n_turns, world_size) the unit of each rank; −1 where it has none.
+            numbers: (n_units,) number of each unit among all units of the epoch.
         """
         world_size = len(self._samples)
         size = batches.of_units(batches.samples)
@@ -211,7 +212,7 @@ class UnitTally:
         np.maximum.at(self._highest, of_epoch, rank)
 
     def reach(self, corpus_samples: int) -> Reach:
-        """Of all that was dealt, of a corpus of so many samples."""
+        """Return the reach of all units added, for a corpus of this many samples."""
         often, which = np.unique(np.append(self._times, 1), return_inverse=True)
         held = sums_at(which, np.append(self._size, self._once), len(often))
         known = zip(often.tolist(), held.tolist(), strict=True)
@@ -224,7 +225,7 @@ class UnitTally:
 
 
 def _ranks(samples: Ints, batches: Ints) -> tuple[RankSamples, ...]:
-    """What each rank computes; ranks with equal numbers, as most have, share one record."""
+    """Return what each rank computes; ranks with equal numbers share one record."""
     columns = [np.unique(each, return_inverse=True)[1] for each in (samples, batches)]
     cells = columns[0] * (columns[1].max() + 1) + columns[1]
     _, first, which = np.unique(cells, return_index=True, return_inverse=True)
@@ -234,12 +235,12 @@ def _ranks(samples: Ints, batches: Ints) -> tuple[RankSamples, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """The entries of planned batches, in their sequence.
+    """The entries of planned batches, in order.
 
     Attributes:
-        places: (n,) which sample of the corpus each is of.
-        begins: (n,) whether it is that sample's first part.
-        lengths: (n,) its tokens.
+        places: (n,) index of each entry's sample in the corpus.
+        begins: (n,) whether it is the first part of its sample.
+        lengths: (n,) tokens of each entry.
     """
 
     places: Ints
@@ -250,13 +251,13 @@ class Entries:
 def follow(
     entries: Entries, batches: Batches, turns: Ints, visits: Epoch, samples: Samples
 ) -> tuple[Unique, Reach]:
-    """Each sample followed to the ranks.
+    """Follow each sample to the ranks that compute it.
 
     Args:
-        entries: of the batches.
-        batches: all that are planned.
-        turns: (n_turns, world_size) units of them; −1 where a rank has none.
-        visits: what the epoch visits.
+        entries: the entries of the batches.
+        batches: all planned batches.
+        turns: (n_turns, world_size) the unit of each rank; −1 where it has none.
+        visits: the samples of the epoch.
         samples: the corpus.
     """
     n, world_size = len(samples), turns.shape[1]
@@ -319,13 +320,13 @@ def _of_ranks(
 
 
 def _batches(batches: Batches, rank: Ints, unit: Ints, world_size: int) -> Ints:
-    """(world_size,) how many batches each rank has."""
+    """Return (world_size,) the number of batches of each rank."""
     sizes = np.diff(batches.unit_offsets)[unit]
     return np.bincount(rank, weights=sizes, minlength=world_size).astype(np.int64)
 
 
 def _dealt(turns: Ints) -> tuple[Ints, Ints]:
-    """The rank and the unit of all that is dealt, in its sequence."""
+    """Return the rank and the unit of everything distributed, in order."""
     rank = np.broadcast_to(np.arange(turns.shape[1]), turns.shape)
     held = turns >= 0
     return rank[held], turns[held]

@@ -1,4 +1,4 @@
-"""Plans measured, as their batches are dealt: all at once, or in groups of whole steps."""
+"""Measurement of planned batches as they are distributed: all at once or in groups of steps."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -21,11 +21,11 @@ _WIDTH_BITS = 32
 
 
 class Measured(NamedTuple):
-    """What a strategy makes of an epoch.
+    """Results of a strategy on an epoch.
 
     Attributes:
-        counts: all numbers.
-        widths: of its batches.
+        counts: all counts.
+        widths: statistics of the batches' widths.
         steps: (n_steps, world_size) total tokens of each rank in each step.
     """
 
@@ -35,7 +35,7 @@ class Measured(NamedTuple):
 
 
 class Tally:
-    """The numbers of an epoch whose batches come in groups, in the sequence of their turns."""
+    """Accumulates the numbers of an epoch whose batches come in groups, in the order of turns."""
 
     def __init__(
         self,
@@ -50,18 +50,18 @@ class Tally:
         pad_to_multiple_of: int = 1,
         cost: tuple[int, int] = (1, 0),
     ) -> None:
-        """For how they are measured.
+        """Start a tally.
 
         Args:
-            world_size: how many ranks.
-            tokens_per_batch: the budget that `fill` is held against.
-            max_length: of a row; None where rows have no such length.
-            attends_within_samples: whether attention knows where samples begin.
-            accumulate: turns a step.
-            even: whether a rank without a unit takes an empty step.
-            keep_steps: whether each step's tokens are kept.
-            pad_to_multiple_of: widths are rounded up to a multiple of it.
-            cost: compute of a token, and of a pair of tokens that attention looks at.
+            world_size: number of ranks.
+            tokens_per_batch: the budget for `fill`.
+            max_length: length of a row; None if rows have no such length.
+            attends_within_samples: whether attention stays within samples.
+            accumulate: turns per step.
+            even: whether a rank without a unit runs an empty step.
+            keep_steps: whether to store the tokens of each step.
+            pad_to_multiple_of: widths are rounded up to a multiple of this.
+            cost: compute per token, and per pair of tokens in attention.
         """
         self._budget, self._max_length = tokens_per_batch, max_length
         self._within, self._accumulate = attends_within_samples, accumulate
@@ -78,14 +78,14 @@ class Tally:
         self._steps: list[Ints] | None = [] if keep_steps else None
 
     def add(self, batches: Batches, turns: Ints, numbers: Ints | None = None) -> None:
-        """The next batches.
+        """Add the next batches.
 
         Args:
-            batches: all that are planned of them, in units.
-            turns: (n_turns, world_size) units of them, dealt at the same time; −1 where a rank has
-                none; whole steps, unless they are the last.
-            numbers: (n_units,) of each unit among all of the epoch; those of the first turn may
-                come again, after all others. Unless given, none does.
+            batches: the planned batches of the group, in units.
+            turns: (n_turns, world_size) the unit of each rank; −1 where it has none; whole steps,
+                unless they are the last.
+            numbers: (n_units,) number of each unit among all of the epoch; those of the first turn
+                may be repeated, after all others. By default, none is.
         """
         numbers = np.arange(batches.units) if numbers is None else numbers
         units = turns[turns >= 0]
@@ -106,12 +106,12 @@ class Tally:
         self._grouping.add(dealt.entries, dealt.tokens, total(dealt.squares), means, tokens)
 
     def _of_steps(self, turns: Ints, numbers: Ints) -> Ints:
-        """(n_steps,) sums of a number that each unit has, over all ranks."""
+        """Return (n_steps,) sums over all ranks of a number that each unit has."""
         of_ranks = steps_of(turns, numbers, self._accumulate)
         return added(of_ranks, lambda part: part.sum(axis=1), turns.shape[1])
 
     def _note_planned(self, batches: Batches, units: Ints, first: npt.NDArray[np.bool_]) -> None:
-        """What of it is new: a unit that comes again was there before."""
+        """Count the units that are new; a repeated unit was counted before."""
         self._repeats = self._repeats or not first.all() or len(units) > batches.units
         new = batches if first.all() else batches.take(np.flatnonzero(first))
         self._planned = Unique(
@@ -143,21 +143,21 @@ class Tally:
         self._shapes = np.union1d(self._shapes, shapes)
 
     def measured(self, visits: Epoch, followed: tuple[Unique, Reach] | None = None) -> Measured:
-        """The numbers of all batches.
+        """Return the numbers of all batches added.
 
         Args:
-            visits: what the epoch visits.
-            followed: which samples are computed; None where each visit is in one unit, so that what
-                is dealt says it.
+            visits: the samples of the epoch.
+            followed: which samples are computed; None if each sample is in one unit, so that the
+                distributed units determine it.
 
         Raises:
-            InputError: no batch is left, or no token: there is nothing to measure.
+            InputError: there is no batch, or no token: nothing to measure.
         """
         sums = self._sums
         if sums["batches"] == 0:
             raise NoBatchError()
         if sums["real_tokens"] == 0:
-            raise InputError(f"no token in {sums['samples']:,} samples: there is nothing to batch")
+            raise InputError(f"no tokens in {sums['samples']:,} samples: nothing to batch")
         if followed is None:
             once = self._planned
             if not self._repeats:
@@ -213,18 +213,17 @@ def measure(
     followed: Callable[[], tuple[Unique, Reach]] | None = None,
     **how: Any,
 ) -> Measured:
-    """The batches of an epoch measured all at once, as they are dealt to the ranks.
+    """Measure the batches of an epoch all at once, as they are distributed to the ranks.
 
     Args:
-        batches: all that are planned.
-        turns: (n_turns, world_size) units of them, dealt at the same time; −1 where a rank has
-            none.
-        visits: what the epoch visits.
-        followed: says which samples are computed, where what is dealt does not.
+        batches: all planned batches.
+        turns: (n_turns, world_size) the unit of each rank; −1 where it has none.
+        visits: the samples of the epoch.
+        followed: returns which samples are computed, if the distributed units do not determine it.
         how: other arguments of `Tally`.
 
     Raises:
-        InputError: no batch is left, or no token: there is nothing to measure.
+        InputError: there is no batch, or no token: nothing to measure.
     """
     tally = Tally(turns.shape[1], **how)
     tally.add(batches, turns)
@@ -233,5 +232,5 @@ def measure(
 
 
 def _attention(batches: Batches, *, within: bool) -> Ints:
-    """(n_batches,) what attention computes."""
+    """Return (n_batches,) the cost of attention."""
     return batches.squares if within else product(batches.total_tokens, batches.widths)

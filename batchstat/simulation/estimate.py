@@ -1,7 +1,7 @@
-"""A comparison from some of a corpus, and how far it may be from one of all of it.
+"""An estimate from a part of a corpus, with a confidence interval.
 
-Blocks of consecutive samples are drawn at random without replacement, and dealt into groups of
-which each is simulated by itself: how the groups differ says how far their mean may be off. Source:
+Blocks of consecutive samples are drawn at random without replacement, and divided into groups that
+are simulated separately; the variation between groups shows how far their mean may be off. Source:
 the method of random groups for cluster samples (K. M. Wolter, Introduction to Variance Estimation,
 chapter 2).
 """
@@ -24,12 +24,12 @@ from batchstat.simulation.comparison import Interval, SampleFacts
 GROUPS = 10
 CONFIDENCE = 0.95
 _DEVIATIONS = 2.262157
-"""Of Student's distribution with 9 degrees of freedom: 95 % lie within."""
+"""Half-width that contains 95 % of Student's distribution with 9 degrees of freedom."""
 _LEAST_BLOCKS = 2 * GROUPS
 
 
 def read_share(written: str) -> float:
-    """A share from `1%` or `0.01`. Raises OptionError: it is none."""
+    """Parse a share such as `1%` or `0.01`. Raises OptionError for anything else."""
     try:
         number = float(written.removesuffix("%"))
     except ValueError:
@@ -38,22 +38,24 @@ def read_share(written: str) -> float:
 
 
 def check_share(share: float, settings: Settings) -> float:
-    """A share to sample. Raises OptionError: not between 0 and 1, or classes that are balanced."""
+    """Return the share to sample. Raises OptionError if it is not between 0 and 1, or classes are
+    balanced.
+    """
     if not (isinstance(share, float | int) and 0 < share < 1):
         raise OptionError(f"sample={share}: must be between 0 and 1, such as 0.01 or 1%")
     if settings.balance != "none" or settings.keep_labels:
-        raise OptionError("sample is for corpora as they are: leave balance and keep_labels out")
+        raise OptionError("sample cannot be combined with balance or keep_labels; remove these")
     return float(share)
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """What is drawn of a corpus.
+    """The part drawn from a corpus.
 
     Attributes:
-        samples: all of it.
-        groups: the same in groups.
-        facts: how much it is of what.
+        samples: all drawn samples.
+        groups: the same samples in groups.
+        facts: sizes of the part and the corpus.
     """
 
     samples: Samples
@@ -61,21 +63,23 @@ class Drawn:
     facts: SampleFacts
 
     def interval(self, ratio: float, of_groups: Sequence[float]) -> Interval:
-        """Where a ratio of the whole corpus lies, by that of the sample and those of its groups."""
+        """Return the interval for a ratio of the whole corpus, from those of the sample and its
+        groups.
+        """
         left = 1 - self.facts.samples / self.facts.corpus_samples
         off = _DEVIATIONS * stdev(of_groups) * sqrt(max(left, 0.0) / len(of_groups))
         return Interval(max(ratio - off, 0.0), min(ratio + off, 1.0))
 
 
 def draw(samples: Samples, share: float, basis: Basis, widest_window: int) -> Drawn:
-    """Some of a corpus, in its order.
+    """Draw a part of a corpus, in corpus order.
 
     Args:
         samples: the corpus.
-        share: how much of it, in (0, 1).
-        basis: its seed draws; in `file` order a block is as long as the longest window, which
-            takes what stands together there.
-        widest_window: samples that are looked at together.
+        share: share of the corpus, in (0, 1).
+        basis: its seed is used; in `file` order a block is as long as the longest window, so that
+            samples that are sorted together stay together.
+        widest_window: the most samples that are sorted together.
 
     Raises:
         InputError: too few blocks for an estimate.
@@ -85,9 +89,9 @@ def draw(samples: Samples, share: float, basis: Basis, widest_window: int) -> Dr
     every = -(-n // size)
     wanted = round(every * share)
     if wanted < _LEAST_BLOCKS:
-        remedy = "raise it, or leave it out" if every >= _LEAST_BLOCKS else "leave it out"
+        remedy = "raise or remove it" if every >= _LEAST_BLOCKS else "remove it"
         raise InputError(
-            f"sample={share:g} is {max(wanted, 0):,} of {every:,} blocks of {size:,} samples, and "
+            f"sample={share:g} is {max(wanted, 0):,} of {every:,} blocks of {size:,} samples, but "
             f"an estimate needs {_LEAST_BLOCKS}: {remedy}"
         )
     rng = estimate_rng(basis.seed)

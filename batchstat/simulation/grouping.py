@@ -1,4 +1,4 @@
-"""The price of grouping: how far batches are from random ones."""
+"""How far batches are from random ones: the cost of grouping samples by length."""
 
 from dataclasses import dataclass, field
 from math import sqrt
@@ -11,18 +11,18 @@ from batchstat.lengths.exact import total
 
 @dataclass(frozen=True)
 class Grouping:
-    """What it costs in randomness that samples of like length meet; None where it has no meaning.
+    """How much less random batches are when samples of similar length meet; None if undefined.
 
-    Training shows it as a loss that goes up and down with the length of the batch.
+    In training it shows as a loss that goes up and down with the length of the batch.
 
     Attributes:
-        neighbour_correlation: Pearson's correlation of a step's mean length with that of the next,
-            in [-1, 1]: near 1 where neighbours are alike.
-        length_separation: share of the variance of lengths that lies between batches, beyond what
-            it is in batches at random: about 0 there, 1 where every batch holds one length. This
+        neighbour_correlation: Pearson's correlation of a step's mean length with that of the next
+            (lag-1 autocorrelation), in [-1, 1]: near 1 if consecutive steps are alike.
+        length_separation: share of the variance of lengths that lies between batches, beyond that
+            of random batches: about 0 for random batches, 1 if every batch holds one length. This
             is Kelley's epsilon squared (1935).
-        samples_per_batch_spread: standard deviation / mean of the samples of a batch.
-        tokens_per_step_spread: standard deviation / mean of the real tokens of a step.
+        samples_per_batch_spread: standard deviation / mean of the samples per batch.
+        tokens_per_step_spread: standard deviation / mean of the real tokens per step.
     """
 
     neighbour_correlation: float | None
@@ -44,12 +44,12 @@ class Moments:
     deviations: float = 0.0
 
     def add(self, numbers: Floats | Ints, weights: Ints | None = None) -> None:
-        """More numbers (n,), each with a weight, 1 unless given."""
+        """Add numbers (n,), each with a weight, by default 1."""
         if len(numbers) == 0:
             return
         numbers = np.asarray(numbers, dtype=np.float64)
         weight = float(len(numbers) if weights is None else weights.sum())
-        alike = numbers.min() == numbers.max()  # of which an average may differ by its rounding
+        alike = numbers.min() == numbers.max()  # their average could differ by rounding
         mean = float(numbers[0] if alike else np.average(numbers, weights=weights))
         apart = (numbers - mean) ** 2
         deviations = float(apart.sum() if weights is None else (weights * apart).sum())
@@ -61,13 +61,13 @@ class Moments:
 
     @property
     def spread(self) -> float:
-        """The population's standard deviation / the mean."""
+        """Population standard deviation / mean."""
         return sqrt(self.deviations / self.weight) / self.mean
 
 
 @dataclass
 class Neighbours:
-    """The correlation of numbers in a sequence with those that follow them."""
+    """Accumulates the correlation of numbers in a sequence with their successors."""
 
     _last: float | None = None
     _before: Moments = field(default_factory=Moments)
@@ -75,7 +75,7 @@ class Neighbours:
     _together: float = 0.0
 
     def add(self, numbers: Floats) -> None:
-        """The next numbers (n,) of the sequence."""
+        """Add the next numbers (n,) of the sequence."""
         if self._last is not None:
             numbers = np.concatenate([[self._last], numbers])
         if len(numbers) == 0:
@@ -93,7 +93,7 @@ class Neighbours:
 
     @property
     def correlation(self) -> float | None:
-        """Pearson's; None for fewer than four numbers, or where they do not differ."""
+        """Pearson's correlation; None for fewer than four numbers, or if they do not differ."""
         known = self._before.weight + 1 >= _LEAST_STEPS
         spread = sqrt(self._before.deviations) * sqrt(self._after.deviations)
         if not known or spread == 0:
@@ -106,7 +106,7 @@ _LEAST_STEPS = 4
 
 @dataclass
 class GroupingTally:
-    """A `Grouping` of batches that come in groups, in their sequence."""
+    """Accumulates the `Grouping` of batches that come in groups, in order."""
 
     _neighbours: Neighbours = field(default_factory=Neighbours)
     _means: Moments = field(default_factory=Moments)
@@ -119,7 +119,7 @@ class GroupingTally:
     def add(
         self, samples: Ints, tokens: Ints, squares: int, means: Floats, step_tokens: Ints
     ) -> None:
-        """The next batches.
+        """Add the next batches.
 
         Args:
             samples: (n_batches,) entries of each, at least 1.
@@ -138,7 +138,7 @@ class GroupingTally:
 
     @property
     def grouping(self) -> Grouping:
-        """What all of them have."""
+        """The grouping of all batches added."""
         return Grouping(
             neighbour_correlation=self._neighbours.correlation,
             length_separation=self._separation(),

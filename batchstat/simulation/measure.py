@@ -1,4 +1,4 @@
-"""An epoch planned, dealt and measured."""
+"""An epoch planned, distributed and measured."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,22 +25,22 @@ def measured(
     by_sample: bool = True,
     model: CostModel | None = None,
 ) -> Measured:
-    """An epoch planned, dealt and measured.
+    """Plan, distribute and measure an epoch.
 
     Args:
         strategy: one strategy.
         work: the epoch.
         basis: the settings.
-        by_sample: whether each sample is followed to its ranks where the deal alone does not say
-            where it goes; else what is repeated, left out and mixed is not told.
-        model: by which compute is estimated; None for total tokens.
+        by_sample: whether each sample is followed to its ranks if the distribution alone does not
+            determine where it goes; else repeated, dropped and mixed samples are not reported.
+        model: the cost model that estimates compute; None for total tokens.
 
     Raises:
-        InputError: no batch is left, or no token.
+        InputError: there is no batch, or no token.
     """
     how = how_measured(strategy, basis, model)
     plain = basis.balance == "none" and not basis.keep_labels and work.samples.classes is None
-    # Where units hold each visit once, which of them are dealt says what becomes of every sample.
+    # If units hold each sample once, the distributed units determine what happens to every sample.
     in_parts = work.visits.is_split or strategy.cuts_samples
     whole = work.is_dealt and not in_parts and basis.tail != "spread"
     if whole and (plain or not by_sample):
@@ -79,7 +79,7 @@ def how_measured(
 
 
 def _planned(strategy: Strategy, work: Work, basis: Basis) -> Iterator[Batches]:
-    """The batches of the one share, by its histogram alone where that does."""
+    """Yield the batches of the only share, from its histogram alone if possible."""
     rng = window_rng(basis.seed, basis.epoch, 0)
     summary = strategy.summary(work.visits.stats, rng)
     if summary is not None:
@@ -99,7 +99,7 @@ def _planned(strategy: Strategy, work: Work, basis: Basis) -> Iterator[Batches]:
 
 
 _TOGETHER = 1 << 18
-"""Entries of windows that are measured together: they may be small."""
+"""Entries that are measured together, since windows may be small."""
 
 
 def _noted(plans: Iterator[BatchPlan], noted: list[BatchPlan]) -> Iterator[BatchPlan]:

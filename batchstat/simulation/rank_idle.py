@@ -1,4 +1,4 @@
-"""What the ranks wait for: the cost of each step on its slowest rank against the mean one."""
+"""Rank idle: the cost of each step on its slowest rank against the mean rank."""
 
 from dataclasses import dataclass
 
@@ -11,16 +11,16 @@ from batchstat.planning.batch_table import Batches
 
 @dataclass(frozen=True)
 class WorstStep:
-    """The step in which most is waited for.
+    """The step in which ranks wait the most.
 
     Attributes:
-        step: counted from 0.
-        rank: the slowest.
+        step: number of the step, from 0.
+        rank: the slowest rank.
         tokens: total tokens of that rank.
-        mean_tokens: of all ranks.
-        rows: of the largest batch that this rank has in it.
-        width: tokens to which they are padded.
-        ranks_without: how many ranks have no batch in it.
+        mean_tokens: mean total tokens over all ranks.
+        rows: rows of that rank's largest batch in the step.
+        width: tokens to which these rows are padded.
+        ranks_without: number of ranks without a batch in the step.
     """
 
     step: int
@@ -34,19 +34,19 @@ class WorstStep:
 
 @dataclass(frozen=True)
 class RankCounts:
-    """What each step costs its ranks; cost is total tokens, or attention's square of the width.
+    """The cost of steps for their ranks: total tokens, or the squared width for attention.
 
     Attributes:
-        world_size: how many ranks.
-        min_steps: steps of the rank that has the fewest.
-        max_steps: of the one that has most.
+        world_size: number of ranks.
+        min_steps: fewest steps of any rank.
+        max_steps: most steps of any rank.
         tokens: total tokens of all ranks.
         slowest_tokens: sum over steps of the slowest rank's total tokens.
         squares: cost of attention of all ranks.
         slowest_squares: sum over steps of the slowest rank's cost of attention.
         compute: sum over steps of the slowest rank's compute: total tokens, or a cost model's
             operations.
-        worst: the step in which most tokens are waited for.
+        worst: the step in which ranks wait the most, in tokens.
     """
 
     world_size: int
@@ -61,22 +61,22 @@ class RankCounts:
 
     @property
     def step_gap(self) -> int:
-        """How many steps more the longest rank has than the shortest."""
+        """Difference between the most and the fewest steps of any rank."""
         return self.max_steps - self.min_steps
 
     @property
     def idle(self) -> float:
-        """1 − mean rank's total tokens / the slowest one's, both summed over steps."""
+        """1 − mean rank's total tokens / slowest rank's total tokens, both summed over steps."""
         return 1 - self.tokens / (self.world_size * self.slowest_tokens)
 
     @property
     def idle_quadratic(self) -> float:
-        """The same with attention's cost."""
+        """The same with the cost of attention."""
         return 1 - self.squares / (self.world_size * self.slowest_squares)
 
 
 class RankTally:
-    """`RankCounts` of units that are dealt in groups of whole steps, but for the last."""
+    """Accumulates the `RankCounts` of units that come in groups of whole steps, except the last."""
 
     def __init__(
         self,
@@ -86,13 +86,13 @@ class RankTally:
         even: bool = False,
         cost: tuple[int, int] = (1, 0),
     ) -> None:
-        """Start with no unit.
+        """Start a tally without units.
 
         Args:
-            world_size: how many ranks.
-            accumulate: turns a step.
-            even: whether a rank without a unit takes an empty step.
-            cost: compute of a token, and of a pair of tokens that attention looks at.
+            world_size: number of ranks.
+            accumulate: turns per step.
+            even: whether a rank without a unit runs an empty step.
+            cost: compute per token, and per pair of tokens in attention.
         """
         self._accumulate, self._even, self._cost = accumulate, even, cost
         self._compute = 0
@@ -103,12 +103,12 @@ class RankTally:
         self._worst: WorstStep | None = None
 
     def add(self, turns: Ints, batches: Batches, attention: Ints) -> Ints:
-        """The next units.
+        """Add the next units.
 
         Args:
-            turns: (n_turns, world_size) units; −1 where a rank has none.
-            batches: in units.
-            attention: (n_batches,) its cost.
+            turns: (n_turns, world_size) the unit of each rank; −1 where it has none.
+            batches: the batches of the units.
+            attention: (n_batches,) cost of attention.
 
         Returns:
             (n_steps, world_size) total tokens of each rank in each step.
@@ -131,7 +131,7 @@ class RankTally:
         return linear
 
     def _slowest_compute(self, linear: Ints, quadratic: Ints) -> int:
-        """The sum over steps, exact: floats only say which rank is the slowest."""
+        """Return the exact sum over steps; floats only decide which rank is the slowest."""
         per_token, per_pair = self._cost
         if per_pair == 0:
             return per_token * total(linear.max(axis=1))
@@ -156,7 +156,7 @@ class RankTally:
 
     @property
     def counts(self) -> RankCounts:
-        """Of all that was dealt, one unit at least."""
+        """The counts of all units added, at least one."""
         assert self._worst is not None
         least = self._held.max() if self._even else self._held.min()
         return RankCounts(
@@ -173,7 +173,7 @@ class RankTally:
 
 
 def steps_of(turns: Ints, numbers: Ints, accumulate: int) -> Ints:
-    """(n_steps, world_size) sums over the turns of a step of a number that each unit has."""
+    """Return (n_steps, world_size) sums over the turns of a step of a number that each unit has."""
     found: Ints = numbers[turns]
     if (turns < 0).any():
         found = np.where(turns < 0, 0, found)

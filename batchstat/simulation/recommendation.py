@@ -1,4 +1,4 @@
-"""Which row of a comparison to recommend, by estimated compute at the same peak memory.
+"""The recommended rows of a comparison, by estimated compute at the same peak memory.
 
 Compute decides, not the number of batches: a batch of twice the tokens takes about twice the time.
 On the training benchmark (`tests/benchmarks/training.py`) the estimates of all rows but `fixed`
@@ -19,18 +19,18 @@ _ENOUGH_SAVED = 0.8
 
 
 def choose(rows: Sequence[StrategyResult], tokens_per_batch: int) -> Choice:
-    """Choose among the rows of a table; at least one.
+    """Choose the recommended rows of a comparison.
 
-    The current setup is the first row of `static`, else the first row. The best row is that with
-    the least compute among those whose batches fit the budget and which lose little more of the
+    The current setup is the first row of `static`, else the first row. The best row is the one with
+    the least compute among those whose batches fit the budget and that lose little more of the
     corpus than the current setup; of those within 10 % of it, the one with the fewest steps, then
-    the current setup, then the first in the registry. Rows that hold several samples compete only
-    with a current setup that packs too; the best of them is offered beside.
+    the current setup, then the first in the registry. Strategies that pack compete only if the
+    current setup packs too; the best of them is offered separately.
 
     Args:
         rows: at least one.
-        tokens_per_batch: the budget of the comparison. A sample that alone exceeds it is no reason
-            against a row, since every row has it.
+        tokens_per_batch: the budget of the comparison. A single sample that exceeds it does not
+            count against a row, since every row has it.
     """
     current = next((row for row in rows if row.name == "static"), rows[0])
     allowed = [
@@ -68,7 +68,9 @@ def _least_compute(rows: Sequence[StrategyResult], current: StrategyResult) -> S
 def _smaller_change(
     rows: Sequence[StrategyResult], current: StrategyResult, best: StrategyResult
 ) -> StrategyResult | None:
-    """The row nearest to the current setup in steps that saves nearly what the best one saves."""
+    """Return the row nearest to the current setup in steps that saves nearly as much as the best
+    one.
+    """
     saved = current.counts.compute - best.counts.compute
     if best is current or saved <= 0:
         return None

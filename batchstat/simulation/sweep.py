@@ -1,4 +1,4 @@
-"""One strategy over rising `read_ahead`."""
+"""One strategy with increasing `read_ahead`."""
 
 from dataclasses import asdict, replace
 
@@ -10,14 +10,14 @@ from batchstat.simulation.comparison import StrategyResult, Sweep, SweepPoint
 from batchstat.simulation.measure import measured
 
 _MOST_WINDOWS = 20_000
-"""The sweep leaves out a `read_ahead` that would make more windows than this."""
+"""The sweep skips a `read_ahead` that would make more windows than this."""
 _MOST_SORTED = 10**7
-"""And samples sorted together, but for all of them, whose batches the histogram tells."""
+"""The sweep skips a `read_ahead` above this, except the whole epoch, which uses the histogram."""
 
 
 def sweep(row: StrategyResult, best: Strategy, work: Work, basis: Basis) -> Sweep:
-    """The best row over rising `read_ahead`; `token-budget` where it has none or is packed, for
-    those who cannot pack.
+    """Return the best row with increasing `read_ahead`; `token-budget` if it has none, or packs,
+    for users who cannot pack.
     """
     spec = row.spec
     if best.looks_ahead is None or row.packs_rows:
@@ -40,7 +40,7 @@ def sweep(row: StrategyResult, best: Strategy, work: Work, basis: Basis) -> Swee
 
 
 def read_aheads(n: int, also: int | None = None) -> list[int]:
-    """Values of `read_ahead` worth a look for n samples: rising, the last is all of them."""
+    """Return ascending values of `read_ahead` worth trying for n samples; the last is n."""
     steps = {m * 10**e for e in range(2, 10) for m in (1, 2, 5)}
     least, most = max(100, n // _MOST_WINDOWS), max(_MOST_SORTED, also or 0) + 1
     return sorted({size for size in steps | {also or n} if least <= size < min(n, most)} | {n})

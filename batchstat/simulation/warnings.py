@@ -1,4 +1,4 @@
-"""What else the reader of a table must know."""
+"""Warnings attached to a comparison."""
 
 from collections.abc import Iterator, Sequence
 from math import sqrt
@@ -13,17 +13,17 @@ from batchstat.planning.settings import DEFAULT_BUDGET, Basis
 from batchstat.simulation.comparison import ReportWarning, StrategyResult
 
 _ALIKE = 0.5
-"""A correlation of neighbouring batches above this shows in the loss."""
+"""A correlation of consecutive batches above this shows in the loss."""
 
 _CERTAIN = 3
-"""Standard errors, of about 1 / √steps, above which it is no chance."""
+"""Standard errors, of about 1 / √steps, above which a correlation is not chance."""
 
 
 def cautions(
     rows: Sequence[StrategyResult], visits: Epoch, basis: Basis, stats: LengthStats
 ) -> Iterator[ReportWarning]:
-    """Long samples, batches over their budget, peaks that differ, batches of one, ranks and classes
-    that are not as they seem, batches that come sorted.
+    """Yield warnings: long samples, batches over budget, different peaks, batches of one, problems
+    with ranks and classes, sorted batches.
     """
     budget = basis.tokens_per_batch
     too_long = round_up(visits.stats.values, basis.pad_to_multiple_of) > budget
@@ -32,9 +32,9 @@ def cautions(
         longest = visits.stats.max
         yield ReportWarning(
             "long_samples",
-            f"longer than tokens_per_batch={budget:,}: {long:,} of {visits.count:,} samples, the "
-            f"longest is record {_first_of(visits, longest)} with {longest:,} tokens: even a batch "
-            "of one is over the budget",
+            f"{long:,} of {visits.count:,} samples are longer than tokens_per_batch={budget:,}, "
+            f"the longest is record {_first_of(visits, longest)} with {longest:,} tokens: even a "
+            "batch of one is over the budget",
         )
     yield from _of_peaks(rows, basis)
     yield from _of_single_samples(rows, visits, basis, stats)
@@ -55,13 +55,13 @@ def cautions(
             remedies.append("shuffle_batches=true")
         yield ReportWarning(
             "alike_neighbours",
-            "batches that follow one another are of like length, which the loss will show: "
+            "consecutive batches have similar lengths, which will show in the loss: "
             + f"{', '.join(shown)}, 1 is sorted{': ' if remedies else ''}{' and '.join(remedies)}",
         )
 
 
 def _of_peaks(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[ReportWarning]:
-    """Batches over their budget, and rows that do not use the same memory."""
+    """Yield warnings about batches over budget, and rows with different peak memory."""
     budget = basis.tokens_per_batch
     over = [
         f"{row.label} ({row.counts.over_budget_batches:,} of {row.counts.batches:,}, the largest "
@@ -89,13 +89,13 @@ def _of_peaks(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[ReportWa
     if above or (below and len(below) < len(rows)):
         yield ReportWarning(
             "unequal_peak",
-            f"not at equal peak memory: beside {budget:,} total tokens per batch, "
-            f"{', '.join([*above, *below])}: part of a speed-up may come from larger batches",
+            f"not at equal peak memory ({budget:,} total tokens per batch): "
+            f"{', '.join([*above, *below])}; part of a speed-up may come from larger batches",
         )
 
 
 def _capacity(row: StrategyResult, basis: Basis) -> int:
-    """The most total tokens that the row's parameters allow in a batch."""
+    """Return the most total tokens per batch that the row's parameters allow."""
     size = row.params.get("batch_size")
     budget: int = row.params.get("tokens_per_batch", basis.tokens_per_batch)
     return budget if size is None else size * _widest(basis)
@@ -108,26 +108,26 @@ def _widest(basis: Basis) -> int:
 def _of_single_samples(
     rows: Sequence[StrategyResult], visits: Epoch, basis: Basis, stats: LengthStats
 ) -> Iterator[ReportWarning]:
-    """Batches of one sample, where nothing else fits."""
+    """Yield a warning about batches of one sample, where no more fit."""
     budget, width = basis.tokens_per_batch, _widest(basis)
     fixed = any("batch_size" in row.params for row in rows)
     if not fixed or basis.batch_size > 1 or visits.count == 1 or budget // width > 1:
         return
-    # A budget that max_length alone explains may be derived from it, and falls with it.
+    # A budget equal to the width may be derived from max_length, and then falls with it.
     lasting = min(budget, DEFAULT_BUDGET) if budget == width else budget
     half = lasting // 2 // basis.pad_to_multiple_of * basis.pad_to_multiple_of
     cut, _ = stats.above(half)
     share = f"{100 * cut / stats.count:.1f}%"
-    shorter = f", or --max-length {half}, above which are {share} of the samples" if half else ""
+    shorter = f", or --max-length {half} ({share} of the samples are longer)" if half else ""
     yield ReportWarning(
         "batch_of_one",
-        f"batch_size is 1, since max_length={basis.max_length:,} leaves room for one sample in "
-        f"tokens_per_batch={budget:,}: two need --tokens-per-batch {2 * width}{shorter}",
+        f"batch_size is 1, since tokens_per_batch={budget:,} holds only one sample of max_length="
+        f"{basis.max_length:,}: for two, set --tokens-per-batch {2 * width}{shorter}",
     )
 
 
 def _first_of(visits: Epoch, length: int) -> int:
-    """The record of the first visit of a length."""
+    """Return the record number of the first sample with this length."""
     parts = visits.pieces(_AT_ONCE)
     found = ((part, np.flatnonzero(part.lengths == length)) for part in parts)
     return next(int(part.samples[places[0]]) for part, places in found if len(places))
@@ -137,18 +137,18 @@ _AT_ONCE = 1 << 20
 
 
 def _more_ranks(samples: int, basis: Basis) -> ReportWarning:
-    """More ranks than samples, so that the numbers are about something else than batching."""
+    """Return a warning about more ranks than samples, when numbers say little about batching."""
     repeats = basis.tail in ("repeat", "spread")
-    what = "compute only samples that others compute too" if repeats else "have nothing to compute"
+    what = "only compute samples that others compute too" if repeats else "have nothing to compute"
     return ReportWarning(
         "more_ranks_than_samples",
-        f"{basis.world_size:,} ranks and {samples:,} samples: with tail={basis.tail}, at least "
-        f"{basis.world_size - samples:,} ranks {what}: lower --world-size",
+        f"more ranks ({basis.world_size:,}) than samples ({samples:,}): with tail={basis.tail}, at "
+        f"least {basis.world_size - samples:,} ranks {what}; lower --world-size",
     )
 
 
 def _of_ranks(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[ReportWarning]:
-    """Ranks that wait for ever, and ranks that overlap."""
+    """Yield warnings about ranks that wait indefinitely, and ranks that share samples."""
     uneven = [
         f"{row.label} {row.counts.ranks.min_steps:,} to {row.counts.ranks.max_steps:,}"
         for row in rows
@@ -157,9 +157,9 @@ def _of_ranks(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[ReportWa
     if uneven:
         yield ReportWarning(
             "unequal_steps",
-            "ranks have unequal numbers of steps, and the ones that are done leave the others "
-            f"waiting for ever in a collective: {'; '.join(uneven)}: --deal batches makes them "
-            "equal with --tail repeat or drop",
+            "ranks run different numbers of steps; collectives (all-reduce) will hang once the "
+            f"shorter ranks finish: {'; '.join(uneven)}: use --deal batches with --tail repeat or "
+            "drop for equal steps",
         )
     unlike = [
         f"{row.label} {min(batches):,} to {max(batches):,}"
@@ -172,24 +172,24 @@ def _of_ranks(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[ReportWa
     if unlike:
         yield ReportWarning(
             "unequal_batches",
-            "ranks have as many steps, and not as many batches, which leaves some waiting for ever "
-            f"where gradients are exchanged after every batch: {'; '.join(unlike)}: exchange them "
-            "once a step",
+            "ranks run the same number of steps but different numbers of batches, so training that "
+            f"synchronises gradients after every batch will hang: {'; '.join(unlike)}: synchronise "
+            "them once per step",
         )
     unsynced = [row for row in rows if row.deal == "unsynced"]
     if unsynced and basis.world_size > 1:
         reach = unsynced[0].counts.reach
         yield ReportWarning(
             "unsynced",
-            f"each rank draws by random numbers of its own: {reach.shared_samples:,} samples are "
-            f"computed by several ranks, and {reach.unseen_samples:,} of the corpus by none "
-            f"({unsynced[0].label}): --deal samples shares the seed, and deals each draw to one "
-            "rank, but for what fills the tail",
+            f"each rank has a different seed: {reach.shared_samples:,} samples are computed by "
+            f"several ranks, and {reach.unseen_samples:,} of the corpus by none "
+            f"({unsynced[0].label}): use --deal samples, which shares the seed and gives each "
+            "drawn sample to one rank, except those that fill the remainder",
         )
 
 
 def _of_classes(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[ReportWarning]:
-    """Batches that are not those which their sampler is made for."""
+    """Yield a warning about batches that do not have the classes their sampler is made for."""
     sampler = basis.sampler
     if not isinstance(sampler, PerBatch):
         return
@@ -202,7 +202,6 @@ def _of_classes(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[Report
     if others:
         yield ReportWarning(
             "other_batches",
-            f"{basis.balance}: batches hold other numbers of classes: {'; '.join(others)}: it is "
-            f"kept by static with batch_size={sampler.batch_size}, --deal batches and --overflow "
-            "truncate",
+            f"{basis.balance}: batches have other numbers of classes: {'; '.join(others)}: use "
+            f"static with batch_size={sampler.batch_size}, --deal batches and --overflow truncate",
         )

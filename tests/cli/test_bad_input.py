@@ -103,7 +103,7 @@ def test_compare_with_neither_corpus_nor_profile(run):
 def test_options_for_counting_need_a_corpus(run, option):
     result = run("compare", *option)
     assert result.returncode == 2
-    assert f"{option[0]} is for counting, and no corpus is named" in result.stderr
+    assert f"{option[0]} needs a corpus to count: name one" in result.stderr
 
 
 def test_settings_that_leave_nothing(run, tmp_path):
@@ -160,7 +160,7 @@ def test_a_crash_is_no_limit_and_says_what_it_is(tmp_path):
         text=True,
     )
     assert result.returncode == 3
-    assert "which is a bug: please report it" in result.stderr.splitlines()[-1]
+    assert "this is a bug, please report it" in result.stderr.splitlines()[-1]
 
 
 def test_a_record_without_labels_elsewhere_is_still_json(run, tmp_path):

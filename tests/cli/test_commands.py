@@ -58,7 +58,7 @@ def test_compare_takes_the_profile_and_says_whose_it_is(run, tmp_path):
     lines = result.stdout.splitlines()
     assert lines[0].startswith("profile  corpus.txt · builtin · ")
     assert lines[0].endswith("just now")
-    assert lines[1].startswith("basis    at most 16,384 tokens a batch · max_length 512")
+    assert lines[1].startswith("basis    at most 16,384 tokens per batch · max_length 512")
     for name in ("fixed", "static", "bucketed", "token-budget", "packed"):
         assert any(line.startswith(name) for line in lines)
     assert any(line.startswith("result   bucketed against static: ") for line in lines)
@@ -142,7 +142,7 @@ def test_samples_above_the_tokenizers_maximum_are_one_line(run):
     result = run("profile", SAMPLE_DATA / "corpus.txt", "--no-plots")
     warnings = [line for line in result.stderr.splitlines() if "512" in line]
     assert len(warnings) == 1
-    assert "longer than the 512 tokens that the tokenizer states" in warnings[0]
+    assert "exceed the tokenizer's maximum of 512 tokens" in warnings[0]
     assert "3 of 900 samples" in warnings[0]
     assert "longer than" not in run("profile", *REVIEWS, "--no-plots", "--strip").stdout
 
@@ -228,9 +228,9 @@ def test_what_the_table_shows_beside_its_rows(run):
         (["--preset", "farseq"], 2, "unknown preset 'farseq': did you mean 'fairseq'?"),
         (["--seeds", "0"], 2, "seeds=0: must be between 1"),
         (["--model", "hidden=768"], 2, "has no layers"),
-        (["--model", "nowhere"], 3, "no folder with a config.json"),
+        (["--model", "nowhere"], 3, "not a folder with config.json"),
         (["--strategy", "static:buckets=3"], 2, "unknown parameter of static 'buckets'"),
-        (["--strategy", "boundaries:boundaries=9,3"], 2, "must be above 0 and rise"),
+        (["--strategy", "boundaries:boundaries=9,3"], 2, "must be above 0 and strictly rising"),
     ],
 )
 def test_mistakes_in_a_table_are_named_before_any_work(run, tmp_path, flags, code, message):
@@ -247,11 +247,11 @@ def test_what_the_verdict_denies_is_not_recommended(run, tmp_path):
     equal = ["compare", "a.csv", "--length-column", "n", "--tokens-per-batch", 1000, "--no-plots"]
     told = " ".join(run(*equal).stdout.split())
     assert told.endswith(
-        "result static, as it is: no other row saves over 10% of its compute, or has fewer steps "
-        "for as much. Speed-ups are estimates: time both on your hardware."
+        "result keep static: no other row saves over 10% of its compute, or has fewer steps "
+        "for the same compute. Speed-ups are estimates: time both on your hardware."
     )
     above = run(*equal, "--strategy", "bucketed:batch_size=100").stdout
-    assert "--tokens-per-batch 5000 makes room for one" in above
+    assert "--tokens-per-batch 5000 to fit one" in above
     assert "\nuse " not in above
     raised = [*equal[:-3], "--tokens-per-batch", 5000, "--strategy", "bucketed:batch_size=100"]
     assert "\nuse " in run(*raised).stdout
@@ -355,7 +355,7 @@ main()
         capture_output=True,
         text=True,
     )
-    expected = (130, "interrupted: no file is half written\n")
+    expected = (130, "interrupted; no partial files were left behind\n")
     assert (result.returncode, result.stderr) == expected
 
 
@@ -385,7 +385,7 @@ def test_an_interrupt_leaves_earlier_results_as_they_were(run, tmp_path, delay, 
     process.send_signal(sent)
     out, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
-    assert errors.splitlines()[-1] == b"interrupted: no file is half written"
+    assert errors.splitlines()[-1] == b"interrupted; no partial files were left behind"
     assert b"Traceback" not in errors
     assert out == b""
     assert {name: (results / name).read_bytes() for name in files(results)} == before

@@ -49,7 +49,7 @@ WRONG = {
     "checks.a = 5": r"\[checks.a\]: must be a table",
     "[checks.a]\nseed = -1": r"\[checks.a\]: seed=-1",
     "[checks.a.limits]\nmin-fill = 7": r"\[checks.a.limits\]: min-fill='7'",
-    "corpus = ": "batchstat.toml is no TOML",
+    "corpus = ": "batchstat.toml is not valid TOML",
 }
 
 
@@ -194,7 +194,7 @@ def test_init_proposes_limits_that_hold(folder, run: Run):
     assert "all 4 limits are kept" in check.stdout
     again = run("init", "a.txt")
     assert again.returncode == 3
-    assert "has settings of batchstat already" in again.stderr
+    assert "already has settings for batchstat" in again.stderr
     assert (folder / "pyproject.toml").read_text() == text
 
 
@@ -214,7 +214,7 @@ def test_init_without_a_project(folder, run: Run):
     (folder / "pyproject.toml").write_text("tool = {}\n")
     refused = run("init", "a.txt")
     assert refused.returncode == 3
-    assert "pyproject.toml cannot take the settings" in refused.stderr
+    assert "cannot add the settings to pyproject.toml" in refused.stderr
 
 
 ODD = [
@@ -241,7 +241,7 @@ def test_settings_that_are_no_table(folder, text):
 
 def test_odd_files(folder):
     (folder / "pyproject.toml").write_text("x = " + "[" * 5000)
-    with pytest.raises(OptionError, match="is no TOML"):
+    with pytest.raises(OptionError, match="is not valid TOML"):
         load_configuration()
     (folder / "pyproject.toml").write_bytes(b"\xef\xbb\xbf[tool.batchstat]\r\nseed = 4\r\n")
     assert load_configuration().shared.values["seed"].value == 4

@@ -57,7 +57,7 @@ def test_samples_of_zero_tokens_only(run, tmp_path):
     assert run("profile", "a.jsonl", *IDS).returncode == 0
     result = run("compare")
     assert result.returncode == 3
-    assert result.stderr == "error: no token in 2 samples: there is nothing to batch\n"
+    assert result.stderr == "error: no tokens in 2 samples: nothing to batch\n"
 
 
 @pytest.mark.slow

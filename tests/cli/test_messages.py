@@ -98,7 +98,7 @@ SAID: dict[str, tuple[list[str], str]] = {
         r"(max-padding)='90pp': .* did you mean (90%)\?",
     ),
     "a count": (["check", *N, "--max-batches", "5,000"], r"(max-batches)='5,000': .* or (5000)\?"),
-    "no limit": (["check", *N], r"pass (--max-padding 5%), or"),
+    "no limit": (["check", *N], r"pass (--max-padding 5%) or"),
     "a strategy": (["compare", *N, "--strategy", "statik"], r"unknown (strategy) .* mean '(\w+)'"),
     "an order": (["compare", *N, "--order", "flie"], r"unknown (order) .* did you mean '(\w+)'"),
     "a deal": (["compare", *N, "--deal", "sample"], r"unknown (deal) .* did you mean '(\w+)'"),
@@ -118,7 +118,7 @@ SAID: dict[str, tuple[list[str], str]] = {
     ),
     "a model": (["compare", *N, "--model", "hidden=3"], r"(model) .* write (hidden=768,layers=12)"),
     "a cost": (["buckets", *N, "--cost", "linea"], r"unknown (cost) .* did you mean '(\w+)'"),
-    "buckets": (["buckets", *N, "--buckets", "50"], r"(buckets)=50: .* ask for (8) at most"),
+    "buckets": (["buckets", *N, "--buckets", "50"], r"(buckets)=50: .* set at most (8)"),
     "two formats": (
         ["check", *N, "--max-padding", "99%", "--format", "json", "--format", "text"],
         r"as in --(format) (text=FILE)",
@@ -126,23 +126,23 @@ SAID: dict[str, tuple[list[str], str]] = {
     "an export": (["compare", *N, "--export", "a.txt"], r"(export)=a.txt: must end in (.parquet)"),
     "other batches": (
         ["compare", *CLASSES, "--balance", "per-batch:classes=2,samples=3", "--deal", "chunks"],
-        r"warning: .* kept by (static) with (batch_size=6), (--deal batches) and --overflow trunc",
+        r"warning: .* use (static) with (batch_size=6), (--deal batches) and --overflow trunc",
     ),
     "unequal steps": (
         ["compare", *N, "--world-size", "3", "--deal", "samples", "--tokens-per-batch", "240"],
-        r"warning: .* (--deal batches) makes them equal with (--tail repeat)",
+        r"warning: .* use (--deal batches) with (--tail repeat)",
     ),
     "unequal steps that drop": (
         ["compare", *N, "--world-size", "4", "--deal", "chunks", "--tokens-per-batch", "240"],
-        r"warning: .* (--deal batches) makes them equal with --tail repeat or drop",
+        r"warning: .* use (--deal batches) with --tail repeat or drop",
     ),
     "unsynced": (
         ["compare", *N, "--world-size", "3", "--deal", "unsynced", "--strategy", "static"],
-        r"warning: each rank draws .*: (--deal samples) shares the seed",
+        r"warning: each rank has a different seed.*: use (--deal samples), which shares the seed",
     ),
     "a batch of one": (
         ["compare", *N, "--tokens-per-batch", "150"],
-        r"warning: batch_size is 1.* two need (--tokens-per-batch 240)",
+        r"warning: batch_size is 1.* for two, set (--tokens-per-batch 240)",
     ),
     "a batch of one, shorter": (
         ["compare", *N, "--tokens-per-batch", "150", "--pad-to-multiple-of", "8"],
@@ -153,7 +153,7 @@ SAID: dict[str, tuple[list[str], str]] = {
             *("compare", "sorted.npy", "--order", "file", "--strategy", "static"),
             *("--tokens-per-batch", "500"),
         ],
-        r"warning: batches that follow .*: (--order shuffled)$",
+        r"warning: consecutive batches .*: (--order shuffled)$",
     ),
 }
 
@@ -327,7 +327,7 @@ def test_a_stale_profile_is_counted_again_as_it_says(cli: Cli, files: Path):
         file.write(json.dumps({"n": 5, "label": "a"}) + "\n")
     code, _, err = cli("check", "--max-padding", "99%")
     assert code == 3
-    assert "name the corpus, or run batchstat profile again" in err
+    assert "name the corpus, or rerun batchstat profile" in err
     assert cli("check", *CLASSES, "--max-padding", "99%")[0] == 0
     assert cli(*PROFILED)[0] == 0
     assert cli("check", "--max-padding", "99%")[0] == 0

@@ -325,7 +325,7 @@ def test_standard_output_on_a_full_disk(tmp_path, options):
             text=True,
         )
     assert result.returncode == 3
-    assert result.stderr == "error: standard output cannot be written: No space left on device\n"
+    assert result.stderr == "error: cannot write to standard output: No space left on device\n"
 
 
 @pytest.mark.slow

@@ -243,7 +243,7 @@ def test_names_full_of_marks_come_out_harmless(tmp_path: Path, run: Run):
 
 
 NO_ANSWER = {
-    "no corpus": (["--max-padding", "5%"], "no corpus is named"),
+    "no corpus": (["--max-padding", "5%"], "no corpus given"),
     "no such file": (["nope.txt", "--max-padding", "5%"], "no such file: nope.txt"),
     "empty": (["empty.txt", "--max-padding", "5%"], "empty.txt is empty"),
     "blank": (["blank.txt", "--max-padding", "5%"], "no samples in blank.txt"),
@@ -286,24 +286,24 @@ def test_never_a_green_nothing(name: str, run: Run):
 
 
 WRONG = {
-    "no limit": (["good.txt"], "there is no limit to hold: pass --max-padding 5%"),
+    "no limit": (["good.txt"], "there are no limits to check: pass --max-padding 5%"),
     "a bare number": (["good.txt", "--max-padding", "15"], "did you mean 15%?"),
     "no number": (["good.txt", "--min-fill", "nan"], "min-fill='nan': must be a number"),
-    "below zero": (["good.txt", "--max-batches=-1"], "a limit is not negative"),
+    "below zero": (["good.txt", "--max-batches=-1"], "a limit must not be negative"),
     "a format": (["good.txt", "--max-padding", "5%", "--format", "xml"], "unknown format 'xml'"),
     "two formats": (
         ["good.txt", "--max-padding", "5%", "--format", "json", "--format", "text"],
-        "would both go to standard output",
+        "both write to standard output",
     ),
     "one file for two": (
         ["good.txt", "--max-padding", "5%", "--format", "json=a", "--format", "text=a"],
-        "two formats have the same file",
+        "two formats write to the same file",
     ),
     "an empty limit": (
         ["good.txt", "--max-padding", "", "--min-fill", "1%"],
         "--max-padding is empty",
     ),
-    "no file": (["good.txt", "--max-padding", "5%", "--format", "json="], "names no file"),
+    "no file": (["good.txt", "--max-padding", "5%", "--format", "json="], "has no file name"),
     "a format twice": (
         ["good.txt", "--max-padding", "5%", "--format", "json=a", "--format", "json=b"],
         "given twice",
@@ -313,7 +313,10 @@ WRONG = {
         "did you mean 'token-budget'?",
     ),
     "a check": (["--check", "x", "--max-padding", "5%"], "unknown check 'x'"),
-    "both of them": (["--config", "a", "--no-config", "--max-padding", "5%"], "exclude each other"),
+    "both of them": (
+        ["--config", "a", "--no-config", "--max-padding", "5%"],
+        "are mutually exclusive",
+    ),
 }
 
 
@@ -355,11 +358,11 @@ def test_the_kept_profile_is_of_what_the_check_is_of(files: Path, run: Run):
     assert run("profile", "good.txt", "--no-plots").returncode == 0
     flags = run("check", "--max-padding", "50%", "--tokenizer", "gpt2")
     assert flags.returncode == 2
-    assert "--tokenizer is for counting, and no corpus is named" in flags.stderr
+    assert "--tokenizer needs a corpus to count: name one" in flags.stderr
     (files / "batchstat.toml").write_text("tokenizer = 'gpt2'\nlimits.max-padding = '50%'\n")
     other = run("check")
     assert other.returncode == 3
-    assert "is of another tokenizer than batchstat.toml sets" in other.stderr
+    assert "has another tokenizer than batchstat.toml sets" in other.stderr
     (files / "batchstat.toml").write_text("tokenizer = 'builtin'\nlimits.max-padding = '50%'\n")
     same = run("check")
     assert same.returncode == 0

@@ -125,7 +125,7 @@ def test_the_wheel_that_workflows_install_is_the_one_that_the_readme_makes():
     [made] = re.findall(r"^python -m pip wheel (.*)$", README, flags=re.MULTILINE)
     *flags, folder, clone = made.split()
     assert flags == ["--no-deps", "--wheel-dir"]
-    assert f"# The wheel is made by: python -m pip wheel {made.removesuffix(clone)}" in WORKFLOW
+    assert f"# Build the wheel with: python -m pip wheel {made.removesuffix(clone)}" in WORKFLOW
     assert f"python -m pip install {folder}/batchstat-*.whl" == INSTALL
 
 

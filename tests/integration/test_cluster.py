@@ -185,7 +185,7 @@ def test_an_interrupt_does_not_wait_for_what_workers_were_given(tmp_path, out, c
     running.send_signal(signal.SIGINT)
     _, error = running.communicate(timeout=300)
     assert running.returncode == 130
-    assert error.splitlines()[-1] == "interrupted: no file is half written"
+    assert error.splitlines()[-1] == "interrupted; no partial files were left behind"
     assert len(list((out / "parts").glob("*.counts"))) < 30
 
 
@@ -236,7 +236,7 @@ def test_interrupted_twenty_times(corpus, expected, tmp_path, out):
         _, error = running.communicate(timeout=300)
         assert running.returncode in (0, 130, -signal.SIGKILL), error
         if running.returncode == 130:
-            assert error.splitlines()[-1] == "interrupted: no file is half written"
+            assert error.splitlines()[-1] == "interrupted; no partial files were left behind"
             assert "resource_tracker" not in error
     # On a slow machine none of these counted a part: one more is interrupted once it has.
     running = started(corpus, tmp_path / "cache", "profile", "corpus", *READ, "-o", out)

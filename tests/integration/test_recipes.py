@@ -718,13 +718,13 @@ def test_uneven_ranks_join(tmp_path):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--overflow", "split"], "cuts samples into parts"),
-        (["--strategy", "packed:method=wrapped"], "cuts samples into parts"),
+        (["--overflow", "split"], "splits samples"),
+        (["--strategy", "packed:method=wrapped"], "splits samples"),
         (["--strategy", "boundaries:boundaries=64,512,pad=edge"], "pads to edges"),
         (["--tail", "empty"], "has empty batches"),
-        (["--tail", "uneven", "--world-size", 2], "unequal numbers of steps"),
-        (["--deal", "samples", "--world-size", 2], "unequal numbers of steps"),
-        (["trainer", "--strategy", "grouped"], "which Trainer cannot"),
+        (["--tail", "uneven", "--world-size", 2], "different numbers of steps"),
+        (["--deal", "samples", "--world-size", 2], "different numbers of steps"),
+        (["trainer", "--strategy", "grouped"], "which Trainer does not support"),
     ],
 )
 def test_what_no_recipe_can_say(run, flags, message):

@@ -88,7 +88,7 @@ def test_boundaries_are_the_plain_loop(lengths, inner, budget, leftovers, pad, m
 )
 def test_no_other_edges_cost_less(cost, lengths, buckets, multiple, least):
     if least > len(lengths):
-        with pytest.raises(InputError, match="samples a bucket"):
+        with pytest.raises(InputError, match="there are only .* samples"):
             optimal_edges(np.array(lengths), buckets, cost=cost, multiple=multiple, least=least)
         return
     found = optimal_edges(np.array(lengths), buckets, cost=cost, multiple=multiple, least=least)
@@ -363,7 +363,7 @@ def test_equal_cost_finds_the_most_even_thresholds_where_these_can_be_tried():
     "spec", ["boundaries:buckets=4", "dynamic-buckets:buckets=4", "grouped:groups=4"]
 )
 def test_more_buckets_than_different_lengths(spec):
-    message = "=4: the lengths make 3 different widths: ask for 3 at most"
+    message = "=4: the lengths have only 3 distinct widths: set at most 3"
     with pytest.raises(InputError, match=spec.partition(":")[2].removesuffix("=4") + message):
         plan(spec, [3, 3, 9, 9, 9, 30])
     assert len(plan(spec.partition(":")[0], [3, 3, 9, 9, 9, 30]).samples) == 6
@@ -405,21 +405,21 @@ def test_boundaries_are_found_where_none_are_given():
     ("spec", "message"),
     [
         ("boundaries:boundaries=", "boundaries='': must be a whole number"),
-        ("boundaries:boundaries=9,3", "boundaries=9,3: must be above 0 and rise"),
-        ("boundaries:boundaries=3,3", "must be above 0 and rise, each once"),
+        ("boundaries:boundaries=9,3", "boundaries=9,3: must be above 0 and strictly rising"),
+        ("boundaries:boundaries=3,3", "must be above 0 and strictly rising"),
         ("boundaries:boundaries=0,3", "must be above 0"),
         ("boundaries:boundaries=-1", "must be above 0"),
         ("boundaries:boundaries=a", "boundaries='a': must be a whole number"),
         ("boundaries:buckets=0", "buckets=0"),
         ("boundaries:boundaries=3,99999999999999999999", "must be between"),
-        ("boundaries:boundaries=3,buckets=2", "exclude each other"),
-        ("grouped:thresholds=3,groups=2", "exclude each other"),
-        ("dynamic-buckets:boundaries=3,buckets=2", "exclude each other"),
+        ("boundaries:boundaries=3,buckets=2", "are mutually exclusive"),
+        ("grouped:thresholds=3,groups=2", "are mutually exclusive"),
+        ("dynamic-buckets:boundaries=3,buckets=2", "are mutually exclusive"),
         ("boundaries:pad=edges", "did you mean 'edge'"),
         ("boundaries:rule=quantiles", "did you mean 'quantile'"),
         ("grouped:rule=cost", "unknown rule 'cost'"),
         ("dynamic-buckets:rule=x", "unknown rule 'x'"),
-        ("dynamic-buckets:boundaries=3,1", "must be above 0 and rise"),
+        ("dynamic-buckets:boundaries=3,1", "must be above 0 and strictly rising"),
         ("boundaries:leftovers=kept", "did you mean 'keep'"),
         ("length-grouped:group=0", "group=0"),
         ("length-grouped:boundaries=3", "unknown parameter of length-grouped"),
@@ -435,6 +435,6 @@ def test_a_sample_above_the_last_edge(name):
     with pytest.raises(InputError) as raised:
         plan(f"{name}:boundaries=10,40", [5, 41])
     assert str(raised.value) == (
-        f"{name}: a sample of 41 tokens is above the last edge 40: add a bucket for what "
-        "overflows, as in boundaries=10,40,41, or cut samples with --max-length 40"
+        f"{name}: a sample of 41 tokens is above the last edge 40: add a bucket for "
+        "longer samples, as in boundaries=10,40,41, or truncate samples with --max-length 40"
     )

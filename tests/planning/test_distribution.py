@@ -269,12 +269,12 @@ def test_the_command_shows_the_ranks_and_check_holds_them(run, tmp_path):
     (tmp_path / "a.csv").write_text("n\n" + "\n".join(map(str, SKEWED)) + "\n")
     lengths = ["a.csv", "--length-column", "n", "--tokens-per-batch", 2048]
     shown = run("compare", *lengths, "--world-size", 4, "--no-plots").stdout
-    assert "4 ranks, batches dealt" in shown
+    assert "4 ranks, deal batches" in shown
     assert any(line.startswith("ranks   idle") for line in shown.splitlines())
     static = [*lengths, "--strategy", "static", "--world-size", 4]
     failed = run("check", *static, "--max-rank-idle", "1%", "--max-duplicated", "0%")
     assert failed.returncode == 1
-    assert "the share of time in which ranks wait is" in failed.stdout
+    assert "the share of time that ranks wait is" in failed.stdout
     budget = [*lengths, "--world-size", 4, "--equal-steps"]
     assert run("check", *budget).returncode == 0
     uneven = run("check", *budget, "--deal", "samples")
@@ -385,7 +385,9 @@ def test_remedies_for_what_ranks_wait_for_and_repeat(run, tmp_path):
 
 @pytest.mark.parametrize("deal", ["samples", "unsynced", "chunks"])
 def test_only_dealt_batches_can_be_spread(deal):
-    with pytest.raises(OptionError, match=f"tail=spread is for batches.*deal is {deal}"):
+    with pytest.raises(
+        OptionError, match=f"tail=spread needs deal=batches or balanced, not {deal}"
+    ):
         Settings(deal=deal, tail="spread")
 
 

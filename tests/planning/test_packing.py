@@ -164,5 +164,7 @@ def test_parameters_that_cannot_be_meant():
         parse_strategy("packed:method=bdf", SETTINGS)
     with pytest.raises(OptionError, match="max_samples_per_row=0"):
         parse_strategy("packed:max_samples_per_row=0", SETTINGS)
-    with pytest.raises(InputError, match="packed: max_length=10 is below a sample of 11 tokens"):
+    with pytest.raises(
+        InputError, match="packed: a sample of 11 tokens is longer than max_length=10"
+    ):
         plan("packed", [11])

@@ -521,7 +521,7 @@ def test_the_order_of_what_is_drawn(order):
         ("weights=a:1,a:2", "'a' is given twice"),
         ("weights=a:1,length=0", "length=0: must be between 1"),
         ('weights={"a": "1"}', "must be a number"),
-        ('weights={"a": 1', "no JSON"),
+        ('weights={"a": 1', "is not valid JSON"),
         ("dynamic:decay=0", "decay=0.0: must be above 0"),
         ("dynamic:decay=nan", "decay=nan: must be above 0"),
         ("dynamic:cap=0.5", "cap=0.5: must be at least 1"),
@@ -548,24 +548,24 @@ def test_labels_with_commas_and_colons(tmp_path):
     with pytest.raises(InputError, match="weights: .*weights.json cannot be read"):
         Settings(balance=f"weights={path}")
     path.write_text("[1]", encoding="utf-8")
-    with pytest.raises(InputError, match="is no object"):
+    with pytest.raises(InputError, match="has no object"):
         Settings(balance=f"weights={path}")
     path.write_text('{"a": ', encoding="utf-8")
-    with pytest.raises(InputError, match="is no JSON"):
+    with pytest.raises(InputError, match="is not valid JSON"):
         Settings(balance=f"weights={path}")
     for wrong in ('{"a": "1"}', '{"a": null}', '{"a": true}', '{"a": -1}', '{"a": NaN}', "{}"):
         path.write_text(wrong, encoding="utf-8")
         with pytest.raises(InputError, match=r"weights\.json: weights"):
             Settings(balance=f"weights={path}")
     for wrong in (f'{{"a": {"9" * 5000}}}', '{"a":' * 100_000):
-        with pytest.raises(OptionError, match="no JSON"):
+        with pytest.raises(OptionError, match="is not valid JSON"):
             Settings(balance=f"weights={wrong}")
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        ([], 3, "goes by labels, and none were read: pass --label-column"),
+        ([], 3, "needs labels, but none were loaded; pass --label-column"),
         (["--label-column", "label", "--balance", "weights=bad:1"], 3, "no sample is of class 'b"),
         (["--label-column", "label", "--balance", "weights=a:-1"], 2, "must be 0 or more"),
         (["--label-column", "label", "--balance", "weights=a:0"], 2, "all are 0"),
@@ -573,18 +573,18 @@ def test_labels_with_commas_and_colons(tmp_path):
         (
             ["--label-column", "label", "--balance", "per-batch:classes=3,samples=1"],
             3,
-            "classes=3 in every batch, and the corpus has 2",
+            "classes=3 in every batch, but the corpus has only 2",
         ),
         (["--label-column", "label", "--keep-labels", "positve"], 3, "did you mean 'positive'?"),
         (["--label-column", "label", "--epochs", "0"], 2, "epochs=0"),
-        (["--label-column", "label", "--keep-labels", "[1"], 2, "no JSON list"),
+        (["--label-column", "label", "--keep-labels", "[1"], 2, "is not a JSON list"),
         (
             [
                 *("--label-column", "label", "--order", "file"),
                 *("--balance", "per-batch:classes=2,samples=1"),
             ],
             2,
-            "has a sequence of its own",
+            "defines its own order",
         ),
         (
             ["--label-column", "label", "--world-size", "5000", "--tail", "drop"],
@@ -617,11 +617,11 @@ def test_one_class_and_a_class_of_one_sample():
 
 
 def test_lengths_without_labels():
-    with pytest.raises(InputError, match="none were read"):
+    with pytest.raises(InputError, match="none were loaded"):
         batchstat.balance([1, 2, 3])
-    with pytest.raises(InputError, match="balance=upsampling goes by labels"):
+    with pytest.raises(InputError, match="balance=upsampling needs labels"):
         batchstat.compare([1, 2, 3], balance="upsampling")
-    with pytest.raises(InputError, match="keep_labels goes by labels"):
+    with pytest.raises(InputError, match="keep_labels needs labels"):
         batchstat.compare([1, 2, 3], keep_labels=["a"])
     with pytest.raises(OptionError, match="2 labels for 3 lengths"):
         batchstat.compare([1, 2, 3], labels=["a", "b"])
@@ -764,7 +764,7 @@ def test_batches_of_other_classes_are_warned_of(changed, kept):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("count=2000000000", "balance draws 4,000,000,000 samples an epoch"),
+        ("count=2000000000", "balance draws 4,000,000,000 samples per epoch"),
         ("weighted-random:length=2000000000", "balance draws 2,000,000,000 samples"),
         ("per-batch:classes=2,samples=1000000000", "balance draws 2,000,000,000 samples"),
     ],

@@ -232,5 +232,5 @@ def test_record_numbers_and_starts_reach_the_plan():
 def test_fixed_refuses_samples_above_its_width():
     from batchstat import InputError
 
-    with pytest.raises(InputError, match="max_length=4 is below a sample of 5 tokens"):
+    with pytest.raises(InputError, match="a sample of 5 tokens is longer than max_length=4"):
         plan("fixed:max_length=4", [3, 5])

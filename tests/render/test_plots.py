@@ -115,10 +115,10 @@ def test_the_picture_of_ranks_has_the_most_of_its_steps(n, world_size):
     assert mean.get_ydata() == pytest.approx([part.mean() for part in parts])
     places = [i + (len(part) - 1) / 2 for i, part in zip(range(0, n, size), parts, strict=False)]
     assert slowest.get_xdata().tolist() == places
-    waited = label_of(lines, "waited")
+    waited = label_of(lines, "longest wait")
     assert (waited.get_xdata()[0], waited.get_ydata()[0]) == (worst.step, worst.tokens)
     assert steps[worst.step].max() == worst.tokens
-    assert (f", most of {size} steps" in slowest.get_label()) == (size > 1)
+    assert (f", maximum of {size} steps" in slowest.get_label()) == (size > 1)
     assert (f"{size} steps" in bar.get_ylabel()) == (size > 1)
     [mesh] = heat.collections
     cells = np.asarray(mesh.get_array())
@@ -126,7 +126,7 @@ def test_the_picture_of_ranks_has_the_most_of_its_steps(n, world_size):
     if world_size <= 200:
         assert cells.tolist() == [[part[:, r].max() for part in parts] for r in range(world_size)]
     else:
-        assert "most of 2 ranks" in bar.get_ylabel()
+        assert "maximum of 2 ranks" in bar.get_ylabel()
 
 
 LENGTHS = {

@@ -32,12 +32,12 @@ def test_buckets_are_the_plain_loop(lengths, wanted, multiple):
     padded = [-(-max(length, 1) // multiple) * multiple for length in lengths]
     if wanted > len(set(padded)):
         with pytest.raises(
-            InputError, match=f"buckets={wanted}: the lengths make {len(set(padded))} diff"
+            InputError, match=f"buckets={wanted}: the lengths have only {len(set(padded))} dist"
         ):
             find_buckets(lengths, buckets=wanted, pad_to_multiple_of=multiple)
         return
     if not any(lengths):
-        with pytest.raises(InputError, match="no token in"):
+        with pytest.raises(InputError, match="no tokens in"):
             find_buckets(lengths, buckets=wanted, pad_to_multiple_of=multiple)
         return
     made = find_buckets(lengths, buckets=wanted, pad_to_multiple_of=multiple, tokens_per_batch=1000)
@@ -121,11 +121,11 @@ def test_lengths_that_are_none(lengths):
     [
         ({"buckets": 0}, OptionError, "buckets=0"),
         ({"least": 0}, OptionError, "least=0"),
-        ({"least": 4000}, InputError, "least=4,000 samples a bucket, and there are 3,000"),
+        ({"least": 4000}, InputError, "least=4,000: there are only 3,000 samples"),
         ({"cost": "cubic"}, OptionError, "unknown cost 'cubic'"),
         ({"cost": "model"}, OptionError, "belong together"),
         ({"model": CostModel(hidden=8, layers=1)}, OptionError, "belong together"),
-        ({"buckets": 2000}, InputError, "buckets=2000: the lengths make"),
+        ({"buckets": 2000}, InputError, "buckets=2000: the lengths have only"),
         ({"max_length": 0}, OptionError, "max_length=0"),
     ],
 )
@@ -168,7 +168,7 @@ def test_mistakes_are_named_before_any_work(run, tmp_path):
         (["--cost", "x"], 2, "unknown cost 'x'"),
         (["--cost", "model"], 2, "belong together"),
         (["--model", "hidden=3"], 2, "has no layers"),
-        (["--model", "nowhere"], 3, "no folder with a config.json"),
+        (["--model", "nowhere"], 3, "not a folder with config.json"),
         (["--tokens-per-batch", 0], 2, "tokens_per_batch=0"),
     ):
         result = run("buckets", SAMPLE_DATA / "corpus.txt", *flags)

@@ -59,7 +59,7 @@ def test_a_row_without_a_batch_leaves_the_table_standing():
     made = batchstat.compare([3, 4, 5], presets=["fairseq"])
     assert "fairseq" not in {row.label for row in made.strategies}
     message = next(w.message for w in made.warnings if w.code == "no_batch")
-    assert message.startswith("fairseq has no row: no batches left: ")
+    assert message.startswith("fairseq is not shown: no batches left: ")
     assert "max-tokens" in made.left_out
     with pytest.raises(batchstat.InputError, match="no batches left"):
         batchstat.compare([3, 4, 5], strategies=[], presets=["fairseq"])
@@ -148,7 +148,7 @@ def test_a_batch_of_one_sample_is_said_and_a_max_length_named():
     lengths = [10] * 990 + [9_000] * 10
     made = batchstat.compare(lengths, tokens_per_batch=16_384)
     messages = {warning.code: warning.message for warning in made.warnings}
-    words = "two need --tokens-per-batch 18000, or --max-length 8192, above which are 1.0% of the"
+    words = "for two, set --tokens-per-batch 18000, or --max-length 8192 (1.0% of the samples are"
     assert words in messages["batch_of_one"]
     for change in ({"tokens_per_batch": 18_000}, {"max_length": 8192}):
         again = batchstat.compare(lengths, **({"tokens_per_batch": 16_384} | change))
@@ -184,7 +184,7 @@ def test_settings_that_are_wrong_by_themselves(settings, message):
     ("lengths", "kind", "message"),
     [
         ([], batchstat.InputError, "no lengths"),
-        ([0, 0], batchstat.InputError, "no token in 2 samples"),
+        ([0, 0], batchstat.InputError, "no tokens in 2 samples"),
         ([1, -2], batchstat.OptionError, r"lengths\[1\] is -2"),
         ([1, 2**31], batchstat.OptionError, r"lengths\[1\] is 2147483648"),
         ([1.5], batchstat.OptionError, "whole numbers"),

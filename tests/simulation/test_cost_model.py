@@ -103,8 +103,8 @@ def test_a_folder_with_a_configuration(tmp_path, config, expected):
         ("hidden=768,layers=3,hidden=3", OptionError, "hidden is given twice"),
         ("hidden=768,layers=3,heads=12,kv_heads=24", OptionError, "must be at most heads=12"),
         ("hidden=768,layers=3,gated=yes", OptionError, "gated='yes': must be true or false"),
-        ("bert-base-cased", InputError, "no folder with a config.json"),
-        ("x" * 300, InputError, "no folder with a config.json"),
+        ("bert-base-cased", InputError, "not a folder with config.json"),
+        ("x" * 300, InputError, "not a folder with config.json"),
     ],
 )
 def test_models_that_cannot_be_meant(written, error, message):

@@ -50,7 +50,7 @@ def test_an_estimate_says_what_it_is_of(tmp_path, run: Run):
     shown = run("compare", "--sample", "20%", "--world-size", 2)
     assert shown.returncode == 0, shown.stderr
     words = " ".join(shown.stdout.split())
-    assert "ESTIMATE all numbers are of 20.0% of the corpus: 20,000 of 100,000 samples" in words
+    assert "ESTIMATE all numbers describe 20.0% of the corpus: 20,000 of 100,000 samples" in words
     assert "±" in shown.stdout
     record = json.loads((tmp_path / "batchstat-results" / "compare.json").read_text())
     assert record["sample"]["share"] == 0.2
@@ -70,7 +70,7 @@ def test_the_gate_takes_no_estimate(run: Run):
     corpus = SAMPLE_DATA / "corpus.txt"
     result = run("check", corpus, "--max-padding", "99%", "--sample", "10%")
     assert result.returncode == 2
-    assert "a limit is held against all of a corpus" in result.stderr
+    assert "limits apply to the whole corpus" in result.stderr
 
 
 @pytest.mark.parametrize("share", ["0", "1", "100%", "-1%", "x", "5", "nan"])
@@ -83,10 +83,10 @@ def test_shares_that_cannot_be(run: Run, share):
 def test_what_cannot_be_estimated(run: Run):
     few = run("compare", SAMPLE_DATA / "corpus.txt", "--sample", "10%")
     assert few.returncode == 3
-    assert "an estimate needs 20: leave it out" in few.stderr  # as all of it is too little
+    assert "an estimate needs 20: remove it" in few.stderr  # as all of it is too little
     export = run("compare", SAMPLE_DATA / "corpus.txt", "--sample=10%", "--export=a.parquet")
     assert export.returncode == 2
-    with pytest.raises(OptionError, match="leave balance and keep_labels out"):
+    with pytest.raises(OptionError, match="cannot be combined with balance or keep_labels"):
         batchstat.compare([1, 2], labels=["a", "b"], balance="upsampling", sample=0.1)
     with pytest.raises(InputError, match="blocks of 1,000"):
         batchstat.compare(np.ones(30_000, dtype=int), sample=0.5)

@@ -169,7 +169,7 @@ def test_the_warning_stands_with_every_command(cli, tmp_path):
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     write_jsonl(tmp_path / "a.jsonl", [{"messages": [USER, TOOL, ANSWER]}, {"messages": [USER]}])
     corpus = ("a.jsonl", "--tokenizer", "t", "--messages-column", "messages")
-    warning = "warning: the chat template leaves out tool messages of 1 chat: they are not counted"
+    warning = "warning: the chat template ignores tool messages of 1 chat; they are not counted"
     assert warning in cli("profile", *corpus, "--no-plots")[2]
     assert warning in cli("compare", *corpus, "--no-plots")[2]
     assert warning in cli("compare", "--no-plots")[2]

@@ -12,9 +12,9 @@ from batchstat.cli.options import groups as o
     *(o.READING, o.FILES, o.CONFIGURATION),
 )
 def command(context: typer.Context, **options: Any) -> None:
-    """Compare samplers that balance classes: what each rank and each batch really sees.
+    """Compare class-balancing samplers: which classes each rank and each batch gets.
 
-    Writes balance.json and plots to the results folder; given a corpus, its profile too.
+    Writes balance.json and plots to the results folder, and the profile if a corpus is given.
 
     batchstat balance reviews.csv --label-column label
 

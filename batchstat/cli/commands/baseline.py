@@ -10,7 +10,7 @@ from batchstat.cli.options import groups as o
 app = typer.Typer(
     cls=LiteralGroup,
     no_args_is_help=True,
-    help="Keep the numbers of checks, to compare with later.",
+    help="Save the numbers of checks, to compare with later.",
 )
 
 
@@ -29,7 +29,7 @@ app = typer.Typer(
 def save(context: typer.Context, **options: Any) -> None:
     """Write the numbers of every check to a small file for the repository.
 
-    `batchstat check --baseline FILE` fails where padding got worse since.
+    `batchstat check --baseline FILE` fails if padding has increased since.
 
     batchstat baseline save
 
@@ -47,11 +47,11 @@ def save(context: typer.Context, **options: Any) -> None:
     files = {given.get("baseline", DEFAULT_FILE) for given in every}
     if len(files) > 1:
         names = ", ".join(sorted(file.as_posix() for file in files))
-        raise OptionError(f"the checks have several baselines ({names}): pick some with --check")
+        raise OptionError(f"the checks have different baselines ({names}): pick some with --check")
     found = {given.name: as_baseline(measured(given, context)) for given in every}
     path = files.pop()
     if options["check"] and path.exists():
-        found = load_baselines(path) | found  # the other checks keep theirs
+        found = load_baselines(path) | found  # the other checks remain
     write_file(path, encoded(save_baselines(found)), remedy="name another with --baseline")
     say(f"wrote {path.as_posix()}")
     say(f"next: {repeated(context, 'check', baseline=path.as_posix())}")

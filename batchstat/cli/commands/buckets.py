@@ -12,11 +12,11 @@ from batchstat.cli.options import groups as o
     *(o.READING, o.FILES, o.CONFIGURATION),
 )
 def command(context: typer.Context, **options: Any) -> None:
-    """Find the bucket edges that pad least, ready to paste, and what other rules give.
+    """Find the bucket edges with the least padding, ready to paste, and compare other rules.
 
-    Prints what each line gives under all other settings too: ranks, order, classes.
+    Simulates each result with all other settings too: ranks, order, classes.
 
-    Writes buckets.json and a plot to the results folder; given a corpus, its profile too.
+    Writes buckets.json and a plot to the results folder, and the profile if a corpus is given.
 
     batchstat buckets --buckets 8 --pad-to-multiple-of 8
 

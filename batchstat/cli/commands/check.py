@@ -23,11 +23,11 @@ _EXCEEDED = 1
     o.CONFIGURATION,
 )
 def command(context: typer.Context, **options: Any) -> None:
-    """Hold the padding of a corpus, and other numbers, against limits: for CI.
+    """Check padding and other numbers of a corpus against limits, for CI.
 
-    Exit code 0: all limits are kept. 1: one is exceeded, and nothing else.
+    Exit code 0: all limits are kept. 1: a limit is exceeded.
 
-    2: arguments or configuration are wrong. 3: there is no answer.
+    2: the arguments or the configuration are wrong. 3: there is no answer.
 
     batchstat check data/train.jsonl --tokens-per-batch 16384 --max-padding 5%
 
@@ -46,7 +46,7 @@ def command(context: typer.Context, **options: Any) -> None:
     destinations = as_destinations(options["format"] or ["text"])
     if options["sample"] is not None:
         raise OptionError(
-            "--sample makes an estimate, and a limit is held against all of a corpus: leave it out"
+            "--sample gives an estimate, but limits apply to the whole corpus: remove --sample"
         )
     every = chosen(context)
     require_limits(every)

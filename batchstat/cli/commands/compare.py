@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def command(context: typer.Context, **options: Any) -> None:
     """Simulate batching strategies on the same lengths, side by side at equal peak memory.
 
-    Writes compare.json and plots to the results folder; given a corpus, its profile too.
+    Writes compare.json and plots to the results folder, and the profile if a corpus is given.
 
     batchstat compare --tokens-per-batch 16384
 
@@ -61,7 +61,7 @@ def command(context: typer.Context, **options: Any) -> None:
         share = read_share(options["sample"])
         check_share(share, settings)
         if export is not None:
-            raise OptionError("--export writes the batches of all of a corpus: leave --sample out")
+            raise OptionError("--export writes the batches of the whole corpus: remove --sample")
     model = None if options["model"] is None else load_model(options["model"])
     check_results(output)
     found = profiles.found(context, given)
@@ -105,7 +105,9 @@ def _to_use(
     comparison: "Comparison",
     row: "StrategyResult",
 ) -> str:
-    """The line that trains with a row, or that simulates it where no script can say its batches."""
+    """Return the command that trains with a row, or that simulates it where no script can reproduce
+    its batches.
+    """
     from dataclasses import replace
 
     from batchstat.cli.pasted import command_line
@@ -128,7 +130,7 @@ def _to_use(
 
 
 def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
-    """Writes the batches of the best row, and says whose they are."""
+    """Write the batches of the best row, and report which row and epoch they are from."""
     from dataclasses import replace
     from io import BytesIO
 
@@ -149,7 +151,9 @@ def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
 
 
 def _strategies(given: "Inputs", *, every: bool) -> tuple[str, ...]:
-    """The rows: those of the flags, or the usual ones and the configuration's; then all others."""
+    """Return the strategies of the rows: those of the flags, or the default ones and the
+    configuration's; with `every`, all others too.
+    """
     from batchstat.planning.strategies import STRATEGIES
     from batchstat.simulation.compare import DEFAULT_STRATEGIES
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     o.CONFIGURATION,
 )
 def command(context: typer.Context, **options: Any) -> None:
-    """Print what is in force for check, and where each value is set.
+    """Print the settings in force for check, and where each is set.
 
-    Takes the options of check; compare and profile go by the same, but for limits.
+    Accepts the options of check; the same settings, except limits, apply to compare and profile.
     """
     from batchstat.cli.checking import chosen
     from batchstat.cli.streams import console, emit, render
@@ -36,7 +36,7 @@ def command(context: typer.Context, **options: Any) -> None:
 
 
 def _rows(given: "Inputs") -> list[tuple[str, str, str]]:
-    """Key, value and origin of everything in force, defaults too."""
+    """Return key, value and origin of every setting in force, including defaults."""
     from dataclasses import MISSING, fields
 
     from batchstat.cli.checking import DEFAULT_STRATEGY, limits_of

@@ -11,7 +11,7 @@ def command(
         list[str] | None, typer.Argument(metavar="NAME", help="A column, a key, a strategy, …")
     ] = None,
 ) -> None:
-    """Say what a column, a key, a strategy, a preset, a rule or a setting means.
+    """Explain a column, a key, a strategy, a preset, a rule or a setting.
 
     batchstat explain separation
 

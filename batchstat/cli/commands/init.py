@@ -33,21 +33,21 @@ jobs:
           path: ~/.cache/batchstat
           key: batchstat-${{ github.sha }}
           restore-keys: batchstat-
-      # The wheel is made by: python -m pip wheel --no-deps --wheel-dir vendor CLONE_OF_BATCHSTAT
+      # Build the wheel with: python -m pip wheel --no-deps --wheel-dir vendor CLONE_OF_BATCHSTAT
       - run: python -m pip install vendor/batchstat-*.whl
       - run: batchstat check --format github
 """
-"""For GitHub Actions: needs no token, so that it runs for pull requests from forks too."""
+"""A GitHub Actions workflow without a token, so that it runs for pull requests from forks too."""
 
 Limits = Sequence[tuple[str, str, str]]
-"""Name, limit as TOML, and what was measured."""
+"""Name, limit as TOML, and the measured value."""
 
 
 @o.takes(o.CORPUS, o.STRATEGY, o.BATCHING, o.BALANCE, o.READING)
 def command(context: typer.Context, **options: Any) -> None:
-    """Measure a corpus, write limits with a margin into the configuration, print a CI workflow.
+    """Measure a corpus, write limits with a margin to the configuration, print a CI workflow.
 
-    Writes [tool.batchstat] into pyproject.toml where there is one, else batchstat.toml.
+    Writes [tool.batchstat] to pyproject.toml if there is one, else batchstat.toml.
 
     batchstat init data/train.jsonl --tokens-per-batch 16384
 
@@ -65,7 +65,7 @@ def command(context: typer.Context, **options: Any) -> None:
 
     given = inputs(context, CheckSettings(DEFAULT_CHECK))
     if not given.corpus or STANDARD_INPUT in map(str, given.corpus):
-        raise OptionError("no corpus: name the files that the check is to read")
+        raise OptionError("no corpus: name the files that the check reads")
     strategy, settings = strategy_of(given), given.settings
     parse_strategies([strategy], settings.decide(longest=1, stated_max=None))
     path, before = _target()
@@ -74,13 +74,13 @@ def command(context: typer.Context, **options: Any) -> None:
     limits = proposed(report)
     _write(path, before, given, limits)
     say(f"wrote to {path}: {', '.join(f'{name} {limit}' for name, limit, _ in limits)}")
-    say("next: batchstat check; what follows belongs into .github/workflows/batchstat.yml")
+    say("next: batchstat check; put the following into .github/workflows/batchstat.yml")
     emit(WORKFLOW)
 
 
 def proposed(report: Mapping[str, Any]) -> Limits:
-    """Limits a margin beyond what was measured: half a point of padding and of lost tokens, five
-    of fill, a tenth of a ratio of classes; none for batches over budget.
+    """Return limits with a margin over the measured values: half a percentage point for padding and
+    lost tokens, five for fill, a tenth for the ratio of classes, none for batches over budget.
     """
     row = report["strategy"]
     limits = [
@@ -114,16 +114,16 @@ def _measured(ratio: float) -> str:
 
 
 def _target() -> tuple[Path, str]:
-    """The file to write to, and what it says so far.
+    """Return the file to write to, and its contents so far.
 
     Raises:
-        InputError: a configuration is there already, or cannot be read.
+        InputError: a configuration exists already, or cannot be read.
     """
     from batchstat.cli.configuration import OWN_FILE, SHARED_FILE, find_here
     from batchstat.errors import InputError
 
     if (found := find_here(Path())) is not None:
-        raise InputError(f"{found} has settings of batchstat already: edit it, or remove them")
+        raise InputError(f"{found} already has settings for batchstat: edit or remove them")
     shared = Path(SHARED_FILE)
     if shared.exists():
         with shared.open(encoding="utf-8", newline="") as file:
@@ -152,6 +152,6 @@ def _write(path: Path, before: str, given: "Inputs", limits: Limits) -> None:
         tomllib.loads(content.decode().removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         raise InputError(
-            f"{path} cannot take the settings ({error}): write them into batchstat.toml by hand"
+            f"cannot add the settings to {path} ({error}): write them to batchstat.toml by hand"
         ) from None
-    write_file(path, content, remedy="go to a folder that can be")
+    write_file(path, content, remedy="change to a writable folder")

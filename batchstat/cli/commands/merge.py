@@ -13,12 +13,12 @@ def command(
     shards: Annotated[
         list[str],
         typer.Argument(
-            metavar="SHARD", help="Folders that batchstat profile --shard I/N -o FOLDER wrote."
+            metavar="SHARD", help="Folders written by batchstat profile --shard I/N -o FOLDER."
         ),
     ],
     **options: Any,
 ) -> None:
-    """Put the shards of a corpus together: the same files as of one run over all of it.
+    """Merge the shards of a corpus; the files are the same as those of one run over all of it.
 
     batchstat merge part-* -o whole
     """

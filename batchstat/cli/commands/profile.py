@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 @o.takes(o.CORPUS, o.READING, o.SHARD, o.PARTIAL, o.FILES, o.CONFIGURATION)
 def command(context: typer.Context, **options: Any) -> None:
-    """Count the tokens of a corpus: length distribution, what a max_length cuts, classes.
+    """Count the tokens of a corpus: length distribution, tokens lost to a max_length, classes.
 
-    Writes profile.json, lengths.parquet and plots to the results folder, for compare to use.
+    Writes profile.json, lengths.parquet and plots to the results folder, where compare finds them.
 
     batchstat profile corpus.txt
 
@@ -48,7 +48,7 @@ def command(context: typer.Context, **options: Any) -> None:
 
 
 def _show_shard(shard: "Shard", options: dict[str, Any]) -> None:
-    """Writes what was counted of a shard, and says what is to be done with it."""
+    """Write the counts of a shard, and report what failed."""
     from batchstat.cli.profiles import encoded
     from batchstat.cli.streams import console, emit, render, say, written
     from batchstat.documents.base import to_text
@@ -69,7 +69,7 @@ def _show_shard(shard: "Shard", options: dict[str, Any]) -> None:
     say(written([SHARD_FILE], options["output"]))
     if shard.failed and not options["allow_partial"]:
         raise InputError(
-            f"{counted(len(shard.failed), 'part')} failed, each tried three times: "
-            f"{shard.failed[min(shard.failed)]}: mend or remove what failed and run again, which "
-            "counts only what is missing, or pass --allow-partial"
+            f"{counted(len(shard.failed), 'part')} failed after 3 attempts: "
+            f"{shard.failed[min(shard.failed)]}: fix or remove what failed and rerun (finished "
+            "parts are not recounted), or pass --allow-partial"
         )

@@ -12,13 +12,13 @@ from batchstat.cli.options import groups as o
 def command(
     context: typer.Context,
     framework: Annotated[
-        str, typer.Argument(metavar="FRAMEWORK", help="torch, accelerate or trainer.")
+        str, typer.Argument(metavar="FRAMEWORK", help="Framework: torch, accelerate or trainer.")
     ] = "torch",
     **options: Any,
 ) -> None:
-    """Print a training script for a setting: complete, and on the batches that were simulated.
+    """Print a complete training script that uses exactly the batches that were simulated.
 
-    It goes by the profile in the results folder.
+    Uses the profile in the results folder.
 
     batchstat recipe --tokens-per-batch 16384 > train.py
 
@@ -41,7 +41,7 @@ def command(
     folder = options["output"]
     profile = load_profile(folder, "run batchstat profile CORPUS first, or pass its folder with -o")
     if not holds_text(profile):
-        raise InputError("the profile is of lengths or token ids, and a recipe reads text")
+        raise InputError("a recipe reads text, but the profile was made from lengths or token ids")
     basis = settings.decide(profile.stats.max, profile.stated_max)
     (asked,) = parse_strategies([spec], basis)
     lengths = (folder / LENGTHS_FILE).as_posix()

@@ -1,1 +1,1 @@
-"""Options of the command line: how each is written, and what `--help` says of it."""
+"""Options of the command line: their types and their help texts."""

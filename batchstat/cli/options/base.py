@@ -1,4 +1,4 @@
-"""How an option is declared, and under which headings `--help` shows them."""
+"""Declaration of options, and the panels in which `--help` shows them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +20,7 @@ def option(
     *flags: str,
     parser: Callable[[str], Path] | None = None,
 ) -> Any:
-    """An option as `Annotated` takes it; `default` is what `--help` says of it."""
+    """Return an option for `Annotated`; `default` is what `--help` shows as its default."""
     return typer.Option(
         *flags,
         help=help,
@@ -33,21 +33,21 @@ def option(
 
 
 def local_path(given: str | Path) -> Path:
-    """A path of this machine. Raises BadParameter: an empty one."""
+    """Return a local path. Raises BadParameter for an empty one."""
     return Path(_filled(given))
 
 
 def any_path(given: str | Path) -> Path:
-    """A path of this machine, or an address. Raises BadParameter: an empty one."""
+    """Return a local path or a URL. Raises BadParameter for an empty one."""
     return as_path(_filled(given))
 
 
 def _filled(given: str | Path) -> str | Path:
     if not str(given).strip():
-        raise typer.BadParameter("it is empty: name a file or folder, or leave it out")
+        raise typer.BadParameter("it is empty: name a file or folder, or remove the option")
     return given
 
 
 def limit(help: str, metavar: str) -> Any:
-    """An option for a limit, as text: 5% is no number yet."""
+    """Return an option for a limit, as text, because 5% is not a number yet."""
     return Annotated[str | None, option(LIMITS, help, False, metavar)]

@@ -1,4 +1,4 @@
-"""How samples are batched, dealt to ranks and drawn by class."""
+"""Options for batching, for distributing batches to ranks and for sampling by class."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ Strategies = Annotated[
     list[str] | None,
     option(
         BATCHING,
-        "A row: name or name:key=value,key=value. Repeatable.",
+        "A strategy to compare: NAME or NAME:key=value,key=value. Repeatable.",
         "fixed, static, bucketed, token-budget, packed",
         "SPEC",
         "--strategy",
@@ -18,23 +18,23 @@ Presets = Annotated[
     list[str] | None,
     option(
         BATCHING,
-        "A row more, as others batch: hf-trainer, hf-group-by-length, fairseq, lhotse, trl, "
-        "axolotl, tf-data, infinibatch or asym. Repeatable.",
+        "Add a row that reproduces another library: hf-trainer, hf-group-by-length, fairseq, "
+        "lhotse, trl, axolotl, tf-data, infinibatch or asym. Repeatable.",
         False,
         "NAME",
         "--preset",
     ),
 ]
-Every = Annotated[bool, option(BATCHING, "A row for every strategy.", False, None, "--all")]
+Every = Annotated[bool, option(BATCHING, "Compare every strategy.", False, None, "--all")]
 Seeds = Annotated[
-    int | None, option(BATCHING, "Try so many seeds, and say how padding varies.", "1", "N")
+    int | None, option(BATCHING, "Repeat with N seeds and report the spread.", "1", "N")
 ]
 Sample = Annotated[
     str | None,
     option(
         BATCHING,
-        "An estimate by so much of the corpus, with a confidence interval; not for check.",
-        "all of it",
+        "Estimate from this share of the corpus, with a confidence interval; not for check.",
+        "the whole corpus",
         "1%",
     ),
 ]
@@ -42,19 +42,19 @@ Model = Annotated[
     str | None,
     option(
         BATCHING,
-        "Estimate a transformer's cost: hidden=768,layers=12, or a folder with its config.json.",
+        "Estimate a transformer's compute: hidden=768,layers=12, or a folder with config.json.",
         False,
         "SHAPE",
     ),
 ]
-Buckets = Annotated[int | None, option(BATCHING, "How many buckets.", "8", "K")]
-Least = Annotated[int | None, option(BATCHING, "Samples in each bucket, at least.", "1", "N")]
+Buckets = Annotated[int | None, option(BATCHING, "Number of buckets.", "8", "K")]
+Least = Annotated[int | None, option(BATCHING, "Fewest samples per bucket.", "1", "N")]
 Cost = Annotated[
     str | None,
     option(
         BATCHING,
-        "What to minimise: linear is padding, quadratic is attention, model is --model's.",
-        "linear, or model where there is one",
+        "What to minimise: linear (padding), quadratic (attention) or model (the cost by --model).",
+        "model with --model, else linear",
         "COST",
     ),
 ]
@@ -62,55 +62,61 @@ TokensPerBatch = Annotated[
     int | None,
     option(
         BATCHING,
-        "Budget: most total tokens per batch, padding counted.",
+        "Budget: most total tokens per batch, padding included.",
         "batch-size x max-length, else 16384 or max-length",
         "N",
     ),
 ]
 MaxLength = Annotated[
     int | None,
-    option(BATCHING, "Most tokens a sample.", "the tokenizer's maximum or the longest sample", "N"),
+    option(
+        BATCHING, "Most tokens per sample.", "the tokenizer's maximum or the longest sample", "N"
+    ),
 ]
 Overflow = Annotated[
     str | None,
-    option(BATCHING, "Longer samples: truncate, drop or split.", "truncate", "RULE"),
+    option(
+        BATCHING, "What happens to longer samples: truncate, drop or split.", "truncate", "RULE"
+    ),
 ]
 BatchSize = Annotated[
     int | None,
     option(
         BATCHING,
-        "Samples a batch of fixed, static, bucketed.",
+        "Samples per batch of fixed, static and bucketed.",
         "tokens-per-batch // max-length",
         "N",
     ),
 ]
 ReadAhead = Annotated[
-    int | None, option(BATCHING, "Samples looked at together for sorting.", "10000", "N")
+    int | None,
+    option(BATCHING, "How many samples are sorted together (the sort window).", "10000", "N"),
 ]
 MaxSamples = Annotated[
-    int | None, option(BATCHING, "Most samples a batch where a budget decides.", "no limit", "N")
+    int | None,
+    option(BATCHING, "Most samples per batch of a strategy with a token budget.", "no limit", "N"),
 ]
 PadToMultipleOf = Annotated[
-    int | None, option(BATCHING, "Round widths up to a multiple.", "1", "N")
+    int | None, option(BATCHING, "Round row widths up to a multiple of N.", "1", "N")
 ]
 DropLast = Annotated[
     bool | None,
     option(
         BATCHING,
-        "Leave an incomplete last batch out.",
+        "Drop an incomplete last batch.",
         False,
         None,
         "--drop-last/--no-drop-last",
     ),
 ]
-WorldSize = Annotated[int | None, option(RANKS, "How many ranks.", "1", "N")]
+WorldSize = Annotated[int | None, option(RANKS, "Number of ranks.", "1", "N")]
 Deal = Annotated[
     str | None,
     option(
         RANKS,
-        "What is dealt to them: batches of one plan in turn, samples as torch's "
-        "DistributedSampler, unsynced where each rank has random numbers of its own, chunks of "
-        "the corpus, or balanced: batches of like cost at a time.",
+        "What is distributed across ranks: batches of one plan in turn, samples (as torch's "
+        "DistributedSampler), unsynced (samples, with a different seed on each rank), chunks of "
+        "the corpus, or balanced (batches of similar cost in each step).",
         "batches",
         "RULE",
     ),
@@ -119,23 +125,26 @@ Tail = Annotated[
     str | None,
     option(
         RANKS,
-        "What does not go round: repeat, drop, uneven, empty (steps) or spread over all.",
+        "Batches that do not divide evenly over ranks: repeat, drop, uneven, empty (steps) or "
+        "spread over all.",
         "repeat",
         "RULE",
     ),
 ]
-Accumulate = Annotated[int | None, option(RANKS, "Batches a step, on each rank.", "1", "N")]
+Accumulate = Annotated[
+    int | None, option(RANKS, "Batches per optimizer step, on each rank.", "1", "N")
+]
 Order = Annotated[
     str | None,
-    option(BATCHING, "Sequence of samples: file, shuffled or blocks.", "shuffled", "ORDER"),
+    option(BATCHING, "Order of samples: file, shuffled or blocks.", "shuffled", "ORDER"),
 ]
-Seed = Annotated[int | None, option(BATCHING, "Of all randomness, with --epoch.", "0", "N")]
-Epoch = Annotated[int | None, option(BATCHING, "Which epoch.", "0", "N")]
+Seed = Annotated[int | None, option(BATCHING, "Random seed (combined with --epoch).", "0", "N")]
+Epoch = Annotated[int | None, option(BATCHING, "Epoch to simulate, from 0.", "0", "N")]
 Balance = Annotated[
     str | None,
     option(
         CLASSES,
-        "Which samples an epoch visits, by class: none, downsampling, upsampling, count=N, "
+        "How an epoch samples classes: none, downsampling, upsampling, count=N, "
         "weights=A:1,B:3, dynamic, per-batch:classes=P,samples=K or weighted-random.",
         "none",
         "SPEC",
@@ -145,7 +154,7 @@ Samplers = Annotated[
     list[str] | None,
     option(
         CLASSES,
-        "A row: none, downsampling, upsampling, count=N, weights=A:1,B:3, dynamic, "
+        "A sampler to compare: none, downsampling, upsampling, count=N, weights=A:1,B:3, dynamic, "
         "per-batch:classes=P,samples=K or weighted-random. Repeatable.",
         "none, downsampling, upsampling, weighted-random, dynamic",
         "SPEC",
@@ -156,13 +165,14 @@ KeepLabels = Annotated[
     list[str] | None,
     option(
         CLASSES,
-        "Only samples of these labels: A,B, or a JSON list where labels have commas. Repeatable.",
+        "Use only samples with these labels: A,B, or a JSON list if labels contain commas. "
+        "Repeatable.",
         "all",
         "LABELS",
     ),
 ]
 Epochs = Annotated[
-    int | None, option(CLASSES, "Follow what is seen over so many epochs.", "10", "N")
+    int | None, option(CLASSES, "Number of epochs over which coverage is tracked.", "10", "N")
 ]
 Strategy = Annotated[
     str | None,

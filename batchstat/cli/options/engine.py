@@ -1,4 +1,4 @@
-"""Who counts a corpus, and what of it."""
+"""Options for counting: executor, count cache, shards."""
 
 from typing import Annotated
 
@@ -6,13 +6,13 @@ from batchstat.cli.options.base import ENGINE, option
 
 Workers = Annotated[
     int | None,
-    option(ENGINE, "Threads or processes that count.", "as many as there are cores", "N"),
+    option(ENGINE, "Number of threads or processes.", "number of cores", "N"),
 ]
 Engine = Annotated[
     str | None,
     option(
         ENGINE,
-        "Who counts: threads or processes of this machine, or dask.",
+        "Executor: threads, processes or dask.",
         "processes for a large corpus",
         "NAME",
     ),
@@ -24,8 +24,8 @@ Parts = Annotated[
     str | None,
     option(
         ENGINE,
-        "Where the counts of parts are kept, so that a run begun again does what is missing; all "
-        "workers must reach it.",
+        "Folder for the counts of parts; a rerun counts only what is missing. All workers must "
+        "be able to reach it.",
         "the cache; with dask, parts in the results folder",
         "DIR",
     ),
@@ -34,7 +34,7 @@ Shard = Annotated[
     str | None,
     option(
         ENGINE,
-        "Count the I-th of N shares of the corpus, 1 ≤ I ≤ N, for batchstat merge.",
+        "Count shard I of N (1 ≤ I ≤ N) of the corpus, for batchstat merge.",
         False,
         "I/N",
     ),
@@ -43,7 +43,7 @@ AllowPartial = Annotated[
     bool,
     option(
         ENGINE,
-        "Leave out what cannot be read, and mark the profile as partial.",
+        "Skip parts that cannot be read, and mark the profile as partial.",
         False,
         None,
         "--allow-partial",

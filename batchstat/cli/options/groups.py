@@ -1,7 +1,7 @@
 """Groups of options that commands share.
 
-They are named as the fields they end in, and None where they are not given, so that every default
-is stated once, where the field is.
+Options are named after the fields they set, and are None unless given, so that every default is
+stated once, at the field.
 """
 
 import inspect
@@ -20,13 +20,13 @@ from batchstat.errors import OptionError
 DEFAULT_FOLDER = Path("batchstat-results")
 
 Options = Mapping[str, Any]
-"""By the names of a command's parameters: types that say how they are written."""
+"""Annotated types of options, by the name of the command's parameter."""
 
 Command = Callable[..., None]
 
 
 def takes(*groups: Options) -> Callable[[Command], Command]:
-    """Gives a command options, each None unless its type says otherwise or it is required."""
+    """Add options to a command, each None unless its type says otherwise or it is required."""
 
     def given(command: Command) -> Command:
         signature = inspect.signature(command)
@@ -54,7 +54,7 @@ def takes(*groups: Options) -> Callable[[Command], Command]:
 
 
 def _refuse_empty(options: Options, signature: inspect.Signature) -> None:
-    """Raises OptionError: an option's value that is empty, as of an unset variable in a script."""
+    """Raise OptionError if an option is empty, as from an unset variable in a script."""
     for name, value in options.items():
         for each in value if isinstance(value, list | tuple) else [value]:
             if isinstance(each, str) and not each.strip():
@@ -62,11 +62,11 @@ def _refuse_empty(options: Options, signature: inspect.Signature) -> None:
                 flags = declared.param_decls or (f"--{name.replace('_', '-')}",)
                 is_option = isinstance(declared, OptionInfo)
                 written = max(flags, key=len) if is_option else declared.metavar
-                raise OptionError(f"{written} is empty: give it a value, or leave it out")
+                raise OptionError(f"{written} is empty: give it a value, or remove it")
 
 
 def was_given(context: typer.Context, name: str) -> bool:
-    """Whether the user gave an option of `takes`."""
+    """Return whether the user gave an option of `takes`."""
     value = context.params.get(name)
     return value not in (None, [], ()) and value is not _DEFAULTS.get(name)
 
@@ -128,20 +128,20 @@ MODEL: Options = {"model": batching.Model}
 BUCKETS: Options = {"buckets": batching.Buckets, "least": batching.Least, "cost": batching.Cost}
 STRATEGY: Options = {"strategy": batching.Strategy}
 LIMITS: Options = {
-    "max_padding": limit("Padding tokens of all tokens computed.", "5%"),
-    "min_fill": limit("How full the batches are.", "90%"),
-    "max_batches": limit("Batches an epoch.", "N"),
-    "max_truncated": limit("Tokens that max_length cuts, of the corpus.", "1%"),
-    "max_dropped": limit("Tokens that no batch holds, of the corpus.", "0.1%"),
-    "max_duplicated": limit("Tokens that are computed again, of all real ones.", "0.1%"),
-    "min_coverage": limit("Samples of the corpus that an epoch computes.", "99%"),
-    "max_rank_idle": limit("Time in which ranks wait for the slowest.", "5%"),
+    "max_padding": limit("Share of padding in all tokens computed.", "5%"),
+    "min_fill": limit("How full the batches are, as a share of their budget.", "90%"),
+    "max_batches": limit("Batches per epoch.", "N"),
+    "max_truncated": limit("Share of the corpus's tokens lost to max_length.", "1%"),
+    "max_dropped": limit("Share of the corpus's tokens that are in no batch.", "0.1%"),
+    "max_duplicated": limit("Share of real tokens that are duplicates.", "0.1%"),
+    "min_coverage": limit("Share of the corpus's samples that an epoch computes.", "99%"),
+    "max_rank_idle": limit("Share of time that ranks wait for the slowest.", "5%"),
     "equal_steps": output.EqualSteps,
-    "max_over_budget": limit("Batches above tokens_per_batch.", "N"),
-    "max_class_ratio": limit("Largest class / smallest.", "X"),
-    "max_p99": limit("Length that 99% of the samples do not exceed.", "N"),
+    "max_over_budget": limit("Number of batches above tokens_per_batch.", "N"),
+    "max_class_ratio": limit("Ratio of the largest class to the smallest.", "X"),
+    "max_p99": limit("99th percentile of sample lengths.", "N"),
     "baseline": output.Baseline,
-    "max_increase": limit("Padding above the baseline's; 0 unless set.", "0.5pp"),
+    "max_increase": limit("Increase of padding over the baseline; 0 unless set.", "0.5pp"),
 }
 CONFIGURATION: Options = {"config": output.ConfigFile, "no_config": output.NoConfig}
 CHECKS: Options = {"check": output.CheckNames}

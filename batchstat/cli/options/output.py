@@ -1,4 +1,4 @@
-"""Where results go, and what they are held against."""
+"""Options for results, checks and the configuration."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +9,7 @@ Output = Annotated[
     Path,
     option(
         OUTPUT,
-        "Results folder, or an address of one.",
+        "Results folder (a path or a URL).",
         True,
         "DIR",
         *("-o", "--output"),
@@ -22,7 +22,7 @@ Export = Annotated[
     Path | None,
     option(
         OUTPUT,
-        "Write the batches of the row in bold, of all ranks, for BatchSampler.from_plan.",
+        "Write the batches of the row in bold, for all ranks, for BatchSampler.from_plan.",
         False,
         "FILE",
         parser=any_path,
@@ -30,30 +30,33 @@ Export = Annotated[
 ]
 CheckNames = Annotated[
     list[str] | None,
-    option(OUTPUT, "Only this check of the configuration. Repeatable.", "all", "NAME", "--check"),
+    option(
+        OUTPUT, "Run only this check of the configuration. Repeatable.", "all", "NAME", "--check"
+    ),
 ]
 ConfigFile = Annotated[
     Path | None,
     option(
         OUTPUT,
-        "batchstat.toml or pyproject.toml.",
-        "the nearest here or above",
+        "Configuration file: batchstat.toml or pyproject.toml.",
+        "the nearest in this folder or above",
         "FILE",
         "--config",
         parser=local_path,
     ),
 ]
 NoConfig = Annotated[
-    bool, option(OUTPUT, "Leave the configuration out.", False, None, "--no-config")
+    bool, option(OUTPUT, "Ignore the configuration file.", False, None, "--no-config")
 ]
 WarnOnly = Annotated[
-    bool, option(OUTPUT, "Report what is exceeded, and exit with 0.", False, None, "--warn-only")
+    bool, option(OUTPUT, "Report exceeded limits, but exit with 0.", False, None, "--warn-only")
 ]
 Formats = Annotated[
     list[str] | None,
     option(
         OUTPUT,
-        "text, json, markdown, junit or github; with =FILE into a file. Repeatable.",
+        "Output format: text, json, markdown, junit or github; =FILE writes it to a file. "
+        "Repeatable.",
         "text",
         "NAME[=FILE]",
         "--format",
@@ -63,7 +66,7 @@ Baseline = Annotated[
     Path | None,
     option(
         LIMITS,
-        "Hold the numbers against those of a baseline.",
+        "Compare with this baseline.",
         False,
         "FILE",
         parser=local_path,
@@ -71,13 +74,15 @@ Baseline = Annotated[
 ]
 EqualSteps = Annotated[
     bool | None,
-    option(LIMITS, "Every rank has as many steps.", False, None, "--equal-steps"),
+    option(
+        LIMITS, "Fail unless all ranks run the same number of steps.", False, None, "--equal-steps"
+    ),
 ]
 BaselineFile = Annotated[
     Path | None,
     option(
         OUTPUT,
-        "The file.",
+        "Baseline file to write.",
         "the configuration's, or batchstat-baseline.json",
         "FILE",
         parser=local_path,

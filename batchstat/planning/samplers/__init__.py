@@ -1,4 +1,4 @@
-"""Which samples an epoch visits where classes are balanced: one sampler a file, listed here.
+"""Samplers, which choose an epoch's samples by class: one sampler per file, listed here.
 
 A new sampler is one file and one line in `SAMPLERS`.
 """

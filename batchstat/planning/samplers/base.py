@@ -1,4 +1,4 @@
-"""What every class-balancing sampler is: parameters in its fields, the classes at the call."""
+"""Base class of all samplers: parameters are fields, the classes are given to `draw`."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from batchstat.planning.classes import Classes
 
 @dataclass(frozen=True, kw_only=True)
 class Sampler(ABC):
-    """Which samples an epoch visits, and how often each: a function of (seed, epoch), so the same
-    on every rank and another in every epoch.
+    """A choice of an epoch's samples, and how often each comes: a function of (seed, epoch), so the
+    same on every rank and different in every epoch.
 
     Attributes:
-        has_sequence: whether what is drawn comes in a sequence that means something; else the
-            order decides it.
+        has_sequence: whether the order of the drawn samples is part of the sampler; else the
+            `order` setting decides it.
 
     Raises:
         OptionError: a number out of range or not whole.
@@ -29,13 +29,13 @@ class Sampler(ABC):
 
     @property
     def batch_size(self) -> int | None:
-        """Samples of the batches that it is made for; None where any will do."""
+        """Samples per batch that it is made for; None for any."""
         return None
 
     @abstractmethod
     def draw(self, classes: Classes, *, seed: int, epoch: int) -> Ints:
-        """(n_drawn,) samples, rising unless they have a sequence.
+        """Return (n_drawn,) samples, ascending unless they have a sequence.
 
         Raises:
-            InputError: these classes cannot be drawn so.
+            InputError: these classes cannot be drawn like this.
         """

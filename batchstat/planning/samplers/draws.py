@@ -1,4 +1,4 @@
-"""Samples drawn class by class."""
+"""Random draws of samples by class."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -14,11 +14,11 @@ from batchstat.planning.size_limits import check_room
 def draw_counts(
     classes: Classes, counts: Sequence[int], rng: np.random.Generator, *, even: bool = False
 ) -> Ints:
-    """(sum of counts,) so many samples of each class, rising.
+    """Return (sum of counts,) the given number of samples of each class, ascending.
 
-    A class that has as many is drawn from without replacement. One that has fewer is drawn from
-    with replacement, as Catalyst's BalanceClassSampler does it; or, where `even`, each of its
-    samples as often as any other, or once more.
+    A class with enough samples is drawn from without replacement. One with fewer is drawn from
+    with replacement, as in Catalyst's BalanceClassSampler; or, if `even`, each of its samples is
+    drawn as often as any other, or once more.
     """
     check_total(sum(counts))
     parts = [
@@ -30,12 +30,10 @@ def draw_counts(
 
 
 def check_total(samples: int) -> None:
-    """Raises InputError: more samples than an epoch can visit."""
+    """Raise InputError for more samples than an epoch can have."""
     if samples > MOST_DRAWN:
-        raise InputError(
-            f"balance draws {samples:,} samples an epoch: ask for {MOST_DRAWN:,} at most"
-        )
-    check_room("balance draws", samples, "ask for fewer")
+        raise InputError(f"balance draws {samples:,} samples per epoch: set at most {MOST_DRAWN:,}")
+    check_room("balance draws", samples, "set fewer")
 
 
 MOST_DRAWN = 10**9
@@ -50,10 +48,10 @@ def _drawn(members: Ints, count: int, rng: np.random.Generator, *, even: bool) -
 
 
 def draw_distinct(sizes: Ints, count: int, rng: np.random.Generator) -> Ints:
-    """(n, count) of each size m, numbers below m, all different where there are as many.
+    """Return (n, count) random numbers below m for each size m, all different if m is large enough.
 
     Source: Robert Floyd's sampling (J. Bentley, R. Floyd, A sample of brilliance, CACM 1987), for
-    all rows at once; then each row shuffled.
+    all rows at once; then each row is shuffled.
     """
     drawn = np.empty((len(sizes), count), dtype=np.int64)
     few = sizes < count
@@ -78,13 +76,13 @@ def _floyd(sizes: Ints, count: int, rng: np.random.Generator) -> Ints:
 
 
 _MANY = 64
-"""Numbers of a row above which Floyd's comparisons cost more than a draw of each row alone."""
+"""Numbers per row above which Floyd's comparisons cost more than drawing each row separately."""
 
 
 def round_shares(shares: Sequence[float], total: int) -> list[int]:
-    """Whole numbers in proportion to `shares` whose sum is `total`, by the largest remainder.
+    """Return integers proportional to `shares` that add up to `total`, by the largest remainder.
 
-    Of equal remainders the first one is rounded up. `shares` are not negative and not all 0.
+    Of equal remainders, the first is rounded up. `shares` are not negative and not all 0.
     """
     parts = [Fraction(share) for share in shares]
     of_all = total / sum(parts)

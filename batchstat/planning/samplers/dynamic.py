@@ -1,4 +1,4 @@
-"""`dynamic`: from the classes as they are to balanced ones, epoch by epoch."""
+"""`dynamic`: from the corpus's own classes to balanced ones, epoch by epoch."""
 
 import math
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class Dynamic(Counted):
-    """A class that has d times as many samples as the smallest is visited d^(decay^epoch) times as
-    often, `cap` times at most, without replacement: as it is in epoch 0, balanced in the end.
+    """A class with d times as many samples as the smallest gets d^(decay^epoch) times as many, at
+    most `cap` times, without replacement: unchanged in epoch 0, balanced in the end.
 
     Source: Catalyst's DynamicBalanceClassSampler, whose first epoch is the second one here, as its
     counter is one ahead.
@@ -30,7 +30,7 @@ class Dynamic(Counted):
             raise OptionError(f"cap={self.cap}: must be at least 1, and finite")
 
     def counts(self, classes: Classes, epoch: int) -> list[int]:
-        """What the exponent of this epoch leaves of each class."""
+        """Return the number of samples of each class in this epoch."""
         smallest = int(classes.sizes.min())
         exponent = self.decay**epoch
         most = math.inf if self.cap is None else self.cap

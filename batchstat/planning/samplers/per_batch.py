@@ -1,4 +1,4 @@
-"""`per-batch`: so many classes in every batch, and so many samples of each."""
+"""`per-batch`: a fixed number of classes in every batch, and of samples of each."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,10 +15,10 @@ from batchstat.rng import sampler_rng
 
 @dataclass(frozen=True, kw_only=True)
 class PerBatch(Sampler):
-    """`classes` random classes times `samples` random samples of each in every batch of
-    `static`, and as many batches as the corpus has samples for unless `batches` is set. No sample
-    comes twice in a batch where its class has enough; from batch to batch the draws are
-    independent (Catalyst's BatchBalanceClassSampler).
+    """Every batch of `static` has `classes` random classes with `samples` random samples of each;
+    there are as many batches as the corpus has samples for, unless `batches` is set. No sample
+    comes twice in a batch if its class has enough; draws of different batches are independent
+    (Catalyst's BatchBalanceClassSampler).
     """
 
     has_sequence: ClassVar[bool] = True
@@ -33,16 +33,16 @@ class PerBatch(Sampler):
         return self.classes * self.samples
 
     def draw(self, classes: Classes, *, seed: int, epoch: int) -> Ints:
-        """Batch after batch.
+        """Draw batch after batch.
 
         Raises:
-            InputError: more classes are asked for than there are.
+            InputError: more classes than the corpus has.
         """
         there = len(classes.names)
         if self.classes > there:
             raise InputError(
-                f"per-batch: classes={self.classes} in every batch, and the corpus has "
-                f"{there:,}: ask for {there:,} at most"
+                f"per-batch: classes={self.classes} in every batch, but the corpus has only "
+                f"{there:,}: set at most {there:,}"
             )
         rng = sampler_rng(seed, epoch)
         check_total((self.batches or 1) * self.batch_size)

@@ -1,4 +1,6 @@
-"""What the samplers share that decide how many of each class an epoch visits."""
+"""Base of the samplers that set how many samples of each class an epoch has, and the simplest of
+them.
+"""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -11,18 +13,18 @@ from batchstat.rng import sampler_rng
 
 
 class Counted(Sampler):
-    """So many samples of each class, at random."""
+    """A given number of random samples of each class."""
 
     @abstractmethod
     def counts(self, classes: Classes, epoch: int) -> list[int]:
-        """(n_classes,) samples of each that an epoch visits.
+        """Return (n_classes,) the number of samples of each class in an epoch.
 
         Raises:
-            InputError: these classes cannot be drawn so.
+            InputError: these classes cannot be drawn like this.
         """
 
     def draw(self, classes: Classes, *, seed: int, epoch: int) -> Ints:
-        """So many of each class: see `draw_counts`."""
+        """Draw `counts` samples of each class: see `draw_counts`."""
         even: bool = getattr(self, "even", False)
         counts = self.counts(classes, epoch)
         return draw_counts(classes, counts, sampler_rng(seed, epoch), even=even)
@@ -30,43 +32,43 @@ class Counted(Sampler):
 
 @dataclass(frozen=True, kw_only=True)
 class Natural(Sampler):
-    """Every sample once, those without a label too; only samples of the labels that are kept, where
-    some are named.
+    """Every sample comes once, including those without a label; with `keep_labels`, only samples
+    with these labels.
     """
 
     def draw(self, classes: Classes, *, seed: int, epoch: int) -> Ints:  # noqa: ARG002
-        """All samples of the classes: what is left where only some labels are kept."""
+        """Return all samples that have a class: those with a label in `keep_labels`."""
         return classes.all_members
 
 
 @dataclass(frozen=True, kw_only=True)
 class Downsampling(Counted):
-    """As many of every class as the smallest has, without replacement (Catalyst's
+    """Every class gets as many samples as the smallest has, without replacement (Catalyst's
     BalanceClassSampler).
     """
 
     def counts(self, classes: Classes, epoch: int) -> list[int]:  # noqa: ARG002
-        """The smallest class's size, for each."""
+        """Return the size of the smallest class, for each class."""
         return [int(classes.sizes.min())] * len(classes.names)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Upsampling(Counted):
-    """As many of every class as the largest has, with replacement in the classes that have fewer
-    (Catalyst's BalanceClassSampler): some of their samples come often, some never. With `even`
+    """Every class gets as many samples as the largest has, with replacement in classes with fewer
+    (Catalyst's BalanceClassSampler): some of their samples come often, some never. With `even`,
     each of them comes as often as any other, or once more.
     """
 
     even: bool = False
 
     def counts(self, classes: Classes, epoch: int) -> list[int]:  # noqa: ARG002
-        """The largest class's size, for each."""
+        """Return the size of the largest class, for each class."""
         return [int(classes.sizes.max())] * len(classes.names)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Count(Counted):
-    """`count` samples of every class, with replacement in those that have fewer (Catalyst's
+    """Every class gets `count` samples, with replacement in classes with fewer (Catalyst's
     BalanceClassSampler); `even` as in upsampling.
     """
 
@@ -74,5 +76,5 @@ class Count(Counted):
     even: bool = False
 
     def counts(self, classes: Classes, epoch: int) -> list[int]:  # noqa: ARG002
-        """`count`, for each."""
+        """Return `count`, for each class."""
         return [self.count] * len(classes.names)

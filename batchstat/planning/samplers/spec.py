@@ -1,4 +1,4 @@
-"""Samplers as people write them: `name`, `name:key=value,key=value`, or `name=value,…`."""
+"""Samplers as users write them: `name`, `name:key=value,key=value`, or `name=value,…`."""
 
 import json
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ from batchstat.planning.samplers.weights import Weights
 
 
 def parse_sampler(spec: str) -> Sampler:
-    """The sampler that `spec` names.
+    """Return the sampler that `spec` names.
 
     `count=100` and `weights=positive:1,negative:3` are short for `count:count=100` and so on.
     Weights are `label:weight,label:weight`, a JSON object, or the name of a `.json` file that
     holds one, for labels with commas or colons.
 
     Raises:
-        OptionError: an unknown name or parameter, a value of the wrong kind or out of range.
+        OptionError: an unknown name or parameter, a value of the wrong type or out of range.
         InputError: a file of weights that cannot be read.
     """
     name, rest = _named(spec)
@@ -40,7 +40,7 @@ def parse_sampler(spec: str) -> Sampler:
 
 
 def inlined(spec: str) -> str:
-    """`spec` with a file of weights replaced by what it holds. Raises as `parse_sampler`."""
+    """Return `spec` with a file of weights replaced by its contents. Raises as `parse_sampler`."""
     sampler = parse_sampler(spec)
     if not isinstance(sampler, Weights) or weights_file(spec) is None:
         return spec
@@ -51,19 +51,19 @@ def inlined(spec: str) -> str:
 
 
 def weights_file(spec: str) -> str | None:
-    """The file of weights that `spec` names, if it names one."""
+    """Return the file of weights that `spec` names, if any."""
     _, _, after = spec.partition("weights=")
     text = _until_parameter(after)[0]
     return text if text.endswith(".json") and not text.startswith("{") else None
 
 
 def sampler_name(spec: str) -> str:
-    """The bare name of a sampler."""
+    """Return the bare name of a sampler."""
     return _named(spec)[0]
 
 
 def _named(spec: str) -> tuple[str, str]:
-    """The name and its parameters."""
+    """Return the name and its parameters."""
     colon, equals = spec.find(":"), spec.find("=")
     if equals >= 0 and (colon < 0 or equals < colon):
         name, rest = spec[:equals], spec
@@ -75,17 +75,17 @@ def _named(spec: str) -> tuple[str, str]:
 
 
 def _weights(rest: str) -> tuple[dict[str, Any], str]:
-    """The weights, wherever they stand among the parameters, and the other parameters."""
+    """Return the weights, wherever they are among the parameters, and the other parameters."""
     before, marker, after = rest.partition("weights=")
     if not marker:
-        raise OptionError("balance weights needs weights: write 'weights=positive:1,negative:3'")
+        raise OptionError("balance weights needs weights, as in 'weights=positive:1,negative:3'")
     if after.startswith("{"):
         try:
             table, end = json.JSONDecoder(object_pairs_hook=_unlike).raw_decode(after)
         except OptionError:
             raise
         except (ValueError, RecursionError) as error:
-            raise OptionError(f"weights={short(after)}: no JSON: {error}") from None
+            raise OptionError(f"weights={short(after)} is not valid JSON: {error}") from None
         others = after[end:]
         if others and not others.startswith(","):
             raise OptionError(f"weights={after!r}: write a comma after the object")
@@ -96,7 +96,7 @@ def _weights(rest: str) -> tuple[dict[str, Any], str]:
 
 
 def _until_parameter(text: str) -> tuple[str, str]:
-    """What stands before the next `,length=` or `,even=`, and what is left."""
+    """Return the text before the next `,length=` or `,even=`, and the rest."""
     keys = [field.name for field in fields(Weights)]
     places = [place for key in keys if (place := text.find(f",{key}=")) >= 0]
     cut = min(places, default=len(text))
@@ -109,8 +109,8 @@ def _pairs(text: str) -> dict[str, float]:
         label, colon, weight = part.rpartition(":")
         if not colon:
             raise OptionError(
-                f"weights: {part!r} has no weight: write label:weight, or a .json file for labels "
-                "with commas"
+                f"weights: {part!r} has no weight: write label:weight, or use a .json file for "
+                "labels with commas"
             )
         if label in table:
             raise OptionError(f"weights: {label!r} is given twice: give it once")
@@ -122,7 +122,7 @@ def _pairs(text: str) -> dict[str, float]:
 
 
 def _unlike(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys are all different. Raises OptionError."""
+    """Return an object with distinct keys. Raises OptionError for a repeated key."""
     table: dict[str, Any] = {}
     for label, weight in pairs:
         if label in table:
@@ -136,13 +136,13 @@ def _from_file(name: str) -> Mapping[str, float]:
         text = Path(name).read_text(encoding="utf-8")
         table = json.loads(text, object_pairs_hook=_unlike)
         if isinstance(table, dict):
-            Weights(weights=table)  # so that what is wrong with one names the file
+            Weights(weights=table)  # checked here, so that an error names the file
     except OptionError as error:
         raise InputError(f"{name}: {error}") from None
     except OSError as error:
         raise InputError(f"weights: {name} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"weights: {name} is no JSON: {error}") from None
+        raise InputError(f"weights: {name} is not valid JSON: {error}") from None
     if not isinstance(table, dict):
-        raise InputError(f'weights: {name} is no object: write {{"positive": 1, "negative": 3}}')
+        raise InputError(f'weights: {name} has no object: write {{"positive": 1, "negative": 3}}')
     return table

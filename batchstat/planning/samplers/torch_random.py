@@ -1,4 +1,4 @@
-"""What torch draws, without torch: its CPU generator and the two draws that samplers make with it.
+"""torch's random draws without torch: its CPU generator and the two draws that samplers use.
 
 The generator is MT19937 seeded as NumPy's legacy seeding does, with the lower 32 bits of the seed.
 Source: torch's randperm_cpu and multinomial kernels; equal to them in every case tried.
@@ -11,9 +11,9 @@ from batchstat.lengths.arrays import Floats, Ints
 
 
 def torch_permutation(n: int, seed: int) -> Ints:
-    """(n,) what `torch.randperm(n, generator=torch.Generator().manual_seed(seed))` is.
+    """Return (n,) the result of `torch.randperm(n, generator=torch.Generator().manual_seed(seed))`.
 
-    For n up to 214 million, above which torch draws 64 bits a place.
+    For n up to 214 million, above which torch draws 64 bits per position.
     """
     if n < 2:
         return np.arange(n)
@@ -26,15 +26,16 @@ def torch_permutation(n: int, seed: int) -> Ints:
 
 
 def torch_multinomial(weights: Floats, count: int, seed: int, *, replacement: bool) -> Ints:
-    """(count,) what `torch.multinomial` draws in double precision, as WeightedRandomSampler does.
+    """Return (count,) what `torch.multinomial` draws in double precision, as in
+    WeightedRandomSampler.
 
     Args:
         weights: (n,) not negative, not all 0; without replacement at least `count` above 0.
-        count: how many are drawn.
-        seed: of the generator.
-        replacement: whether one can be drawn again.
+        count: number of draws.
+        seed: seed of the generator.
+        replacement: whether an index can be drawn again.
     """
-    # torch draws a single one as it does without replacement.
+    # torch makes a single draw as it does without replacement.
     alone = not replacement or count == 1
     drawn = _uniform(len(weights) if alone else count, seed)
     if alone:
@@ -55,7 +56,7 @@ def _raw(n: int, seed: int) -> npt.NDArray[np.uint64]:
 
 
 def _uniform(n: int, seed: int) -> Floats:
-    """(n,) doubles in [0, 1) from the lower 53 of 64 bits each."""
+    """Return (n,) doubles in [0, 1) from the lower 53 of 64 bits each."""
     raw = _raw(2 * n, seed)
     bits = (raw[0::2] << np.uint64(32)) | raw[1::2]
     doubles: Floats = (bits & np.uint64(2**53 - 1)).astype(np.float64) * 2.0**-53

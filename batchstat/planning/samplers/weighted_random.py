@@ -15,11 +15,10 @@ from batchstat.planning.samplers.torch_random import torch_multinomial
 
 @dataclass(frozen=True, kw_only=True)
 class WeightedRandom(Sampler):
-    """`length` draws, as many as there are samples unless it is set, each from all of them, every
-    class as likely as any other: torch's WeightedRandomSampler with weights of 1 / size of the
-    class and a generator seeded with seed + epoch, to the index. With `replacement` off no sample
-    comes twice, and large classes are what is left in the end. (torch itself takes 16,777,216
-    samples at most.)
+    """Draws `length` samples, by default as many as the corpus has, with every class equally likely
+    at each draw: the same indices as torch's WeightedRandomSampler with weights of 1 / class size
+    and a generator seeded with seed + epoch. With `replacement` off, no sample comes twice, and
+    only large classes are left in the end. (torch itself supports at most 16,777,216 samples.)
     """
 
     has_sequence: ClassVar[bool] = True
@@ -28,7 +27,7 @@ class WeightedRandom(Sampler):
     replacement: bool = True
 
     def draw(self, classes: Classes, *, seed: int, epoch: int) -> Ints:
-        """In the sequence in which torch draws them.
+        """Draw samples in the order in which torch draws them.
 
         Raises:
             InputError: more samples than there are, without replacement.
@@ -38,8 +37,8 @@ class WeightedRandom(Sampler):
         check_total(length)
         if not self.replacement and length > there:
             raise InputError(
-                f"weighted-random: length={length:,} without replacement, and the corpus has "
-                f"{there:,} samples with a class: ask for fewer, or set replacement=true"
+                f"weighted-random: length={length:,} without replacement, but the corpus has only "
+                f"{there:,} samples with a class: lower length, or set replacement=true"
             )
         inverse = np.append(1 / classes.sizes, 0.0)
         weights = inverse[classes.codes]

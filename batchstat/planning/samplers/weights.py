@@ -13,10 +13,9 @@ _MOST = 10**18
 
 @dataclass(frozen=True, kw_only=True)
 class Weights(Counted):
-    """`length` samples in all, as many as the corpus has unless it is set, of each class in
-    proportion to its weight: rounded so that the total is exact (largest remainder). A class
-    without a weight is not visited. A class that has fewer is drawn from with replacement; `even`
-    as in upsampling.
+    """Classes share `length` samples (by default as many as the corpus has) in proportion to their
+    weights, rounded so that the total is exact (largest remainder). A class without a weight gets
+    none. A class with too few samples is drawn from with replacement; `even` as in upsampling.
     """
 
     weights: Mapping[str, float]
@@ -33,10 +32,10 @@ class Weights(Counted):
             if not 0 <= weight <= _MOST:
                 raise OptionError(f"weights: {label}:{weight}: must be 0 or more, and at most 1e18")
         if not any(self.weights.values()):
-            raise OptionError("weights: all are 0, which draws nothing: give one above 0")
+            raise OptionError("weights: all are 0, which draws nothing: set at least one above 0")
 
     def counts(self, classes: Classes, epoch: int) -> list[int]:  # noqa: ARG002
-        """Shares of `length`.
+        """Divide `length` in proportion to the weights.
 
         Raises:
             InputError: a weight for a class that does not occur.

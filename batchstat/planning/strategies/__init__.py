@@ -1,4 +1,4 @@
-"""Order and lengths to a `BatchPlan`: one strategy a file, listed here, pure NumPy.
+"""From order and lengths to a `BatchPlan`: one strategy per file, listed here, pure NumPy.
 
 A new strategy is one file and one line in `STRATEGIES`; every shared property test runs on it.
 """

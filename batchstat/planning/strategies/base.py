@@ -1,4 +1,4 @@
-"""What every strategy is: parameters in its fields, the data at the call."""
+"""Base class of all strategies: parameters are fields, the data is given to `plan`."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy(ABC):
-    """Turns the lengths of one window into a `BatchPlan`.
+    """A way of batching: turns the lengths of one window into a `BatchPlan`.
 
     Attributes:
         pad_to_multiple_of: a batch's width is rounded up to a multiple of this many tokens,
             before any budget is applied.
-        drop_last: the epoch's last batch is left out where it could have held more samples.
-        own_parameters: those that are not taken from the settings that strategies share.
-        packs_rows: whether a row may hold several samples, which attention has to keep apart.
+        drop_last: whether the epoch's last batch is dropped if it could have held more samples.
+        own_parameters: names of parameters that are not taken from the shared settings.
+        packs_rows: whether a row may hold several samples, which attention must keep apart.
 
     Raises:
         OptionError: a number below 1, above 2,147,483,647 or not whole.
@@ -40,32 +40,32 @@ class Strategy(ABC):
 
     @property
     def window_size(self) -> int | None:
-        """How many samples a window holds; None for the whole epoch."""
+        """Samples per window; None for the whole epoch."""
         return self.looks_ahead
 
     @property
     def attends_within_samples(self) -> bool:
-        """Whether attention knows where the samples of a row begin."""
+        """Whether attention stays within the samples of a row."""
         return False
 
     @property
     def cuts_samples(self) -> bool:
-        """Whether the parts of a sample may be in several rows, and so in several batches."""
+        """Whether a sample may be split over several rows, and so over several batches."""
         return False
 
     @property
     def looks_ahead(self) -> int | None:
-        """`read_ahead`; None where the strategy has none, or looks at the whole epoch."""
+        """`read_ahead`; None if the strategy has none, or uses the whole epoch."""
         size: int | None = getattr(self, "read_ahead", None)
         return size
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> "Summary | None":
-        """The batches of an epoch that is one window of these lengths, as `plan` makes them; None
-        where it takes the sequence of the samples to say.
+        """Return the batches of an epoch that is one window of these lengths, as `plan` makes them;
+        None if they depend on the order of the samples.
         """
         del stats, rng
         return None
 
     @abstractmethod
     def plan(self, window: Window) -> BatchPlan:
-        """Every sample of the window in exactly one batch, but for what `drop_last` leaves out."""
+        """Put every sample of the window in exactly one batch (except by `drop_last`)."""

@@ -21,18 +21,18 @@ _USUAL_BUCKETS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Boundaries(Strategy):
-    """Samples in buckets by length, each bucket cut into batches in the order's sequence.
+    """Samples are put into buckets by length; each bucket is cut into batches in order.
 
-    Bucket i holds lengths above edge i - 1 up to edge i; with `exclusive`, as tf.data has it, those
-    from edge i - 1 to below edge i, but for the last, which holds its edge too. A batch takes
+    Bucket i holds lengths above edge i - 1 up to edge i; with `exclusive`, as in tf.data, those
+    from edge i - 1 to below edge i, except the last bucket, which includes its edge. A batch takes
     `tokens_per_batch` // edge samples, at least 1, and is padded to its longest, or to the `edge`.
-    What a bucket has left at the end of the window is a short batch (`keep`), is left out (`drop`),
-    or is batched with what the shorter buckets have left, from the longest down, never over the
-    budget (`merge`, as in fairseq2). Without `boundaries`, a `rule` finds the edges of `buckets`
-    buckets (8 unless set, or as many as there are different lengths): `optimal`, which pad least,
-    `quantile`, `uniform`, `geometric`, `equal-tokens` (lhotse) or `equal-cost` (asym). Unshuffled
-    batches come in the sequence in which they fill, and then what is left, as from tf.data's
-    bucket_by_sequence_length.
+    The samples left in a bucket at the end of the window become a short batch (`keep`), are dropped
+    (`drop`), or are batched with those left in shorter buckets, from the longest down, never over
+    the budget (`merge`, as in fairseq2). Without `boundaries`, a `rule` finds the edges of
+    `buckets` buckets (8 unless set, or as many as there are distinct lengths): `optimal`, with the
+    least padding, `quantile`, `uniform`, `geometric`, `equal-tokens` (lhotse) or `equal-cost`
+    (asym). Unshuffled batches come in the order in which they fill, followed by the leftovers, as
+    from tf.data's bucket_by_sequence_length.
     """
 
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
@@ -54,7 +54,7 @@ class Boundaries(Strategy):
         check_choice(self.rule, ("boundaries", self.boundaries), ("buckets", self.buckets))
 
     def plan(self, window: Window) -> BatchPlan:
-        """Sorted into buckets, cut, shuffled.
+        """Sort into buckets, cut into batches, shuffle.
 
         Raises:
             InputError: a sample is longer than the last edge.
@@ -79,7 +79,9 @@ class Boundaries(Strategy):
         return one_sample_a_row(order, window.lengths[order], offsets, widths, shuffle)
 
     def _filled(self, bucket: Ints, padded: Ints) -> tuple[Ints, Ints, Ints]:
-        """Samples of full batches, as these fill, their sizes, and the samples that are left."""
+        """Return the samples of full batches in the order in which they fill, the batch sizes, and
+        the remaining samples.
+        """
         order = np.argsort(bucket, kind="stable")
         ends = np.cumsum(np.bincount(bucket, minlength=len(padded)))
         firsts, sizes, left = [], [], []
@@ -97,7 +99,9 @@ class Boundaries(Strategy):
     def _leftovers(
         self, rest: Ints, buckets: Ints, padded: Ints, *, keep_short: bool
     ) -> tuple[Ints, Ints]:
-        """What is left in its sequence, and how many of it share a batch; less what is left out."""
+        """Return the remaining samples in order and the sizes of their batches, without those
+        dropped.
+        """
         if self.leftovers == "drop":
             return rest, rest[:0]
         if self.leftovers == "merge":

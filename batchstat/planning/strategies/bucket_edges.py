@@ -13,20 +13,22 @@ Cost = Callable[[int], float]
 
 
 def check_edges(name: str, edges: Sequence[int]) -> None:
-    """Raises OptionError: edges that a user gave are not above 0, do not rise, or are too large."""
+    """Raise OptionError if edges given by a user are not above 0, do not rise, or are too large."""
     for edge in edges[-1:]:
         whole_number(name, edge, least=-MOST)
     if any(low >= high for low, high in pairwise((0, *edges))):
         written = ",".join(map(str, edges))
-        raise OptionError(f"{name}={written}: must be above 0 and rise, each once")
+        raise OptionError(f"{name}={written}: must be above 0 and strictly rising")
 
 
 def above_last_edge(strategy: str, edges: Sequence[int], longest: int) -> InputError:
-    """The error for a sample that no bucket holds; it names the bucket that would."""
+    """Return the error for a sample longer than the last bucket edge, with edges that would hold
+    it.
+    """
     written = ",".join(map(str, [*edges, longest]))
     return InputError(
         f"{strategy}: a sample of {longest:,} tokens is above the last edge {edges[-1]:,}: add a "
-        f"bucket for what overflows, as in boundaries={written}, or cut samples with "
+        f"bucket for longer samples, as in boundaries={written}, or truncate samples with "
         f"--max-length {edges[-1]}"
     )
 
@@ -39,19 +41,20 @@ def optimal_edges(
     multiple: int = 1,
     least: int = 1,
 ) -> tuple[int, ...]:
-    """Rising inclusive upper edges of at most `buckets` buckets, the last at or above the longest.
+    """Return ascending inclusive upper edges of at most `buckets` buckets, the last at or above the
+    longest length.
 
-    They minimise the sum over samples of `cost` of the edge above each: with the edge itself as the
-    cost, the padding to the edges. Exact: dynamic programming over the distinct lengths, in which
-    the best last cut is found on the lower hull of lines (slope: samples so far; Monge costs), so
-    that it takes time in proportion to buckets × distinct lengths.
+    They minimise the sum over samples of the `cost` of the edge above each; with the edge itself as
+    the cost, the padding to the edges. Exact: dynamic programming over the distinct lengths, with
+    the best last cut found on the lower hull of lines (slope: samples so far; Monge costs), in time
+    proportional to buckets × distinct lengths.
 
     Args:
-        lengths: (n,) tokens a sample, n at least 1.
-        buckets: how many.
-        cost: of a sample padded to an edge; it rises with the edge.
+        lengths: (n,) tokens per sample, n at least 1.
+        buckets: the most buckets.
+        cost: cost of a sample padded to an edge; it rises with the edge.
         multiple: edges are multiples of this many tokens.
-        least: samples in each bucket, at least.
+        least: fewest samples per bucket.
 
     Raises:
         InputError: more than n samples for one bucket.
@@ -64,12 +67,12 @@ def optimal_edges(
 def each_optimal_edges(
     values: Ints, counts: Ints, buckets: int, *, cost: Cost = int, least: int = 1
 ) -> Iterator[tuple[int, ...]]:
-    """The `optimal_edges` of at most 1, 2, … `buckets` buckets, found in one go.
+    """Yield the `optimal_edges` of at most 1, 2, … `buckets` buckets, found in one pass.
 
     Args:
-        values: (n_distinct,) the lengths that occur, rising.
-        counts: (n_distinct,) how often each does.
-        buckets: how many at most.
+        values: (n_distinct,) the distinct lengths, ascending.
+        counts: (n_distinct,) number of samples of each.
+        buckets: the most buckets.
         cost: see `optimal_edges`.
         least: see `optimal_edges`.
 
@@ -78,7 +81,7 @@ def each_optimal_edges(
     """
     total = int(counts.sum())
     if least > total:
-        raise InputError(f"least={least:,} samples a bucket, and there are {total:,} in all")
+        raise InputError(f"least={least:,}: there are only {total:,} samples; lower least")
     edges = values.tolist()
     before = [0, *np.cumsum(counts).tolist()]
     costs = [cost(edge) for edge in edges]
@@ -99,10 +102,11 @@ def each_optimal_edges(
 def _one_more(
     best: Sequence[float], before: Sequence[int], costs: Sequence[float], least: int
 ) -> tuple[list[float], list[int]]:
-    """The least cost of the first j distinct lengths with one bucket more, and where it begins.
+    """Return the least cost of the first j distinct lengths with one more bucket, and where that
+    bucket begins.
 
     `best[i] + cost of edge j × (samples up to j - samples up to i)` is a line in the cost of the
-    edge, with the slope -before[i], which falls with i.
+    edge, with the slope -before[i], which falls as i rises.
     """
     found: list[float] = [0, *([np.inf] * len(costs))]
     cuts = [0] * (len(costs) + 1)
@@ -135,16 +139,16 @@ def _at(best: Sequence[float], before: Sequence[int], i: int, x: float) -> float
 def _never_lowest(
     best: Sequence[float], before: Sequence[int], one: int, two: int, three: int
 ) -> bool:
-    """Whether the second of three lines of falling slope is nowhere the lowest."""
+    """Return whether the second of three lines of falling slope is nowhere the lowest."""
     return (best[two] - best[one]) * (before[three] - before[two]) >= (best[three] - best[two]) * (
         before[two] - before[one]
     )
 
 
 Rule = Callable[[Ints, Ints, int, Cost], Ints]
-"""(n_distinct,) lengths that occur, rising, each at least 1; (n_distinct,) how often each does; how
-many buckets; the cost of a row as wide as an edge. Returns edges that rise, the last at or above
-the longest. A rule may find fewer than were asked for.
+"""Takes (n_distinct,) distinct lengths, ascending, each at least 1; (n_distinct,) the number of
+samples of each; the number of buckets; the cost of a row as wide as an edge. Returns ascending
+edges, the last at or above the longest length. A rule may find fewer than were requested.
 """
 
 _TRIALS, _STEPS_A_LENGTH = 100, 2
@@ -154,18 +158,18 @@ _MOST_CANDIDATES = 1_000
 def find_edges(
     rule: str, lengths: Ints, wanted: tuple[str, int | None], usual: int, multiple: int = 1
 ) -> tuple[int, ...]:
-    """Edges by one of `RULES`, for as many buckets as are wanted.
+    """Return the edges that one of `RULES` finds for the requested number of buckets.
 
     Args:
-        rule: its name.
-        lengths: (n,) tokens a sample, n at least 1.
-        wanted: the parameter that says how many, and its value; None for `usual`, or fewer where
-            the lengths differ less.
+        rule: name of the rule.
+        lengths: (n,) tokens per sample, n at least 1.
+        wanted: the parameter for the number of buckets, and its value; None for `usual`, or fewer
+            if there are fewer distinct lengths.
         usual: see `wanted`.
         multiple: lengths are rounded up to a multiple of this many tokens.
 
     Raises:
-        InputError: more buckets than there are different widths.
+        InputError: more buckets than distinct widths.
     """
     rounded = round_up(np.maximum(lengths, 1), multiple)
     values, counts = np.unique(rounded, return_counts=True)
@@ -178,29 +182,31 @@ def find_edges(
 def check_choice(
     rule: str, edges: tuple[str, tuple[int, ...]], number: tuple[str, int | None]
 ) -> None:
-    """Raises OptionError: an unknown rule, edges that do not rise, or these and their number."""
+    """Raise OptionError for an unknown rule, edges that do not rise, or edges given with their
+    number.
+    """
     one_of("rule", rule, RULES)
     check_edges(*edges)
     if edges[1] and number[1] is not None:
-        raise OptionError(f"{edges[0]} and {number[0]} exclude each other: give one")
+        raise OptionError(f"{edges[0]} and {number[0]} are mutually exclusive; give one")
 
 
 def check_buckets(name: str, buckets: int | None, different: int) -> None:
-    """Raises InputError: more `buckets` than there are `different` widths."""
+    """Raise InputError if there are more `buckets` than `different` widths."""
     if buckets is not None and buckets > different:
         raise InputError(
-            f"{name}={buckets}: the lengths make {different:,} different "
-            f"{'width' if different == 1 else 'widths'}: ask for {different:,} at most"
+            f"{name}={buckets}: the lengths have only {different:,} distinct "
+            f"{'width' if different == 1 else 'widths'}: set at most {different:,}"
         )
 
 
 def _optimal(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
-    """The edges that pad least, or cost least."""
+    """Minimise the padding to the edges, or another cost of them."""
     return np.array(list(each_optimal_edges(values, counts, buckets, cost=cost))[-1])
 
 
 def _quantile(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
-    """As many samples in each bucket."""
+    """Put the same number of samples in each bucket."""
     upto = np.cumsum(counts)
     ranks = -(-int(upto[-1]) * np.arange(1, buckets + 1) // buckets)
     edges: Ints = np.unique(values[np.searchsorted(upto, ranks)])
@@ -208,13 +214,13 @@ def _quantile(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
 
 
 def _uniform(values: Ints, _counts: Ints, buckets: int, _: Cost) -> Ints:
-    """Edges at equal distances from 0 to the longest."""
+    """Space edges evenly from 0 to the longest length."""
     longest = int(values[-1])
     return np.unique(-(-longest * np.arange(1, buckets + 1) // buckets))
 
 
 def _geometric(values: Ints, _counts: Ints, buckets: int, _: Cost) -> Ints:
-    """Each edge is as many times the one before it, from the shortest to the longest."""
+    """Make each edge the same multiple of the one before, from shortest to longest length."""
     shortest, longest = int(values[0]), int(values[-1])
     growing = shortest * (longest / shortest) ** (np.arange(1, buckets) / buckets)
     edges: Ints = np.unique(np.append(np.ceil(growing).astype(np.int64), longest))
@@ -222,7 +228,8 @@ def _geometric(values: Ints, _counts: Ints, buckets: int, _: Cost) -> Ints:
 
 
 def _equal_tokens(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
-    """Walks the lengths upwards and cuts where a bucket has more than its share of all tokens.
+    """Put the same number of tokens in each bucket: walk up the lengths, and cut where a bucket
+    exceeds its share.
 
     Source: lhotse's estimate_duration_buckets, which can return the same edge twice, or fewer.
     """
@@ -243,13 +250,14 @@ def _equal_tokens(values: Ints, counts: Ints, buckets: int, _: Cost) -> Ints:
 
 
 def _equal_cost(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
-    """Thresholds between which samples cost about the same: a hill climb from random ones.
+    """Find thresholds between which samples cost about the same, by hill climbing from random ones.
 
-    Samples cost what the upper edge of their bucket does. Where the costs of two neighbours differ
-    most, the threshold between them moves to the next length; a climb ends where it would go on
-    for ever, leave the lengths, or close a bucket. The best of a hundred climbs counts; their
-    randomness is fixed, so that equal lengths have equal edges. Of more than a thousand different
-    lengths a thousand are tried. Source: asym's find_thresholds, which is not seeded.
+    A sample costs as much as the upper edge of its bucket. Where the costs of two neighbouring
+    buckets differ most, the threshold between them moves to the next length; a climb ends when it
+    would loop indefinitely, leave the range of lengths, or empty a bucket. The best of a hundred
+    climbs is used; their seed is fixed, so that equal lengths give equal edges. Of more than a
+    thousand distinct lengths, a thousand are tried. Source: asym's find_thresholds, which is not
+    seeded.
     """
     if len(values) <= buckets:
         return values

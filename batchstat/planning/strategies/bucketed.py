@@ -1,4 +1,4 @@
-"""`bucketed`: samples of like length share a batch of a fixed size."""
+"""`bucketed`: samples of similar length share a batch of a fixed size."""
 
 from dataclasses import dataclass
 
@@ -14,9 +14,9 @@ from batchstat.planning.strategies.histogram import Runs, Summary
 
 @dataclass(frozen=True, kw_only=True)
 class Bucketed(Strategy):
-    """Each window of `read_ahead` samples sorted longest first and cut every `batch_size`.
+    """Each window of `read_ahead` samples is sorted longest first and cut every `batch_size`.
 
-    The window's tail is a batch of its own; the window's batches are then shuffled. Source:
+    The window's remainder is a batch of its own; the window's batches are then shuffled. Source:
     infinibatch's BucketedReadaheadBatchIterator with a constant size.
     """
 
@@ -25,7 +25,7 @@ class Bucketed(Strategy):
     shuffle_batches: bool = True
 
     def plan(self, window: Window) -> BatchPlan:
-        """Longest first, cut, shuffled."""
+        """Sort longest first, cut every `batch_size`, shuffle."""
         order = longest_first(window.lengths)
         lengths = window.lengths[order]
         offsets = cut_every(
@@ -36,7 +36,7 @@ class Bucketed(Strategy):
         return one_sample_a_row(order, lengths, offsets, widths, shuffle)
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> Summary | None:
-        """Of all lengths sorted together."""
+        """Return the batches of all lengths sorted together."""
         if stats.count > self.read_ahead:
             return None
         rows = Runs.of_samples(stats)

@@ -1,4 +1,4 @@
-"""The pieces that strategies are made of: sort a window, cut it into batches, shuffle them."""
+"""Building blocks of strategies: sort a window, cut it into batches, shuffle them."""
 
 import numpy as np
 
@@ -6,11 +6,11 @@ from batchstat.lengths.arrays import Ints, gather_groups
 from batchstat.planning.plan import BatchPlan
 
 _AT_ONCE = 2**18
-"""Samples: their arrays stay in the processor's cache."""
+"""Samples whose arrays stay in the processor's cache."""
 
 
 def longest_first(lengths: Ints) -> Ints:
-    """Positions of `lengths` (n,), longest first; samples of one length keep their sequence."""
+    """Return positions of `lengths` (n,), longest first; equal lengths keep their order."""
     if len(lengths) == 0:
         return np.arange(0)
     shortness = lengths.max() - lengths
@@ -20,23 +20,24 @@ def longest_first(lengths: Ints) -> Ints:
 
 
 def cut_every(n: int, size: int, *, keep_short: bool = True) -> Ints:
-    """Offsets of consecutive groups of `size`; a short last group is kept or left out."""
+    """Return offsets of consecutive groups of `size`; a short last group is kept or dropped."""
     offsets = np.arange(0, n + 1, size)
     return np.append(offsets, n) if keep_short and n % size else offsets
 
 
 def whole_batches(size: int) -> int:
-    """Samples of as many batches of `size` as may be planned at once, one at least."""
+    """Return how many samples to plan at once in whole batches of `size`; at least one batch."""
     return size * max(1, _AT_ONCE // size)
 
 
 def cut_by_budget(
     lengths: Ints, budget: int, max_samples: int | None, *, keep_short: bool = True
 ) -> Ints:
-    """Offsets of batches of `lengths` (n,), which fall, so that size × longest stays in budget.
+    """Return offsets of batches of descending `lengths` (n,), each with size × longest within the
+    budget.
 
-    A sample above the budget is alone in its batch. The longest comes first, so that a batch's
-    size is one division (infinibatch's BucketedReadaheadBatchIterator with a callable size).
+    A sample above the budget is alone in its batch. The longest comes first, so a batch's size is
+    one division (infinibatch's BucketedReadaheadBatchIterator with a callable size).
     """
     n = len(lengths)
     offsets = [0]
@@ -56,9 +57,10 @@ def one_sample_a_row(
     widths: Ints,
     shuffle: np.random.Generator | None = None,
 ) -> BatchPlan:
-    """The plan whose rows are the samples of `order`; what is past the last offset is left out.
+    """Return the plan whose rows are the samples of `order`; samples after the last offset are
+    dropped.
 
-    With `shuffle`, its batches come in a random sequence.
+    With `shuffle`, its batches come in random order.
     """
     n = int(batch_offsets[-1])
     if shuffle is None:
@@ -78,7 +80,7 @@ def one_sample_a_row(
 
 
 def longest_of_each(lengths: Ints, batch_offsets: Ints) -> Ints:
-    """(n_batches,) the longest of each batch."""
+    """Return (n_batches,) the longest length of each batch."""
     if len(batch_offsets) == 1:
         return lengths[:0]
     longest: Ints = np.maximum.reduceat(lengths[: batch_offsets[-1]], batch_offsets[:-1])

@@ -1,4 +1,4 @@
-"""`dynamic-buckets`: as lhotse batches what it streams."""
+"""`dynamic-buckets`: how lhotse batches a stream."""
 
 from collections import Counter, deque
 from collections.abc import Iterator
@@ -19,15 +19,15 @@ _USUAL_BUCKETS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class DynamicBuckets(Strategy):
-    """A buffer of `buffer_size` samples in buckets by length, refilled after every batch.
+    """A buffer of `buffer_size` samples, in buckets by length, is refilled after every batch.
 
-    A bucket is drawn at random, or the nearest one that can fill a batch; random samples of it join
+    A random bucket is chosen, or the nearest one that can fill a batch. Random samples of it join
     the batch (with `shuffle=false`, those that have waited longest) until one more as long as its
-    longest would exceed the budget. That is asked after each sample has joined, so that a longer
-    last one takes the batch over the budget. What the buckets have left at the end is batched
-    short, or with `drop_last` left out, all of it. Without `boundaries`, a `rule` of `boundaries`
-    finds the edges of `buckets` buckets (10 unless set) from the first 10,000 samples; the last
-    bucket takes all that is longer. Source: lhotse's DynamicBucketingSampler.
+    longest would exceed the budget. This is checked after each sample has joined, so a longer last
+    one takes the batch over the budget. Samples left in the buckets at the end become short
+    batches, or are all dropped with `drop_last`. Without `boundaries`, a `rule` of `boundaries`
+    finds the edges of `buckets` buckets (10 unless set) from the first 10,000 samples; longer
+    samples go into the last bucket. Source: lhotse's DynamicBucketingSampler.
     """
 
     tokens_per_batch: int
@@ -43,7 +43,7 @@ class DynamicBuckets(Strategy):
         check_choice(self.rule, ("boundaries", self.boundaries), ("buckets", self.buckets))
 
     def plan(self, window: Window) -> BatchPlan:
-        """Batches as they are drawn. Raises InputError: more buckets than different lengths."""
+        """Draw batches from the buffer. Raises InputError: more buckets than distinct lengths."""
         if len(window.lengths) == 0:
             return one_sample_a_row(
                 window.lengths, window.lengths, np.zeros(1, int), window.lengths
@@ -65,7 +65,7 @@ class DynamicBuckets(Strategy):
 
 
 class _Buffer:
-    """Samples on their way through the buckets: `lengths` as padded, `bucket` of each."""
+    """The buffer of samples: padded `lengths`, and the `bucket` of each."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class _Buffer:
         self.arrived = 0
 
     def batches(self) -> list[list[int]]:
-        """Samples of each batch, in the sequence in which they are drawn."""
+        """Return the samples of each batch, in the order in which they are drawn."""
         found = []
         self._fill(self.settings.buffer_size)
         while (k := self._next_bucket()) is not None:
@@ -121,7 +121,7 @@ class _Buffer:
         return None
 
     def _outward(self, k: int) -> Iterator[int]:
-        """A bucket, then its neighbours, the lower one of each pair first."""
+        """Yield a bucket, then its neighbours by distance, the lower one of each pair first."""
         yield k
         for distance in range(1, len(self.waiting)):
             if k - distance >= 0:
@@ -147,7 +147,7 @@ class _Buffer:
         return batch
 
     def _drawn(self, waiting: "list[int] | deque[int]") -> Iterator[int]:
-        """Takes samples out: at random, or those that have waited longest."""
+        """Yield samples and remove them: random ones, or those that have waited longest."""
         while waiting:
             if isinstance(waiting, deque):
                 yield waiting.popleft()
@@ -158,6 +158,6 @@ class _Buffer:
 
 
 def _numbers(rng: np.random.Generator) -> Iterator[float]:
-    """Random numbers in [0, 1), without end."""
+    """Yield random numbers in [0, 1), indefinitely."""
     while True:
         yield from rng.random(4096).tolist()

@@ -13,23 +13,23 @@ from batchstat.planning.strategies.cutting import cut_every, one_sample_a_row, w
 
 @dataclass(frozen=True, kw_only=True)
 class Fixed(Strategy):
-    """Consecutive `batch_size` samples, every row padded to `max_length` tokens."""
+    """Batches of `batch_size` consecutive samples, every row padded to `max_length` tokens."""
 
     batch_size: int
     max_length: int
 
     @property
     def window_size(self) -> int:
-        """Whole batches: nothing depends on it but how much is held at once."""
+        """Samples in whole batches; affects only how much is held in memory at once."""
         return whole_batches(self.batch_size)
 
     def plan(self, window: Window) -> BatchPlan:
-        """Consecutive samples. Raises InputError where one is longer than `max_length`."""
+        """Cut every `batch_size` samples. Raises InputError if one is longer than `max_length`."""
         n = len(window.lengths)
         if n and window.lengths.max() > self.max_length:
             raise InputError(
-                f"fixed: max_length={self.max_length} is below a sample of {window.lengths.max()} "
-                "tokens: cut samples with the --max-length of all strategies"
+                f"fixed: a sample of {window.lengths.max()} tokens is longer than max_length="
+                f"{self.max_length}: truncate samples with --max-length, for all strategies"
             )
         offsets = cut_every(n, self.batch_size, keep_short=not (self.drop_last and window.last))
         width = round_up(np.array(self.max_length), self.pad_to_multiple_of)

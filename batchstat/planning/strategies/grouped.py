@@ -1,4 +1,4 @@
-"""`grouped`: steps of a fixed number of samples, each in a few batches of like length."""
+"""`grouped`: steps of a fixed number of samples, each in a few batches of similar length."""
 
 from dataclasses import dataclass, replace
 
@@ -15,13 +15,13 @@ _USUAL_GROUPS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Grouped(Strategy):
-    """Consecutive `batch_size` samples make a step, which is split by length into batches, each
-    padded to its own longest; gradients are summed over the step.
+    """Each step of `batch_size` consecutive samples is split by length into batches, each padded to
+    its own longest; gradients are summed over the step.
 
-    Group i holds lengths above threshold i - 1 up to threshold i, the last group what is above all;
-    a group without samples makes no batch. Without `thresholds`, a `rule` of `boundaries` finds
-    those of `groups` groups (4 unless set, or as many as there are different lengths); `equal-cost`
-    is its authors'. Source: asym's batch grouping.
+    Group i holds lengths above threshold i - 1 up to threshold i, the last group those above all
+    thresholds; a group without samples makes no batch. Without `thresholds`, a `rule` of
+    `boundaries` finds those of `groups` groups (4 unless set, or as many as there are distinct
+    lengths); asym's own rule is `equal-cost`. Source: asym's batch grouping.
     """
 
     batch_size: int
@@ -34,7 +34,7 @@ class Grouped(Strategy):
         check_choice(self.rule, ("thresholds", self.thresholds), ("groups", self.groups))
 
     def plan(self, window: Window) -> BatchPlan:
-        """Cut into steps, and these into groups."""
+        """Cut into steps, and each step into groups."""
         thresholds = self.thresholds or find_edges(
             self.rule,
             window.lengths,

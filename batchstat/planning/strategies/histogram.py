@@ -1,4 +1,4 @@
-"""Batches of an epoch from its histogram alone: what is alike is never laid out one by one."""
+"""Batches of an epoch from the histogram of lengths alone, without expanding equal rows."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,13 +24,13 @@ class Summary(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Rows in a sequence, those next to each other that are alike told once; widest first.
+    """Run-length encoded rows, widest first.
 
     Attributes:
-        counts: (n_runs,) rows of each.
-        held: (n_runs,) tokens that each of them holds, falling.
-        entries: (n_runs,) entries in each of them.
-        squares: (n_runs,) sum of the squared lengths of these.
+        counts: (n_runs,) rows of each run.
+        held: (n_runs,) tokens in each of its rows, descending.
+        entries: (n_runs,) entries in each of its rows.
+        squares: (n_runs,) sum of the squared lengths of a row's entries.
     """
 
     counts: Ints
@@ -40,13 +40,15 @@ class Runs:
 
     @classmethod
     def of_samples(cls, stats: LengthStats) -> "Runs":
-        """A row for each sample."""
+        """Return one row per sample."""
         values, counts = stats.values[::-1].astype(np.int64), stats.counts[::-1]
         return cls(counts, values, np.ones_like(values), values**2)
 
     @classmethod
     def packed(cls, stats: LengthStats, capacity: int, most: int) -> "Runs":
-        """Rows of at most `capacity` tokens and `most` samples, packed by best fit decreasing."""
+        """Return rows of at most `capacity` tokens and `most` samples, packed by best fit
+        decreasing.
+        """
         values, counts = stats.values[::-1].astype(np.int64), stats.counts[::-1]
         found = placed_runs(values, counts, capacity, most)
         ends = found.row + found.rows
@@ -70,7 +72,7 @@ class Runs:
         )
 
     def every(self, size: int, *, keep_short: bool) -> Ints:
-        """Offsets of batches of `size` rows; a short last one is kept or left out."""
+        """Return offsets of batches of `size` rows; a short last one is kept or dropped."""
         n = int(self.counts.sum())
         offsets = np.arange(0, n + 1, size)
         return np.append(offsets, n) if keep_short and n % size else offsets
@@ -78,7 +80,7 @@ class Runs:
     def within(
         self, budget: int, multiple: int, max_samples: int | None, *, keep_short: bool
     ) -> Ints:
-        """Offsets of batches of which rows × width stays in `budget`, or of one row."""
+        """Return offsets of batches with rows × width within `budget`, or of one row."""
         padded = np.maximum(round_up(self.held, multiple), 1)
         sizes = np.maximum(1, budget // padded)
         if max_samples is not None:
@@ -94,12 +96,12 @@ class Runs:
         return offsets if at <= n or keep_short else offsets[:-1]
 
     def cut(self, offsets: Ints, multiple: int, shuffle: np.random.Generator | None) -> Summary:
-        """Batches of consecutive rows, in a random sequence where there is one to shuffle them."""
+        """Return batches of consecutive rows, shuffled if a generator is given."""
         firsts = np.searchsorted(self._offsets, offsets[:-1], side="right") - 1
         rows = np.diff(offsets)
 
         def of_batches(numbers: Ints) -> Ints:
-            # Sums before each place may wrap around: their differences do not show it.
+            # Cumulative sums may wrap around; their differences are still right.
             return np.diff(self._before(numbers, offsets))
 
         columns: tuple[Ints, ...] = (
@@ -119,7 +121,7 @@ class Runs:
         return offsets_from_sizes(self.counts)
 
     def _before(self, numbers: Ints, places: Ints) -> Ints:
-        """Sums of a number over all rows before each place."""
+        """Return the sum of a number over all rows before each position."""
         whole = offsets_from_sizes(self.counts * numbers)
         run = np.minimum(np.searchsorted(self._offsets, places, side="right") - 1, len(numbers) - 1)
         sums: Ints = whole[run] + (places - self._offsets[run]) * numbers[run]

@@ -1,4 +1,4 @@
-"""`length-grouped`: as Hugging Face's trainer groups samples by length."""
+"""`length-grouped`: how Hugging Face's Trainer groups samples by length."""
 
 from dataclasses import dataclass
 
@@ -14,13 +14,13 @@ _MOST_GROUPED, _LEAST_GROUPS = 50, 4
 
 @dataclass(frozen=True, kw_only=True)
 class LengthGrouped(Strategy):
-    """Groups of `group` × `batch_size` × `accumulate` consecutive samples, each sorted longest
-    first, cut every `batch_size` across their borders; the longest sample of all changes places
-    with the first.
+    """Groups of `group` × `batch_size` × `accumulate` consecutive samples are sorted longest first
+    and cut every `batch_size`, across their borders; the longest sample of all is swapped with the
+    first.
 
-    `group` is 50 unless set, less where that makes fewer than four groups of the epoch. The first
-    batch holds the longest sample, so that memory runs out early if at all. Source: transformers'
-    get_length_grouped_indices.
+    `group` is 50 unless set, or smaller if the epoch would have fewer than four groups. The first
+    batch holds the longest sample, so that running out of memory shows early. Source:
+    transformers' get_length_grouped_indices.
     """
 
     batch_size: int
@@ -28,7 +28,7 @@ class LengthGrouped(Strategy):
     group: int | None = None
 
     def plan(self, window: Window) -> BatchPlan:
-        """Grouped, sorted, cut."""
+        """Group, sort, cut every `batch_size`."""
         n = len(window.lengths)
         step = self.batch_size * self.accumulate
         usual = min(n // (step * _LEAST_GROUPS), _MOST_GROUPED)

@@ -1,4 +1,4 @@
-"""`max-tokens`: as fairseq batches by size."""
+"""`max-tokens`: how fairseq batches by size."""
 
 from dataclasses import dataclass
 
@@ -13,13 +13,13 @@ from batchstat.planning.strategies.cutting import one_sample_a_row
 
 @dataclass(frozen=True, kw_only=True)
 class MaxTokens(Strategy):
-    """The epoch sorted shortest first; a batch grows while rows × longest stays in the budget.
+    """The epoch is sorted shortest first; a batch grows while rows × longest stays in the budget.
 
-    A batch has fewer samples than `required_batch_size_multiple` or a multiple of it; what does not
-    make the next multiple begins the next batch. The epoch's last batch is left out where it is no
-    multiple, as fairseq does: its samples are counted as dropped. A sample above the budget, on
-    which fairseq stops, is a batch of its own. Source: fairseq's batch_by_size; the multiple is 8
-    there where nothing is said.
+    The size of a batch is below `required_batch_size_multiple` or a multiple of it; samples beyond
+    the last multiple begin the next batch. As in fairseq, the epoch's last batch is dropped if its
+    size is not a multiple; its samples are counted as dropped. A sample above the budget, on which
+    fairseq stops, is a batch of its own. Source: fairseq's batch_by_size, where the multiple is 8
+    by default.
     """
 
     tokens_per_batch: int
@@ -28,7 +28,7 @@ class MaxTokens(Strategy):
     shuffle_batches: bool = True
 
     def plan(self, window: Window) -> BatchPlan:
-        """Sorted, cut, shuffled."""
+        """Sort shortest first, cut by the budget, shuffle."""
         order = np.argsort(window.lengths, kind="stable")
         lengths = window.lengths[order]
         padded = round_up(lengths, self.pad_to_multiple_of)
@@ -41,7 +41,7 @@ class MaxTokens(Strategy):
         return one_sample_a_row(order, lengths, offsets, padded[offsets[1:] - 1], shuffle)
 
     def _has_room(self, offsets: Ints, padded: Ints) -> bool:
-        """Whether `drop_last` leaves out the last batch."""
+        """Return whether `drop_last` drops the last batch."""
         if not self.drop_last or len(offsets) < 2:
             return False
         size = int(offsets[-1] - offsets[-2])
@@ -49,10 +49,10 @@ class MaxTokens(Strategy):
         return size + self.required_batch_size_multiple <= most
 
     def _cuts(self, padded: Ints) -> list[int]:
-        """Offsets of the batches of lengths that rise.
+        """Return offsets of the batches of ascending lengths.
 
-        Of the open batch a part is settled, which may be closed as it is; what came since waits for
-        the size to be right.
+        The settled part of the open batch has an allowed size; samples since then wait until the
+        size is allowed again.
         """
         most, multiple = self.max_samples or MOST, self.required_batch_size_multiple
         offsets = [0]

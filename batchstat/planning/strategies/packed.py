@@ -1,4 +1,4 @@
-"""`packed`: several samples in a row."""
+"""`packed`: several samples per row."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -21,16 +21,15 @@ METHODS = ("bfd", "ffd", "first-fit", "next-fit", "wrapped")
 
 @dataclass(frozen=True, kw_only=True)
 class Packed(Strategy):
-    """Rows of at most `max_length` tokens, several samples in each; batches of the widest rows
-    first, as many as `tokens_per_batch` holds, then shuffled.
+    """Several samples are packed into each row of at most `max_length` tokens; rows are sorted
+    widest first and cut into batches within `tokens_per_batch`, which are then shuffled.
 
     Methods: `bfd` and `ffd`, best and first fit of the window's samples, longest first (TRL, NeMo);
-    `first-fit` (axolotl) and `next-fit` (torchtune, axolotl's sequential) in the order's sequence;
-    `wrapped`, laid end to end and cut every `max_length`, a sample in two rows where the cut falls
-    (TRL, GPT-style pre-training). `read_ahead` samples are packed together, the whole epoch unless
-    it is set, as for those who pack in chunks (TRL's 1,000); batches are of all rows. With
-    `within_samples` attention knows where the samples of a row begin, as block masks and
-    variable-length kernels do.
+    `first-fit` (axolotl) and `next-fit` (torchtune, axolotl's sequential), in order; `wrapped`,
+    concatenated and cut every `max_length`, so that a sample may lie in two rows (TRL, GPT-style
+    pre-training). `read_ahead` samples are packed together, by default the whole epoch; set it to
+    match packing in chunks (TRL's 1,000). Batches are made of all rows. With `within_samples`,
+    attention stays within the samples of a row, as with block masks and variable-length kernels.
     """
 
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
@@ -50,21 +49,21 @@ class Packed(Strategy):
 
     @property
     def window_size(self) -> None:
-        """The whole epoch: what `read_ahead` cuts is packed apart, and batched together."""
+        """The whole epoch: `read_ahead` limits what is packed together, not what is batched."""
         return None
 
     @property
     def attends_within_samples(self) -> bool:
-        """Whether attention knows where the samples of a row begin."""
+        """Whether attention stays within the samples of a row."""
         return self.within_samples
 
     @property
     def cuts_samples(self) -> bool:
-        """Where rows are cut from samples laid end to end."""
+        """Whether rows are cut from concatenated samples."""
         return self.method == "wrapped"
 
     def plan(self, window: Window) -> BatchPlan:
-        """Packed, cut by the budget, shuffled.
+        """Pack, cut by the budget, shuffle.
 
         Raises:
             InputError: a sample is longer than `max_length`.
@@ -88,7 +87,7 @@ class Packed(Strategy):
         rows = order[rows]
         row_offsets = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum(counts[rows], out=row_offsets[1:])
-        begins = np.full(len(held), row_offsets[-1])  # a row that is left out lies past the end
+        begins = np.full(len(held), row_offsets[-1])  # a dropped row lies past the end
         begins[rows] = row_offsets[:-1]
         place = expand_ranges(begins[row] + before, each)[1]
 
@@ -108,7 +107,7 @@ class Packed(Strategy):
         )
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> Summary | None:
-        """Of best fit of all lengths, which goes by their histogram.
+        """Return the batches of best fit over all lengths, computed on their histogram.
 
         Raises:
             InputError: a sample is longer than `max_length`.
@@ -125,12 +124,14 @@ class Packed(Strategy):
     def _check_longest(self, longest: int) -> None:
         if longest > self.max_length:
             raise InputError(
-                f"packed: max_length={self.max_length} is below a sample of {longest} tokens: cut "
-                "samples with the --max-length of all strategies"
+                f"packed: a sample of {longest} tokens is longer than max_length="
+                f"{self.max_length}: truncate samples with --max-length, for all strategies"
             )
 
     def _packed(self, lengths: Ints) -> tuple[Ints, Ints, Ints | None, Packing]:
-        """(n_entries,) sample, length and start of each entry, if any is cut; and their rows."""
+        """Return (n_entries,) sample, length and start (None unless samples are split) of each
+        entry, and their rows.
+        """
         size = self.read_ahead or max(len(lengths), 1)
         parts = []
         rows = 0
@@ -149,7 +150,7 @@ class Packed(Strategy):
         )
 
     def _together(self, lengths: Ints) -> tuple[Ints, Ints, Ints | None, Packing]:
-        """As `_packed`, for what is packed together."""
+        """Do the same for samples that are packed together."""
         if self.method == "wrapped":
             return _wrapped(lengths, self.max_length)
         most = self.max_samples_per_row or MOST
@@ -163,7 +164,7 @@ class Packed(Strategy):
 
 
 def _totals(lengths: Ints, row: Ints, each: Ints) -> tuple[Ints, Ints]:
-    """(n_rows,) tokens and entries of each row."""
+    """Return (n_rows,) tokens and entries of each row."""
     if len(row) == 0:
         return lengths[:0], lengths[:0]
     tokens = np.add.reduceat(lengths, np.cumsum(each) - each)

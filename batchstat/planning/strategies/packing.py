@@ -1,9 +1,9 @@
-"""Samples into rows of a capacity: the classic ways, by the histogram of lengths where that does.
+"""Classic bin packing of samples into rows, on the histogram of lengths where possible.
 
-Best fit sees samples longest first. Those of one length are alike, so that they are dealt with
-together: whole runs of rows with the same room take the same number of them. Which sample goes
-where is worked out afterwards, for all at once, and is what a loop over the samples would find. An
-empty sample takes the place of one token, or rows of them would have no end.
+Best fit takes samples longest first. Samples of equal length are interchangeable, so they are
+placed together: whole runs of rows with the same room take the same number of them. Which sample
+goes where is derived afterwards, for all at once, and equals the result of a loop over the samples.
+An empty sample counts as one token, or a row could hold infinitely many.
 
 Each method returns a `Packing`, from which the rows are laid out at once.
 """
@@ -19,12 +19,12 @@ from batchstat.lengths.arrays import Ints, expand_ranges
 
 
 class Packing(NamedTuple):
-    """The rows of (n,) lengths, in runs of consecutive ones that share a row.
+    """The rows of (n,) lengths, as runs of consecutive lengths that share a row.
 
     Attributes:
         row: (m,) the row of each run.
-        each: (m,) how many lengths it has; they add up to n.
-        before: (m,) how many the row held already.
+        each: (m,) number of lengths in it; they add up to n.
+        before: (m,) number of lengths already in the row.
     """
 
     row: Ints
@@ -36,11 +36,11 @@ class Placement(NamedTuple):
     """Consecutive samples in consecutive rows, the same number in each.
 
     Attributes:
-        row: the first.
-        rows: how many.
-        each: samples in each of them.
-        before: samples that each of them held already.
-        kind: which of the lengths.
+        row: the first row.
+        rows: number of rows.
+        each: samples added to each row.
+        before: samples already in each row.
+        kind: index of the length.
     """
 
     row: int
@@ -51,7 +51,7 @@ class Placement(NamedTuple):
 
 
 class PlacedRuns(NamedTuple):
-    """(n_placements,) the same for all placements, in their sequence."""
+    """Columns (n_placements,) of all placements, in order."""
 
     row: Ints
     rows: Ints
@@ -64,10 +64,10 @@ class _Run(NamedTuple):
     """Consecutive rows with the same room left.
 
     Attributes:
-        row: the first.
-        rows: how many.
-        room: tokens that each of them can still take.
-        held: samples that each of them holds.
+        row: the first row.
+        rows: number of rows.
+        room: tokens that fit into each row.
+        held: samples in each row.
     """
 
     row: int
@@ -77,12 +77,12 @@ class _Run(NamedTuple):
 
 
 def best_fit(lengths: Ints, capacity: int, most: int) -> Packing:
-    """Each of `lengths` (n,), which fall, in the fullest row that has room for it.
+    """Pack `lengths` (n,), descending, each into the fullest row that has room for it.
 
-    Of rows that are equally full, the one that became so first; a new row where none has room. Best
-    fit decreasing, as in TRL's packing and in any textbook; on the histogram as in Graphcore's
-    longest-pack-first, but exact. Its steps are in the number of distinct lengths and of distinct
-    room, not in the samples.
+    Of equally full rows, the one that became so first is used; a new row if none has room. Best fit
+    decreasing, as in TRL's packing and in any textbook; on the histogram as in Graphcore's
+    longest-pack-first, but exact. The number of steps depends on the distinct lengths and the
+    distinct room in rows, not on the samples.
     """
     if len(lengths) == 0:
         return Packing(*np.zeros((3, 0), dtype=np.int64))
@@ -97,17 +97,17 @@ def best_fit(lengths: Ints, capacity: int, most: int) -> Packing:
 
 
 def placed_runs(lengths: Ints, counts: Ints, capacity: int, most: int) -> "PlacedRuns":
-    """The same for different `lengths` (n_distinct,), which fall, and how often each occurs."""
+    """Do the same for distinct `lengths` (n_distinct,), descending, and their counts."""
     sizes = np.maximum(lengths, 1).tolist()
     found = list(_best_fit(sizes, counts.tolist(), capacity, most))
     return PlacedRuns(*np.array(found, dtype=np.int64).reshape(-1, 5).T)
 
 
 def first_fit(lengths: Ints, capacity: int, most: int) -> Packing:
-    """Each of `lengths` (n,), as they come, in the first row that has room for it.
+    """Pack `lengths` (n,) in the given order, each into the first row that has room for it.
 
-    A tree over the rows holds the most room that any row below has. A length above the capacity
-    fills a row. Source: axolotl's pack_group.
+    Each node of a tree over the rows holds the most room of any row below it. A length above the
+    capacity fills a row. Source: axolotl's pack_group.
     """
     leaves = 1 << max(len(lengths) - 1, 1).bit_length()
     tree = [capacity] * (2 * leaves)
@@ -135,7 +135,9 @@ def first_fit(lengths: Ints, capacity: int, most: int) -> Packing:
 
 
 def next_fit(lengths: Ints, capacity: int, most: int) -> Packing:
-    """Each of `lengths` (n,) in the last row, or in a new one where that has no room."""
+    """Pack `lengths` (n,) in the given order, each into the last row, or a new one if it has no
+    room.
+    """
     ends = np.cumsum(lengths).tolist()
     starts, first, before = [], 0, 0
     while first < len(ends):
@@ -184,10 +186,10 @@ def _best_fit(sizes: list[int], counts: list[int], capacity: int, most: int) -> 
 def _fill(
     run: _Run, size: int, count: int, most: int, kind: int
 ) -> tuple[list[tuple[Placement, _Run]], _Run, int]:
-    """`count` samples of one size into the rows of a run in turn, as many into each as fit.
+    """Put `count` samples of one size into the rows of a run in turn, as many into each as fit.
 
-    Returns what was placed with the runs that these rows are then, the rows that got none, and how
-    many samples are left over.
+    Returns the placements with the runs that these rows become, the rows that got none, and the
+    number of samples left over.
     """
     each = min(run.room // size, most - run.held)
     whole = min(run.rows, count // each)

@@ -1,4 +1,4 @@
-"""`padding-free`: no rows at all, but samples laid end to end."""
+"""`padding-free`: samples concatenated into one row per batch."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,10 +14,10 @@ from batchstat.planning.strategies.packing import next_fit
 
 @dataclass(frozen=True, kw_only=True)
 class PaddingFree(Strategy):
-    """Consecutive samples in one row for each batch, as many as `tokens_per_batch` holds.
+    """Consecutive samples are concatenated into one row per batch, within `tokens_per_batch`.
 
-    Attention has to know where samples begin, as variable-length kernels do (Hugging Face's
-    DataCollatorWithFlattening). Only `pad_to_multiple_of` pads.
+    Attention must keep samples apart, as variable-length kernels do (Hugging Face's
+    DataCollatorWithFlattening). The only padding comes from `pad_to_multiple_of`.
     """
 
     packs_rows: ClassVar[bool] = True
@@ -27,11 +27,11 @@ class PaddingFree(Strategy):
 
     @property
     def attends_within_samples(self) -> bool:
-        """Variable-length kernels do."""
+        """Always true: variable-length kernels keep samples apart."""
         return True
 
     def plan(self, window: Window) -> BatchPlan:
-        """Consecutive samples; a sample above the budget is alone."""
+        """Concatenate consecutive samples; a sample above the budget is alone."""
         multiple = self.pad_to_multiple_of
         capacity = self.tokens_per_batch // multiple * multiple
         each = next_fit(window.lengths, capacity, self.max_samples or MOST).each

@@ -1,4 +1,4 @@
-"""What people run, by the name of who wrote it: a strategy, and what it does at the edges."""
+"""Presets: what other libraries run, as a strategy with their behaviour at the edges."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,19 +8,19 @@ from batchstat.errors import unknown
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
-    """A strategy as another library has it.
+    """A strategy that reproduces another library.
 
     Attributes:
         spec: the strategy as it is written, for a `max_length`.
-        what: what it is, where it stands.
-        order: the sequence it takes samples in; None for that of the settings.
-        deal: how it deals to ranks; None for none of its own, so as the settings say.
-        rank_tail: what becomes there of what does not go round: a `tail` of the settings.
-        ranks: both, in words.
-        tail: what becomes of samples that fill no batch.
-        long: what becomes of samples above the maximum or the budget, there; here overflow comes
-            before all strategies.
-        budget: what its batches hold to.
+        what: the library's feature and its settings.
+        order: the order of samples; None for that of the settings.
+        deal: how it distributes across ranks; None to use the settings.
+        rank_tail: what it does with batches that do not divide evenly: a `tail` of the settings.
+        ranks: how it distributes across ranks, in words.
+        tail: what happens to samples that do not fill a batch.
+        long: what the library does with samples above the maximum or the budget; in batchstat,
+            overflow is applied before any strategy.
+        budget: the limit on the size of its batches.
     """
 
     spec: Callable[[int], str]
@@ -35,23 +35,23 @@ class Preset:
 
 
 def find_preset(name: str) -> Preset:
-    """The preset of a name. Raises OptionError: none has it; the message says the nearest."""
+    """Return the preset with this name. Raises OptionError with the nearest, if there is none."""
     if name not in PRESETS:
         raise unknown("preset", name, PRESETS)
     return PRESETS[name]
 
 
 def preset_spec(name: str, max_length: int) -> str:
-    """The strategy of a preset for samples of at most `max_length` tokens.
+    """Return the strategy of a preset for samples of at most `max_length` tokens.
 
     Raises:
-        OptionError: no preset has this name; the message says the nearest.
+        OptionError: no preset has this name; the message suggests the nearest.
     """
     return find_preset(name).spec(max_length)
 
 
 def _tensor2tensor(max_length: int) -> str:
-    """Edges from 8, each a tenth above the last, and the `max_length`."""
+    """Return tensor2tensor's edges: from 8, each a tenth above the last, and the `max_length`."""
     edges, edge = [], 8
     while edge < max_length:
         edges.append(edge)
@@ -68,7 +68,7 @@ _ACCELERATE: Mapping[str, str] = {
     "long": "truncated by the tokenizer",
     "budget": "none: batch_size samples, whatever their length",
 }
-"""What the Trainer does whatever its sampler."""
+"""Behaviour of the Trainer with any sampler."""
 
 PRESETS: Mapping[str, Preset] = {
     "hf-trainer": Preset(
@@ -83,20 +83,20 @@ PRESETS: Mapping[str, Preset] = {
         spec=lambda _: "length-grouped:batch_size=8",
         what="Hugging Face Trainer with train_sampling_strategy='group_by_length' (transformers 5; "
         "group_by_length=True before): mega-batches of 50 steps, or fewer so that there are four "
-        "of them, sorted longest first; the longest sample of all begins",
+        "of them, sorted longest first; the longest sample of all comes first",
         order="shuffled",
         **_ACCELERATE,
     ),
     "fairseq": Preset(
         spec=lambda _: "max-tokens:required_batch_size_multiple=8",
-        what="fairseq with --max-tokens: all samples sorted, batches of a multiple of 8 samples or "
-        "of fewer than 8",
+        what="fairseq with --max-tokens: all samples sorted, batches of a multiple of 8 samples, "
+        "or of fewer than 8",
         deal="batches",
         rank_tail="empty",
-        ranks="batches in turn; ranks that have none left take an empty step",
-        tail="the last batch is dropped where its size is no multiple of 8 "
+        ranks="batches in turn; ranks without a batch left run an empty step",
+        tail="the last batch is dropped if its size is not a multiple of 8 "
         "(--required-batch-size-multiple)",
-        long="an error, or left out with --skip-invalid-size-inputs-valid-test",
+        long="an error, or dropped with --skip-invalid-size-inputs-valid-test",
         budget="rows x longest is at most --max-tokens",
     ),
     "lhotse": Preset(
@@ -106,33 +106,33 @@ PRESETS: Mapping[str, Preset] = {
         deal="batches",
         rank_tail="spread",
         ranks="batches in turn; the samples of the last ones are spread over all ranks, and "
-        "repeated where they are fewer than ranks",
-        tail="kept as short batches; drop_last drops what all buckets have left",
+        "repeated if there are fewer samples than ranks",
+        tail="kept as short batches; drop_last drops the samples left in all buckets",
         long="a batch of one, with a warning",
-        budget="asked for after a sample has joined: a longer last one takes the batch over it",
+        budget="checked after a sample has joined: a longer last one takes the batch over it",
     ),
     "trl": Preset(
         spec=lambda _: "packed:method=bfd,read_ahead=1000,within_samples=true",
         what="TRL's SFTTrainer with packing=True: best fit decreasing, 1,000 samples at a time; "
-        "padding_free comes with it, so that attention keeps samples apart",
+        "padding_free is implied, so attention keeps samples apart",
         deal="batches",
         rank_tail="repeat",
         ranks=_ACCELERATE["ranks"],
         tail="each 1,000 samples leave rows that are not full",
-        long="truncated to max_length (bfd), or cut into parts: --overflow split (bfd_split)",
+        long="truncated to max_length (bfd), or split: --overflow split (bfd_split)",
         budget="rows of max_length",
     ),
     "axolotl": Preset(
         spec=lambda _: (
             "packed:method=first-fit,read_ahead=100000,max_samples_per_row=200,within_samples=true"
         ),
-        what="axolotl with sample_packing: first fit in the sampler's sequence, 100,000 samples at "
-        "a time, at most 200 in a row; its attention keeps samples apart",
+        what="axolotl with sample_packing: first fit in the sampler's order, 100,000 samples at a "
+        "time, at most 200 per row; its attention keeps samples apart",
         deal="batches",
         rank_tail="drop",
-        ranks="batches in turn; the shortest rank decides",
+        ranks="batches in turn; all ranks stop with the shortest",
         tail="kept",
-        long="dropped before packing; what slips through has a row alone, over its length",
+        long="dropped before packing; any that remain get a row of their own, over its length",
         budget="rows of sequence_len",
     ),
     "tf-data": Preset(
@@ -142,10 +142,10 @@ PRESETS: Mapping[str, Preset] = {
         deal="samples",
         rank_tail="uneven",
         ranks="shard(): samples in turn, each rank batches its own",
-        tail="kept: what each bucket has left comes last; drop_remainder is leftovers=drop",
-        long="the last bucket takes them",
-        budget="budget // upper edge samples; tensor2tensor rounds that down to divisors of a "
-        "number with many, which is left out here",
+        tail="kept: samples left in each bucket come last; drop_remainder is leftovers=drop",
+        long="go into the last bucket",
+        budget="budget // upper edge samples; tensor2tensor also rounds that down to divisors of "
+        "a highly composite number, which is not reproduced here",
     ),
     "infinibatch": Preset(
         spec=lambda _: "token-budget:read_ahead=10000",
@@ -153,7 +153,7 @@ PRESETS: Mapping[str, Preset] = {
         "that divides the budget by the longest",
         deal="chunks",
         rank_tail="uneven",
-        ranks="chunked_dataset_iterator: parts of the corpus, each rank batches its own",
+        ranks="chunked_dataset_iterator: chunks of the corpus, each rank batches its own",
         tail="kept: each window ends with a short batch",
         long="a batch of one, over the budget, silently",
         budget="rows x longest is at most the budget",
@@ -164,9 +164,9 @@ PRESETS: Mapping[str, Preset] = {
         "cost, their gradients summed",
         deal=None,
         rank_tail=None,
-        ranks="none of its own: as --deal and --tail say",
+        ranks="not defined: as set by --deal and --tail",
         tail="kept: the last step is short",
-        long="the last group takes them",
-        budget="none: batch_size samples a step",
+        long="go into the last group",
+        budget="none: batch_size samples per step",
     ),
 }

@@ -1,4 +1,4 @@
-"""Strategies as people write them: `name` or `name:key=value,key=value`."""
+"""Strategies as users write them: `name` or `name:key=value,key=value`."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -11,14 +11,14 @@ from batchstat.planning.strategies.base import Strategy
 
 
 def parse_strategy(spec: str, settings: Mapping[str, Any]) -> Strategy:
-    """The strategy that `spec` names.
+    """Return the strategy that `spec` names.
 
-    A parameter that `spec` leaves out is taken from `settings` where that has its name and it is no
-    parameter of the strategy's own, else it is the strategy's default.
+    A parameter that `spec` does not set is taken from `settings` if it has one of that name and it
+    is not one of the strategy's `own_parameters`; else the strategy's default applies.
 
     Raises:
         OptionError: an unknown name or parameter (with the nearest known one), a value of the
-            wrong kind or out of range, a parameter given twice or given nowhere.
+            wrong type or out of range, a parameter given twice, or a missing one.
     """
     if not isinstance(spec, str):
         raise OptionError(f"strategy={spec!r}: must be text, such as 'token-budget'")

@@ -17,17 +17,17 @@ from batchstat.planning.strategies.cutting import (
 
 @dataclass(frozen=True, kw_only=True)
 class Static(Strategy):
-    """Consecutive `batch_size` samples, padded to the longest of them."""
+    """Batches of `batch_size` consecutive samples, padded to the longest of them."""
 
     batch_size: int
 
     @property
     def window_size(self) -> int:
-        """Whole batches: nothing depends on it but how much is held at once."""
+        """Samples in whole batches; affects only how much is held in memory at once."""
         return whole_batches(self.batch_size)
 
     def plan(self, window: Window) -> BatchPlan:
-        """Consecutive samples."""
+        """Cut every `batch_size` samples."""
         n = len(window.lengths)
         offsets = cut_every(n, self.batch_size, keep_short=not (self.drop_last and window.last))
         widths = round_up(longest_of_each(window.lengths, offsets), self.pad_to_multiple_of)

@@ -1,4 +1,4 @@
-"""`token-budget`: as many samples a batch as the budget of total tokens holds."""
+"""`token-budget`: as many samples per batch as the budget of total tokens holds."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from batchstat.planning.strategies.histogram import Runs, Summary
 
 @dataclass(frozen=True, kw_only=True)
 class TokenBudget(Strategy):
-    """Each window sorted longest first; a batch takes as many samples as its longest allows.
+    """Each window is sorted longest first; a batch takes as many samples as its longest allows.
 
     That is `tokens_per_batch` // width, at least 1 and at most `max_samples`; the window's batches
     are then shuffled. Source: infinibatch's BucketedReadaheadBatchIterator with a size that
@@ -27,7 +27,7 @@ class TokenBudget(Strategy):
     shuffle_batches: bool = True
 
     def plan(self, window: Window) -> BatchPlan:
-        """Longest first, cut by the budget, shuffled."""
+        """Sort longest first, cut by the budget, shuffle."""
         order = longest_first(window.lengths)
         lengths = window.lengths[order]
         padded = round_up(lengths, self.pad_to_multiple_of)
@@ -41,7 +41,7 @@ class TokenBudget(Strategy):
         return one_sample_a_row(order, lengths, offsets, padded[offsets[:-1]], shuffle)
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> Summary | None:
-        """Of all lengths sorted together."""
+        """Return the batches of all lengths sorted together."""
         if stats.count > self.read_ahead:
             return None
         rows = Runs.of_samples(stats)

@@ -1,4 +1,4 @@
-"""Checks as GitHub Actions' workflow commands: an annotation for each limit that is exceeded."""
+"""Checks as GitHub Actions workflow commands: an annotation for each exceeded limit."""
 
 import secrets
 from collections.abc import Iterator, Sequence
@@ -7,11 +7,11 @@ from batchstat.gate.check import Check
 from batchstat.render.checks import verdicts
 
 _MOST = 10
-"""Annotations of a level that GitHub shows for one step; it drops the rest in silence."""
+"""Annotations per level that GitHub shows for one step; it silently drops the rest."""
 
 
 def check_annotations(checks: Sequence[Check], screen: str) -> str:
-    """The screen, in which nothing is taken for a command, and the annotations.
+    """Return the screen, with commands in it disabled, and the annotations.
 
     Syntax: https://docs.github.com/actions/reference/workflow-commands-for-github-actions
     """
@@ -23,7 +23,7 @@ def check_annotations(checks: Sequence[Check], screen: str) -> str:
 
 
 def _found(checks: Sequence[Check], *, errors: bool) -> Iterator[tuple[str, str]]:
-    """Titles and messages."""
+    """Yield titles and messages of annotations."""
     for check in checks:
         name = f"{check.name}: " if len(checks) > 1 else ""
         if check.error is not None and errors:
@@ -47,7 +47,7 @@ def _limited(level: str, found: Iterator[tuple[str, str]]) -> Iterator[str]:
 
 def _data(text: str) -> str:
     escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    return escaped.replace("##[", "##%5B")  # which runners take for a command, and never unescape
+    return escaped.replace("##[", "##%5B")  # runners take ##[ for a command, and do not unescape
 
 
 def _property(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Checks as JUnit XML, which GitLab, Jenkins and others read: a test case for each limit."""
+"""Checks as JUnit XML, for GitLab, Jenkins and others: a test case for each limit."""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ _NO_XML = re.compile("[\ufffe\uffff]")
 
 
 def check_junit(checks: Sequence[Check]) -> str:
-    """The XML text: a suite for each check; a warning is a case that passes and says so."""
+    """Return the XML text: a suite for each check; a warning is a passing case with a message."""
     root = ET.Element("testsuites", {"name": "batchstat", **_totals(checks)})
     for check in checks:
         suite = ET.SubElement(root, "testsuite", {"name": _plain(check.name), **_totals([check])})

@@ -12,7 +12,7 @@ _MARKS = re.compile(r"([\\`*_\[\]|~#@])")
 
 
 def check_markdown(checks: Sequence[Check]) -> str:
-    """A section for a pull request or a job's summary: a table of limits for each check."""
+    """Return a section for a pull request or a job summary: a table of limits for each check."""
     lines = [
         f"## batchstat: {verdicts.heading(checks)}",
         "",
@@ -38,7 +38,7 @@ def check_markdown(checks: Sequence[Check]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text that Markdown and HTML show as it is, on one line."""
+    """Return text that Markdown and HTML show literally, on one line."""
     return _MARKS.sub(r"\\\1", html.escape(printable(text), quote=False))
 
 

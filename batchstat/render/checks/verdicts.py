@@ -1,4 +1,4 @@
-"""Checks in words: the parts of a failure, and the rows of the table, for every output alike."""
+"""Checks in words: the parts of a failure and the rows of the table, shared by every output."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _LABELS = {
     "strategy.dropped_ratio": "the share of dropped tokens",
     "strategy.duplicated_ratio": "the share of duplicated tokens",
     "strategy.coverage": "the share of the corpus that is computed",
-    "strategy.rank_idle": "the share of time in which ranks wait",
+    "strategy.rank_idle": "the share of time that ranks wait",
     "strategy.ranks.step_gap": "the difference between the ranks' numbers of steps",
     "strategy.over_budget_batches": "the number of batches over budget",
     "lengths.p99": "the p99 length",
@@ -29,12 +29,12 @@ _MOST_DIGITS = 17
 
 @dataclass(frozen=True)
 class Failure:
-    """A limit that is exceeded, in the parts that every output shows.
+    """An exceeded limit, in the parts that every output shows.
 
     Attributes:
-        name: of the limit.
+        name: name of the limit.
         is_error: whether it is an error; else a warning.
-        sentence: the value, the limit, and how much over.
+        sentence: the value, the limit, and the difference.
         set_in: where the limit is set.
         remedy: one change and its simulated effect, or that none is known.
     """
@@ -47,12 +47,12 @@ class Failure:
 
 
 def failures(check: Check) -> list[Failure]:
-    """The limits of a check that are exceeded, in words."""
+    """Return the exceeded limits of a check, in words."""
     return [failure(outcome) for outcome in check.failures]
 
 
 def failure(outcome: Outcome) -> Failure:
-    """A limit that is exceeded, in words."""
+    """Return an exceeded limit, in words."""
     return Failure(
         name=one_line(outcome.limit.name),
         is_error=outcome.status == "fail",
@@ -63,7 +63,7 @@ def failure(outcome: Outcome) -> Failure:
 
 
 def title(check: Check) -> str:
-    """Which corpus a check is of, or only its name where that could not be found out."""
+    """Return the corpus of a check, or only the check's name if there is no report."""
     if check.report is None:
         return one_line(check.name)
     corpus, tokenizer = check.report["corpus"], check.report["tokenizer"]
@@ -77,15 +77,15 @@ def title(check: Check) -> str:
 
 
 def basis(check: Check) -> str:
-    """What the numbers of a check rest on; empty where there are none."""
+    """Return the strategy and settings of a check; empty if there is no report."""
     if check.report is None:
         return ""
     return f"{one_line(check.strategy, 200)} · {basis_line(Basis(**check.report['basis']))}"
 
 
 def rows(check: Check) -> list[tuple[str, ...]]:
-    """The limits of a check: name, value, what is allowed, and where there is a baseline the value
-    before and the difference; then what becomes of it. The first row names the columns.
+    """Return the limits of a check: name, value, allowed value, with a baseline the value before
+    and the difference, then the status. The first row has the column names.
     """
     compared = any(outcome.before is not None for outcome in check.outcomes)
     middle = ("before", "difference") if compared else ()
@@ -98,7 +98,7 @@ def rows(check: Check) -> list[tuple[str, ...]]:
 
 
 def result(checks: Sequence[Check]) -> str:
-    """One sentence over all checks."""
+    """Return one sentence about all checks."""
     limits = sum(len(check.outcomes) for check in checks)
     statuses = [outcome.status for check in checks for outcome in check.outcomes]
     words = []
@@ -118,7 +118,7 @@ def result(checks: Sequence[Check]) -> str:
 
 
 def heading(checks: Sequence[Check]) -> str:
-    """The word for the worst of several checks."""
+    """Return the word for the worst of several checks."""
     return {"pass": "PASS", "warn": "WARN", "fail": "FAIL", "error": "ERROR"}[worst(checks)]
 
 
@@ -142,14 +142,14 @@ def _sentence(outcome: Outcome) -> str:
 def _remedy(outcome: Outcome) -> str:
     remedy = outcome.remedy
     if remedy is None:
-        return "no setting is known to help: change the corpus or the limit"
+        return "no change of settings helps: change the corpus or the limit"
     value, _ = shown_apart(remedy.value, outcome.limit.threshold, outcome.limit.kind)
     gives = f"{printable(remedy.change)} gives {value}"
     if remedy.costs:
         gives += f", but then {' and '.join(one_line(each) for each in remedy.costs)}"
     if outcome.before is not None and remedy.settings:
-        gives += "; other settings need a baseline of their own: batchstat baseline save"
-    return gives if remedy.keeps else f"nothing that was tried keeps the limit; {gives}"
+        gives += "; with other settings, rerun batchstat baseline save"
+    return gives if remedy.keeps else f"no change that was tried keeps the limit; {gives}"
 
 
 def _allowed(outcome: Outcome) -> tuple[str, str]:
@@ -177,7 +177,7 @@ def _difference(outcome: Outcome) -> str:
 
 
 def _change(outcome: Outcome) -> tuple[str, str]:
-    """The difference from a baseline, and the limit on it where there is one."""
+    """Return the difference from a baseline, and the limit on it, if any."""
     limit = outcome.limit
     assert outcome.before is not None
     change = float(abs(exact(outcome.value) - exact(outcome.before)))
@@ -188,7 +188,7 @@ def _change(outcome: Outcome) -> tuple[str, str]:
 
 
 def _points(number: Number, outcome: Outcome) -> str:
-    """A difference, with as many digits as it takes to be seen."""
+    """Return a difference, with as many digits as needed to show it is not 0."""
     kind = outcome.limit.kind
     if kind == "count":
         number = int(number)

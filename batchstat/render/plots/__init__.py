@@ -1,1 +1,1 @@
-"""Records as PNG pictures: file name to bytes."""
+"""Plots of records as PNG images: file name to bytes."""

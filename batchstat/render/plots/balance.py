@@ -1,4 +1,4 @@
-"""The plots of samplers: classes before and after, and how much of the corpus epochs see."""
+"""The plots of samplers: classes before and after, and coverage over epochs."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ _MARKERS = "osD^vxP*"
 
 
 def balance_plots(report: BalanceReport) -> dict[str, bytes]:
-    """`balance.png` and `coverage.png`."""
+    """Draw `balance.png` and `coverage.png`."""
     shown = min(len(report.samplers[0].classes), _MOST_CLASSES)
     panels = -(-len(report.samplers) // _A_ROW)
     height = 1.2 + panels * (1.0 + 0.34 * shown)
@@ -45,7 +45,7 @@ def _balance(figure: Figure, report: BalanceReport) -> None:
         _panel(axes, row, order)
     for axes in panels[len(report.samplers) :]:
         axes.set_visible(False)
-    # Escaped, since panels that share the axis would read a formula between dollar signs.
+    # Escaped, since panels that share the axis would parse a formula between dollar signs.
     names = [class_name(first[i].label, 24).replace("$", r"\$") for i in order]
     panels[0].set_yticks(range(len(order)), names)
     panels[0].set_ylim(len(order) - 0.4, -0.6)
@@ -64,7 +64,7 @@ def _panel(axes: Axes, row: SamplerResult, order: list[int]) -> None:
         each = row.classes[i]
         for offset, share, colour, hatch, label in (
             (-0.19, each.before / before, style.GREY, "", "corpus"),
-            (0.19, each.after / after, style.BLUE, "///", "an epoch"),
+            (0.19, each.after / after, style.BLUE, "///", "one epoch"),
         ):
             axes.barh(
                 place + offset,
@@ -117,7 +117,7 @@ def _coverage(figure: Figure, report: BalanceReport) -> None:
     axes.set_ylim(0, 1.03)
     axes.yaxis.set_major_formatter(PercentFormatter(1))
     style.count_axis(axes.xaxis)
-    axes.set_xlabel("epochs (thin lines: the class of which least is seen)")
+    axes.set_xlabel("epochs (thin lines: the least covered class)")
     axes.set_ylabel("seen at least once")
     axes.grid(axis="y", alpha=0.3)
     style.open_frame(axes)

@@ -18,7 +18,7 @@ _LOOKS = {
 
 
 def bucket_plots(report: BucketReport) -> dict[str, bytes]:
-    """`buckets.png`."""
+    """Draw `buckets.png`."""
     return {"buckets.png": style.png(lambda figure: _rules(figure, report), 4.8)}
 
 
@@ -48,7 +48,7 @@ def _rules(figure: Figure, report: BucketReport) -> None:
         axes.yaxis.set_major_formatter(PercentFormatter(1))
         axes.set_ylim(bottom=0)
     axes.set_xlabel("buckets")
-    axes.set_ylabel("padding, of all tokens computed" if linear else "computed / needed")
+    axes.set_ylabel("padding, share of tokens computed" if linear else "computed / needed")
     axes.grid(axis="y", alpha=0.3)
     style.open_frame(axes)
     axes.legend(frameon=False)

@@ -15,7 +15,7 @@ _LABEL_WIDTH = 34
 
 
 def comparison_plots(comparison: Comparison) -> dict[str, bytes]:
-    """`padding.png`, `batch_lengths.png`, `read_ahead.png`."""
+    """Draw `padding.png`, `batch_lengths.png`, `read_ahead.png`."""
     rows = len(comparison.strategies)
     return {
         "padding.png": style.png(lambda figure: _padding(figure, comparison), 2.2 + 0.5 * rows),
@@ -35,7 +35,7 @@ def _whose(comparison: Comparison) -> str:
 
 
 def _padding(figure: Figure, comparison: Comparison) -> None:
-    style.title(figure, "What is computed, and what is lost", _whose(comparison))
+    style.title(figure, "Tokens computed and lost", _whose(comparison))
     axes = figure.subplots()
     rows = comparison.strategies
     places = range(len(rows))
@@ -54,15 +54,13 @@ def _padding(figure: Figure, comparison: Comparison) -> None:
         label=f"all samples sorted: {percent(bound.sorted_padding_ratio)} padding",
     )
     if lost.any():
-        axes.barh(
-            places, lost, left=total, color=style.VERMILION, hatch="xxx", label="cut or dropped"
-        )
+        axes.barh(places, lost, left=total, color=style.VERMILION, hatch="xxx", label="lost tokens")
     for place, end, row in zip(places, (total + lost).tolist(), rows, strict=True):
         note = f" {percent(row.counts.padding_ratio)} padding\n {batches(row.counts.batches)}"
         axes.annotate(
             note,
             (end, place),
-            xytext=(4, 0),  # beside the bar, whose end the box must not hide
+            xytext=(4, 0),  # so that the box does not hide the end of the bar
             textcoords="offset points",
             va="center",
             fontsize=8.5,
@@ -78,7 +76,7 @@ def _padding(figure: Figure, comparison: Comparison) -> None:
 
 
 def _wrapped(spec: str) -> str:
-    """A strategy in lines, broken after its name and between its parameters."""
+    """Return a strategy in lines, broken after its name and between its parameters."""
     lines = [""]
     for part in re.split(r"(?<=[:,])", one_line(spec, 160)):
         if len(lines[-1]) + len(part) > _LABEL_WIDTH and lines[-1]:
@@ -140,8 +138,8 @@ def _read_ahead(figure: Figure, comparison: Comparison) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(PercentFormatter(1))
     axes.set_ylim(0, max(*ratios, 0.01) * 1.1)
-    axes.set_xlabel("read_ahead: samples looked at together (log scale)")
-    axes.set_ylabel("padding, of all tokens computed")
+    axes.set_xlabel("read_ahead: samples sorted together (log scale)")
+    axes.set_ylabel("padding, share of all tokens computed")
     axes.grid(axis="y", alpha=0.3)
     style.open_frame(axes)
     axes.legend(frameon=False)

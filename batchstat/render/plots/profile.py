@@ -1,4 +1,4 @@
-"""The plots of a profile: its lengths, its classes, the lengths of each class."""
+"""The plots of a profile: its lengths, its classes, the lengths per class."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -19,11 +19,11 @@ from batchstat.render.text import (
 
 _MOST_CANDIDATES = 6
 _HEADROOM = 1.3
-"""The y axes end here, where the highest bar is 1: room for what is written above."""
+"""End of the y axes, if the highest bar is 1: room for text above."""
 
 
 def profile_plots(profile: Profile) -> dict[str, bytes]:
-    """`lengths.png`, and of a corpus with labels `classes.png` and `lengths_by_class.png`."""
+    """Draw `lengths.png`, and of a corpus with labels `classes.png` and `lengths_by_class.png`."""
     plots = {"lengths.png": style.png(lambda figure: _lengths(figure, profile), 6.2)}
     if profile.labels is not None:
         shown = len(_rows(profile))
@@ -48,7 +48,7 @@ def _lengths(figure: Figure, profile: Profile) -> None:
     bins = profile.histogram
     edges = style.on_log_scale(bins.edges)
     top = max(bins.counts) * _HEADROOM
-    # Bars whose edges are whole numbers are not equally wide: the white shows where each ends.
+    # Bars with integer edges are not equally wide: the white edge shows where each ends.
     axes.bar(
         edges[:-1],
         bins.counts,
@@ -84,10 +84,10 @@ def _percentiles(axes: Axes, profile: Profile, top: float) -> None:
 
 
 def _cumulative(figure: Figure, axes: Axes, profile: Profile) -> None:
-    """The share of samples up to each length, and what the `max_length` candidates cut of it."""
+    """Draw the share of samples up to each length, and what each `max_length` truncates."""
     stats = profile.stats
     share = axes.twinx()
-    # From no sample at the left edge to all of them at the right one.
+    # From 0 at the left edge to all samples at the right one.
     first, last = profile.histogram.edges[0], profile.histogram.edges[-1]
     lengths = style.on_log_scale([first, *stats.values, last])
     shares = [0, *np.cumsum(stats.counts) / stats.count, 1]
@@ -97,7 +97,7 @@ def _cumulative(figure: Figure, axes: Axes, profile: Profile) -> None:
     share.yaxis.set_major_formatter(PercentFormatter(1))
     share.set_ylabel("samples up to this length (line)")
     share.spines["top"].set_visible(False)
-    lines = ["max_length  cuts of samples, tokens"]
+    lines = ["max_length  truncated samples, tokens"]
     for cut in [each for each in profile.truncation if each.samples][-_MOST_CANDIDATES:]:
         samples = cut.samples / len(profile)
         at = float(style.on_log_scale(cut.max_length))
@@ -110,7 +110,7 @@ def _cumulative(figure: Figure, axes: Axes, profile: Profile) -> None:
 
 
 def _rows(profile: Profile) -> list[tuple[str, int, ClassCount | None]]:
-    """A name, samples, and the class, of each row of a plot; no class where many are summed."""
+    """Return the name, samples and class of each row of a plot; no class if several are summed."""
     first, between, last = shown_classes(profile.classes)
     rows: list[tuple[str, int, ClassCount | None]] = [
         (class_name(each.label, 28), each.count, each) for each in (*first, *last)
@@ -166,7 +166,7 @@ def _lengths_by_class(figure: Figure, profile: Profile) -> None:
 
 
 def _box(profile: Profile, each: ClassCount) -> dict[str, float]:
-    """A class as `Axes.bxp` takes it: percentiles are observed lengths, as they are everywhere."""
+    """Return a class as `Axes.bxp` expects it; percentiles are observed lengths, as everywhere."""
     stats = LengthStats.of(profile.lengths_of(each.label))
     drawn = {"whislo": 10, "q1": 250, "med": 500, "q3": 750, "whishi": 990}
     numbers = {name: stats.percentile(place) for name, place in drawn.items()}

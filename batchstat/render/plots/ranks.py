@@ -1,4 +1,4 @@
-"""The plot of ranks: what each step costs the slowest and the mean rank, and every rank."""
+"""The plot of ranks: the cost of each step on the slowest rank, the mean rank, and every rank."""
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -14,7 +14,7 @@ _MOST_COLUMNS, _MOST_ROWS = 400, 200
 
 
 def rank_plots(comparison: Comparison) -> dict[str, bytes]:
-    """`ranks.png`, where there are several."""
+    """Draw `ranks.png`, if there are several ranks."""
     steps = comparison.best.steps
     if steps is None:
         return {}
@@ -22,14 +22,14 @@ def rank_plots(comparison: Comparison) -> dict[str, bytes]:
 
 
 def _ranks(figure: Figure, comparison: Comparison, steps: Ints) -> None:
-    """Draw `steps` (n_steps, world_size); of more steps than columns, the most of each bin."""
+    """Draw `steps` (n_steps, world_size); with more steps than columns, the maximum of each bin."""
     row, basis = comparison.best, comparison.basis
     paths = [source.path for source in comparison.corpus.sources] if comparison.corpus else []
     idle = percent(row.counts.rank_idle)
     style.title(
         figure,
         f"{one_line(row.label, 60)} on {counted(basis.world_size, 'rank')}: {idle} idle",
-        f"{corpus_name(paths)} · {sample_words(comparison)} · {row.deal} dealt · "
+        f"{corpus_name(paths)} · {sample_words(comparison)} · deal {row.deal} · "
         f"{counted(len(steps), 'step')}",
     )
     lines, heat = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1))
@@ -37,7 +37,7 @@ def _ranks(figure: Figure, comparison: Comparison, steps: Ints) -> None:
     middles = (edges[:-1] + edges[1:] - 1) / 2
     slowest = np.maximum.reduceat(steps.max(axis=1), edges[:-1])
     mean = np.add.reduceat(steps.mean(axis=1), edges[:-1]) / np.diff(edges)
-    most, average = (f", most of {many}", f", mean of {many}") if many else ("", "")
+    most, average = (f", maximum of {many}", f", mean of {many}") if many else ("", "")
     marker = "o" if len(middles) == 1 else None
     for numbers, colour, line, label in (
         (slowest, style.VERMILION, "-", f"slowest rank{most}"),
@@ -50,7 +50,7 @@ def _ranks(figure: Figure, comparison: Comparison, steps: Ints) -> None:
         worst.tokens,
         "v",
         color="black",
-        label=f"most waited for: step {worst.step:,}, {worst.tokens:,} tokens",
+        label=f"longest wait: step {worst.step:,}, {worst.tokens:,} tokens",
     )
     lines.set_ylim(0, float(slowest.max()) * 1.4)
     style.count_axis(lines.yaxis, style.short)
@@ -75,15 +75,15 @@ def _ranks(figure: Figure, comparison: Comparison, steps: Ints) -> None:
     figure.colorbar(
         shown,
         ax=heat,
-        label=f"tokens, most of {of}" if of else "tokens",
+        label=f"tokens, maximum of {of}" if of else "tokens",
         format=FuncFormatter(style.short),
         ticks=style.whole_numbers(),
     )
 
 
 def _bins(number: int, most: int, word: str) -> tuple[Ints, str]:
-    """The edges of at most so many bins, and how many of a thing each but the last holds; in no
-    words where that is one.
+    """Return the edges of at most `most` bins, and the number of items per bin in words, empty if
+    it is one.
     """
     size = -(-number // most)
     edges = np.append(np.arange(0, number, size), number)

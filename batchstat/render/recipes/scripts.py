@@ -1,6 +1,6 @@
-"""The parts of training scripts, with places for what differs."""
+"""Templates of training scripts, with placeholders."""
 
-HEAD = '''"""Trains on the batches that batchstat simulated: {spec}.
+HEAD = '''"""Train on the batches that batchstat simulated: {spec}.
 
 Start it with: {start}
 """
@@ -26,7 +26,7 @@ def encode(sample):
 
 {collate}
 
-# A tiny model, so that the script runs as it is: put yours in its place.
+# A tiny model, so that the script runs as it is: replace it with yours.
 config = GPT2Config(
     vocab_size=len(tokenizer),
     n_positions={positions},
@@ -61,7 +61,7 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
 for epoch in range(sampler.epoch, EPOCHS):
     sampler.set_epoch(epoch)
     for inputs, batch in zip(loader, sampler.batches()):
-        # Gradients are exchanged once a step: ranks may have unlike numbers of batches in it.
+        # Gradients are synchronised once per step: ranks may differ in its number of batches.
         waits = world_size > 1 and not batch.ends_step
         with model.no_sync() if waits else nullcontext():
             loss = model(**inputs).loss
@@ -70,21 +70,21 @@ for epoch in range(sampler.epoch, EPOCHS):
         if batch.ends_step:
             optimizer.step()
             optimizer.zero_grad()
-        # A checkpoint keeps sampler.state_dict(consumed=batch.number + 1), after any batch.
+        # A checkpoint stores sampler.state_dict(consumed=batch.number + 1), after any batch.
     print(f"rank {{rank}}, epoch {{epoch}}: {{len(sampler)}} batches")
 if world_size > 1:
     torch.distributed.destroy_process_group()
 """
 
 ACCELERATE = """
-# The loader stays as it is: the sampler deals to the ranks already.
+# The loader is not prepared: the sampler already shards across ranks.
 optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
 model, optimizer = accelerator.prepare(model, optimizer)
 for epoch in range(sampler.epoch, EPOCHS):
     sampler.set_epoch(epoch)
     for inputs, batch in zip(loader, sampler.batches()):
         inputs = {{key: value.to(accelerator.device) for key, value in inputs.items()}}
-        # Gradients are exchanged once a step: ranks may have unlike numbers of batches in it.
+        # Gradients are synchronised once per step: ranks may differ in its number of batches.
         with nullcontext() if batch.ends_step else accelerator.no_sync(model):
             loss = model(**inputs).loss
             # Weighted, so that the gradient is that of the mean over the whole step{about}.
@@ -92,7 +92,7 @@ for epoch in range(sampler.epoch, EPOCHS):
         if batch.ends_step:
             optimizer.step()
             optimizer.zero_grad()
-        # A checkpoint keeps sampler.state_dict(consumed=batch.number + 1), after any batch.
+        # A checkpoint stores sampler.state_dict(consumed=batch.number + 1), after any batch.
     print(f"rank {{rank}}, epoch {{epoch}}: {{len(sampler)}} batches")
 accelerator.end_training()
 """
@@ -107,14 +107,14 @@ RANKS = {
 TRAINER = '''
 
 class Batches(DataLoader):
-    """A loader whose sampler is told the epoch."""
+    """A loader that passes the epoch to its sampler."""
 
     def set_epoch(self, epoch):
         self.batch_sampler.set_epoch(epoch)
 
 
 class BatchedTrainer(Trainer):
-    """Takes the loader as it is: the sampler deals to the ranks already."""
+    """Uses the loader as it is: the sampler already shards across ranks."""
 
     def get_train_dataloader(self):
         return Batches(
@@ -132,11 +132,11 @@ arguments = TrainingArguments(
 )
 trainer = BatchedTrainer(model, arguments, train_dataset=samples)
 trainer.train()
-print(f"rank {{rank}}: {{len(sampler)}} batches an epoch, {{trainer.state.global_step}} steps")
+print(f"rank {{rank}}: {{len(sampler)}} batches per epoch, {{trainer.state.global_step}} steps")
 '''
 
-FLAT = """# Samples end to end in one row, the positions of each from 0: for attention that keeps
-# them apart by these, such as flash attention.
+FLAT = """# Samples concatenated in one row, the positions of each from 0: for attention that
+# uses these to keep samples apart, such as flash attention.
 flatten = DataCollatorWithFlattening(return_tensors="pt")
 
 

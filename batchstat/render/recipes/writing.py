@@ -1,4 +1,4 @@
-"""Training scripts for a setting, as text: they run as they are, and are there to be changed."""
+"""Training scripts for a setting, as text: they run as they are, and are meant to be changed."""
 
 import json
 import re
@@ -37,20 +37,20 @@ def recipe(
     basis: Basis,
     template: str | None = None,
 ) -> str:
-    """A script that trains on the batches that `compare` measures.
+    """Return a script that trains on the batches that `compare` measures.
 
     Args:
         framework: one of `FRAMEWORKS`.
-        profile: of the corpus.
-        lengths: where its `lengths.parquet` lies.
+        profile: the profile of the corpus.
+        lengths: path of its `lengths.parquet`.
         spec: the strategy, as it is written.
-        strategy: what that is.
-        settings: as they are given.
-        basis: as they are decided.
-        template: the file of a chat template, where the tokenizer's own is not used.
+        strategy: the parsed strategy.
+        settings: the settings, as given.
+        basis: the settings, with all defaults decided.
+        template: file of a chat template, if the tokenizer's own is not used.
 
     Raises:
-        OptionError: batches that record numbers alone do not say.
+        OptionError: record numbers alone cannot represent the batches.
     """
     refused = refusal(framework, spec, strategy, basis)
     if refused is not None:
@@ -60,7 +60,7 @@ def recipe(
     model = "AutoModelForSequenceClassification" if labelled else "AutoModelForCausalLM"
     loop = _LOOPS[framework].format(
         weight="weight" if labelled else "token_weight",
-        # A causal model's loss is a mean over one token fewer of each sample.
+        # A causal model's loss is a mean over one token fewer per sample.
         about="" if labelled else ", or nearly",
         accumulate=basis.accumulate,
     )
@@ -89,30 +89,34 @@ def recipe(
 
 
 def holds_text(profile: Profile) -> bool:
-    """Return whether a script can read the corpus: not where it holds lengths or token ids."""
+    """Return whether a script can read the corpus, which it cannot if it holds lengths or token
+    ids.
+    """
     counted = any(source.format == "npy" for source in profile.corpus.sources)
     return not counted and profile.corpus.options.content not in ("tokens", "length")
 
 
 def refusal(framework: str, spec: str, strategy: Strategy, basis: Basis) -> str | None:
-    """Return why there is no script for a strategy; None where there is one."""
+    """Return why there is no script for a strategy; None if there is one."""
     why = ""
     unlike = basis.tail == "uneven" or basis.deal not in ("batches", "balanced")
     if basis.overflow == "split" or getattr(strategy, "method", "") == "wrapped":
-        why = "cuts samples into parts, which have starts and stops"
+        why = "splits samples, which needs starts and stops"
     elif getattr(strategy, "pad", "") == "edge":
-        why = "pads to edges, which are the batch's width"
+        why = "pads to edges, which needs the width of each batch"
     elif basis.tail == "empty":
         why = "with tail=empty has empty batches, which need a dummy step"
     elif basis.world_size > 1 and unlike:
-        why = f"with deal={basis.deal}, tail={basis.tail} may give ranks unequal numbers of steps"
+        why = f"with deal={basis.deal}, tail={basis.tail} may give ranks different numbers of steps"
     elif framework == "trainer" and spec.partition(":")[0] == "grouped":
-        why = "has steps of unlike numbers of batches, which Trainer cannot"
+        why = "has steps with different numbers of batches, which Trainer does not support"
     return f"{spec} {why}: write the script around BatchSampler.batches()" if why else None
 
 
 def _changed(settings: Settings) -> Mapping[str, Any]:
-    """The settings that are not at their defaults; ranks are the launcher's to say."""
+    """Return the settings that are not at their defaults, except the ranks, which the launcher
+    sets.
+    """
     defaults = {field.name: field.default for field in fields(Settings)}
     ours = {key: value for key, value in asdict(settings).items() if value != defaults[key]}
     return {key: value for key, value in ours.items() if key not in ("world_size", "epoch")}
@@ -141,13 +145,11 @@ _IMPORTED = (
     ("batchstat.tokenization.builtin", "CHAT_TEMPLATE"),
     ("batchstat.tokenization.builtin", "definition"),
 )
-"""Names of a script by the module that they come from, in the sequence in which they are imported:
-the standard library's, others', ours.
-"""
+"""Names with their modules, in import order: standard library, third party, batchstat."""
 
 
 def _imports(script: str) -> str:
-    """What is imported of these, for a script that uses some of them."""
+    """Return the import lines for the names that a script uses."""
     groups: list[dict[str, list[str]]] = [{}]
     for each in _IMPORTED:
         if each is None:
@@ -180,7 +182,7 @@ def _tokenizer(profile: Profile) -> str:
 
 
 def _template(profile: Profile, file: str | None) -> str:
-    """The chat template, where the tokenizer does not bring it."""
+    """Return the chat template, if it does not come with the tokenizer."""
     if profile.corpus.options.content != "messages":
         return ""
     if file is not None:
@@ -214,7 +216,7 @@ def _collate(strategy: Strategy, *, flat: bool, classes: tuple[str, ...]) -> str
     head = ""
     if classes:
         numbered = ", ".join(f"{_literal(name)}: {i}" for i, name in enumerate(classes))
-        head = f"CLASSES = {{{numbered}}}  # -100, which the loss leaves out, for none\n\n\n"
+        head = f"CLASSES = {{{numbered}}}  # no label is -100, which the loss ignores\n\n\n"
         labels = 'torch.tensor([CLASSES.get(sample["label"], -100) for sample in batch])'
     return f"""{head}def collate(batch):
     encoded = [{{"input_ids": encode(sample)}} for sample in batch]
@@ -224,7 +226,7 @@ def _collate(strategy: Strategy, *, flat: bool, classes: tuple[str, ...]) -> str
 
 
 def _literal(value: object) -> str:
-    """A value as Python has it, text in double quotes."""
+    """Return a value as a Python literal, text in double quotes."""
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, list | tuple):

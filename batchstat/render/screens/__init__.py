@@ -1,1 +1,1 @@
-"""What each command prints to a terminal."""
+"""Screens: what each command prints to a terminal."""

@@ -1,4 +1,4 @@
-"""Samplers as a screen of text: what each draws, of which classes, and how that batches."""
+"""The screen of `balance`: what each sampler draws, of which classes, and how that batches."""
 
 from collections.abc import Callable, Iterator
 
@@ -15,16 +15,16 @@ _APART = 0.1
 
 
 def balance_screen(report: BalanceReport, command: Callable[[str], str]) -> RenderableType:
-    """What `balance` prints: the basis, the tables, the sentence and the recommendation.
+    """Return what `balance` prints: the basis, the tables, the result and the recommendation.
 
     Args:
         report: the samplers.
-        command: the line that batches what a sampler draws under the same settings.
+        command: returns the command that batches a sampler's samples with the same settings.
     """
     strategy = report.samplers[0].row.label
     drawn = Text("drawn", style="bold").append(_what_is_drawn(report), "not bold")
     by = Text("batches", style="bold")
-    by.append(f"  by {one_line(strategy)}; compute is relative to that of none", "not bold")
+    by.append(f"  by {one_line(strategy)}; compute is relative to none", "not bold")
     parts: list[RenderableType] = [
         heading("basis", basis_line(report.basis)),
         heading("classes", _classes_line(report)),
@@ -32,7 +32,7 @@ def balance_screen(report: BalanceReport, command: Callable[[str], str]) -> Rend
         *(Text(), _heading_of_classes(report), _classes(report), Text()),
     ]
     if report.basis.world_size > 1:
-        words = "     of each rank: samples, largest class / smallest, steps; then of all"
+        words = "     per rank: samples, largest class / smallest, steps; then over all ranks"
         parts += [Text("ranks", style="bold").append(words, "not bold"), _ranks(report), Text()]
     return Group(*parts, heading("result", _verdict(report)), *_recommendation(report, command))
 
@@ -40,8 +40,8 @@ def balance_screen(report: BalanceReport, command: Callable[[str], str]) -> Rend
 def _what_is_drawn(report: BalanceReport) -> str:
     basis = report.basis
     if basis.deal == "unsynced" and basis.world_size > 1:
-        return "    by ranks that share their random numbers, which they do not here: see ranks"
-    return "    by the sampler, before anything is cut, batched or dealt"
+        return "    as if all ranks shared one seed, which they do not here: see ranks"
+    return "    by the sampler, before truncation, batching and distribution"
 
 
 def _classes_line(report: BalanceReport) -> str:
@@ -50,14 +50,12 @@ def _classes_line(report: BalanceReport) -> str:
     if number > 1:
         words.append(f"the largest has {report.class_ratio:,.1f} times the samples of the smallest")
     if report.unlabelled and report.basis.keep_labels:
-        words.append(f"{counted(report.unlabelled, 'sample')} of other labels or none are left out")
+        words.append(f"{counted(report.unlabelled, 'sample')} with other or no labels are dropped")
     elif report.unlabelled:
-        words.append(
-            f"{counted(report.unlabelled, 'sample')} without a label, which only none visits"
-        )
+        words.append(f"{counted(report.unlabelled, 'sample')} without a label, drawn only by none")
     if report.multilabel:
         words.append(
-            f"{counted(report.multilabel, 'sample')} of several labels: each is of the rarest"
+            f"{counted(report.multilabel, 'sample')} with several labels, counted as the rarest"
         )
     return " · ".join(words)
 
@@ -88,7 +86,7 @@ def _name(row: SamplerResult) -> Text:
 
 
 def _differ(row: SamplerResult) -> bool:
-    """Whether the classes change over epochs, beyond chance."""
+    """Return whether the class ratio changes over epochs, beyond chance."""
     return row.name == "dynamic" and row.ratios[0] != row.ratios[-1]
 
 
@@ -160,7 +158,7 @@ def _ranks(report: BalanceReport) -> Rows:
 
 
 def _ratios(ranks: list[tuple[int, ...]]) -> str:
-    """Largest class / smallest, from the rank where it is least to that where it is most."""
+    """Return the largest class / smallest, from the lowest to the highest of any rank."""
     ratios = [max(held) / min(held) for held in ranks if min(held)]
     if len(ratios) < len(ranks):
         return "class missing"
@@ -182,14 +180,14 @@ def _verdict(report: BalanceReport) -> str:
     if apart:
         strategy = report.samplers[0].row.label
         words.append(
-            f"{strategy} sorts the classes apart (0 is random, 1 one class a batch): "
+            f"{strategy} separates the classes (0 is random, 1 one class per batch): "
             + ", ".join(apart)
         )
-    return ". ".join(words or ["no sampler here evens the classes out"]) + "."
+    return ". ".join(words or ["no sampler here balances the classes"]) + "."
 
 
 def _of_sampler(row: SamplerResult, report: BalanceReport) -> str:
-    text = f"{one_line(row.spec)} draws {percent(row.coverage)} of the corpus an epoch"
+    text = f"{one_line(row.spec)} draws {percent(row.coverage)} of the corpus per epoch"
     if row.coverage < 1:
         text += f", {percent(row.coverage_after)} in {counted(report.epochs, 'epoch')}"
     if row.max_repeats > 1:
@@ -200,34 +198,34 @@ def _of_sampler(row: SamplerResult, report: BalanceReport) -> str:
 def _recommendation(
     report: BalanceReport, command: Callable[[str], str]
 ) -> Iterator[RenderableType]:
-    """Nothing where there is nothing to choose from."""
+    """Yield the recommendation; nothing if there is only one sampler."""
     if len(report.samplers) < 2:
         return
     chosen = report.recommended
     if len(report.samplers[0].classes) == 1:
-        yield heading("use", "none: there is one class.")
+        yield heading("use", "none: there is only one class.")
     elif report.class_ratio <= _EVEN_ENOUGH:
         within = f"within {report.class_ratio:,.1f} times of each other"
         yield heading("use", f"none: the classes are {within}.")
     elif chosen is None:
-        yield heading("use", "none of these: no sampler here evens the classes out.")
+        yield heading("use", "none of these: no sampler here balances the classes.")
     else:
         yield pasted("use", command(chosen.spec))
         yield heading("", _reasons(chosen, report))
 
 
 def _reasons(chosen: SamplerResult, report: BalanceReport) -> str:
-    """What the chosen sampler costs and does not show, then the same of the others."""
+    """Return the cost and coverage of the chosen sampler, then those of the others."""
     text = f"{_price(chosen, report)}."
     others = [row for row in report.balanced if row is not chosen]
     if others:
-        text += f" Else {'; '.join(_price(row, report) for row in others)}."
-    return text + " Weights in the loss balance classes too, and draw nothing twice."
+        text += f" Others: {'; '.join(_price(row, report) for row in others)}."
+    return text + " Class weights in the loss also balance classes, without repeating samples."
 
 
 def _price(row: SamplerResult, report: BalanceReport) -> str:
     compute = row.relative_compute
-    cost = "more than none, which leaves no batch,"
+    cost = "more than none, which has no batch,"
     if compute is not None:
         expensive = ", which is expensive," if compute > MOST_COMPUTE else ""
         cost = f"{compute:,.2f} times the tokens of none{expensive}"

@@ -1,4 +1,4 @@
-"""Bucket edges as a screen of text."""
+"""The screen of `buckets`."""
 
 from collections.abc import Callable, Iterator
 
@@ -14,11 +14,12 @@ from batchstat.simulation.comparison import StrategyResult
 
 
 def buckets_screen(report: BucketReport, command: Callable[[str], str]) -> RenderableType:
-    """What `buckets` prints: the optimal buckets, all rules for 2 to 16 buckets, what to paste.
+    """Return what `buckets` prints: the optimal buckets, all rules for 2 to 16 buckets, and lines
+    to paste.
 
     Args:
-        report: what was found.
-        command: the line that simulates a strategy under the same settings.
+        report: the results.
+        command: returns the command that simulates a strategy with the same settings.
     """
     words = "padding" if report.cost == "linear" else "computed / needed"
     by_rule = Text("by rule", style="bold").append(f"  {words}, rows as wide as edges", "not bold")
@@ -36,7 +37,7 @@ def buckets_screen(report: BucketReport, command: Callable[[str], str]) -> Rende
 
 
 def _uses(report: BucketReport, command: Callable[[str], str]) -> Iterator[RenderableType]:
-    """The lines to paste, each with what it gives."""
+    """Yield the lines to paste, each with its result."""
     for word, row in zip(("use", "or"), report.uses, strict=False):
         yield pasted(word, command(row.spec))
         yield heading("", _given(row))
@@ -44,10 +45,10 @@ def _uses(report: BucketReport, command: Callable[[str], str]) -> Iterator[Rende
 
 def _given(row: StrategyResult) -> str:
     counts = row.counts
-    left_out = "no sample left out"
+    left_out = "no samples dropped"
     if counts.dropped_samples:
         share = percent(counts.dropped_ratio, 2)
-        left_out = f"{counted(counts.dropped_samples, 'sample')} left out, {share} of the tokens"
+        left_out = f"{counted(counts.dropped_samples, 'sample')} dropped, {share} of the tokens"
     return (
         f"{counted(counts.distinct_shapes, 'shape')}, {percent(counts.padding_ratio, 2)} padding, "
         f"{left_out}"
@@ -57,18 +58,18 @@ def _given(row: StrategyResult) -> str:
 def _basis(report: BucketReport) -> str:
     basis = report.basis
     words = [
-        f"at most {basis.tokens_per_batch:,} tokens a batch",
+        f"at most {basis.tokens_per_batch:,} tokens per batch",
         f"max_length {basis.max_length:,} ({basis.overflow})",
         {
             "linear": "least padding",
             "quadratic": "least attention (quadratic, an estimate)",
-            "model": "least cost of the model (an estimate)",
+            "model": "least compute of the model (an estimate)",
         }[report.cost],
     ]
     if basis.pad_to_multiple_of > 1:
-        words.append(f"edges a multiple of {basis.pad_to_multiple_of}")
+        words.append(f"edges multiples of {basis.pad_to_multiple_of}")
     if report.least > 1:
-        words.append(f"at least {report.least:,} samples a bucket")
+        words.append(f"at least {report.least:,} samples per bucket")
     return " · ".join(words)
 
 

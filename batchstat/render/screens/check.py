@@ -1,4 +1,4 @@
-"""Checks as a screen of text."""
+"""The screen of `check`."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,9 @@ _STYLES = {"pass": "green", "warn": "yellow", "fail": "red", "error": "red"}
 
 
 def check_screen(checks: Sequence[Check]) -> RenderableType:
-    """What `check` prints: each corpus with its limits, each failure with its parts, the result."""
+    """Return what `check` prints: each corpus with its limits, each failure with its parts, the
+    result.
+    """
     parts: list[RenderableType] = []
     for check in checks:
         parts += [*_check(check, named=len(checks) > 1), Text()]

@@ -1,4 +1,4 @@
-"""A comparison as a screen of text: the table, what it can be judged by, what to use."""
+"""The screen of `compare`: the table, what to judge it by, and what to use."""
 
 from collections.abc import Callable, Iterator
 
@@ -13,17 +13,17 @@ from batchstat.simulation.coverage import Mixing
 from batchstat.simulation.rank_idle import WorstStep
 
 _ABOUT_EQUAL = 1.1
-"""Speed-ups below this are within what an estimate can be off."""
+"""Speed-ups below this are within the error of an estimate."""
 
 
 def comparison_screen(
     comparison: Comparison, command: Callable[[StrategyResult], str]
 ) -> RenderableType:
-    """What `compare` prints: the basis, the tables, the sentence and the recommendations.
+    """Return what `compare` prints: the basis, the tables, the result and the recommendations.
 
     Args:
         comparison: the rows.
-        command: the line that uses a row's strategy under the same settings.
+        command: returns the command that uses a row's strategy with the same settings.
     """
     parts: list[RenderableType] = [heading("basis", basis_line(comparison.basis))]
     if comparison.sample is not None:
@@ -36,14 +36,14 @@ def comparison_screen(
     parts += [heading("sorted", _sorted(comparison)), heading("least", _least(comparison))]
     parts += _presets(comparison)
     if comparison.left_out:
-        parts.append(heading("left out", f"{', '.join(comparison.left_out)}: see them with --all"))
+        parts.append(heading("left out", f"{', '.join(comparison.left_out)} (--all shows them)"))
     price = Text("price", style="bold").append(
-        "   attention, model: computed / needed, estimated; then distance from random",
+        "   attention, model: estimated compute / needed; then how far batches are from random",
         "not bold",
     )
     parts += [Text(), price, _price(comparison), Text()]
     if comparison.basis.world_size > 1:
-        words = "   idle: time in which ranks wait for the slowest; then the worst step"
+        words = "   idle: time that ranks wait for the slowest; then the worst step"
         parts += [Text("ranks", style="bold").append(words, "not bold"), _ranks(comparison), Text()]
     parts += [heading("result", _verdict(comparison)), *_recommendations(comparison, command)]
     return Group(*parts)
@@ -51,15 +51,15 @@ def comparison_screen(
 
 def _model(model: CostModel) -> str:
     words = [f"hidden {model.hidden:,}", counted(model.layers, "layer")]
-    per_token = f"{model.linear:.3g} operations a token and {model.quadratic:.3g} a pair of tokens"
-    return f"{', '.join(words)}: {per_token} of a row, an estimate"
+    per_token = f"{model.linear:.3g} operations per token and {model.quadratic:.3g} per pair"
+    return f"{', '.join(words)}: {per_token} of tokens in a row, an estimate"
 
 
 def _sample(sample: SampleFacts) -> str:
     return (
-        f"all numbers are of {percent(sample.share)} of the corpus: {sample.samples:,} of "
-        f"{counted(sample.corpus_samples, 'sample')}, in {sample.blocks:,} blocks drawn at random; "
-        f"± holds the padding of the whole in {percent(sample.confidence, 0)} of such draws"
+        f"all numbers describe {percent(sample.share)} of the corpus: {sample.samples:,} of "
+        f"{counted(sample.corpus_samples, 'sample')}, in {sample.blocks:,} random blocks; ± is the "
+        f"{percent(sample.confidence, 0)} confidence interval for the padding of the whole corpus"
     )
 
 
@@ -68,8 +68,8 @@ def _visits(comparison: Comparison) -> str:
     samples = counts.samples - counts.duplicated_samples + counts.dropped_samples
     return (
         f"{counted(samples, 'sample')}; {comparison.current.label} computes "
-        f"{percent(counts.reach.coverage)} of the {comparison.samples:,} of the corpus: see "
-        "batchstat balance"
+        f"{percent(counts.reach.coverage)} of the corpus's {comparison.samples:,}: see batchstat "
+        "balance"
     )
 
 
@@ -135,7 +135,7 @@ def _presets(comparison: Comparison) -> list[RenderableType]:
 def _dealt(row: StrategyResult, comparison: Comparison) -> str:
     if comparison.basis.world_size == 1:
         return ""
-    return f"; its ranks: {row.deal} dealt, tail {row.tail}"
+    return f"; on ranks: deal {row.deal}, tail {row.tail}"
 
 
 def _price(comparison: Comparison) -> Rows:
@@ -209,16 +209,16 @@ def _verdict(comparison: Comparison) -> str:
     if choice.best is None:
         needed = min(row.counts.reducible_peak for row in comparison.strategies)
         return (
-            f"no strategy of the table keeps its batches within {_budget(comparison)}: "
-            f"--tokens-per-batch {needed} makes room for one"
+            f"no strategy in the table keeps its batches within {_budget(comparison)}: set "
+            f"--tokens-per-batch {needed} to fit one"
         )
     if len(comparison.strategies) == 1:
         number = batches(best.counts.batches)
         return f"{best.label}: {number}, {padding} padding{_above_least(comparison)}."
     if best is current:
         text = (
-            f"{current.label}, as it is: no other row saves over 10% of its compute, or has fewer "
-            "steps for as much."
+            f"keep {current.label}: no other row saves over 10% of its compute, or has fewer steps "
+            "for the same compute."
         )
     else:
         text = (
@@ -251,7 +251,7 @@ def _steps(row: StrategyResult, current: StrategyResult) -> str:
 
 
 def _ruled_out(comparison: Comparison) -> str:
-    """Why a row that computes less than the best one is not that."""
+    """Return why a row with less compute than the best one is not recommended."""
     row, budget = comparison.choice.ruled_out, comparison.basis.tokens_per_batch
     if row is None:
         return ""
@@ -266,7 +266,7 @@ def _ruled_out(comparison: Comparison) -> str:
 
 
 def _above_least(comparison: Comparison) -> str:
-    """How far packed rows are from the fewest possible."""
+    """Return how far packed rows are from the fewest possible."""
     best, bounds = comparison.best, comparison.bounds
     counts = best.counts
     comparable = best.params.get("max_length") == comparison.basis.max_length
@@ -274,14 +274,14 @@ def _above_least(comparison: Comparison) -> str:
         return ""
     more = counts.rows / bounds.packed_rows - 1
     if more > 0:
-        return f"; {percent(more)} more rows than the least possible"
+        return f"; {percent(more)} more rows than the lower bound"
     return "; no packing has fewer rows"
 
 
 def _recommendations(
     comparison: Comparison, command: Callable[[StrategyResult], str]
 ) -> Iterator[RenderableType]:
-    """At most two lines to paste, each with its trade-off; and what packing would give."""
+    """Yield at most two lines to paste, each with its trade-off, and what packing would give."""
     choice, current = comparison.choice, comparison.current
     if choice.best is None:
         return
@@ -337,10 +337,10 @@ def _sorting(comparison: Comparison) -> str:
     if chosen is best:
         return f"{text}, the least of any read_ahead"
     return (
-        f"{text}, the smallest read_ahead, and so the least sorting, within half a point of the "
-        f"best ({percent(best.padding_ratio)} at {best.read_ahead:,})"
+        f"{text}: the smallest read_ahead, so the least sorting, within half a percentage point of "
+        f"the best ({percent(best.padding_ratio)} at {best.read_ahead:,})"
     )
 
 
 _NOTICED = 0.5
-"""A separation by length from here on is more than random batches have."""
+"""Length separation from which on a trade-off mentions it."""

@@ -1,4 +1,4 @@
-"""What names mean, as a screen of text."""
+"""The screen of `explain`."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ from batchstat.render.screens.layout import heading
 def definition_screen(
     name: str, kind: str, text: str, facts: Sequence[tuple[str, str]]
 ) -> RenderableType:
-    """One meaning of a name."""
+    """Return the screen for one meaning of a name."""
     parts: list[RenderableType] = [
         Text(name, style="bold").append(f"  {kind}", "not bold dim"),
         Text(text),
@@ -23,7 +23,7 @@ def definition_screen(
 
 
 def names_screen(names: Mapping[str, Sequence[str]]) -> RenderableType:
-    """All names, by what they are the names of."""
+    """Return the screen of all names, by kind."""
     parts: list[RenderableType] = []
     for kind, every in names.items():
         parts += [Text(kind, style="bold"), Text("  " + ", ".join(every)), Text()]

@@ -1,4 +1,4 @@
-"""What screens are made of: headings, tables, and the lines above every table."""
+"""Building blocks of screens: headings, tables, and the lines above every table."""
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
@@ -13,7 +13,7 @@ _GAP, _LEAST_NAME = 2, 14
 
 
 def heading(word: str, text: str, style: str = "") -> Table:
-    """A line or more with a word before it."""
+    """Return one or more lines with a word before them."""
     grid = Table.grid(padding=(0, 1, 0, 0))
     grid.add_column(width=8, no_wrap=True)
     grid.add_column(overflow="fold")
@@ -22,27 +22,27 @@ def heading(word: str, text: str, style: str = "") -> Table:
 
 
 def pasted(word: str, line: str) -> Text:
-    """A line to paste with a word before it: never folded, which would break it in two."""
+    """Return a line to paste with a word before it; it is never folded, which would break it."""
     text = Text(f"{word:<9}", style="bold", no_wrap=True, overflow="ignore")
     return text.append(printable(line), "not bold")
 
 
 class Rows:
-    """A table of rows that each have a name; where a line is too short for all columns, the names
-    are repeated with those that are left, so that no number is lost.
+    """A table of named rows. If a line is too short for all columns, the names are repeated with
+    the remaining columns, so that no number is lost.
     """
 
     def __init__(self, *columns: str) -> None:
-        """The first column is that of the names."""
+        """Start a table; the first column has the names."""
         self.columns = columns
         self.rows: list[tuple[Text, ...]] = []
 
     def add(self, name: Text, *cells: str) -> None:
-        """A row: its name, and a cell for each other column."""
+        """Add a row: its name, and a cell for each other column."""
         self.rows.append((name, *map(Text, cells)))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The columns that fit, then those that are left, and so on."""
+        """Yield the columns that fit, then the remaining ones, and so on."""
         widths = (
             [
                 max(len(heading), *(cell.cell_len for cell in cells), 0) + _GAP
@@ -68,9 +68,9 @@ class Rows:
 
 
 def table(*columns: str) -> Table:
-    """A table whose first column may fold, and whose numbers never do."""
+    """Return a table whose first column may fold, but whose numbers never do."""
     made = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    # As Text, since a heading may be a name from the user's data, with markup in it.
+    # As Text, since a heading may be a name from the user's data that contains markup.
     made.add_column(Text(columns[0]), overflow="fold", min_width=12)
     for column in columns[1:]:
         made.add_column(Text(column), justify="right", no_wrap=True)
@@ -80,7 +80,7 @@ def table(*columns: str) -> Table:
 def whose(
     paths: list[str], tokenizer: str | None, samples: int, tokens: int, unreadable: int
 ) -> str:
-    """A corpus in a line: its files, its tokenizer, how much it holds."""
+    """Return a corpus in one line: its files, its tokenizer, its size."""
     words = [
         corpus_name(paths),
         tokenizer_name(tokenizer),
@@ -93,9 +93,9 @@ def whose(
 
 
 def basis_line(basis: Basis) -> str:
-    """The settings that a table rests on, those at their defaults left out but for the main."""
+    """Return the settings of a table in one line; of those at defaults, only the main ones."""
     words = [
-        f"at most {basis.tokens_per_batch:,} tokens a batch",
+        f"at most {basis.tokens_per_batch:,} tokens per batch",
         f"max_length {basis.max_length:,} ({basis.overflow})",
         f"batch_size {basis.batch_size:,}",
         f"read_ahead {basis.read_ahead:,}",
@@ -103,16 +103,16 @@ def basis_line(basis: Basis) -> str:
         + ("" if basis.order == "file" else f", seed {basis.seed}")
         + (f", epoch {basis.epoch}" if basis.epoch else ""),
         counted(basis.world_size, "rank")
-        + (f", {basis.deal} dealt" if basis.world_size > 1 else ""),
+        + (f", deal {basis.deal}" if basis.world_size > 1 else ""),
     ]
     if basis.world_size > 1 and basis.tail != "repeat":
         words.append(f"tail {basis.tail}")
     if basis.accumulate > 1:
         words.append(f"accumulate {basis.accumulate}")
     if basis.pad_to_multiple_of > 1:
-        words.append(f"widths a multiple of {basis.pad_to_multiple_of}")
+        words.append(f"widths multiples of {basis.pad_to_multiple_of}")
     if basis.max_samples:
-        words.append(f"at most {basis.max_samples:,} samples a batch")
+        words.append(f"at most {basis.max_samples:,} samples per batch")
     if basis.drop_last:
         words.append("drop_last")
     if basis.balance != "none":
@@ -123,8 +123,10 @@ def basis_line(basis: Basis) -> str:
 
 
 def sample_words(comparison: Comparison) -> str:
-    """How many samples the numbers of a comparison are of, and whether that is an estimate."""
+    """Return the number of samples that a comparison's numbers describe, and whether they are an
+    estimate.
+    """
     sample = comparison.sample
     if sample is None:
         return counted(comparison.samples, "sample")
-    return f"an ESTIMATE by {sample.samples:,} of {counted(sample.corpus_samples, 'sample')}"
+    return f"an ESTIMATE from {sample.samples:,} of {counted(sample.corpus_samples, 'sample')}"

@@ -1,4 +1,4 @@
-"""A profile as a screen of text."""
+"""The screen of `profile`."""
 
 from datetime import datetime
 
@@ -12,7 +12,7 @@ from batchstat.render.text import age, class_name, counted, one_line, percent, s
 
 _LONGEST_BAR = 40
 _BESIDE_BAR = 48
-"""Columns that a row takes beside its bar: a label and its numbers."""
+"""Width of a row without its bar: a label and its numbers."""
 _WORTH_A_FACTOR = 1.1
 _SHOWN_FAILED = 5
 _REASONS = {
@@ -22,26 +22,28 @@ _REASONS = {
     "too_long": "too long",
     "wrong_fields": "with too few or too many fields",
     "missing_column": "without a column",
-    "wrong_type": "of another type",
-    "chat": "chats that are none",
-    "not_counted": "that the tokenizer or the chat template refused",
+    "wrong_type": "with a wrong type",
+    "chat": "not valid chats",
+    "not_counted": "rejected by the tokenizer or the chat template",
 }
 
 
 def profile_screen(profile: Profile, console: Console, next_command: str) -> RenderableType:
-    """What `profile` prints: the corpus, its lengths, what a `max_length` cuts, its classes."""
+    """Return what `profile` prints: the corpus, its lengths, tokens lost to a `max_length`, its
+    classes.
+    """
     parts: list[RenderableType] = [
         heading("corpus", _whose(profile)),
         *_partial(profile),
         _skipped(profile),
         Text(),
         Text("lengths", style="bold").append(
-            "  tokens a sample, special tokens counted", "not bold"
+            "  tokens per sample, special tokens included", "not bold"
         ),
         _histogram(profile, console),
         _percentiles(profile),
         Text(),
-        Text("max_length", style="bold").append("  what it would cut", "not bold"),
+        Text("max_length", style="bold").append("  what it would truncate", "not bold"),
         _truncation(profile),
     ]
     if profile.labels is not None:
@@ -50,7 +52,9 @@ def profile_screen(profile: Profile, console: Console, next_command: str) -> Ren
 
 
 def identity(profile: Profile, now: datetime) -> RenderableType:
-    """Whose profile a command works from: corpus, tokenizer, samples, tokens, age."""
+    """Return the line for the profile that a command works from: corpus, tokenizer, samples,
+    tokens, age.
+    """
     return heading("profile", f"{_whose(profile)} · {age(profile.created, now)}")
 
 
@@ -161,7 +165,7 @@ def _class_notes(profile: Profile) -> list[RenderableType]:
     classes = profile.classes
     notes: list[RenderableType] = []
     if profile.labels is not None and profile.labels.offsets is not None:
-        notes.append(Text("a sample counts in each of its classes: shares can add up to over 100%"))
+        notes.append(Text("a sample counts in each of its classes; shares can add up to over 100%"))
     ratio = profile.class_ratio
     named = [class_name(each.label) for each in classes if each.label is not None]
     if ratio is not None and len(named) > 1:

@@ -1,4 +1,4 @@
-"""What is in force, as a screen of text."""
+"""The screen of `config`."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,7 @@ Rows = Sequence[tuple[str, str, str]]
 
 
 def settings_screen(checks: Mapping[str, Rows]) -> RenderableType:
-    """What `config` prints: the values in force for each check."""
+    """Return what `config` prints: the settings in force for each check."""
     parts: list[RenderableType] = []
     for name, rows in checks.items():
         if len(checks) > 1:

@@ -1,4 +1,4 @@
-"""A shard as a screen of text."""
+"""The screen of `profile --shard`."""
 
 from rich.console import Group, RenderableType
 
@@ -8,7 +8,7 @@ from batchstat.render.text import corpus_name, counted
 
 
 def shard_screen(shard: Shard) -> RenderableType:
-    """What `profile --shard` prints: how much of which corpus, and what becomes of it."""
+    """Return what `profile --shard` prints: the shard, its corpus, and the next command."""
     paths = [source.path for source in shard.sources]
     own = counted(len(shard.kept), "part")
     failed = f", {len(shard.failed):,} failed" if shard.failed else ""
