@@ -99,8 +99,8 @@ class NoBatchError(InputError):
         """Name everything that may have dropped all batches."""
         super().__init__(
             "no batches left: every batch was incomplete, or uneven over the ranks, and dropped "
-            "(by drop_last, tail=drop or the strategy's own rule): lower world_size, batch_size or "
-            "the multiple, or remove these options"
+            "(by drop_last, remainder=drop or the strategy's own rule): lower world_size, "
+            "batch_size or the multiple, or remove these options"
         )
 
 

@@ -23,20 +23,20 @@ PROCESSES_FROM = 256 << 20
 def check_engine(context: typer.Context) -> None:
     """Raise OptionError for an unknown engine, or options that do not apply to it."""
     params = context.params
-    name = params["engine"] or "auto"
-    one_of("engine", name, NAMES)
+    name = params["executor"] or "auto"
+    one_of("executor", name, NAMES)
     worker_count(params["workers"])
     if name == "dask":
         if params["workers"] is not None:
-            raise OptionError("--workers does not apply to --engine dask: remove it")
+            raise OptionError("--workers does not apply to --executor dask: remove it")
     elif params["scheduler"] is not None:
-        raise OptionError("--scheduler needs --engine dask: add it, or remove --scheduler")
+        raise OptionError("--scheduler needs --executor dask: add it, or remove --scheduler")
 
 
 def engine_of(context: typer.Context, parts: Sequence[Part]) -> Engine:
     """Return the executor that counts the parts of a corpus."""
     params = context.params
-    name, workers = params["engine"] or "auto", params["workers"]
+    name, workers = params["executor"] or "auto", params["workers"]
     if name == "dask":
         from batchstat.profiling.executors.dask import dask
 
@@ -70,13 +70,13 @@ def store_of(context: typer.Context, folder: Path | None) -> tuple[PartStore | N
         InputError: it is not writable.
     """
     params = context.params
-    if params["parts"] is not None:
-        store = PartStore.at(params["parts"])
-        store.try_writing("pass another folder with --parts")
+    if params["count_cache"] is not None:
+        store = PartStore.at(params["count_cache"])
+        store.try_writing("pass another folder with --count-cache")
         return store, False
-    if params["engine"] == "dask":
+    if params["executor"] == "dask":
         if folder is None:
-            raise OptionError("--engine dask needs a folder for counts: pass --parts DIR")
+            raise OptionError("--executor dask needs a folder for counts: pass --count-cache DIR")
         return parts_of_folder(folder), False
     kept = None if params["no_cache"] else default_folder()
     if kept is None:

@@ -83,8 +83,8 @@ def shard(context: typer.Context, given: Inputs, share: Share, folder: Path) -> 
     sources, options, loaded = _prepared(context, given)
     if any(each.path == STANDARD_INPUT for each in sources):
         raise OptionError("standard input cannot be sharded: name files")
-    if context.params["parts"] is not None:
-        raise OptionError("a shard stores its counts in its own folder: remove --parts")
+    if context.params["count_cache"] is not None:
+        raise OptionError("a shard stores its counts in its own folder: remove --count-cache")
     own = [part for i, part in enumerate(parts_of(sources, options)) if share.takes(i)]
     store, engine = parts_of_folder(folder), engine_of(context, own)
     log = part_log(folder, len(own), engine, loaded)

@@ -21,7 +21,7 @@ from batchstat.documents.profile import percentiles
 from batchstat.documents.strategy import Strategy, strategy_of
 from batchstat.simulation.balances import BalanceReport, SamplerResult
 
-SCHEMA = "batchstat.balance/1"
+SCHEMA = "batchstat.balance/2"
 
 
 class DrawnLengths(Document):

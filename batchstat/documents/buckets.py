@@ -19,7 +19,7 @@ from batchstat.documents.corpus import corpus_of
 from batchstat.documents.strategy import Strategy, strategy_of
 from batchstat.simulation.bucket_search import COSTS, BucketReport
 
-SCHEMA = "batchstat.buckets/1"
+SCHEMA = "batchstat.buckets/2"
 
 
 class Bucket(Document):
@@ -73,7 +73,7 @@ class BucketsFile(Compared, File):
     transformer's cost."""
     model: Model | None
     """The shape of the transformer that --model names."""
-    least: Positive
+    min_bucket_samples: Positive
     """Samples in each bucket, at least."""
     strategy: Annotated[str, Field(validation_alias="spec")]
     """The boundaries strategy with the optimal edges, rows as wide as edges: the first of

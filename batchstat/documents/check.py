@@ -10,7 +10,7 @@ from batchstat.documents.comparison import Report
 from batchstat.gate.check import Check, Outcome, worst
 from batchstat.gate.limits import BOUNDS
 
-SCHEMA = "batchstat.check/1"
+SCHEMA = "batchstat.check/2"
 
 _Number = Annotated[int | float, Field(json_schema_extra={"type": "number"})]
 _Status = one_of(("pass", "warn", "fail", "error"))

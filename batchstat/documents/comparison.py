@@ -18,7 +18,7 @@ from batchstat.documents.base import (
 from batchstat.documents.corpus import Corpus, Tokenizer, corpus_of
 from batchstat.documents.profile import OfCorpus, of_corpus
 from batchstat.documents.strategy import Grouping, Strategy, strategy_of
-from batchstat.planning.distribution import DEALS, TAILS
+from batchstat.planning.distribution import DISTRIBUTIONS, REMAINDERS
 from batchstat.planning.epoch import OVERFLOWS
 from batchstat.planning.order import ORDERS
 from batchstat.profiling.profile import Profile
@@ -26,7 +26,7 @@ from batchstat.simulation.bounds import Bounds as BoundCounts
 from batchstat.simulation.comparison import Choice as ChosenRows
 from batchstat.simulation.comparison import Comparison, Simulation
 
-SCHEMA = "batchstat.compare/2"
+SCHEMA = "batchstat.compare/3"
 
 
 class Basis(Document):
@@ -42,9 +42,9 @@ class Basis(Document):
     seed: Count
     epoch: Count
     world_size: Positive
-    deal: one_of(DEALS)  # type: ignore[valid-type]
-    tail: one_of(TAILS)  # type: ignore[valid-type]
-    accumulate: Positive
+    distribute: one_of(DISTRIBUTIONS)  # type: ignore[valid-type]
+    remainder: one_of(REMAINDERS)  # type: ignore[valid-type]
+    gradient_accumulation_steps: Positive
     pad_to_multiple_of: Positive
     drop_last: bool
     balance: str
@@ -191,7 +191,7 @@ class CompareFile(Compared, File):
     """The shape of the transformer that --model names."""
     seeds: Positive
     """How many seeds each row was tried with; the rows are of the first."""
-    sample: Sample | None
+    subsample: Sample | None
     """How much of the corpus all numbers are of, where they are an estimate; null for all of it."""
     strategies: Annotated[list[Strategy], Field(min_length=1)]
     """The rows of the table, one per strategy."""

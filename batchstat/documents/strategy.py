@@ -17,7 +17,7 @@ from batchstat.documents.base import (
     one_of,
 )
 from batchstat.documents.corpus import Histogram
-from batchstat.planning.distribution import DEALS, TAILS
+from batchstat.planning.distribution import DISTRIBUTIONS, REMAINDERS
 from batchstat.simulation.comparison import SeedSpread, StrategyResult
 from batchstat.simulation.cost_model import CostModel
 from batchstat.simulation.coverage import Mixing as MixingCounts
@@ -108,8 +108,8 @@ class WorstStep(Document):
 class Ranks(Document):
     """What the ranks get."""
 
-    deal: one_of(DEALS)  # type: ignore[valid-type]
-    tail: one_of(TAILS)  # type: ignore[valid-type]
+    distribute: one_of(DISTRIBUTIONS)  # type: ignore[valid-type]
+    remainder: one_of(REMAINDERS)  # type: ignore[valid-type]
     min_steps: Count
     """Steps of the rank that has the fewest."""
     max_steps: Positive
@@ -177,7 +177,7 @@ class Strategy(Document):
     batches: Positive
     """Forward passes of an epoch, of all ranks together: rows of one width each."""
     steps: Positive
-    """Optimizer updates of an epoch: accumulate batches on each rank."""
+    """Optimizer updates of an epoch: gradient_accumulation_steps batches on each rank."""
     real_tokens: Count
     """Sum of the lengths of the samples in batches."""
     padding_tokens: Count

@@ -18,7 +18,7 @@ from batchstat.storage.sealed_records import (
     unseal,
 )
 
-SCHEMA = "batchstat.baseline/2"
+SCHEMA = "batchstat.baseline/3"
 
 DEFAULT_FILE = Path("batchstat-baseline.json")
 

@@ -40,10 +40,10 @@ def changes_of(limit: Limit, profile: Profile, spec: str, settings: Settings) ->
     if number.startswith((*_SEEN, *_LOST)):
         yield from now.losing_less()
         if not number.startswith("truncated"):
-            yield from now.dealt_otherwise()
+            yield from now.distributed_otherwise()
         return
     if number.startswith(("duplicated", "rank")):
-        yield from now.dealt_otherwise()
+        yield from now.distributed_otherwise()
     elif number in _PEAK:
         yield from now.smaller(limit)
     else:
@@ -125,22 +125,22 @@ class _Now:
         """Return a change of `max_length`, also for the strategy's rows."""
         return {"max_length": length, **self.set("max_length", length)}
 
-    def dealt_otherwise(self) -> Iterator[Changes]:
+    def distributed_otherwise(self) -> Iterator[Changes]:
         """Yield other ways to distribute across ranks: the smallest changes first, of equal ones
         those that lose nothing first.
         """
         if self.settings.world_size == 1:
             return
-        deal, tail = self.settings.deal, self.settings.tail
-        deals = list(dict.fromkeys((deal, "batches", "balanced", "samples")))
-        tails = list(dict.fromkeys((tail, "repeat", "empty", "drop", "uneven")))
+        distribute, remainder = self.settings.distribute, self.settings.remainder
+        ways = list(dict.fromkeys((distribute, "batches", "balanced", "samples")))
+        remainders = list(dict.fromkeys((remainder, "repeat", "dummy", "drop", "uneven")))
 
         def how_far(both: tuple[str, str]) -> tuple[int, int]:
-            return (both[0] != deal) + (both[1] != tail), tails.index(both[1])
+            return (both[0] != distribute) + (both[1] != remainder), remainders.index(both[1])
 
-        for other_deal, other_tail in sorted(product(deals, tails), key=how_far):
-            changed = {"deal": other_deal} if other_deal != deal else {}
-            changed |= {"tail": other_tail} if other_tail != tail else {}
+        for other_distribution, other_remainder in sorted(product(ways, remainders), key=how_far):
+            changed = {"distribute": other_distribution} if other_distribution != distribute else {}
+            changed |= {"remainder": other_remainder} if other_remainder != remainder else {}
             if changed:
                 yield changed
 

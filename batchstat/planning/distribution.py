@@ -4,14 +4,14 @@ import numpy as np
 
 from batchstat.lengths.arrays import Ints
 
-DEALS = ("batches", "samples", "unsynced", "chunks", "balanced")
-TAILS = ("repeat", "drop", "uneven", "empty", "spread")
+DISTRIBUTIONS = ("batches", "samples", "independent", "chunks", "balanced")
+REMAINDERS = ("repeat", "drop", "uneven", "dummy", "spread")
 
 BALANCED_TURNS = 64
 """Turns that are sorted together by cost."""
 
 
-def deal_in_turn(n: int, world_size: int, tail: str) -> Ints:
+def distribute_round_robin(n: int, world_size: int, remainder: str) -> Ints:
     """Return (n_turns, world_size) 0 … n − 1 distributed in turn; −1 where a rank has none.
 
     An incomplete last turn is filled from the start again, repeatedly if n is below `world_size`
@@ -19,30 +19,33 @@ def deal_in_turn(n: int, world_size: int, tail: str) -> Ints:
     it is (`uneven`; `empty`; `spread`, which has no such turn).
     """
     rest = n % world_size
-    if rest == 0 or tail == "drop":
+    if rest == 0 or remainder == "drop":
         return np.arange(n - rest).reshape(-1, world_size)
     missing = world_size - rest
-    filling = np.arange(missing) % n if tail == "repeat" else np.full(missing, -1)
+    filling = np.arange(missing) % n if remainder == "repeat" else np.full(missing, -1)
     return np.concatenate([np.arange(n), filling]).reshape(-1, world_size)
 
 
-def deal_parts(n: int, world_size: int, tail: str) -> list[Ints]:
+def distribute_chunks(n: int, world_size: int, remainder: str) -> list[Ints]:
     """Split 0 … n − 1 into consecutive parts, one per rank, whose sizes differ by at most 1.
 
     The first parts are the larger ones, as in infinibatch's ChunkedSourceIterator. A smaller part
     is filled from its own start (`repeat`), or the larger ones are shortened (`drop`).
     """
     parts: list[Ints] = np.array_split(np.arange(n), world_size)
-    if tail == "drop":
+    if remainder == "drop":
         return [part[: n // world_size] for part in parts]
-    if tail != "repeat" or n % world_size == 0:
+    if remainder != "repeat" or n % world_size == 0:
         return parts
     size = len(parts[0])
     return [np.resize(part, size) if len(part) else np.arange(size) % n for part in parts]
 
 
-def deal_balanced(costs: Ints, world_size: int, tail: str, rng: np.random.Generator) -> Ints:
-    """Distribute like `deal_in_turn`, but with about the same cost in each rank of a turn.
+def distribute_balanced(
+    costs: Ints, world_size: int, remainder: str, rng: np.random.Generator
+) -> Ints:
+    """Distribute like `distribute_round_robin`, but with about the same cost in each rank of a
+    turn.
 
     Within every 64 turns, items are sorted by cost and distributed in that order; then these turns
     are shuffled, so that their order stays random. An incomplete turn stays the last.
@@ -50,15 +53,15 @@ def deal_balanced(costs: Ints, world_size: int, tail: str, rng: np.random.Genera
     Args:
         costs: (n,) cost of each item.
         world_size: number of ranks.
-        tail: see `deal_in_turn`.
+        remainder: see `distribute_round_robin`.
         rng: shuffles the turns.
     """
-    return balance_turns(deal_in_turn(len(costs), world_size, tail), costs, rng)
+    return balance_turns(distribute_round_robin(len(costs), world_size, remainder), costs, rng)
 
 
 def balance_turns(turns: Ints, costs: Ints, rng: np.random.Generator) -> Ints:
     """Return (n_turns, world_size) the same items with similar costs in each turn: see
-    `deal_balanced`.
+    `distribute_balanced`.
     """
     for first in range(0, len(turns), BALANCED_TURNS):
         window = turns[first : first + BALANCED_TURNS]

@@ -11,8 +11,8 @@ from batchstat.planning.batch_table import Batches
 from batchstat.planning.distribution import (
     BALANCED_TURNS,
     balance_turns,
-    deal_balanced,
-    deal_in_turn,
+    distribute_balanced,
+    distribute_round_robin,
 )
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.settings import Basis
@@ -26,12 +26,12 @@ def plan_shares(strategy: Strategy, work: Work, basis: Basis) -> Iterator[Iterat
     """Yield, for each share of the work, the plans of its windows in turn."""
     for share in work.shares:
         plans = plan_windows(strategy, share, seed=basis.seed, epoch=basis.epoch)
-        if basis.tail == "spread" and basis.world_size > 1:
+        if basis.remainder == "spread" and basis.world_size > 1:
             plans = _spread(plans, basis.world_size, strategy.pad_to_multiple_of)
         yield plans
 
 
-def deal(shares: Sequence[Batches], work: Work, basis: Basis) -> Ints:
+def distribute(shares: Sequence[Batches], work: Work, basis: Basis) -> Ints:
     """Return (n_turns, world_size) the unit of each rank in each turn; −1 where it has none.
 
     Args:
@@ -39,14 +39,14 @@ def deal(shares: Sequence[Batches], work: Work, basis: Basis) -> Ints:
         work: the epoch.
         basis: the settings.
     """
-    if not work.is_dealt:
+    if not work.is_distributed:
         return _side_by_side([each.units for each in shares])
     (batches,) = shares
-    if basis.deal == "balanced":
+    if basis.distribute == "balanced":
         costs = batches.of_units(batches.total_tokens)
         rng = distribution_rng(basis.seed, basis.epoch)
-        return deal_balanced(costs, basis.world_size, basis.tail, rng)
-    return deal_in_turn(batches.units, basis.world_size, basis.tail)
+        return distribute_balanced(costs, basis.world_size, basis.remainder, rng)
+    return distribute_round_robin(batches.units, basis.world_size, basis.remainder)
 
 
 class Group(NamedTuple):
@@ -63,12 +63,12 @@ class Group(NamedTuple):
     numbers: Ints
 
 
-def deal_groups(planned: Iterator[Batches], basis: Basis) -> Iterator[Group]:
-    """Yield units as `deal` distributes them, without holding all of them: whole steps at a time,
-    and last the remainder, filled from the first turn where it is repeated.
+def distribute_stream(planned: Iterator[Batches], basis: Basis) -> Iterator[Group]:
+    """Yield units as `distribute` distributes them, without holding all of them: whole steps at a
+    time, and last the remainder, filled from the first turn where it is repeated.
     """
     world_size = basis.world_size
-    steps = lcm(BALANCED_TURNS, basis.accumulate)
+    steps = lcm(BALANCED_TURNS, basis.gradient_accumulation_steps)
     size = round_up(GROUP_UNITS, world_size * steps)
     rng = distribution_rng(basis.seed, basis.epoch)
     seen, begin = 0, None
@@ -78,12 +78,12 @@ def deal_groups(planned: Iterator[Batches], basis: Basis) -> Iterator[Group]:
         numbers = np.arange(seen, seen + batches.units)
         seen += batches.units
         missing = -batches.units % world_size
-        if missing and basis.tail == "repeat":
+        if missing and basis.remainder == "repeat":
             again = np.arange(missing) % seen
             batches = Batches.concatenate([batches, begin.take(again)])
             numbers = np.concatenate([numbers, again])
-        turns = deal_in_turn(batches.units, world_size, basis.tail)
-        if basis.deal == "balanced":
+        turns = distribute_round_robin(batches.units, world_size, basis.remainder)
+        if basis.distribute == "balanced":
             turns = balance_turns(turns, batches.of_units(batches.total_tokens), rng)
         yield Group(batches, turns, numbers)
 
@@ -112,7 +112,7 @@ def _units(planned: Iterator[Batches], size: int) -> Iterator[Batches]:
 def _spread(plans: Iterator[BatchPlan], world_size: int, multiple: int) -> Iterator[BatchPlan]:
     windows = list(plans)
     if windows:
-        yield spread_tail(BatchPlan.concatenate(windows), world_size, multiple)
+        yield spread_remainder(BatchPlan.concatenate(windows), world_size, multiple)
 
 
 def _side_by_side(units: Sequence[int]) -> Ints:
@@ -124,7 +124,7 @@ def _side_by_side(units: Sequence[int]) -> Ints:
     return turns
 
 
-def spread_tail(plan: BatchPlan, world_size: int, multiple: int) -> BatchPlan:
+def spread_remainder(plan: BatchPlan, world_size: int, multiple: int) -> BatchPlan:
     """Return the plan with the rows of the remaining steps rebatched, one batch per rank.
 
     Their sizes differ by at most 1; if there are fewer rows than ranks, the first rows are

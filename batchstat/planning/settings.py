@@ -7,7 +7,7 @@ from functools import cached_property
 from batchstat.errors import OptionError
 from batchstat.lengths.arrays import round_up
 from batchstat.parameters import MOST, MOST_RANKS, check_fields, one_of
-from batchstat.planning.distribution import DEALS, TAILS
+from batchstat.planning.distribution import DISTRIBUTIONS, REMAINDERS
 from batchstat.planning.epoch import OVERFLOWS
 from batchstat.planning.order import ORDERS
 from batchstat.planning.samplers.base import Sampler
@@ -41,14 +41,14 @@ class Settings:
         seed: random seed for the order of samples and of batches, combined with `epoch`.
         epoch: the epoch, from 0; combined with `seed`.
         world_size: the number of ranks.
-        deal: what is distributed across ranks: `batches` of one plan in turn, `samples` (as
-            torch's DistributedSampler), `unsynced` (samples, with a different seed on each rank),
-            consecutive `chunks` of the corpus, or `balanced` (batches of similar cost in each
-            step).
-        tail: what happens to batches that do not divide evenly over ranks: `repeat` from the
-            start, `drop`, `uneven` (some ranks run a step more), `empty` (the other ranks run an
+        distribute: what is distributed across ranks: `batches` of one plan in turn, `samples` (as
+            torch's DistributedSampler), `independent` (samples, with a different seed on each
+            rank), consecutive `chunks` of the corpus, or `balanced` (batches of similar cost in
+            each step).
+        remainder: what happens to batches that do not divide evenly over ranks: `repeat` from the
+            start, `drop`, `uneven` (some ranks run a step more), `dummy` (the other ranks run an
             empty step) or `spread` (the rows of the last batches over all ranks).
-        accumulate: batches per optimizer step, on each rank.
+        gradient_accumulation_steps: batches per optimizer step, on each rank.
         pad_to_multiple_of: a batch's width is rounded up to a multiple of this many tokens.
         drop_last: whether an incomplete last batch is dropped.
         balance: the sampler that draws an epoch's samples by class, as it is written.
@@ -69,9 +69,9 @@ class Settings:
     seed: int = 0
     epoch: int = 0
     world_size: int = 1
-    deal: str = "batches"
-    tail: str = "repeat"
-    accumulate: int = 1
+    distribute: str = "batches"
+    remainder: str = "repeat"
+    gradient_accumulation_steps: int = 1
     pad_to_multiple_of: int = 1
     drop_last: bool = False
     balance: str = "none"
@@ -81,19 +81,22 @@ class Settings:
         check_fields(self, least={"seed": 0, "epoch": 0}, most={"world_size": MOST_RANKS})
         one_of("overflow", self.overflow, OVERFLOWS)
         one_of("order", self.order, ORDERS)
-        one_of("deal", self.deal, DEALS)
-        one_of("tail", self.tail, TAILS)
+        one_of("distribute", self.distribute, DISTRIBUTIONS)
+        one_of("remainder", self.remainder, REMAINDERS)
         if not isinstance(self.balance, str):
             raise OptionError(f"balance={self.balance!r}: must be text, such as 'downsampling'")
         object.__setattr__(self, "balance", inlined(self.balance))
         object.__setattr__(self, "keep_labels", _labels(self.keep_labels))
-        if self.world_size > _MOST_PLANNED and self.deal not in ("batches", "balanced"):
+        if self.world_size > _MOST_PLANNED and self.distribute not in ("batches", "balanced"):
             raise OptionError(
-                f"world_size={self.world_size} with deal={self.deal}: each rank has its own plan, "
-                f"for at most {_MOST_PLANNED:,} ranks: lower world_size, or set deal=batches"
+                f"world_size={self.world_size} with distribute={self.distribute}: each rank has "
+                f"its own plan, for at most {_MOST_PLANNED:,} ranks: lower world_size, or set "
+                "distribute=batches"
             )
-        if self.tail == "spread" and self.deal not in ("batches", "balanced"):
-            raise OptionError(f"tail=spread needs deal=batches or balanced, not {self.deal}")
+        if self.remainder == "spread" and self.distribute not in ("batches", "balanced"):
+            raise OptionError(
+                f"remainder=spread needs distribute=batches or balanced, not {self.distribute}"
+            )
         made_for = self.sampler.batch_size
         if made_for is not None and self.order != "shuffled":
             raise OptionError(

@@ -7,7 +7,7 @@ import numpy as np
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
 from batchstat.parameters import MOST
-from batchstat.planning.distribution import deal_in_turn, deal_parts
+from batchstat.planning.distribution import distribute_chunks, distribute_round_robin
 from batchstat.planning.epoch import Epoch, make_epoch, some_of
 from batchstat.planning.order import make_order
 from batchstat.planning.samplers.per_class import Natural
@@ -33,7 +33,7 @@ class Work:
     shares: tuple[Epoch, ...]
 
     @property
-    def is_dealt(self) -> bool:
+    def is_distributed(self) -> bool:
         """Whether one plan's batches are distributed, instead of each rank planning a share."""
         return self.shares[0] is self.visits
 
@@ -44,20 +44,20 @@ def make_work(samples: Samples, basis: Basis) -> Work:
     Raises:
         InputError: classes cannot be drawn as requested, or `overflow=drop` leaves no sample.
     """
-    if basis.deal == "unsynced":
+    if basis.distribute == "independent":
         return _unsynced(samples, basis)
     if _is_streamed(basis):
         streamed = some_of(StreamedEpoch(samples, basis), basis.max_length)
         return Work(samples, streamed, (streamed,))
-    order = "file" if basis.deal in ("samples", "chunks") else basis.order
+    order = "file" if basis.distribute in ("samples", "chunks") else basis.order
     visits = _visits(samples, _sequence(drawn(samples, basis), order, basis), basis)
     n = len(visits.lengths)
-    if basis.deal == "samples":
-        shares = _dealt_samples(n, basis)
-    elif basis.deal == "chunks":
+    if basis.distribute == "samples":
+        shares = _distributed_samples(n, basis)
+    elif basis.distribute == "chunks":
         shares = [
             part[make_order(len(part), basis.order, seed=basis.seed, epoch=basis.epoch)]
-            for part in deal_parts(n, basis.world_size, basis.tail)
+            for part in distribute_chunks(n, basis.world_size, basis.remainder)
         ]
     else:
         return Work(samples, visits, (visits,))
@@ -67,7 +67,7 @@ def make_work(samples: Samples, basis: Basis) -> Work:
 def _is_streamed(basis: Basis) -> bool:
     """Return whether every sample comes once, in an order that can be produced in pieces."""
     natural = isinstance(basis.sampler, Natural) and not basis.keep_labels
-    return natural and basis.order in STREAMED and basis.deal in ("batches", "balanced")
+    return natural and basis.order in STREAMED and basis.distribute in ("batches", "balanced")
 
 
 def drawn(samples: Samples, basis: Basis) -> Ints:
@@ -103,13 +103,13 @@ def _visits(samples: Samples, sequence: Ints, basis: Basis) -> Epoch:
     return some_of(make_epoch(records, lengths, basis.max_length, basis.overflow), basis.max_length)
 
 
-def _dealt_samples(n: int, basis: Basis) -> list[Ints]:
+def _distributed_samples(n: int, basis: Basis) -> list[Ints]:
     """Return each rank's positions, as torch's DistributedSampler distributes them."""
     if basis.order == "shuffled":
         sequence = torch_permutation(n, basis.seed + basis.epoch)
     else:
         sequence = make_order(n, basis.order, seed=basis.seed, epoch=basis.epoch)
-    turns = deal_in_turn(n, basis.world_size, basis.tail)
+    turns = distribute_round_robin(n, basis.world_size, basis.remainder)
     return [sequence[column[column >= 0]] for column in turns.T]
 
 
@@ -122,7 +122,9 @@ def _unsynced(samples: Samples, basis: Basis) -> Work:
         chosen = drawn(samples, own)
         np.maximum(most, np.bincount(chosen, minlength=len(samples)), out=most)
         visits = _visits(samples, _sequence(chosen, basis.order, own), basis)
-        column = deal_in_turn(len(visits.lengths), basis.world_size, basis.tail)[:, rank]
+        column = distribute_round_robin(len(visits.lengths), basis.world_size, basis.remainder)[
+            :, rank
+        ]
         shares.append(visits.take(column[column >= 0]))
     by_any = np.repeat(np.arange(len(samples)), most)
     return Work(samples, _visits(samples, by_any, basis), tuple(shares))

@@ -26,11 +26,18 @@ def plan_windows(
 
 
 def plan_epoch(
-    strategy: Strategy, visits: Epoch, *, seed: int, epoch: int, accumulate: int = 1
+    strategy: Strategy,
+    visits: Epoch,
+    *,
+    seed: int,
+    epoch: int,
+    gradient_accumulation_steps: int = 1,
 ) -> BatchPlan:
-    """Return the plan of a whole epoch of at least one sample, `accumulate` batches per step."""
+    """Return the plan of a whole epoch of at least one sample, `gradient_accumulation_steps`
+    batches per step.
+    """
     windows = list(plan_windows(strategy, visits, seed=seed, epoch=epoch))
-    return BatchPlan.concatenate(windows).accumulated(accumulate)
+    return BatchPlan.concatenate(windows).accumulated(gradient_accumulation_steps)
 
 
 def _renumbered(plan: BatchPlan, part: Epoch) -> BatchPlan:

@@ -41,7 +41,7 @@ def profile(
     chat_template: Path_ | None = None,
     workers: int | None = None,
     executor: Executor | None = None,
-    parts_folder: Path_ | None = None,
+    count_cache: Path_ | None = None,
     **options: Any,
 ) -> Profile:
     """Count a corpus and return its profile.
@@ -59,7 +59,7 @@ def profile(
         executor: executor to count with instead: any of `concurrent.futures`, such as a
             ProcessPoolExecutor or the one of a Dask client; files, or parts
             of large ones, are counted on it.
-        parts_folder: where the counts of parts are stored, so that a restarted run counts only what
+        count_cache: where the counts of parts are stored, so that a restarted run counts only what
             is missing: a folder or an address that all of the executor's workers can reach;
             defaults to a temporary folder of this machine.
         options: other fields of `batchstat.CorpusOptions`, such as `label_column="label"`.
@@ -78,9 +78,9 @@ def profile(
         counts = counter(read_as, tokenizer, template, sources)
         count = worker_count(workers)
         engine = threads(count) if executor is None else given_executor(executor, workers)
-        if parts_folder is not None:
-            named_path("parts_folder", parts_folder)
-        store = None if parts_folder is None else PartStore.at(parts_folder)
+        if count_cache is not None:
+            named_path("count_cache", count_cache)
+        store = None if count_cache is None else PartStore.at(count_cache)
         return build(sources, read_as, counts, Conduct(engine, store))
 
     return _of_table(corpus, read_as, counter(read_as, tokenizer, template), worker_count(workers))

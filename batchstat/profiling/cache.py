@@ -191,9 +191,9 @@ class PartStore:
             return FullError(
                 text,
                 "free some space there and run again, which counts what is missing, or name "
-                "another folder with --parts",
+                "another folder with --count-cache",
             )
-        return SourceError(f"{text}: name another folder with --parts")
+        return SourceError(f"{text}: name another folder with --count-cache")
 
     def remove(self, key: str) -> None:
         """Delete the counts of a part."""

@@ -104,7 +104,7 @@ def _built(
                 run.forget(gone.number)
     raise InputError(
         f"{store.address}: cached counts disappear before they can be read: use another folder "
-        "with --parts"
+        "with --count-cache"
     )
 
 

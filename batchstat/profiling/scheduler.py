@@ -287,7 +287,7 @@ class Run:
         if not self._engine.begins_anew:
             raise InputError(
                 f"{self._engine.name} is broken ({one_line(loss)}): pass a new executor; with the "
-                "same parts_folder only missing parts are counted"
+                "same count_cache only missing parts are counted"
             )
         if not (broken and self._flying) and self._losses >= TRIES:
             raise InputError(f"{self._engine.name} was lost {self._losses} times: {one_line(loss)}")

@@ -134,7 +134,7 @@ def _received(sent: SentJob) -> Job:
     except Exception as error:  # a remote file system may raise anything
         raise SourceError(
             f"worker {_here()} cannot read the task from {sent.store.address}: "
-            f"{one_line(error)}: name a folder with --parts that every worker can reach"
+            f"{one_line(error)}: name a folder with --count-cache that every worker can reach"
         ) from None
     if hashlib.sha256(content).hexdigest() != sent.digest:
         raise InputError(f"{sent.store.address}: the job {sent.name} is damaged: run again")

@@ -59,19 +59,19 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         "shuffled": "A random sequence, another in each epoch.",
         "blocks": "Blocks of consecutive samples in random sequence, then shuffled inside.",
     },
-    "deal": {
+    "distribute": {
         "batches": "The batches of one plan in turn.",
         "samples": "Samples in turn, as torch's DistributedSampler; each rank batches its own.",
-        "unsynced": "As samples, where each rank has random numbers of its own: a common mistake, "
-        "since ranks then share some samples and none sees others.",
+        "independent": "As samples, but each rank has a seed of its own: a common mistake, since "
+        "ranks then share some samples and none sees others.",
         "chunks": "Consecutive parts of the corpus; each rank batches its own.",
         "balanced": "Batches of like cost to the same step.",
     },
-    "tail": {
+    "remainder": {
         "repeat": "What is missing is filled up from the start.",
         "drop": "What is too much is left out.",
         "uneven": "Some ranks take a step more than others.",
-        "empty": "Ranks that have no batch left take an empty step.",
+        "dummy": "Ranks that have no batch left take an empty step.",
         "spread": "The rows of the last batches are spread over all ranks.",
     },
     "on_error": {

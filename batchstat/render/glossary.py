@@ -31,7 +31,7 @@ WORDS: Mapping[str, str] = {
     "window": "read_ahead consecutive samples of the order; nothing crosses from one to the next.",
     "row": "What is padded to the batch's width: one sample, or several when packed.",
     "batch": "Rows of one width: one forward pass on one rank.",
-    "step": "What happens between two optimizer updates: accumulate batches on each rank.",
+    "step": "One optimizer update: gradient_accumulation_steps batches on each rank.",
     "width": "Tokens to which the rows of a batch are padded.",
     "current": "The setup that the others are compared to: static, else the first row.",
     "varlen attention": "Attention that keeps the samples of a row apart, as FlashAttention's "
@@ -92,7 +92,7 @@ COLUMNS: Mapping[str, str] = {
 """Words of the screens, and the keys that they show."""
 
 
-_PRESET_LINES = ("ranks", "tail", "long", "budget")
+_PRESET_LINES = ("ranks", "last_batch", "long", "budget")
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ class BucketReport:
         cost: what the optimal edges minimise: `linear` is padding.
         model: the transformer, if `cost` is `model`.
         wanted: requested number of buckets.
-        least: fewest samples per bucket.
+        min_bucket_samples: fewest samples per bucket.
         buckets: the buckets of the optimal edges, for the requested number.
         found: edges by rule, for each number of buckets.
         uses: the optimal edges simulated with the settings and rows as wide as edges, with short
@@ -119,7 +119,7 @@ class BucketReport:
     cost: str
     model: CostModel | None
     wanted: int
-    least: int
+    min_bucket_samples: int
     buckets: tuple[Bucket, ...]
     found: Mapping[str, tuple[Edges, ...]]
     uses: tuple[StrategyResult, ...]
@@ -144,7 +144,7 @@ def find_buckets(
     *,
     labels: Iterable[object] | None = None,
     buckets: int | None = None,
-    least: int = 1,
+    min_bucket_samples: int = 1,
     cost: str = "linear",
     model: CostModel | None = None,
     **settings: Any,
@@ -155,7 +155,8 @@ def find_buckets(
         lengths: a `Profile`, or (n,) tokens per sample.
         labels: (n,) the class of each sample, if the settings name classes.
         buckets: number of buckets; 8 unless set, or as many as there are distinct widths.
-        least: fewest samples per bucket; smaller buckets of other rules are merged with the next.
+        min_bucket_samples: fewest samples per bucket; smaller buckets of other rules are merged
+            with the next.
         cost: `linear` for padding, `quadratic` for attention, `model` for a transformer's cost.
         model: the transformer's shape.
         settings: the fields of `batchstat.Settings`. Edges are multiples of `pad_to_multiple_of`,
@@ -163,12 +164,12 @@ def find_buckets(
 
     Raises:
         OptionError: a setting that is wrong by itself.
-        InputError: more buckets than distinct lengths, too few samples for `least`, or the settings
-            leave no batch.
+        InputError: more buckets than distinct lengths, too few samples for `min_bucket_samples`, or
+            the settings leave no batch.
     """
     if buckets is not None:
         whole_number("buckets", buckets)
-    whole_number("least", least)
+    whole_number("min_bucket_samples", min_bucket_samples)
     one_of("cost", cost, COSTS)
     if (cost == "model") != (model is not None):
         raise OptionError("cost=model and a model belong together; give both or neither")
@@ -186,7 +187,7 @@ def find_buckets(
     found = {
         rule: tuple(_measured(rule, n, edges, real, price) for n, edges in every)
         for rule, every in _edges(
-            stats, sorted({*NUMBERS, wanted}), price, least, basis.pad_to_multiple_of
+            stats, sorted({*NUMBERS, wanted}), price, min_bucket_samples, basis.pad_to_multiple_of
         )
     }
     chosen = next(each.edges for each in found["optimal"] if each.wanted == wanted)
@@ -199,7 +200,7 @@ def find_buckets(
         cost=cost,
         model=model,
         wanted=wanted,
-        least=least,
+        min_bucket_samples=min_bucket_samples,
         buckets=tuple(_buckets(chosen, real, basis)),
         found=found,
         uses=tuple(_uses(chosen, make_work(given.samples, basis), basis)),
@@ -235,13 +236,17 @@ def _price(cost: str, model: CostModel | None) -> Cost:
 
 
 def _edges(
-    stats: LengthStats, numbers: list[int], price: Cost, least: int, multiple: int
+    stats: LengthStats, numbers: list[int], price: Cost, min_bucket_samples: int, multiple: int
 ) -> Iterator[tuple[str, list[tuple[int, tuple[int, ...]]]]]:
     """Yield each rule with its edges, for those numbers of buckets that are possible."""
     numbers = [n for n in numbers if n <= len(stats.values)]
     every = list(
         each_optimal_edges(
-            stats.values, stats.counts, max(numbers, default=1), cost=price, least=least
+            stats.values,
+            stats.counts,
+            max(numbers, default=1),
+            cost=price,
+            least=min_bucket_samples,
         )
     )
     yield "optimal", [(n, every[n - 1]) for n in numbers]
@@ -249,17 +254,17 @@ def _edges(
         if name != "optimal":
             found = ((n, rule(stats.values, stats.counts, n, price)) for n in numbers)
             rounded = ((n, np.unique(round_up(edges, multiple))) for n, edges in found)
-            yield name, [(n, _merged(edges, stats, least)) for n, edges in rounded]
+            yield name, [(n, _merged(edges, stats, min_bucket_samples)) for n, edges in rounded]
 
 
-def _merged(edges: Ints, stats: LengthStats, least: int) -> tuple[int, ...]:
-    """Return the edges, without those of buckets with fewer than `least` samples."""
+def _merged(edges: Ints, stats: LengthStats, min_bucket_samples: int) -> tuple[int, ...]:
+    """Return the edges, without those of buckets with fewer than `min_bucket_samples` samples."""
     upto = offsets_from_sizes(stats.counts)
     below = upto[np.searchsorted(stats.values, edges, side="right")].tolist()
     kept: list[int] = []
     taken = 0
     for edge, samples in zip(edges.tolist()[:-1], below[:-1], strict=True):
-        if samples - taken >= least and below[-1] - samples >= least:
+        if samples - taken >= min_bucket_samples and below[-1] - samples >= min_bucket_samples:
             kept.append(edge)
             taken = samples
     return (*kept, int(edges[-1]))

@@ -47,7 +47,7 @@ def compare(
     presets: Sequence[str] = (),
     model: CostModel | None = None,
     seeds: int = 1,
-    sample: float | None = None,
+    subsample: float | None = None,
     **settings: Any,
 ) -> Comparison:
     """Compare batching strategies side by side on the same lengths.
@@ -61,8 +61,8 @@ def compare(
         model: the shape of a transformer, to estimate its compute for each row.
         seeds: number of seeds to try, counting up from that of the settings; the rows show the
             first.
-        sample: estimate from this share of the corpus, drawn at random: all numbers describe the
-            sample, and each row has an interval for the padding ratio of the whole corpus.
+        subsample: estimate from this share of the corpus, drawn at random: all numbers describe the
+            subsample, and each row has an interval for the padding ratio of the whole corpus.
         settings: the fields of `batchstat.Settings`, such as `tokens_per_batch=16384`.
 
     Raises:
@@ -76,9 +76,9 @@ def compare(
     basis = decide(wanted, given, strategies, presets)
     parsed = parse_strategies(strategies, basis, presets)
     drawn = None
-    if sample is not None:
+    if subsample is not None:
         windows = [each.strategy.looks_ahead or 0 for each in parsed]
-        drawn = draw(given.samples, check_share(sample, wanted), basis, max(windows))
+        drawn = draw(given.samples, check_share(subsample, wanted), basis, max(windows))
     samples = given.samples if drawn is None else drawn.samples
     works = _Works(samples)
     asked, rows, empty = _rows(parsed, works, model)
@@ -104,7 +104,7 @@ def compare(
         bounds=_bounds(chosen.strategy, work, basis),
         sweep=sweep(best, chosen.strategy, work, basis),
         warnings=(*empty, *cautions(rows, work.visits, basis, given.stats)),
-        sample=None if drawn is None else drawn.facts,
+        subsample=None if drawn is None else drawn.facts,
     )
 
 
@@ -180,8 +180,8 @@ def parse_strategies(
         preset = find_preset(name)
         spec = preset.spec(basis.max_length)
         own = basis
-        if preset.deal is not None and preset.rank_tail is not None:
-            own = replace(own, deal=preset.deal, tail=preset.rank_tail)
+        if preset.distribute is not None and preset.remainder is not None:
+            own = replace(own, distribute=preset.distribute, remainder=preset.remainder)
         if preset.order is not None:
             own = replace(own, order=preset.order)
         rows.append(Asked(spec, name, parse_strategy(spec, asdict(basis)), own))
@@ -221,7 +221,7 @@ class _Works:
         self._made: dict[tuple[str, str, str], Work] = {}
 
     def of(self, basis: Basis) -> Work:
-        key = (basis.order, basis.deal, basis.tail)
+        key = (basis.order, basis.distribute, basis.remainder)
         if key not in self._made:
             self._made[key] = make_work(self.samples, basis)
         return self._made[key]
@@ -237,8 +237,8 @@ def make_row(asked: Asked, work: Work, model: CostModel | None = None) -> Strate
         params=asdict(asked.strategy),
         packs_rows=asked.strategy.packs_rows,
         order=asked.basis.order,
-        deal=asked.basis.deal,
-        tail=asked.basis.tail,
+        distribute=asked.basis.distribute,
+        remainder=asked.basis.remainder,
         counts=counts,
         widths=widths.histogram(log_edges(widths.min, widths.max, per_octave=4)),
         steps=steps if asked.basis.world_size > 1 else None,
@@ -283,7 +283,7 @@ def _bounds(best: Strategy, work: Work, basis: Basis) -> Bounds:
     """Return what the best row is compared with: the whole epoch sorted, cut by the row's own size
     or budget.
     """
-    visits = work.visits if work.is_dealt else together(work.shares)
+    visits = work.visits if work.is_distributed else together(work.shares)
     size = getattr(best, "batch_size", None)
     spec = "token-budget" if size is None else "bucketed"
     own = {

@@ -103,8 +103,8 @@ class StrategyResult:
         params: all its parameters.
         packs_rows: whether its rows hold several samples, which attention must keep apart.
         order: the order of its samples.
-        deal: how its batches are distributed across ranks.
-        tail: what happens to batches that do not divide evenly over ranks.
+        distribute: how its batches are distributed across ranks.
+        remainder: what happens to batches that do not divide evenly over ranks.
         counts: what its plan computes, pads, truncates and drops.
         widths: histogram of the batches' widths.
         seeds: results under several seeds; None if only one was tried.
@@ -118,8 +118,8 @@ class StrategyResult:
     params: dict[str, Any]
     packs_rows: bool
     order: str
-    deal: str
-    tail: str
+    distribute: str
+    remainder: str
     counts: PlanCounts
     widths: Histogram
     seeds: SeedSpread | None = None
@@ -241,7 +241,7 @@ class Comparison:
         bounds: lower bounds, and the sorted epoch.
         sweep: padding against `read_ahead`.
         warnings: warnings about the results.
-        sample: the part of the corpus that all numbers describe; None for the whole corpus.
+        subsample: the part of the corpus that all numbers describe; None for the whole corpus.
     """
 
     created: str
@@ -257,7 +257,7 @@ class Comparison:
     bounds: Bounds
     sweep: Sweep
     warnings: tuple[ReportWarning, ...]
-    sample: SampleFacts | None = None
+    subsample: SampleFacts | None = None
 
     @property
     def current(self) -> StrategyResult:

@@ -198,7 +198,7 @@ class UnitTally:
         """
         world_size = len(self._samples)
         size = batches.of_units(batches.samples)
-        rank, unit = _dealt(turns)
+        rank, unit = _distributed(turns)
         held = np.bincount(rank, weights=size[unit], minlength=world_size)
         self._samples += held.astype(np.int64)
         self._batches += _batches(batches, rank, unit, world_size)
@@ -261,7 +261,7 @@ def follow(
         samples: the corpus.
     """
     n, world_size = len(samples), turns.shape[1]
-    rank, unit = _dealt(turns)
+    rank, unit = _distributed(turns)
     batch_offsets, batch = gather_groups(batches.unit_offsets, unit)
     entry_offsets, entry = gather_groups(offsets_from_sizes(batches.entries), batch)
     ranks = np.repeat(np.repeat(rank, np.diff(batch_offsets)), np.diff(entry_offsets))
@@ -325,7 +325,7 @@ def _batches(batches: Batches, rank: Ints, unit: Ints, world_size: int) -> Ints:
     return np.bincount(rank, weights=sizes, minlength=world_size).astype(np.int64)
 
 
-def _dealt(turns: Ints) -> tuple[Ints, Ints]:
+def _distributed(turns: Ints) -> tuple[Ints, Ints]:
     """Return the rank and the unit of everything distributed, in order."""
     rank = np.broadcast_to(np.arange(turns.shape[1]), turns.shape)
     held = turns >= 0

@@ -44,7 +44,7 @@ class Tally:
         tokens_per_batch: int,
         max_length: int | None = None,
         attends_within_samples: bool = False,
-        accumulate: int = 1,
+        gradient_accumulation_steps: int = 1,
         even: bool = False,
         keep_steps: bool = True,
         pad_to_multiple_of: int = 1,
@@ -57,16 +57,19 @@ class Tally:
             tokens_per_batch: the budget for `fill`.
             max_length: length of a row; None if rows have no such length.
             attends_within_samples: whether attention stays within samples.
-            accumulate: turns per step.
+            gradient_accumulation_steps: turns per step.
             even: whether a rank without a unit runs an empty step.
             keep_steps: whether to store the tokens of each step.
             pad_to_multiple_of: widths are rounded up to a multiple of this.
             cost: compute per token, and per pair of tokens in attention.
         """
         self._budget, self._max_length = tokens_per_batch, max_length
-        self._within, self._accumulate = attends_within_samples, accumulate
+        self._within, self._gradient_accumulation_steps = (
+            attends_within_samples,
+            gradient_accumulation_steps,
+        )
         self._multiple = pad_to_multiple_of
-        self._ranks = RankTally(world_size, accumulate, even=even, cost=cost)
+        self._ranks = RankTally(world_size, gradient_accumulation_steps, even=even, cost=cost)
         self._units, self._grouping = UnitTally(world_size), GroupingTally()
         self._sums: dict[str, int] = dict.fromkeys(_SUMS, 0)
         self._largest = self._reducible = self._most_samples = 0
@@ -93,21 +96,23 @@ class Tally:
         self._note_planned(batches, units, first)
         if len(units) == 0:
             return
-        dealt = batches.take(units)
+        distributed = batches.take(units)
         attention = _attention(batches, within=self._within)
         linear = self._ranks.add(turns, batches, attention)
         if self._steps is not None:
             self._steps.append(linear)
         self._units.add(batches, turns, numbers)
-        self._note_batches(dealt, total(_attention(dealt, within=self._within)))
+        self._note_batches(distributed, total(_attention(distributed, within=self._within)))
         tokens = self._of_steps(turns, batches.of_units(batches.tokens))
         entries = self._of_steps(turns, batches.of_units(batches.entries))
         means = np.asarray(tokens / entries, dtype=np.float64)
-        self._grouping.add(dealt.entries, dealt.tokens, total(dealt.squares), means, tokens)
+        self._grouping.add(
+            distributed.entries, distributed.tokens, total(distributed.squares), means, tokens
+        )
 
     def _of_steps(self, turns: Ints, numbers: Ints) -> Ints:
         """Return (n_steps,) sums over all ranks of a number that each unit has."""
-        of_ranks = steps_of(turns, numbers, self._accumulate)
+        of_ranks = steps_of(turns, numbers, self._gradient_accumulation_steps)
         return added(of_ranks, lambda part: part.sum(axis=1), turns.shape[1])
 
     def _note_planned(self, batches: Batches, units: Ints, first: npt.NDArray[np.bool_]) -> None:
@@ -120,26 +125,26 @@ class Tally:
         )
         self._sums["units"] += int(np.count_nonzero(first))
 
-    def _note_batches(self, dealt: Batches, attention: int) -> None:
-        whole, sums = dealt.total_tokens, self._sums
-        sums["batches"] += len(dealt)
-        sums["rows"] += int(dealt.rows.sum())
-        sums["samples"] += int(dealt.samples.sum())
-        sums["real_tokens"] += total(dealt.tokens)
+    def _note_batches(self, distributed: Batches, attention: int) -> None:
+        whole, sums = distributed.total_tokens, self._sums
+        sums["batches"] += len(distributed)
+        sums["rows"] += int(distributed.rows.sum())
+        sums["samples"] += int(distributed.samples.sum())
+        sums["real_tokens"] += total(distributed.tokens)
         sums["total_tokens"] += total(whole)
         sums["squared_tokens"] += attention
-        sums["real_squared_tokens"] += total(dealt.squares)
+        sums["real_squared_tokens"] += total(distributed.squares)
         sums["over_budget_batches"] += int(np.count_nonzero(whole > self._budget))
-        sums["sum_samples_per_batch"] += int(dealt.entries.sum())
-        fewest = int(dealt.entries.min())
+        sums["sum_samples_per_batch"] += int(distributed.entries.sum())
+        fewest = int(distributed.entries.min())
         self._fewest_samples = min(self._fewest_samples or fewest, fewest)
-        self._most_samples = max(self._most_samples, int(dealt.entries.max()))
+        self._most_samples = max(self._most_samples, int(distributed.entries.max()))
         self._largest = max(self._largest, int(whole.max()))
-        alone = (dealt.entries == 1) & (whole == round_up(dealt.tokens, self._multiple))
+        alone = (distributed.entries == 1) & (whole == round_up(distributed.tokens, self._multiple))
         self._reducible = max(self._reducible, int(whole[~alone].max(initial=0)))
-        widths = LengthStats.of(dealt.widths)
+        widths = LengthStats.of(distributed.widths)
         self._widths = widths if self._widths is None else self._widths.with_more(widths)
-        shapes = np.unique((dealt.rows.astype(np.int64) << _WIDTH_BITS) + dealt.widths)
+        shapes = np.unique((distributed.rows.astype(np.int64) << _WIDTH_BITS) + distributed.widths)
         self._shapes = np.union1d(self._shapes, shapes)
 
     def measured(self, visits: Epoch, followed: tuple[Unique, Reach] | None = None) -> Measured:

@@ -33,7 +33,7 @@ def read_share(written: str) -> float:
     try:
         number = float(written.removesuffix("%"))
     except ValueError:
-        raise OptionError(f"sample={written}: must be a share, such as 1% or 0.01") from None
+        raise OptionError(f"subsample={written}: must be a share, such as 1% or 0.01") from None
     return number / 100 if written.endswith("%") else number
 
 
@@ -42,7 +42,7 @@ def check_share(share: float, settings: Settings) -> float:
     balanced.
     """
     if not (isinstance(share, float | int) and 0 < share < 1):
-        raise OptionError(f"sample={share}: must be between 0 and 1, such as 0.01 or 1%")
+        raise OptionError(f"subsample={share}: must be between 0 and 1, such as 0.01 or 1%")
     if settings.balance != "none" or settings.keep_labels:
         raise OptionError("sample cannot be combined with balance or keep_labels; remove these")
     return float(share)
@@ -91,8 +91,8 @@ def draw(samples: Samples, share: float, basis: Basis, widest_window: int) -> Dr
     if wanted < _LEAST_BLOCKS:
         remedy = "raise or remove it" if every >= _LEAST_BLOCKS else "remove it"
         raise InputError(
-            f"sample={share:g} is {max(wanted, 0):,} of {every:,} blocks of {size:,} samples, but "
-            f"an estimate needs {_LEAST_BLOCKS}: {remedy}"
+            f"subsample={share:g} is {max(wanted, 0):,} of {every:,} blocks of {size:,} samples, "
+            f"but an estimate needs {_LEAST_BLOCKS}: {remedy}"
         )
     rng = estimate_rng(basis.seed)
     blocks = rng.permutation(every)[:wanted]

@@ -7,7 +7,7 @@ import numpy as np
 
 from batchstat.planning.batch_table import Batches
 from batchstat.planning.plan import BatchPlan
-from batchstat.planning.rank_plans import deal, deal_groups, plan_shares
+from batchstat.planning.rank_plans import distribute, distribute_stream, plan_shares
 from batchstat.planning.settings import Basis
 from batchstat.planning.shares import Work
 from batchstat.planning.strategies.base import Strategy
@@ -42,10 +42,10 @@ def measured(
     plain = basis.balance == "none" and not basis.keep_labels and work.samples.classes is None
     # If units hold each sample once, the distributed units determine what happens to every sample.
     in_parts = work.visits.is_split or strategy.cuts_samples
-    whole = work.is_dealt and not in_parts and basis.tail != "spread"
+    whole = work.is_distributed and not in_parts and basis.remainder != "spread"
     if whole and (plain or not by_sample):
         tally = Tally(basis.world_size, **how, keep_steps=basis.world_size > 1)
-        for group in deal_groups(_planned(strategy, work, basis), basis):
+        for group in distribute_stream(_planned(strategy, work, basis), basis):
             tally.add(*group)
         return tally.measured(work.visits)
     noted: list[BatchPlan] | None = [] if by_sample else None
@@ -54,7 +54,7 @@ def measured(
         for plans in plan_shares(strategy, work, basis)
     ]
     batches = Batches.concatenate(planned) if len(planned) > 1 else planned[0]
-    turns = deal(planned, work, basis)
+    turns = distribute(planned, work, basis)
 
     def followed() -> tuple[Unique, Reach]:
         return follow(_entries(noted or [], work), batches, turns, work.visits, work.samples)
@@ -71,8 +71,8 @@ def how_measured(
         "tokens_per_batch": getattr(strategy, "tokens_per_batch", basis.tokens_per_batch),
         "max_length": getattr(strategy, "max_length", rows_of),
         "attends_within_samples": strategy.attends_within_samples,
-        "accumulate": basis.accumulate,
-        "even": basis.tail == "empty",
+        "gradient_accumulation_steps": basis.gradient_accumulation_steps,
+        "even": basis.remainder == "dummy",
         "pad_to_multiple_of": strategy.pad_to_multiple_of,
         "cost": (1, 0) if model is None else (model.linear, model.quadratic),
     }

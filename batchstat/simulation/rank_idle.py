@@ -81,7 +81,7 @@ class RankTally:
     def __init__(
         self,
         world_size: int,
-        accumulate: int,
+        gradient_accumulation_steps: int,
         *,
         even: bool = False,
         cost: tuple[int, int] = (1, 0),
@@ -90,11 +90,15 @@ class RankTally:
 
         Args:
             world_size: number of ranks.
-            accumulate: turns per step.
+            gradient_accumulation_steps: turns per step.
             even: whether a rank without a unit runs an empty step.
             cost: compute per token, and per pair of tokens in attention.
         """
-        self._accumulate, self._even, self._cost = accumulate, even, cost
+        self._gradient_accumulation_steps, self._even, self._cost = (
+            gradient_accumulation_steps,
+            even,
+            cost,
+        )
         self._compute = 0
         self._held = np.zeros(world_size, dtype=np.int64)
         self._steps = self._tokens = self._slowest_tokens = 0
@@ -113,8 +117,10 @@ class RankTally:
         Returns:
             (n_steps, world_size) total tokens of each rank in each step.
         """
-        linear = steps_of(turns, batches.of_units(batches.total_tokens), self._accumulate)
-        quadratic = steps_of(turns, batches.of_units(attention), self._accumulate)
+        linear = steps_of(
+            turns, batches.of_units(batches.total_tokens), self._gradient_accumulation_steps
+        )
+        quadratic = steps_of(turns, batches.of_units(attention), self._gradient_accumulation_steps)
         slowest = linear.max(axis=1)
         self._compute += self._slowest_compute(linear, quadratic)
         self._tokens += total(linear)
@@ -141,7 +147,10 @@ class RankTally:
 
     def _step(self, step: int, turns: Ints, batches: Batches, linear: Ints) -> WorstStep:
         rank = int(linear[step].argmax())
-        shared = turns[step * self._accumulate : (step + 1) * self._accumulate]
+        shared = turns[
+            step * self._gradient_accumulation_steps : (step + 1)
+            * self._gradient_accumulation_steps
+        ]
         its = batches.take(shared[:, rank][shared[:, rank] >= 0])
         largest = int(its.total_tokens.argmax())
         return WorstStep(
@@ -161,8 +170,8 @@ class RankTally:
         least = self._held.max() if self._even else self._held.min()
         return RankCounts(
             world_size=len(self._held),
-            min_steps=-(-int(least) // self._accumulate),
-            max_steps=-(-int(self._held.max()) // self._accumulate),
+            min_steps=-(-int(least) // self._gradient_accumulation_steps),
+            max_steps=-(-int(self._held.max()) // self._gradient_accumulation_steps),
             tokens=self._tokens,
             slowest_tokens=self._slowest_tokens,
             squares=self._squares,
@@ -172,13 +181,13 @@ class RankTally:
         )
 
 
-def steps_of(turns: Ints, numbers: Ints, accumulate: int) -> Ints:
+def steps_of(turns: Ints, numbers: Ints, gradient_accumulation_steps: int) -> Ints:
     """Return (n_steps, world_size) sums over the turns of a step of a number that each unit has."""
     found: Ints = numbers[turns]
     if (turns < 0).any():
         found = np.where(turns < 0, 0, found)
-    if accumulate == 1:
+    if gradient_accumulation_steps == 1:
         return found
-    firsts = np.arange(0, len(found), accumulate)
-    most = min(accumulate, len(found))
+    firsts = np.arange(0, len(found), gradient_accumulation_steps)
+    most = min(gradient_accumulation_steps, len(found))
     return added(found, lambda part: np.add.reduceat(part, firsts, axis=0), most)

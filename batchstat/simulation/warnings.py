@@ -138,12 +138,13 @@ _AT_ONCE = 1 << 20
 
 def _more_ranks(samples: int, basis: Basis) -> ReportWarning:
     """Return a warning about more ranks than samples, when numbers say little about batching."""
-    repeats = basis.tail in ("repeat", "spread")
+    repeats = basis.remainder in ("repeat", "spread")
     what = "only compute samples that others compute too" if repeats else "have nothing to compute"
     return ReportWarning(
         "more_ranks_than_samples",
-        f"more ranks ({basis.world_size:,}) than samples ({samples:,}): with tail={basis.tail}, at "
-        f"least {basis.world_size - samples:,} ranks {what}; lower --world-size",
+        f"more ranks ({basis.world_size:,}) than samples ({samples:,}): with "
+        f"remainder={basis.remainder}, at least {basis.world_size - samples:,} ranks {what}; "
+        "lower --world-size",
     )
 
 
@@ -158,15 +159,15 @@ def _of_ranks(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[ReportWa
         yield ReportWarning(
             "unequal_steps",
             "ranks run different numbers of steps; collectives (all-reduce) will hang once the "
-            f"shorter ranks finish: {'; '.join(uneven)}: use --deal batches with --tail repeat or "
-            "drop for equal steps",
+            f"shorter ranks finish: {'; '.join(uneven)}: use --distribute batches with "
+            "--remainder repeat or drop for equal steps",
         )
     unlike = [
         f"{row.label} {min(batches):,} to {max(batches):,}"
         for row in rows
         if not row.counts.ranks.step_gap
-        and row.tail != "empty"
-        and basis.accumulate > 1
+        and row.remainder != "dummy"
+        and basis.gradient_accumulation_steps > 1
         and len(batches := {rank.batches for rank in row.counts.reach.ranks}) > 1
     ]
     if unlike:
@@ -176,15 +177,15 @@ def _of_ranks(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[ReportWa
             f"synchronises gradients after every batch will hang: {'; '.join(unlike)}: synchronise "
             "them once per step",
         )
-    unsynced = [row for row in rows if row.deal == "unsynced"]
-    if unsynced and basis.world_size > 1:
-        reach = unsynced[0].counts.reach
+    independent = [row for row in rows if row.distribute == "independent"]
+    if independent and basis.world_size > 1:
+        reach = independent[0].counts.reach
         yield ReportWarning(
-            "unsynced",
+            "independent",
             f"each rank has a different seed: {reach.shared_samples:,} samples are computed by "
             f"several ranks, and {reach.unseen_samples:,} of the corpus by none "
-            f"({unsynced[0].label}): use --deal samples, which shares the seed and gives each "
-            "drawn sample to one rank, except those that fill the remainder",
+            f"({independent[0].label}): use --distribute samples, which shares the seed and gives "
+            "each drawn sample to one rank, except those that fill the remainder",
         )
 
 
@@ -203,5 +204,6 @@ def _of_classes(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[Report
         yield ReportWarning(
             "other_batches",
             f"{basis.balance}: batches have other numbers of classes: {'; '.join(others)}: use "
-            f"static with batch_size={sampler.batch_size}, --deal batches and --overflow truncate",
+            f"static with batch_size={sampler.batch_size}, --distribute batches and "
+            "--overflow truncate",
         )

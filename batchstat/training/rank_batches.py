@@ -11,7 +11,7 @@ from batchstat.lengths.arrays import Ints, expand_ranges, gather_groups
 from batchstat.lengths.exact import sums_at, total
 from batchstat.planning.batch_table import Batches
 from batchstat.planning.plan import BatchPlan
-from batchstat.planning.rank_plans import deal, plan_shares
+from batchstat.planning.rank_plans import distribute, plan_shares
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Basis
 from batchstat.planning.shares import Work, make_work
@@ -144,24 +144,24 @@ def plan_ranks(samples: Samples, strategy: Strategy, basis: Basis) -> RankBatche
     """
     work = make_work(samples, basis)
     shares = [list(plans) for plans in plan_shares(strategy, work, basis)]
-    turns = deal([Batches.of(plans) for plans in shares], work, basis)
+    turns = distribute([Batches.of(plans) for plans in shares], work, basis)
     if not (turns >= 0).any():
         raise NoBatchError()
     plan = BatchPlan.concatenate([plan for plans in shares for plan in plans])
-    dealt = _dealt(plan, turns, keep_empty=basis.tail == "empty")
+    distributed = _distributed(plan, turns, keep_empty=basis.remainder == "dummy")
     # A round without a batch has an empty group.
-    first = np.where(dealt.batches < 0, 0, plan.batch_offsets[dealt.batches])
-    sizes = np.where(dealt.batches < 0, 0, np.diff(plan.batch_offsets)[dealt.batches])
+    first = np.where(distributed.batches < 0, 0, plan.batch_offsets[distributed.batches])
+    sizes = np.where(distributed.batches < 0, 0, np.diff(plan.batch_offsets)[distributed.batches])
     batch_offsets, rows = expand_ranges(first, sizes)
     row_offsets, entries = gather_groups(plan.row_offsets, rows)
     lengths = plan.lengths[entries]
     starts = None if plan.starts is None else plan.starts[entries]
-    if work.is_dealt and basis.tail != "spread":
+    if work.is_distributed and basis.remainder != "spread":
         # Every draw is in exactly one work item, so only whole work items are repeated.
-        repeated = np.repeat(dealt.repeated, np.diff(row_offsets[batch_offsets]))
+        repeated = np.repeat(distributed.repeated, np.diff(row_offsets[batch_offsets]))
     else:
         repeated = _repeated(plan.samples[entries], starts, work)
-    steps = dealt.turns // basis.accumulate
+    steps = distributed.turns // basis.gradient_accumulation_steps
     of_entry = np.repeat(steps, np.diff(row_offsets[batch_offsets]))
     n_steps = int(steps.max()) + 1
     return RankBatches(
@@ -171,9 +171,9 @@ def plan_ranks(samples: Samples, strategy: Strategy, basis: Basis) -> RankBatche
         repeated=repeated,
         row_offsets=row_offsets,
         batch_offsets=batch_offsets,
-        widths=np.where(dealt.batches < 0, 0, plan.widths[dealt.batches]),
+        widths=np.where(distributed.batches < 0, 0, plan.widths[distributed.batches]),
         steps=steps,
-        ranks=dealt.ranks,
+        ranks=distributed.ranks,
         step_samples=np.bincount(of_entry, minlength=n_steps),
         step_tokens=sums_at(of_entry, lengths, n_steps),
         world_size=basis.world_size,
@@ -191,7 +191,7 @@ class _Dealt(NamedTuple):
     repeated: npt.NDArray[np.bool_]
 
 
-def _dealt(plan: BatchPlan, turns: Ints, *, keep_empty: bool) -> _Dealt:
+def _distributed(plan: BatchPlan, turns: Ints, *, keep_empty: bool) -> _Dealt:
     units = turns.ravel()
     held = units >= 0
     sizes = np.where(held, np.diff(plan.step_offsets)[units], 1)

@@ -12,15 +12,15 @@ from batchstat.errors import OptionError
 from batchstat.lengths.labels import label_text
 from batchstat.parameters import one_of, whole_number
 from batchstat.planning.classes import Classes
-from batchstat.planning.distribution import deal_in_turn
+from batchstat.planning.distribution import distribute_round_robin
 from batchstat.planning.order import make_order
 from batchstat.planning.samplers.per_class import Count, Counted, Downsampling, Upsampling
 from batchstat.planning.samplers.weights import Weights
 from batchstat.rng import rank_sampler_seed
 from batchstat.training.state import check_rank
 
-_DEALT_ALREADY = ("num_replicas", "world_size")
-_TAILS = ("repeat", "drop", "uneven")
+_SHARDED_ALREADY = ("num_replicas", "world_size")
+_REMAINDERS = ("repeat", "drop", "uneven")
 
 
 class _ClassSampler:
@@ -131,8 +131,8 @@ class RankSampler:
     its share of it. Python's, NumPy's and torch's global generators, and the `generator` of the
     sampler or of a sampler inside it, are seeded with (seed, epoch) for the draw; the global ones
     are restored afterwards. Any other source of randomness, such as a NumPy Generator of the
-    sampler's own, must be seeded identically on every rank. With `tail=repeat` the first draws of
-    the epoch fill the last round.
+    sampler's own, must be seeded identically on every rank. With `remainder=repeat` the first draws
+    of the epoch fill the last round.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class RankSampler:
         rank: int,
         world_size: int,
         *,
-        tail: str = "repeat",
+        remainder: str = "repeat",
         seed: int = 0,
     ) -> None:
         """Check the arguments.
@@ -151,11 +151,12 @@ class RankSampler:
                 batchstat or torch sampler, or a list.
             rank: index of this rank, from 0.
             world_size: number of ranks.
-            tail: the remainder over the ranks: `repeat` from the start, `drop`, or `uneven`.
+            remainder: the remainder over the ranks: `repeat` from the start, `drop`, or `uneven`.
             seed: seed of the wrapped sampler's draws.
 
         Raises:
-            OptionError: an invalid rank, an unknown tail, or an iterator, which runs only once.
+            OptionError: an invalid rank, an unknown remainder, or an iterator, which runs only
+                once.
         """
         if iter(sampler) is sampler:
             raise OptionError(
@@ -163,13 +164,13 @@ class RankSampler:
                 "pass a list or a sampler"
             )
         check_rank(rank, world_size)
-        if world_size > 1 and any(getattr(sampler, key, 1) != 1 for key in _DEALT_ALREADY):
+        if world_size > 1 and any(getattr(sampler, key, 1) != 1 for key in _SHARDED_ALREADY):
             raise OptionError(
                 f"{type(sampler).__name__} already shards across ranks: pass the sampler it wraps"
             )
         self._sampler = sampler
         self._rank, self.world_size = rank, world_size
-        self._tail = one_of("tail", tail, _TAILS)
+        self._remainder = one_of("remainder", remainder, _REMAINDERS)
         self._seed = whole_number("seed", seed, least=0)
         self._epoch = 0
 
@@ -192,7 +193,7 @@ class RankSampler:
                 yield drawn[turn]
 
     def _turns(self, n: int) -> Any:
-        return deal_in_turn(n, self.world_size, self._tail)[:, self._rank]
+        return distribute_round_robin(n, self.world_size, self._remainder)[:, self._rank]
 
     def _drawn(self) -> list[Any]:
         with _seeded(self._sampler, self._seed, self._epoch):

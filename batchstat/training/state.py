@@ -15,7 +15,7 @@ from batchstat.planning.settings import Basis
 from batchstat.planning.strategies.spec import parse_strategy
 from batchstat.storage.sealed_records import shown, unseal
 
-SCHEMA = "batchstat.sampler/2"
+SCHEMA = "batchstat.sampler/3"
 
 
 def digest(*arrays: npt.NDArray[np.integer]) -> str:

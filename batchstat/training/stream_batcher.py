@@ -18,10 +18,18 @@ from batchstat.rng import window_rng
 from batchstat.storage.sealed_records import seal
 from batchstat.training.state import digest, refuse_other
 
-SCHEMA = "batchstat.stream/2"
+SCHEMA = "batchstat.stream/3"
 
 _NEEDS_EPOCH = ("length-grouped",)
-_NOT_STREAMED = ("world_size", "deal", "tail", "order", "balance", "keep_labels", "accumulate")
+_NOT_STREAMED = (
+    "world_size",
+    "distribute",
+    "remainder",
+    "order",
+    "balance",
+    "keep_labels",
+    "gradient_accumulation_steps",
+)
 
 
 class StreamBatcher:

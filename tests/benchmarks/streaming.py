@@ -76,7 +76,7 @@ def main() -> None:
             ("compare blocks", [*COMPARE, "--order", "blocks"]),
             (
                 "compare sample",
-                [*COMPARE, "--order", "blocks", "--sample", share],
+                [*COMPARE, "--order", "blocks", "--subsample", share],
             ),
         ):
             seconds, memory = run(folder, *command)

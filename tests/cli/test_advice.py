@@ -62,13 +62,25 @@ BUCKETS = {
     "split": (TEXT, ["--max-length", "50", "--overflow", "split", "--tokens-per-batch", "900"]),
     "quadratic": (LENGTHS, ["--cost", "quadratic", "--tokens-per-batch", "1000", "--buckets", "5"]),
     "a model": (LENGTHS, ["--model", "hidden=8,layers=1", "--tokens-per-batch", "1000"]),
-    "least": (LENGTHS, ["--least", "40", "--tokens-per-batch", "800"]),
+    "least": (LENGTHS, ["--min-bucket-samples", "40", "--tokens-per-batch", "800"]),
     "ranks": (LENGTHS, ["--world-size", "3", "--tokens-per-batch", "500"]),
     "ranks that drop": (
         LENGTHS,
-        ["--world-size", "4", "--tail", "drop", "--deal", "samples", "--tokens-per-batch", "400"],
+        [
+            "--world-size",
+            "4",
+            "--remainder",
+            "drop",
+            "--distribute",
+            "samples",
+            "--tokens-per-batch",
+            "400",
+        ],
     ),
-    "spread": (LENGTHS, ["--world-size", "3", "--tail", "spread", "--tokens-per-batch", "500"]),
+    "spread": (
+        LENGTHS,
+        ["--world-size", "3", "--remainder", "spread", "--tokens-per-batch", "500"],
+    ),
     "file order": (LENGTHS, ["--order", "file", "--tokens-per-batch", "500"]),
     "a seed": (LENGTHS, ["--seed", "7", "--epoch", "2", "--tokens-per-batch", "500"]),
     "drop last": (LENGTHS, ["--drop-last", "--tokens-per-batch", "500"]),
@@ -146,7 +158,7 @@ def test_as_many_shapes_as_buckets_where_little_is_lost(cli: Cli, tmp_path: Path
 SAMPLERS = {
     "usual": [],
     "two": ["--balance", "none", "--balance", "upsampling"],
-    "ranks": ["--world-size", "2", "--deal", "samples", "--tokens-per-batch", "900"],
+    "ranks": ["--world-size", "2", "--distribute", "samples", "--tokens-per-batch", "900"],
     "static": ["--strategy", "static:batch_size=4", "--seed", "3"],
     "labels": ["--keep-labels", '["a b","c,d"]', "--max-length", "30", "--overflow", "drop"],
     "weights": [
@@ -268,7 +280,16 @@ CHECKS = {
     ),
     "coverage of ranks": (
         LENGTHS,
-        ["--world-size", "9", "--tail", "drop", "--deal", "samples", "--min-coverage", "1.0"],
+        [
+            "--world-size",
+            "9",
+            "--remainder",
+            "drop",
+            "--distribute",
+            "samples",
+            "--min-coverage",
+            "1.0",
+        ],
     ),
     "coverage of classes": (LABELLED, ["--balance", "downsampling", "--min-coverage", "60%"]),
     "coverage of even classes": (LABELLED, ["--balance", "count=350", "--min-coverage", "99%"]),
@@ -291,18 +312,26 @@ CHECKS = {
     "idle ranks that spread": (
         LENGTHS,
         [
-            *("--world-size", "4", "--tail", "spread", "--strategy", "static"),
+            *("--world-size", "4", "--remainder", "spread", "--strategy", "static"),
             *("--tokens-per-batch", "900", "--max-rank-idle", "6%"),
         ],
     ),
     "unequal steps": (
         LENGTHS,
-        ["--world-size", "4", "--tail", "uneven", "--tokens-per-batch", "900", "--equal-steps"],
+        [
+            "--world-size",
+            "4",
+            "--remainder",
+            "uneven",
+            "--tokens-per-batch",
+            "900",
+            "--equal-steps",
+        ],
     ),
     "unequal steps of samples": (
         LENGTHS,
         [
-            *("--world-size", "4", "--deal", "samples", "--tokens-per-batch", "400"),
+            *("--world-size", "4", "--distribute", "samples", "--tokens-per-batch", "400"),
             *("--equal-steps",),
         ],
     ),

@@ -63,7 +63,7 @@ OPTIONS = [
     (["--tokens-per-batch", "1.5"], "Invalid value for '--tokens-per-batch'"),
     (["--read-ahead", "many"], "Invalid value for '--read-ahead'"),
     (["--max-length", 0], "max_length=0: must be between 1"),
-    (["--accumulate", 0], "accumulate=0: must be between 1"),
+    (["--gradient-accumulation-steps", 0], "gradient_accumulation_steps=0: must be between 1"),
     (["--seed", -1], "seed=-1: must be between 0"),
     (["--order", "sorted"], "unknown order 'sorted'"),
     (["--overflow", "clip"], "unknown overflow 'clip'"),

@@ -101,8 +101,14 @@ SAID: dict[str, tuple[list[str], str]] = {
     "no limit": (["check", *N], r"pass (--max-padding 5%) or"),
     "a strategy": (["compare", *N, "--strategy", "statik"], r"unknown (strategy) .* mean '(\w+)'"),
     "an order": (["compare", *N, "--order", "flie"], r"unknown (order) .* did you mean '(\w+)'"),
-    "a deal": (["compare", *N, "--deal", "sample"], r"unknown (deal) .* did you mean '(\w+)'"),
-    "a tail": (["compare", *N, "--tail", "drops"], r"unknown (tail) .* did you mean '(\w+)'"),
+    "a distribute": (
+        ["compare", *N, "--distribute", "sample"],
+        r"unknown (distribute) .* did you mean '(\w+)'",
+    ),
+    "a remainder": (
+        ["compare", *N, "--remainder", "drops"],
+        r"unknown (remainder) .* did you mean '(\w+)'",
+    ),
     "an overflow": (
         ["compare", *N, "--overflow", "splits"],
         r"unknown (overflow) .* did you mean '(\w+)'",
@@ -125,20 +131,36 @@ SAID: dict[str, tuple[list[str], str]] = {
     ),
     "an export": (["compare", *N, "--export", "a.txt"], r"(export)=a.txt: must end in (.parquet)"),
     "other batches": (
-        ["compare", *CLASSES, "--balance", "per-batch:classes=2,samples=3", "--deal", "chunks"],
-        r"warning: .* use (static) with (batch_size=6), (--deal batches) and --overflow trunc",
+        [
+            "compare",
+            *CLASSES,
+            "--balance",
+            "per-batch:classes=2,samples=3",
+            "--distribute",
+            "chunks",
+        ],
+        r"warning: .* use (static) with (batch_size=6), (--distribute batches) and --overflow",
     ),
     "unequal steps": (
-        ["compare", *N, "--world-size", "3", "--deal", "samples", "--tokens-per-batch", "240"],
-        r"warning: .* use (--deal batches) with (--tail repeat)",
+        [
+            "compare",
+            *N,
+            "--world-size",
+            "3",
+            "--distribute",
+            "samples",
+            "--tokens-per-batch",
+            "240",
+        ],
+        r"warning: .* use (--distribute batches) with (--remainder repeat)",
     ),
     "unequal steps that drop": (
-        ["compare", *N, "--world-size", "4", "--deal", "chunks", "--tokens-per-batch", "240"],
-        r"warning: .* use (--deal batches) with --tail repeat or drop",
+        ["compare", *N, "--world-size", "4", "--distribute", "chunks", "--tokens-per-batch", "240"],
+        r"warning: .* use (--distribute batches) with --remainder repeat or drop",
     ),
-    "unsynced": (
-        ["compare", *N, "--world-size", "3", "--deal", "unsynced", "--strategy", "static"],
-        r"warning: each rank has a different seed.*: use (--deal samples), which shares the seed",
+    "independent": (
+        ["compare", *N, "--world-size", "3", "--distribute", "independent", "--strategy", "static"],
+        r"warning: each rank has a different seed.*: use (--distribute samples), which shares",
     ),
     "a batch of one": (
         ["compare", *N, "--tokens-per-batch", "150"],

@@ -614,7 +614,7 @@ def test_the_limits_are_those_of_the_message():
         {"corpus": "a.txt", "text_column": ""},
         {"corpus": "a.txt", "label_column": ""},
         {"corpus": "a.txt", "messages_column": ""},
-        {"corpus": "a.txt", "parts_folder": ""},
+        {"corpus": "a.txt", "count_cache": ""},
         {"corpus": "a.txt", "messages_column": "m", "chat_template": ""},
         {"corpus": "a.txt", "input_format": ""},
     ],

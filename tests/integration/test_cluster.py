@@ -108,7 +108,7 @@ def log(folder: Path) -> str:
 def expected(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[object, ...]:
     """What one thread of one process finds."""
     folder = tmp_path_factory.mktemp("expected")
-    one = ["--engine", "threads", "--workers", 1, "-o", folder / "out"]
+    one = ["--executor", "threads", "--workers", 1, "-o", folder / "out"]
     done(corpus, folder / "cache", "profile", "corpus", *READ, *one)
     lines = log(folder / "out").splitlines()
     assert sum("counted corpus/x-large.jsonl (bytes " in line for line in lines) == 3
@@ -120,7 +120,7 @@ def expected(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[ob
 
 
 @pytest.mark.parametrize(
-    "options", [[], ["--engine", "processes", "--workers", 2], ["--workers", 3]]
+    "options", [[], ["--executor", "processes", "--workers", 2], ["--workers", 3]]
 )
 def test_by_this_machine(corpus, expected, tmp_path, out, options):
     done(corpus, tmp_path / "cache", "profile", "corpus", *READ, *options, "-o", out)
@@ -148,7 +148,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory):
 
 
 def dask(cluster, out: Path) -> list[object]:
-    return ["--engine", "dask", "--scheduler", cluster.address, "-o", out]
+    return ["--executor", "dask", "--scheduler", cluster.address, "-o", out]
 
 
 def test_by_dask_while_a_worker_is_killed(corpus, expected, tmp_path, out, cluster):
@@ -198,7 +198,7 @@ def test_a_folder_of_parts_is_the_one_of_who_asks(tmp_path, monkeypatch, cluster
         distributed.Client(cluster.address, set_as_default=False) as client,
         client.get_executor(pure=False) as pool,
     ):
-        found = batchstat.profile(["a.txt"], executor=pool, parts_folder="parts")
+        found = batchstat.profile(["a.txt"], executor=pool, count_cache="parts")
     assert found.lengths.tolist() == [2]
     assert len(list((tmp_path / "parts").glob("*.counts"))) == 1
 
@@ -217,7 +217,7 @@ def test_a_scheduler_that_is_lost(corpus, expected, tmp_path, out):
     assert not (out / "lengths.parquet").exists()
     counted = log(out).count("  counted ")
     assert counted > 0
-    rest = ["--parts", out / "parts", "-o", out]
+    rest = ["--count-cache", out / "parts", "-o", out]
     done(corpus, tmp_path, "profile", "corpus", *READ, *rest)
     assert log(out).count(" kept ") >= counted - 1
     assert results(out) == expected
@@ -226,7 +226,7 @@ def test_a_scheduler_that_is_lost(corpus, expected, tmp_path, out):
 def test_interrupted_twenty_times(corpus, expected, tmp_path, out):
     psutil, rng = needs("psutil"), random.Random(2)
     for _ in range(20):
-        arguments = ["profile", "corpus", *READ, "--engine", "processes", "-o", out]
+        arguments = ["profile", "corpus", *READ, "--executor", "processes", "-o", out]
         running = started(corpus, tmp_path / "cache", *arguments)
         time.sleep(rng.uniform(0.5, 5))
         if running.poll() is None:
@@ -270,9 +270,9 @@ def test_a_disk_that_fills(corpus, expected, tmp_path, out, small_disk, engine):
     """It is named, what was kept is kept, and the same command goes on where there is room."""
     if engine == "threads":
         (small_disk / "other").write_bytes(bytes(1_000_000))  # processes take it for the tokenizer
-    arguments = ["profile", "corpus", *READ, "--engine", engine, "-o", out]
+    arguments = ["profile", "corpus", *READ, "--executor", engine, "-o", out]
     parts_of_run = small_disk / "parts"
-    given = ["--parts", parts_of_run, "--allow-partial"]
+    given = ["--count-cache", parts_of_run, "--allow-partial"]
     _, error = done(corpus, tmp_path, *arguments, *given, status=3)
     last = error.splitlines()[-1]
     assert f"cannot be stored in {parts_of_run}: No space left on device: free some space" in last
@@ -280,7 +280,7 @@ def test_a_disk_that_fills(corpus, expected, tmp_path, out, small_disk, engine):
     assert kept >= log(out).count("  counted ") > 0
     assert not (out / "profile.json").exists()
     subprocess.run(["mount", "-o", "remount,size=20m", str(small_disk)], check=True)
-    done(corpus, tmp_path, *arguments, "--parts", parts_of_run)
+    done(corpus, tmp_path, *arguments, "--count-cache", parts_of_run)
     assert log(out).count("  kept ") == kept
     assert results(out) == expected
 
@@ -346,7 +346,7 @@ def test_a_corpus_in_a_bucket(corpus, tmp_path, out, s3):
     assert {source["path"]: source["digest"] for source in sources} == etags
     jsonschema.validate(json.loads((out / "profile.json").read_text()), schema("profile"))
     # All of it in the bucket: what is kept, what is found, and what others make of it.
-    there = ["-o", "s3://bucket/results", "--parts", "s3://bucket/parts"]
+    there = ["-o", "s3://bucket/results", "--count-cache", "s3://bucket/parts"]
     files = "s3://bucket/crawl/*small*.jsonl"
     done(corpus, tmp_path, "profile", files, *READ, *there)
     assert " kept " not in s3.cat("bucket/results/profile.log").decode()

@@ -133,7 +133,7 @@ def test_weighted_gradients_are_those_of_the_step():
         return ((model(lengths) - 3) ** 2).mean()
 
     for strategy in ("grouped", "token-budget"):
-        sampler = BatchSampler(LENGTHS, strategy, accumulate=2, **SETTINGS)
+        sampler = BatchSampler(LENGTHS, strategy, gradient_accumulation_steps=2, **SETTINGS)
         records = []
         for batch in sampler.batches():
             (batch.weight * loss_of(batch.records)).backward()
@@ -363,15 +363,15 @@ dist.init_process_group("gloo", init_method="file://" + sys.argv[3], rank=rank, 
 right = torch.arange(49) % 3 == 0
 found = []
 # Repeats marked by a mask: every rank takes as many steps, and each sample counts once.
-sampler = BatchSampler([9] * 49, "static", batch_size=4, deal="samples", rank=rank, world_size=2)
-sums = torch.zeros(2)
-for batch in sampler.batches():
+sampler = BatchSampler([9] * 49, "static", batch_size=4, distribute="samples", rank=rank,
+world_size=2) sums = torch.zeros(2) for batch in sampler.batches():
     counts = ~torch.tensor(batch.repeated)
     sums += torch.stack([(right[batch.records] & counts).sum(), counts.sum()])
 dist.all_reduce(sums)
 found.append(sums.tolist())
 # Uneven ranks, which wait for nobody until the end.
-sampler = BatchSampler([9] * 49, "static", batch_size=4, deal="samples", tail="uneven", rank=rank,
+sampler = BatchSampler([9] * 49, "static", batch_size=4, distribute="samples", remainder="uneven",
+rank=rank,
                        world_size=2)
 sums = torch.zeros(2)
 for records in sampler:
@@ -546,7 +546,7 @@ def test_a_recipe_on_two_processes(run, tmp_path):
     needs("torch")
     reviews = [SAMPLE_DATA / "reviews.csv", "--text-column", "review", "--label-column", "label"]
     run("profile", *reviews, "--no-plots")
-    settings = ["--tokens-per-batch", 8192, "--world-size", 2, "--accumulate", 2]
+    settings = ["--tokens-per-batch", 8192, "--world-size", 2, "--gradient-accumulation-steps", 2]
     printed = run("recipe", *settings).stdout
     assert "torchrun --nproc-per-node 2 train.py" in printed
     (tmp_path / "train.py").write_text(printed, encoding="utf-8")
@@ -654,7 +654,7 @@ def test_loaders_of_all_ranks_are_the_report(balance, strategy, order):
     """Padding, batches, repeats and sequence counted in real loaders, over two epochs."""
     torch = needs("torch")
     labels = [sample["labels"] if i % 7 else 2 for i, sample in enumerate(TEXTS)]
-    settings = SETTINGS | {"balance": balance, "order": order, "accumulate": 2}
+    settings = SETTINGS | {"balance": balance, "order": order, "gradient_accumulation_steps": 2}
     for epoch in range(2):
         row = batchstat.compare(
             LENGTHS, labels=labels, strategies=[strategy], world_size=3, epoch=epoch, **settings
@@ -693,7 +693,7 @@ from batchstat import BatchSampler
 rank = int(sys.argv[2])
 dist.init_process_group("gloo", init_method="file://" + sys.argv[3], rank=rank, world_size=2)
 model = DistributedDataParallel(torch.nn.Linear(1, 2))
-sampler = BatchSampler(LENGTHS, tail="uneven", rank=rank, world_size=2, **SETTINGS)
+sampler = BatchSampler(LENGTHS, remainder="uneven", rank=rank, world_size=2, **SETTINGS)
 loader = torch.utils.data.DataLoader(TEXTS, batch_sampler=sampler, collate_fn=padded)
 seen = 0
 with Join([model]):  # the rank that is done first shadows the collectives of the other
@@ -721,9 +721,9 @@ def test_uneven_ranks_join(tmp_path):
         (["--overflow", "split"], "splits samples"),
         (["--strategy", "packed:method=wrapped"], "splits samples"),
         (["--strategy", "boundaries:boundaries=64,512,pad=edge"], "pads to edges"),
-        (["--tail", "empty"], "has empty batches"),
-        (["--tail", "uneven", "--world-size", 2], "different numbers of steps"),
-        (["--deal", "samples", "--world-size", 2], "different numbers of steps"),
+        (["--remainder", "dummy"], "has empty batches"),
+        (["--remainder", "uneven", "--world-size", 2], "different numbers of steps"),
+        (["--distribute", "samples", "--world-size", 2], "different numbers of steps"),
         (["trainer", "--strategy", "grouped"], "which Trainer does not support"),
     ],
 )

@@ -71,15 +71,17 @@ SPECS = [
     order=st.sampled_from(["file", "shuffled", "blocks"]),
     multiple=st.sampled_from([1, 8, 2**30 + 1, MOST]),
     world_size=st.sampled_from([1, 3]),
-    accumulate=st.sampled_from([1, 2, MOST]),
+    gradient_accumulation_steps=st.sampled_from([1, 2, MOST]),
 )
-def test_counts_of_extreme_lengths(spec, lengths, order, multiple, world_size, accumulate):
+def test_counts_of_extreme_lengths(
+    spec, lengths, order, multiple, world_size, gradient_accumulation_steps
+):
     """Whole, streamed and by the histogram: what a loop over the sampler's batches adds up to."""
     given_ = {
         "order": order,
         "pad_to_multiple_of": multiple,
         "world_size": world_size,
-        "accumulate": accumulate,
+        "gradient_accumulation_steps": gradient_accumulation_steps,
         "read_ahead": MOST,
         "batch_size": 16,
         "tokens_per_batch": MOST,

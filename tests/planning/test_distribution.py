@@ -1,4 +1,4 @@
-"""Ranks: what is dealt to them, held against plain loops and torch itself."""
+"""Ranks: what is distributed to them, held against plain loops and torch itself."""
 
 from itertools import pairwise
 
@@ -9,9 +9,13 @@ from hypothesis import given
 
 import batchstat
 from batchstat import OptionError
-from batchstat.planning.distribution import deal_balanced, deal_in_turn, deal_parts
+from batchstat.planning.distribution import (
+    distribute_balanced,
+    distribute_chunks,
+    distribute_round_robin,
+)
 from batchstat.planning.epoch import Epoch
-from batchstat.planning.rank_plans import spread_tail
+from batchstat.planning.rank_plans import spread_remainder
 from batchstat.planning.samplers.torch_random import torch_multinomial, torch_permutation
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Settings
@@ -22,7 +26,7 @@ from batchstat.planning.windows import plan_epoch
 from conftest import needs
 
 SEEDS = [0, 1, 7, 2**31, 2**32 - 1, 2**32 + 5, 2**40 + 3]
-TAILS = ["repeat", "drop", "uneven", "empty"]
+REMAINDERS = ["repeat", "drop", "uneven", "dummy"]
 SIZES = st.integers(1, 60)
 SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 512)
 
@@ -64,14 +68,16 @@ def test_weighted_draws_are_torchs(n, seed, replacement):
 @pytest.mark.parametrize("epoch", [0, 3])
 @pytest.mark.parametrize("drop_last", [False, True])
 @pytest.mark.parametrize("shuffle", [False, True])
-def test_samples_are_dealt_as_by_distributed_sampler(n, world_size, epoch, drop_last, shuffle):
+def test_samples_are_distributed_as_by_distributed_sampler(
+    n, world_size, epoch, drop_last, shuffle
+):
     torch = needs("torch")
     if drop_last and n < world_size:
         return  # torch refuses to say how long that is
     settings = Settings(
         world_size=world_size,
-        deal="samples",
-        tail="drop" if drop_last else "repeat",
+        distribute="samples",
+        remainder="drop" if drop_last else "repeat",
         order="shuffled" if shuffle else "file",
         seed=5,
         epoch=epoch,
@@ -86,43 +92,45 @@ def test_samples_are_dealt_as_by_distributed_sampler(n, world_size, epoch, drop_
         assert share.samples.tolist() == list(sampler)
 
 
-@given(SIZES, st.integers(1, 9), st.sampled_from(TAILS))
-def test_dealing_in_turn_is_the_plain_loop(n, world_size, tail):
+@given(SIZES, st.integers(1, 9), st.sampled_from(REMAINDERS))
+def test_round_robin_is_the_plain_loop(n, world_size, remainder):
     ranks: list[list[int]] = [[] for _ in range(world_size)]
     work = list(range(n))
-    if tail == "drop":
+    if remainder == "drop":
         work = work[: n // world_size * world_size]
     place = 0
-    while tail == "repeat" and len(work) % world_size:
+    while remainder == "repeat" and len(work) % world_size:
         work.append(place % n)
         place += 1
     for i, unit in enumerate(work):
         ranks[i % world_size].append(unit)
-    found = deal_in_turn(n, world_size, tail)
+    found = distribute_round_robin(n, world_size, remainder)
     assert [[unit for unit in rank if unit >= 0] for rank in found.T.tolist()] == ranks
 
 
-@given(SIZES, st.integers(1, 9), st.sampled_from(TAILS))
-def test_parts_are_consecutive(n, world_size, tail):
-    parts = [part.tolist() for part in deal_parts(n, world_size, tail)]
+@given(SIZES, st.integers(1, 9), st.sampled_from(REMAINDERS))
+def test_parts_are_consecutive(n, world_size, remainder):
+    parts = [part.tolist() for part in distribute_chunks(n, world_size, remainder)]
     assert len(parts) == world_size
     sizes = [len(part) for part in parts]
-    if tail in ("uneven", "empty"):
+    if remainder in ("uneven", "dummy"):
         assert [i for part in parts for i in part] == list(range(n))
         assert sizes == sorted(sizes, reverse=True)
         assert max(sizes) - min(sizes) <= 1
     else:
         assert len(set(sizes)) == 1
-        assert sizes[0] == (n // world_size if tail == "drop" else -(-n // world_size))
+        assert sizes[0] == (n // world_size if remainder == "drop" else -(-n // world_size))
     assert set(range(n)) >= {i for part in parts for i in part}
-    assert tail == "drop" or set(range(n)) == {i for part in parts for i in part}
+    assert remainder == "drop" or set(range(n)) == {i for part in parts for i in part}
 
 
 @given(st.lists(st.integers(1, 99), min_size=1, max_size=300), st.integers(1, 5))
 def test_balanced_work_is_the_same_work(costs, world_size):
-    for tail in TAILS:
-        plain = deal_in_turn(len(costs), world_size, tail)
-        found = deal_balanced(np.array(costs), world_size, tail, np.random.default_rng(0))
+    for remainder in REMAINDERS:
+        plain = distribute_round_robin(len(costs), world_size, remainder)
+        found = distribute_balanced(
+            np.array(costs), world_size, remainder, np.random.default_rng(0)
+        )
         assert sorted(found.ravel().tolist()) == sorted(plain.ravel().tolist())
 
         def waited(turns) -> int:
@@ -133,24 +141,29 @@ def test_balanced_work_is_the_same_work(costs, world_size):
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-@pytest.mark.parametrize("deal", ["batches", "samples", "chunks", "balanced"])
-@pytest.mark.parametrize("tail", TAILS)
-def test_nothing_is_lost_or_gained_unseen(name, deal, tail):
+@pytest.mark.parametrize("distribute", ["batches", "samples", "chunks", "balanced"])
+@pytest.mark.parametrize("remainder", REMAINDERS)
+def test_nothing_is_lost_or_gained_unseen(name, distribute, remainder):
     lengths = SKEWED[:997]
-    settings = {"tokens_per_batch": 2048, "deal": deal, "tail": tail, "accumulate": 2}
+    settings = {
+        "tokens_per_batch": 2048,
+        "distribute": distribute,
+        "remainder": remainder,
+        "gradient_accumulation_steps": 2,
+    }
     one = batchstat.compare(lengths, strategies=[name], tokens_per_batch=2048).strategies[0].counts
     made = batchstat.compare(lengths, strategies=[name], world_size=4, **settings)
     row = made.strategies[0].counts
     assert row.samples - row.duplicated_samples + row.dropped_samples == 997
     assert row.real_tokens - row.duplicated_tokens + row.dropped_tokens == sum(lengths)
-    if deal == "batches":
+    if distribute == "batches":
         batches = one.steps if name == "grouped" else one.batches
-        rounds = batches // 4 if tail == "drop" else -(-batches // 4)
+        rounds = batches // 4 if remainder == "drop" else -(-batches // 4)
         assert row.steps == -(-rounds // 2)
-        assert row.ranks.step_gap == 0 or tail == "uneven"
-    if tail in ("uneven", "empty"):
+        assert row.ranks.step_gap == 0 or remainder == "uneven"
+    if remainder in ("uneven", "dummy"):
         assert row.duplicated_samples == row.dropped_samples == 0
-    if tail == "repeat" and deal != "chunks":
+    if remainder == "repeat" and distribute != "chunks":
         assert row.dropped_samples == 0
     assert 0 <= row.rank_idle < 1
     assert 0 <= row.rank_idle_quadratic < 1
@@ -158,7 +171,11 @@ def test_nothing_is_lost_or_gained_unseen(name, deal, tail):
 
 def test_rank_idle_is_the_plain_loop():
     made = batchstat.compare(
-        SKEWED, strategies=["static"], world_size=3, accumulate=2, tokens_per_batch=2048
+        SKEWED,
+        strategies=["static"],
+        world_size=3,
+        gradient_accumulation_steps=2,
+        tokens_per_batch=2048,
     )
     row, basis = made.strategies[0].counts, made.basis
     work = make_work(Samples(SKEWED, np.arange(len(SKEWED))), basis)
@@ -188,7 +205,7 @@ def test_rank_idle_is_the_plain_loop():
 
 
 def test_neighbours_are_what_ranks_have_at_the_same_time():
-    """Sorted batches dealt to two ranks: each turn is like the next."""
+    """Sorted batches distributed to two ranks: each turn is like the next."""
     lengths = np.repeat(np.arange(1, 101), 4)
     row = batchstat.compare(
         lengths,
@@ -206,9 +223,9 @@ def test_balanced_waits_less():
     rows = ["static", "bucketed", "token-budget"]
     plain, balanced = (
         batchstat.compare(
-            SKEWED, strategies=rows, world_size=4, tokens_per_batch=2048, deal=deal
+            SKEWED, strategies=rows, world_size=4, tokens_per_batch=2048, distribute=distribute
         ).strategies
-        for deal in ("batches", "balanced")
+        for distribute in ("batches", "balanced")
     )
     for one, other in zip(plain, balanced, strict=True):
         assert other.counts.rank_idle < one.counts.rank_idle
@@ -217,17 +234,17 @@ def test_balanced_waits_less():
 
 def test_forty_nine_samples_on_two_ranks():
     """The published evaluation: 25 each, one of them twice."""
-    made = batchstat.compare([9] * 49, strategies=["static"], world_size=2, deal="samples")
+    made = batchstat.compare([9] * 49, strategies=["static"], world_size=2, distribute="samples")
     row = made.strategies[0].counts
     assert (row.samples, row.duplicated_samples, row.dropped_samples) == (50, 1, 0)
     dropped = batchstat.compare(
-        [9] * 49, strategies=["static"], world_size=2, deal="samples", tail="drop"
+        [9] * 49, strategies=["static"], world_size=2, distribute="samples", remainder="drop"
     )
     assert dropped.strategies[0].counts.dropped_samples == 1
 
 
 def test_unequal_steps_are_warned_of():
-    made = batchstat.compare(SKEWED, world_size=4, deal="samples", tokens_per_batch=2048)
+    made = batchstat.compare(SKEWED, world_size=4, distribute="samples", tokens_per_batch=2048)
     uneven = [row.label for row in made.strategies if row.counts.ranks.step_gap]
     message = next(w.message for w in made.warnings if w.code == "unequal_steps")
     assert uneven
@@ -235,16 +252,18 @@ def test_unequal_steps_are_warned_of():
     assert "unequal_steps" not in {w.code for w in batchstat.compare(SKEWED, world_size=4).warnings}
 
 
-@pytest.mark.parametrize("deal", ["batches", "samples", "chunks", "balanced"])
-@pytest.mark.parametrize("tail", TAILS)
-def test_more_ranks_than_samples(deal, tail):
+@pytest.mark.parametrize("distribute", ["batches", "samples", "chunks", "balanced"])
+@pytest.mark.parametrize("remainder", REMAINDERS)
+def test_more_ranks_than_samples(distribute, remainder):
     try:
-        made = batchstat.compare([5, 6], strategies=["static"], world_size=8, deal=deal, tail=tail)
+        made = batchstat.compare(
+            [5, 6], strategies=["static"], world_size=8, distribute=distribute, remainder=remainder
+        )
     except batchstat.InputError as error:
         reason = str(error)
         made = None
     if made is None:
-        assert tail == "drop"
+        assert remainder == "drop"
         assert "no batches left" in reason
         return
     row = made.strategies[0].counts
@@ -256,8 +275,8 @@ def test_more_ranks_than_samples(deal, tail):
     ("settings", "message"),
     [
         ({"world_size": 0}, "world_size=0"),
-        ({"deal": "batch"}, "unknown deal 'batch': did you mean 'batches'"),
-        ({"tail": "dropped"}, "unknown tail 'dropped': did you mean 'drop'"),
+        ({"distribute": "batch"}, "unknown distribute 'batch': did you mean 'batches'"),
+        ({"remainder": "dropped"}, "unknown remainder 'dropped': did you mean 'drop'"),
     ],
 )
 def test_settings_that_cannot_be_meant(settings, message):
@@ -269,7 +288,7 @@ def test_the_command_shows_the_ranks_and_check_holds_them(run, tmp_path):
     (tmp_path / "a.csv").write_text("n\n" + "\n".join(map(str, SKEWED)) + "\n")
     lengths = ["a.csv", "--length-column", "n", "--tokens-per-batch", 2048]
     shown = run("compare", *lengths, "--world-size", 4, "--no-plots").stdout
-    assert "4 ranks, deal batches" in shown
+    assert "4 ranks, distribute batches" in shown
     assert any(line.startswith("ranks   idle") for line in shown.splitlines())
     static = [*lengths, "--strategy", "static", "--world-size", 4]
     failed = run("check", *static, "--max-rank-idle", "1%", "--max-duplicated", "0%")
@@ -277,7 +296,7 @@ def test_the_command_shows_the_ranks_and_check_holds_them(run, tmp_path):
     assert "the share of time that ranks wait is" in failed.stdout
     budget = [*lengths, "--world-size", 4, "--equal-steps"]
     assert run("check", *budget).returncode == 0
-    uneven = run("check", *budget, "--deal", "samples")
+    uneven = run("check", *budget, "--distribute", "samples")
     assert uneven.returncode == 1
     assert "the difference between the ranks' numbers of steps" in uneven.stdout
 
@@ -310,7 +329,7 @@ def test_the_last_batches_are_spread_over_all_ranks(name, lengths, world_size, m
             batch = rows[first : first + size]
             width = max(sum(length for _, length in row) for row in batch)
             expected.append((batch, -(-width // multiple) * multiple))
-    assert listed(spread_tail(plan, world_size, multiple)) == expected
+    assert listed(spread_remainder(plan, world_size, multiple)) == expected
 
 
 def listed(plan) -> list[tuple[list[list[tuple[int, int]]], int]]:
@@ -322,10 +341,15 @@ def listed(plan) -> list[tuple[list[list[tuple[int, int]]], int]]:
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-@pytest.mark.parametrize("deal", ["batches", "balanced"])
-def test_spread_batches_lose_nothing(name, deal):
+@pytest.mark.parametrize("distribute", ["batches", "balanced"])
+def test_spread_batches_lose_nothing(name, distribute):
     row = batchstat.compare(
-        SKEWED[:997], strategies=[name], world_size=4, deal=deal, tail="spread", accumulate=2
+        SKEWED[:997],
+        strategies=[name],
+        world_size=4,
+        distribute=distribute,
+        remainder="spread",
+        gradient_accumulation_steps=2,
     )
     counts = row.strategies[0].counts
     assert counts.samples - counts.duplicated_samples + counts.dropped_samples == 997
@@ -341,25 +365,30 @@ def test_each_preset_has_its_own_way_to_the_ranks():
         presets=["fairseq", "lhotse", "axolotl", "infinibatch"],
         tokens_per_batch=5,
         world_size=4,
-        deal="samples",
+        distribute="samples",
     )
     trainer = batchstat.compare(
-        np.full(9, 5), strategies=[], presets=["hf-trainer"], world_size=4, deal="samples"
+        np.full(9, 5), strategies=[], presets=["hf-trainer"], world_size=4, distribute="samples"
     ).strategies[0]
     # Two batches, of eight samples and of one, which go round again.
-    assert (trainer.deal, trainer.tail, trainer.counts.duplicated_samples) == (
+    assert (trainer.distribute, trainer.remainder, trainer.counts.duplicated_samples) == (
         "batches",
         "repeat",
         9,
     )
     rows = {row.label: row for row in made.strategies}
     found = {
-        label: (row.deal, row.tail, row.counts.duplicated_samples, row.counts.dropped_samples)
+        label: (
+            row.distribute,
+            row.remainder,
+            row.counts.duplicated_samples,
+            row.counts.dropped_samples,
+        )
         for label, row in rows.items()
     }
     assert found == {
         "static": ("samples", "repeat", 3, 0),
-        "fairseq": ("batches", "empty", 0, 1),  # its last batch, which is no multiple of 8
+        "fairseq": ("batches", "dummy", 0, 1),  # its last batch, which is no multiple of 8
         "lhotse": ("batches", "spread", 3, 0),
         "axolotl": ("batches", "drop", 0, 1),
         "infinibatch": ("chunks", "uneven", 0, 0),
@@ -374,50 +403,57 @@ def test_remedies_for_what_ranks_wait_for_and_repeat(run, tmp_path):
     check += ["--world-size", 4, "--strategy", "bucketed"]
     waiting = run(*check, "--max-rank-idle", "8%")
     assert waiting.returncode == 1
-    assert "deal balanced gives" in waiting.stdout
-    hanging = run(*check, "--deal", "samples", "--strategy", "token-budget", "--equal-steps")
+    assert "distribute balanced gives" in waiting.stdout
+    hanging = run(*check, "--distribute", "samples", "--strategy", "token-budget", "--equal-steps")
     assert hanging.returncode == 1
-    assert "deal batches gives 0" in hanging.stdout
+    assert "distribute batches gives 0" in hanging.stdout
     repeated = run(*check, "--max-duplicated", "0%")
     assert repeated.returncode == 1
-    assert "deal samples gives 0.00%" in repeated.stdout
+    assert "distribute samples gives 0.00%" in repeated.stdout
 
 
-@pytest.mark.parametrize("deal", ["samples", "unsynced", "chunks"])
-def test_only_dealt_batches_can_be_spread(deal):
+@pytest.mark.parametrize("distribute", ["samples", "independent", "chunks"])
+def test_only_distributed_batches_can_be_spread(distribute):
     with pytest.raises(
-        OptionError, match=f"tail=spread needs deal=batches or balanced, not {deal}"
+        OptionError,
+        match=f"remainder=spread needs distribute=batches or balanced, not {distribute}",
     ):
-        Settings(deal=deal, tail="spread")
+        Settings(distribute=distribute, remainder="spread")
 
 
-@pytest.mark.parametrize("tail", ["uneven", "empty"])
-def test_balanced_ranks_are_short_only_at_the_end(tail):
+@pytest.mark.parametrize("remainder", ["uneven", "dummy"])
+def test_balanced_ranks_are_short_only_at_the_end(remainder):
     """A rank has no turn without work before its last one: it would not wait, but go on."""
     for n in range(1, 200, 7):
-        turns = deal_balanced(np.arange(n), 3, tail, np.random.default_rng(n))
+        turns = distribute_balanced(np.arange(n), 3, remainder, np.random.default_rng(n))
         assert (turns[:-1] >= 0).all()
 
 
 def test_steps_of_unlike_numbers_of_batches_are_warned_of():
-    settings = {"strategies": ["static"], "batch_size": 1, "world_size": 2, "accumulate": 2}
-    made = batchstat.compare([5] * 11, tail="uneven", **settings)
+    settings = {
+        "strategies": ["static"],
+        "batch_size": 1,
+        "world_size": 2,
+        "gradient_accumulation_steps": 2,
+    }
+    made = batchstat.compare([5] * 11, remainder="uneven", **settings)
     assert made.strategies[0].counts.ranks.step_gap == 0
     assert "static 5 to 6" in next(
         warning.message for warning in made.warnings if warning.code == "unequal_batches"
     )
     assert "unequal_batches" not in {
-        warning.code for warning in batchstat.compare([5] * 12, tail="uneven", **settings).warnings
+        warning.code
+        for warning in batchstat.compare([5] * 12, remainder="uneven", **settings).warnings
     }
 
 
 def test_a_preset_is_shown_with_its_own_way_to_the_ranks():
     made = batchstat.compare(
-        SKEWED, strategies=[], presets=["fairseq"], world_size=4, deal="unsynced"
+        SKEWED, strategies=[], presets=["fairseq"], world_size=4, distribute="independent"
     )
-    assert "unsynced" not in {warning.code for warning in made.warnings}
+    assert "independent" not in {warning.code for warning in made.warnings}
 
 
-def test_more_ranks_than_batches_and_a_dropped_tail():
-    with pytest.raises(batchstat.InputError, match="tail=drop.*lower world_size"):
-        batchstat.compare([5] * 9, strategies=["static"], world_size=20, tail="drop")
+def test_more_ranks_than_batches_and_a_dropped_remainder():
+    with pytest.raises(batchstat.InputError, match="remainder=drop.*lower world_size"):
+        batchstat.compare([5] * 9, strategies=["static"], world_size=20, remainder="drop")

@@ -51,13 +51,15 @@ def specs(draw: st.DrawFn, name: str) -> str:
 @st.composite
 def all_settings(draw: st.DrawFn) -> dict[str, Any]:
     numbers = [name for name in whole_numbers(Settings) if name != "world_size"]
-    deal = draw(st.sampled_from(["batches", "samples", "unsynced", "chunks", "balanced"]))
-    tails = ["repeat", "drop", "uneven", "empty"]
+    distribute = draw(st.sampled_from(["batches", "samples", "independent", "chunks", "balanced"]))
+    remainders = ["repeat", "drop", "uneven", "dummy"]
     return {
         **draw(st.dictionaries(st.sampled_from(numbers), ENDS, max_size=4)),
         "world_size": draw(st.sampled_from([1, 2, 3, 7])),
-        "deal": deal,
-        "tail": draw(st.sampled_from(tails + ["spread"] * (deal in ("batches", "balanced")))),
+        "distribute": distribute,
+        "remainder": draw(
+            st.sampled_from(remainders + ["spread"] * (distribute in ("batches", "balanced")))
+        ),
         "overflow": draw(st.sampled_from(["truncate", "drop", "split"])),
         "order": draw(st.sampled_from(["file", "shuffled", "blocks"])),
         "drop_last": draw(st.booleans()),
@@ -98,7 +100,7 @@ def test_the_numbers_are_those_of_the_batches(name, data):
     assert counts.reach.unique_samples == len(records)
     assert counts.coverage == len(records) / len(lengths)
     assert all(0 <= a < b <= lengths[record] for record, a, b in parts)
-    if given_["deal"] != "unsynced":  # whose ranks draw by themselves
+    if given_["distribute"] != "independent":  # whose ranks draw by themselves
         once = sum(b - a for _, a, b in parts)
         assert counts.real_tokens - counts.duplicated_tokens == once
         assert counts.samples - counts.duplicated_samples == len(records)
@@ -109,7 +111,7 @@ def test_the_numbers_are_those_of_the_batches(name, data):
 def test_coverage_of_wrapped_packing_that_drops():
     """A sample whose first part is left out, and whose second is not, is covered."""
     lengths = np.random.default_rng(3).integers(1, 200, 300)
-    given_ = {"world_size": 8, "tail": "drop", "tokens_per_batch": 1024, "max_length": 128}
+    given_ = {"world_size": 8, "remainder": "drop", "tokens_per_batch": 1024, "max_length": 128}
     for spec in ("packed:method=wrapped", "packed:method=wrapped,drop_last=true"):
         counts = batchstat.compare(lengths, strategies=[spec], **given_).strategies[0].counts
         seen = {
@@ -158,21 +160,23 @@ def test_more_ranks_than_anybody_has(run, tmp_path, world_size):
         assert (ended.returncode, message in ended.stderr) == (2, True), ended.stderr
 
 
-@pytest.mark.parametrize("deal", ["samples", "chunks", "unsynced"])
-def test_ranks_that_plan_by_themselves_are_fewer(deal):
-    with pytest.raises(OptionError, match=f"world_size=10001 with deal={deal}: .*at most 10,000 "):
-        Settings(world_size=10_001, deal=deal)
+@pytest.mark.parametrize("distribute", ["samples", "chunks", "independent"])
+def test_ranks_that_plan_by_themselves_are_fewer(distribute):
+    with pytest.raises(
+        OptionError, match=f"world_size=10001 with distribute={distribute}: .*at most 10,000 "
+    ):
+        Settings(world_size=10_001, distribute=distribute)
     assert Settings(world_size=10_001).world_size == 10_001
 
 
 @pytest.mark.parametrize(
-    ("tail", "what"), [("repeat", "only compute samples that"), ("uneven", "have nothing to")]
+    ("remainder", "what"), [("repeat", "only compute samples that"), ("uneven", "have nothing to")]
 )
-def test_more_ranks_than_samples(tail, what):
-    made = batchstat.compare([3, 4], strategies=["static"], world_size=100_000, tail=tail)
+def test_more_ranks_than_samples(remainder, what):
+    made = batchstat.compare([3, 4], strategies=["static"], world_size=100_000, remainder=remainder)
     (warning,) = [each for each in made.warnings if each.code == "more_ranks_than_samples"]
     assert warning.message.startswith(
-        f"more ranks (100,000) than samples (2): with tail={tail}, at least"
+        f"more ranks (100,000) than samples (2): with remainder={remainder}, at least"
     )
     assert f"99,998 ranks {what}" in warning.message
     few = batchstat.compare([3, 4, 5], strategies=["static"], world_size=3)

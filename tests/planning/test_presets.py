@@ -49,7 +49,13 @@ def test_hf_group_by_length():
 def test_hf_group_by_length_groups_whole_steps():
     """Trainer hands its sampler batch_size x accumulation steps."""
     lengths = np.random.default_rng(0).integers(1, 99, 4000).tolist()
-    made = plan("hf-group-by-length", lengths, tokens_per_batch=99, max_length=99, accumulate=4)
+    made = plan(
+        "hf-group-by-length",
+        lengths,
+        tokens_per_batch=99,
+        max_length=99,
+        gradient_accumulation_steps=4,
+    )
     step = 2 * 4
     mega = min(4000 // (step * 4), 50) * step
     expected = [

@@ -18,7 +18,7 @@ from batchstat.documents.balance import balance_json
 from batchstat.documents.base import to_text
 from batchstat.documents.schema import schema
 from batchstat.planning.classes import Classes
-from batchstat.planning.distribution import deal_in_turn
+from batchstat.planning.distribution import distribute_round_robin
 from batchstat.planning.samplers import SAMPLERS
 from batchstat.planning.samplers.draws import draw_distinct, round_shares
 from batchstat.planning.samplers.spec import parse_sampler
@@ -208,8 +208,8 @@ def test_distributed_sampler_around_a_balancing_sampler(spec, world_size, epoch,
     settings = Settings(
         balance=spec,
         world_size=world_size,
-        deal="samples",
-        tail="drop" if drop_last else "repeat",
+        distribute="samples",
+        remainder="drop" if drop_last else "repeat",
         seed=5,
         epoch=epoch,
     )
@@ -250,8 +250,8 @@ def test_labels_of_any_type():
     assert classes.codes.tolist() == [0, -1, -1, 1, 2, 0, 3]
 
 
-def dealt(strategy, work, basis):
-    """(rank, batch, records) of all that is dealt, from the plans themselves."""
+def distributed(strategy, work, basis):
+    """(rank, batch, records) of all that is distributed, from the plans themselves."""
     units = []
     of_rank: list[list[int]] = []
     for share in work.shares:
@@ -269,8 +269,8 @@ def dealt(strategy, work, basis):
                         for batch in range(first, last)
                     ]
                 )
-    if work.is_dealt:
-        turns = deal_in_turn(len(units), basis.world_size, basis.tail)
+    if work.is_distributed:
+        turns = distribute_round_robin(len(units), basis.world_size, basis.remainder)
         of_rank = [[unit for unit in column if unit >= 0] for column in turns.T.tolist()]
     return [
         (rank, batch) for rank, held in enumerate(of_rank) for unit in held for batch in units[unit]
@@ -278,23 +278,28 @@ def dealt(strategy, work, basis):
 
 
 @pytest.mark.parametrize("name", ["static", "token-budget", "packed:method=wrapped", "grouped"])
-@pytest.mark.parametrize("deal", ["batches", "samples", "unsynced", "chunks"])
-@pytest.mark.parametrize("tail", ["repeat", "drop", "uneven"])
+@pytest.mark.parametrize("distribute", ["batches", "samples", "independent", "chunks"])
+@pytest.mark.parametrize("remainder", ["repeat", "drop", "uneven"])
 @pytest.mark.parametrize("spec", ["none", "downsampling", "weighted-random"])
 @pytest.mark.parametrize("overflow", ["truncate", "split"])
-def test_samples_are_followed_to_their_ranks(name, deal, tail, spec, overflow):
+def test_samples_are_followed_to_their_ranks(name, distribute, remainder, spec, overflow):
     """Coverage, repeats, shares and classes against sets and counters of records."""
     rng = np.random.default_rng(3)
     lengths = SKEWED[:203]
     labels = rng.choice(["a", "b", "c"], 203, p=[0.8, 0.15, 0.05]).tolist()
-    settings = {"balance": spec, "deal": deal, "tail": tail, "overflow": overflow}
+    settings = {
+        "balance": spec,
+        "distribute": distribute,
+        "remainder": remainder,
+        "overflow": overflow,
+    }
     settings |= {"world_size": 3, "tokens_per_batch": 512, "max_length": 200}
     row = batchstat.compare(lengths, labels=labels, strategies=[name], **settings).strategies[0]
     reach, counts = row.counts.reach, row.counts
     basis = Settings(**settings).decide(int(lengths.max()), None)
     classes = Classes.encode(labels)
     work = make_work(Samples(lengths, np.arange(203), classes), basis)
-    batches = dealt(parse_strategy(name, vars(basis)), work, basis)
+    batches = distributed(parse_strategy(name, vars(basis)), work, basis)
 
     times: Counter[int] = Counter()
     ranks: dict[int, set[int]] = {}
@@ -393,13 +398,13 @@ def test_the_accuracy_bound_is_the_worst_case(times):
 
 def test_forty_nine_samples_on_two_ranks():
     """The published evaluation: 25 each, one of them twice, so accuracy is off by up to 1.96 %."""
-    row = batchstat.compare([9] * 49, strategies=["static"], world_size=2, deal="samples")
+    row = batchstat.compare([9] * 49, strategies=["static"], world_size=2, distribute="samples")
     reach = row.strategies[0].counts.reach
     assert [rank.samples for rank in reach.ranks] == [25, 25]
     assert dict(reach.times) == {1: 48, 2: 1}
     assert reach.accuracy_bound == pytest.approx(48 / (49 * 50))
     exact = batchstat.compare(
-        [9] * 49, strategies=["static"], world_size=2, deal="samples", tail="uneven"
+        [9] * 49, strategies=["static"], world_size=2, distribute="samples", remainder="uneven"
     )
     assert exact.strategies[0].counts.reach.accuracy_bound == pytest.approx(0)
 
@@ -415,7 +420,7 @@ def test_the_published_notebook_of_rare_positives():
         samplers=["downsampling"],
         strategy="static",
         world_size=8,
-        deal="samples",
+        distribute="samples",
         epochs=3,
     )
     row = report.samplers[0]
@@ -441,17 +446,18 @@ def test_ranks_that_draw_for_themselves_overlap():
     """Each of w ranks takes a w-th of its own shuffle, so a sample is on Binomial(w, 1/w) ranks."""
     n, ranks = 8000, 8
     settings = {"strategies": ["static"], "world_size": ranks}
-    synced, unsynced = (
-        batchstat.compare(np.full(n, 5), deal=deal, **settings) for deal in ("samples", "unsynced")
+    synced, independent = (
+        batchstat.compare(np.full(n, 5), distribute=distribute, **settings)
+        for distribute in ("samples", "independent")
     )
     assert synced.strategies[0].counts.reach.shared_samples == 0
     assert synced.strategies[0].counts.reach.unseen_samples == 0
-    reach = unsynced.strategies[0].counts.reach
+    reach = independent.strategies[0].counts.reach
     missed = (1 - 1 / ranks) ** ranks
     assert reach.unseen_samples == pytest.approx(missed * n, rel=0.05)
     once = (1 - 1 / ranks) ** (ranks - 1)
     assert reach.shared_samples == pytest.approx((1 - missed - once) * n, rel=0.05)
-    message = next(w.message for w in unsynced.warnings if w.code == "unsynced")
+    message = next(w.message for w in independent.warnings if w.code == "independent")
     assert f"{reach.shared_samples:,} samples are computed by several ranks" in message
     assert f"{reach.unseen_samples:,} of the corpus by none" in message
 
@@ -587,7 +593,7 @@ def test_labels_with_commas_and_colons(tmp_path):
             "defines its own order",
         ),
         (
-            ["--label-column", "label", "--world-size", "5000", "--tail", "drop"],
+            ["--label-column", "label", "--world-size", "5000", "--remainder", "drop"],
             3,
             "no batches left",
         ),
@@ -740,9 +746,9 @@ def test_single_draws_are_torchs(spec, seed):
     ("changed", "kept"),
     [
         ({}, True),
-        ({"deal": "samples", "world_size": 2}, False),
-        ({"deal": "chunks", "world_size": 2}, False),
-        ({"deal": "balanced", "world_size": 2}, True),
+        ({"distribute": "samples", "world_size": 2}, False),
+        ({"distribute": "chunks", "world_size": 2}, False),
+        ({"distribute": "balanced", "world_size": 2}, True),
         ({"overflow": "drop", "max_length": 30}, False),
         ({"strategy": "static:batch_size=5"}, False),
         ({"strategy": "static:batch_size=8", "batch_size": 5}, True),

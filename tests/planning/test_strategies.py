@@ -213,13 +213,19 @@ def test_how_much_is_held_at_once_changes_nothing(name, lengths, size, drop_last
     assert [batch for each in windows for batch in batches(each)] == batches(whole)
 
 
-@given(lengths=LENGTHS, accumulate=st.integers(1, 9))
-def test_steps_are_consecutive_batches(lengths, accumulate):
-    made = plan_epoch(strategy("static"), epoch_of(lengths), seed=0, epoch=0, accumulate=accumulate)
+@given(lengths=LENGTHS, gradient_accumulation_steps=st.integers(1, 9))
+def test_steps_are_consecutive_batches(lengths, gradient_accumulation_steps):
+    made = plan_epoch(
+        strategy("static"),
+        epoch_of(lengths),
+        seed=0,
+        epoch=0,
+        gradient_accumulation_steps=gradient_accumulation_steps,
+    )
     sizes = np.diff(made.step_offsets).tolist()
     assert sum(sizes) == len(made)
-    assert all(size == accumulate for size in sizes[:-1])
-    assert 1 <= sizes[-1] <= accumulate
+    assert all(size == gradient_accumulation_steps for size in sizes[:-1])
+    assert 1 <= sizes[-1] <= gradient_accumulation_steps
 
 
 def test_record_numbers_and_starts_reach_the_plan():

@@ -17,11 +17,11 @@ from batchstat.documents.comparison import comparison_json
 from batchstat.errors import InputError
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning import order
-from batchstat.planning import rank_plans as dealt
+from batchstat.planning import rank_plans as distributed
 from batchstat.planning.batch_table import Batches
 from batchstat.planning.epoch import OVERFLOWS, Epoch, make_epoch
 from batchstat.planning.order import make_order
-from batchstat.planning.rank_plans import deal, plan_shares
+from batchstat.planning.rank_plans import distribute, plan_shares
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_work
@@ -108,9 +108,9 @@ def test_measured_in_groups(spec, data):
         overflow=data.draw(st.sampled_from(["truncate", "drop"])),
         order=data.draw(st.sampled_from(["file", "blocks", "shuffled"])),
         world_size=world_size,
-        deal=data.draw(st.sampled_from(["batches", "balanced"])),
-        tail=data.draw(st.sampled_from(["repeat", "drop", "uneven", "empty"])),
-        accumulate=data.draw(st.integers(1, 3)),
+        distribute=data.draw(st.sampled_from(["batches", "balanced"])),
+        remainder=data.draw(st.sampled_from(["repeat", "drop", "uneven", "dummy"])),
+        gradient_accumulation_steps=data.draw(st.integers(1, 3)),
         pad_to_multiple_of=data.draw(st.sampled_from([1, 8])),
         drop_last=data.draw(st.booleans()),
     ).decide(60, None)
@@ -122,13 +122,13 @@ def test_measured_in_groups(spec, data):
     def at_once() -> Measured:
         (plans,) = plan_shares(strategy, work, basis)
         batches = Batches.of(plans)
-        return measure(batches, deal([batches], work, basis), work.visits, **how)
+        return measure(batches, distribute([batches], work, basis), work.visits, **how)
 
     found = []
     for make in (at_once, lambda: measured(strategy, work, basis)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(dealt, "GROUP_UNITS", 1)
-            patch.setattr(dealt, "BALANCED_TURNS", 2)
+            patch.setattr(distributed, "GROUP_UNITS", 1)
+            patch.setattr(distributed, "BALANCED_TURNS", 2)
             patch.setattr("batchstat.planning.distribution.BALANCED_TURNS", 2)
             try:
                 found.append(make())

@@ -192,15 +192,21 @@ def test_a_shard_that_cannot_be(run: Command, shards, written):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--engine", "spark"], "unknown engine 'spark'"),
-        (["--engine", "dask"], "needs a scheduler: pass --scheduler"),
-        (["--scheduler", "tcp://x:1"], "--scheduler needs --engine dask"),
+        (["--executor", "spark"], "unknown executor 'spark'"),
+        (["--executor", "dask"], "needs a scheduler: pass --scheduler"),
+        (["--scheduler", "tcp://x:1"], "--scheduler needs --executor dask"),
         (
-            ["--engine", "dask", "--scheduler", "tcp://x:1", "--workers", "2"],
-            "does not apply to --engine dask",
+            ["--executor", "dask", "--scheduler", "tcp://x:1", "--workers", "2"],
+            "does not apply to --executor dask",
         ),
-        (["--engine", "dask", "--scheduler", "head"], "scheduler=head: must be an address with a"),
-        (["--engine", "dask", "--scheduler", "tcp://head"], "with a port, such as tcp://head:8786"),
+        (
+            ["--executor", "dask", "--scheduler", "head"],
+            "scheduler=head: must be an address with a",
+        ),
+        (
+            ["--executor", "dask", "--scheduler", "tcp://head"],
+            "with a port, such as tcp://head:8786",
+        ),
     ],
 )
 def test_engines_that_cannot_be(run: Command, shards, options, message):
@@ -214,7 +220,7 @@ def test_the_first_record_that_is_wrong_ends_the_run(run: Command, tmp_path):
     for i in range(30):
         bad = '{"text": \n' if i in (20, 7, 25) else ""
         (tmp_path / f"{i:02}.jsonl").write_text('{"text": "some words"}\n' * 50 + bad)
-    for options in ([], ["--workers", 1], ["--engine", "processes", "--workers", 3]):
+    for options in ([], ["--workers", 1], ["--executor", "processes", "--workers", 3]):
         result = run("profile", *sorted(tmp_path.glob("*.jsonl")), "--no-plots", *options)
         assert result.returncode == 3
         assert "07.jsonl, line 51: malformed JSON" in result.stderr
@@ -536,7 +542,7 @@ def test_any_executor_counts(tmp_path):
     paths = sorted(tmp_path.glob("*.txt"))
     expected = batchstat.profile(paths)
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
-        found = batchstat.profile(paths, executor=pool, parts_folder=tmp_path / "parts")
+        found = batchstat.profile(paths, executor=pool, count_cache=tmp_path / "parts")
     assert found.corpus == expected.corpus
     assert found.lengths.tolist() == expected.lengths.tolist()
     assert len(list((tmp_path / "parts").glob("*.counts"))) == 5
@@ -675,9 +681,9 @@ def test_data_in_a_folder_of_results_is_still_data(run: Command, tmp_path):
         assert result.returncode == 0, result.stderr
         sources = json.loads(result.stdout)["corpus"]["sources"]
         assert [source["path"] for source in sources] == ["a.jsonl", "parts/b.jsonl"]
-    result = run("profile", ".", "--shard", "1/1", "--parts", "x", "-o", "y")
+    result = run("profile", ".", "--shard", "1/1", "--count-cache", "x", "-o", "y")
     assert result.returncode == 2
-    assert "remove --parts" in result.stderr
+    assert "remove --count-cache" in result.stderr
 
 
 def test_the_log_has_every_try(run: Command, tmp_path):
@@ -688,7 +694,7 @@ def test_the_log_has_every_try(run: Command, tmp_path):
     assert [f"try {i}" in log for i in (1, 2, 3)] == [True] * 3
 
 
-@pytest.mark.parametrize("arguments", [["-o"], ["a.txt", "--parts"], ["a.txt", "-o"], []])
+@pytest.mark.parametrize("arguments", [["-o"], ["a.txt", "--count-cache"], ["a.txt", "-o"], []])
 @pytest.mark.parametrize("password", ["open%20sesame", "open/sesame", "op@n:sesame", "12sesame"])
 def test_a_password_is_not_kept(run, tmp_path, arguments, password):
     (tmp_path / "a.txt").write_text("a word\n")
@@ -699,7 +705,7 @@ def test_a_password_is_not_kept(run, tmp_path, arguments, password):
 
 
 @pytest.mark.cluster  # where what reads addresses is installed
-@pytest.mark.parametrize("option", ["-o", "--parts"])
+@pytest.mark.parametrize("option", ["-o", "--count-cache"])
 def test_what_is_written_to_is_no_pattern(run, tmp_path, option):
     needs("upath")
     (tmp_path / "a.txt").write_text("a word\n")
@@ -710,7 +716,7 @@ def test_what_is_written_to_is_no_pattern(run, tmp_path, option):
 
 def test_where_counts_cannot_be_kept_it_says_why(run, tmp_path):
     (tmp_path / "a.txt").write_text("a word\n")
-    result = run("profile", "a.txt", "--parts", "a.txt/parts")
+    result = run("profile", "a.txt", "--count-cache", "a.txt/parts")
     assert result.returncode == 3
     assert "a.txt/parts cannot be written: " in result.stderr
-    assert result.stderr.endswith("; pass another folder with --parts\n")
+    assert result.stderr.endswith("; pass another folder with --count-cache\n")

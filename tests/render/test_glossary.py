@@ -12,7 +12,7 @@ import batchstat
 from batchstat.corpus.options import ON_ERROR, CorpusOptions
 from batchstat.documents.schema import schema
 from batchstat.errors import OptionError
-from batchstat.planning.distribution import DEALS, TAILS
+from batchstat.planning.distribution import DISTRIBUTIONS, REMAINDERS
 from batchstat.planning.epoch import OVERFLOWS
 from batchstat.planning.order import ORDERS
 from batchstat.planning.samplers import SAMPLERS
@@ -93,7 +93,13 @@ def test_strategies_presets_and_rules_are_explained(name):
     if name in STRATEGIES:
         assert {key for key, _ in entry.facts} == {f.name for f in fields(STRATEGIES[name])}
     if name in PRESETS:
-        assert {key for key, _ in entry.facts} == {"strategy", "ranks", "tail", "long", "budget"}
+        assert {key for key, _ in entry.facts} == {
+            "strategy",
+            "ranks",
+            "last_batch",
+            "long",
+            "budget",
+        }
 
 
 def test_every_setting_is_explained():
@@ -177,8 +183,8 @@ def test_every_parameter_and_value_is_named():
         "method": METHODS,
         "overflow": OVERFLOWS,
         "order": ORDERS,
-        "deal": DEALS,
-        "tail": TAILS,
+        "distribute": DISTRIBUTIONS,
+        "remainder": REMAINDERS,
         "on_error": ON_ERROR,
         "cost": COSTS,
     }

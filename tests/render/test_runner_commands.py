@@ -96,7 +96,7 @@ def test_what_commands_print(run, tmp_path):
         ("profile", "a.txt", "-o", ""),
         ("profile", "a.txt", "--tokenizer", ""),
         ("profile", "a.txt", "--config", ""),
-        ("profile", "a.txt", "--parts", ""),
+        ("profile", "a.txt", "--count-cache", ""),
         ("compare", "--keep-labels", ""),
         ("merge", "", "-o", "whole"),
     ],

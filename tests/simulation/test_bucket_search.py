@@ -59,7 +59,7 @@ def test_buckets_are_the_plain_loop(lengths, wanted, multiple):
     [
         {},
         {"pad_to_multiple_of": 8},
-        {"pad_to_multiple_of": 64, "least": 100},
+        {"pad_to_multiple_of": 64, "min_bucket_samples": 100},
         {"cost": "quadratic"},
         {"cost": "model", "model": CostModel(hidden=8, layers=1)},
     ],
@@ -82,7 +82,7 @@ def test_no_rule_costs_less_and_more_buckets_never_cost_more(settings):
 
 
 def test_each_bucket_holds_as_many_samples_as_are_asked_for():
-    made = find_buckets(SKEWED, buckets=6, least=300)
+    made = find_buckets(SKEWED, buckets=6, min_bucket_samples=300)
     assert min(bucket.samples for bucket in made.buckets) >= 300
     free = find_buckets(SKEWED, buckets=6)
     assert made.chosen.padding_ratio >= free.chosen.padding_ratio
@@ -120,8 +120,12 @@ def test_lengths_that_are_none(lengths):
     ("settings", "error", "message"),
     [
         ({"buckets": 0}, OptionError, "buckets=0"),
-        ({"least": 0}, OptionError, "least=0"),
-        ({"least": 4000}, InputError, "least=4,000: there are only 3,000 samples"),
+        ({"min_bucket_samples": 0}, OptionError, "min_bucket_samples=0"),
+        (
+            {"min_bucket_samples": 4000},
+            InputError,
+            "min_bucket_samples=4,000: there are only 3,000 samples",
+        ),
         ({"cost": "cubic"}, OptionError, "unknown cost 'cubic'"),
         ({"cost": "model"}, OptionError, "belong together"),
         ({"model": CostModel(hidden=8, layers=1)}, OptionError, "belong together"),
@@ -157,7 +161,11 @@ def test_the_command_prints_edges_to_paste_and_writes_its_files(run, tmp_path):
     assert pasted.returncode == 0, pasted.stderr
     again = run("buckets", "--json", "--buckets", 6, "--pad-to-multiple-of", 8)
     assert json.loads(again.stdout)["buckets"] == record["buckets"]
-    for flags in (["--cost", "quadratic"], ["--model", "hidden=8,layers=1"], ["--least", 40]):
+    for flags in (
+        ["--cost", "quadratic"],
+        ["--model", "hidden=8,layers=1"],
+        ["--min-bucket-samples", 40],
+    ):
         other = run("buckets", "--no-plots", *flags)
         assert other.returncode == 0, other.stderr
 

@@ -79,7 +79,7 @@ def test_counts_are_those_of_padded_arrays(
         with pytest.raises(InputError, match="no batches left" if not arrays else "no token"):
             measured(plans, visits)
         return
-    counts = measured(plans, visits, max_length=max_length, accumulate=3)
+    counts = measured(plans, visits, max_length=max_length, gradient_accumulation_steps=3)
 
     assert counts.squared_tokens == sum(len(matrix) * matrix.shape[1] ** 2 for matrix in arrays)
     parts = [int(length) for plan in plans for length in plan.lengths]

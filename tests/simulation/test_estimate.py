@@ -32,7 +32,7 @@ def test_an_interval_holds_the_truth_about_as_often_as_it_says(kind, order):
     whole = batchstat.compare(lengths, **given)
     held = []
     for seed in range(20):
-        found = batchstat.compare(lengths, sample=0.2, seed=seed, **given)
+        found = batchstat.compare(lengths, subsample=0.2, seed=seed, **given)
         for row, truth in zip(found.strategies, whole.strategies, strict=True):
             interval, ratio = row.interval, truth.counts.padding_ratio
             assert interval.low <= row.counts.padding_ratio <= interval.high
@@ -47,14 +47,14 @@ def test_an_interval_holds_the_truth_about_as_often_as_it_says(kind, order):
 def test_an_estimate_says_what_it_is_of(tmp_path, run: Run):
     np.save(tmp_path / "lengths.npy", corpus("mixed"))
     assert run("profile", "lengths.npy", "--no-plots").returncode == 0
-    shown = run("compare", "--sample", "20%", "--world-size", 2)
+    shown = run("compare", "--subsample", "20%", "--world-size", 2)
     assert shown.returncode == 0, shown.stderr
     words = " ".join(shown.stdout.split())
     assert "ESTIMATE all numbers describe 20.0% of the corpus: 20,000 of 100,000 samples" in words
     assert "±" in shown.stdout
     record = json.loads((tmp_path / "batchstat-results" / "compare.json").read_text())
-    assert record["sample"]["share"] == 0.2
-    assert record["sample"]["samples"] == record["corpus"]["samples"] == 20_000
+    assert record["subsample"]["share"] == 0.2
+    assert record["subsample"]["samples"] == record["corpus"]["samples"] == 20_000
     for row in record["strategies"]:
         assert row["interval"]["low"] <= row["padding_ratio"] <= row["interval"]["high"]
     import jsonschema
@@ -62,38 +62,38 @@ def test_an_estimate_says_what_it_is_of(tmp_path, run: Run):
     jsonschema.validate(record, schema("compare"))
     assert run("compare", "--no-plots", "--json").returncode == 0
     whole = json.loads((tmp_path / "batchstat-results" / "compare.json").read_text())
-    assert whole["sample"] is None
+    assert whole["subsample"] is None
     assert {row["interval"] for row in whole["strategies"]} == {None}
 
 
 def test_the_gate_takes_no_estimate(run: Run):
     corpus = SAMPLE_DATA / "corpus.txt"
-    result = run("check", corpus, "--max-padding", "99%", "--sample", "10%")
+    result = run("check", corpus, "--max-padding", "99%", "--subsample", "10%")
     assert result.returncode == 2
     assert "limits apply to the whole corpus" in result.stderr
 
 
 @pytest.mark.parametrize("share", ["0", "1", "100%", "-1%", "x", "5", "nan"])
 def test_shares_that_cannot_be(run: Run, share):
-    result = run("compare", SAMPLE_DATA / "corpus.txt", f"--sample={share}")
+    result = run("compare", SAMPLE_DATA / "corpus.txt", f"--subsample={share}")
     assert result.returncode == 2
-    assert f"sample={share}" in result.stderr or "sample=" in result.stderr
+    assert f"subsample={share}" in result.stderr or "subsample=" in result.stderr
 
 
 def test_what_cannot_be_estimated(run: Run):
-    few = run("compare", SAMPLE_DATA / "corpus.txt", "--sample", "10%")
+    few = run("compare", SAMPLE_DATA / "corpus.txt", "--subsample", "10%")
     assert few.returncode == 3
     assert "an estimate needs 20: remove it" in few.stderr  # as all of it is too little
-    export = run("compare", SAMPLE_DATA / "corpus.txt", "--sample=10%", "--export=a.parquet")
+    export = run("compare", SAMPLE_DATA / "corpus.txt", "--subsample=10%", "--export=a.parquet")
     assert export.returncode == 2
     with pytest.raises(OptionError, match="cannot be combined with balance or keep_labels"):
-        batchstat.compare([1, 2], labels=["a", "b"], balance="upsampling", sample=0.1)
+        batchstat.compare([1, 2], labels=["a", "b"], balance="upsampling", subsample=0.1)
     with pytest.raises(InputError, match="blocks of 1,000"):
-        batchstat.compare(np.ones(30_000, dtype=int), sample=0.5)
+        batchstat.compare(np.ones(30_000, dtype=int), subsample=0.5)
 
 
 def test_a_frame_has_the_interval():
-    found = batchstat.compare(corpus("mixed"), sample=0.2, strategies=["static"])
+    found = batchstat.compare(corpus("mixed"), subsample=0.2, strategies=["static"])
     frame = found.to_frame()
     row = found.strategies[0]
     assert frame["padding_ratio_low"][0] == row.interval.low

@@ -20,11 +20,14 @@ def tallied(*batches) -> Grouping:
 
 
 @given(BATCHES, st.integers(1, 4))
-def test_grouping_is_the_plain_analysis(batches, accumulate):
-    steps = [sum(map(sum, batches[i : i + accumulate])) for i in range(0, len(batches), accumulate)]
+def test_grouping_is_the_plain_analysis(batches, gradient_accumulation_steps):
+    steps = [
+        sum(map(sum, batches[i : i + gradient_accumulation_steps]))
+        for i in range(0, len(batches), gradient_accumulation_steps)
+    ]
     step_means = [
-        step / sum(map(len, batches[i : i + accumulate]))
-        for step, i in zip(steps, range(0, len(batches), accumulate), strict=True)
+        step / sum(map(len, batches[i : i + gradient_accumulation_steps]))
+        for step, i in zip(steps, range(0, len(batches), gradient_accumulation_steps), strict=True)
     ]
     found = tallied(
         np.array([len(batch) for batch in batches]),
@@ -35,7 +38,10 @@ def test_grouping_is_the_plain_analysis(batches, accumulate):
     )
     sizes = [len(batch) for batch in batches]
     assert found.samples_per_batch_spread == pytest.approx(np.std(sizes) / np.mean(sizes))
-    steps = [sum(map(sum, batches[i : i + accumulate])) for i in range(0, len(batches), accumulate)]
+    steps = [
+        sum(map(sum, batches[i : i + gradient_accumulation_steps]))
+        for i in range(0, len(batches), gradient_accumulation_steps)
+    ]
     assert found.tokens_per_step_spread == pytest.approx(np.std(steps) / np.mean(steps))
 
     means = [sum(batch) / len(batch) for batch in batches]

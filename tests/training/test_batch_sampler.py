@@ -41,30 +41,47 @@ def samplers(strategy: str, world_size: int, **settings) -> list[BatchSampler]:
 
 
 GRID = [
-    (name, deal, balance, world_size, tail, accumulate, overflow)
-    for name, deal, balance, (world_size, tail), accumulate, overflow in product(
+    (name, distribute, balance, world_size, remainder, gradient_accumulation_steps, overflow)
+    for name, distribute, balance, (
+        world_size,
+        remainder,
+    ), gradient_accumulation_steps, overflow in product(
         [*STRATEGIES, "packed:method=wrapped", "packed:method=next-fit"],
-        ["batches", "samples", "unsynced", "chunks", "balanced"],
+        ["batches", "samples", "independent", "chunks", "balanced"],
         ["none", "upsampling"],
         [(1, "repeat"), (3, "repeat"), (3, "spread")],
         [1, 3],
         ["truncate", "split", "drop"],
     )
-    if (tail != "spread" or deal in ("batches", "balanced"))
-    # What is cut or left out is decided before anything is dealt.
-    and (overflow == "truncate" or (deal == "batches" and accumulate == 3))
+    if (remainder != "spread" or distribute in ("batches", "balanced"))
+    # What is cut or left out is decided before anything is distributed.
+    and (overflow == "truncate" or (distribute == "batches" and gradient_accumulation_steps == 3))
 ]
 
 
 @pytest.mark.parametrize(
-    ("name", "deal", "balance", "world_size", "tail", "accumulate", "overflow"), GRID
+    (
+        "name",
+        "distribute",
+        "balance",
+        "world_size",
+        "remainder",
+        "gradient_accumulation_steps",
+        "overflow",
+    ),
+    GRID,
 )
 def test_what_is_trained_on_is_what_was_simulated(
-    name, deal, balance, world_size, tail, accumulate, overflow
+    name, distribute, balance, world_size, remainder, gradient_accumulation_steps, overflow
 ):
     """Batches, padding, repeats and steps counted while iterating equal the report."""
-    settings = SETTINGS | {"overflow": overflow, "deal": deal, "balance": balance, "tail": tail}
-    settings |= {"accumulate": accumulate, "epoch": 2}
+    settings = SETTINGS | {
+        "overflow": overflow,
+        "distribute": distribute,
+        "balance": balance,
+        "remainder": remainder,
+    }
+    settings |= {"gradient_accumulation_steps": gradient_accumulation_steps, "epoch": 2}
     row = batchstat.compare(
         LENGTHS, labels=LABELS, strategies=[name], world_size=world_size, **settings
     ).strategies[0]
@@ -102,15 +119,21 @@ def test_what_is_trained_on_is_what_was_simulated(
         assert np.array_equal(tokens, row.steps)
 
 
-@pytest.mark.parametrize("tail", ["repeat", "drop", "uneven", "empty"])
-@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize("remainder", ["repeat", "drop", "uneven", "dummy"])
+@pytest.mark.parametrize("gradient_accumulation_steps", [1, 2])
 @pytest.mark.parametrize("name", ["token-budget", "grouped", "static"])
-def test_weights_make_the_mean_of_the_step(name, tail, accumulate):
+def test_weights_make_the_mean_of_the_step(name, remainder, gradient_accumulation_steps):
     """Means of batches, weighted, summed on each rank and averaged over ranks, in a plain loop."""
     value = np.random.default_rng(5).random(len(LENGTHS))
     ranks = [
         list(each.batches())
-        for each in samplers(name, 3, tail=tail, accumulate=accumulate, **SETTINGS)
+        for each in samplers(
+            name,
+            3,
+            remainder=remainder,
+            gradient_accumulation_steps=gradient_accumulation_steps,
+            **SETTINGS,
+        )
     ]
     for step in range(max(batches[-1].step for batches in ranks) + 1):
         mine = [[b for b in batches if b.step == step] for batches in ranks]
@@ -142,9 +165,9 @@ def test_weights_make_the_mean_of_the_step(name, tail, accumulate):
 )
 def test_resumed_is_uninterrupted(name, rank, epoch, data):
     """Stopped after any batch, in any epoch, on any rank; the state in a file meanwhile."""
-    tail = data.draw(st.sampled_from(["repeat", "uneven", "empty"]))
+    remainder = data.draw(st.sampled_from(["repeat", "uneven", "dummy"]))
     made, other = (
-        BatchSampler(LENGTHS, name, rank=rank, world_size=3, tail=tail, **SETTINGS)
+        BatchSampler(LENGTHS, name, rank=rank, world_size=3, remainder=remainder, **SETTINGS)
         for _ in range(2)
     )
     made.set_epoch(epoch)
@@ -344,8 +367,8 @@ def test_bad_use(changed, message):
 
 
 def test_nothing_for_any_rank():
-    with pytest.raises(InputError, match="no batches left.*tail=drop"):
-        len(BatchSampler([5, 6], "static", world_size=9, tail="drop"))
+    with pytest.raises(InputError, match="no batches left.*remainder=drop"):
+        len(BatchSampler([5, 6], "static", world_size=9, remainder="drop"))
 
 
 def test_samples_in_parts_need_their_starts():
@@ -389,17 +412,34 @@ def test_a_profile_plans_what_compare_measured(run, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["token-budget", "packed", "packed:method=wrapped", "grouped"])
-@pytest.mark.parametrize("tail", ["repeat", "empty", "uneven"])
-def test_an_exported_plan_is_the_sampler(run, tmp_path, name, tail):
+@pytest.mark.parametrize("remainder", ["repeat", "dummy", "uneven"])
+def test_an_exported_plan_is_the_sampler(run, tmp_path, name, remainder):
     """Batches of every rank from the file equal those of the sampler that plans them."""
     np.save(tmp_path / "lengths.npy", LENGTHS)
-    flags = ["--tokens-per-batch", 1024, "--max-length", 256, "--tail", tail, "--epoch", 3]
-    flags += ["--world-size", 3, "--accumulate", 2, "--strategy", name, "--no-plots"]
+    flags = [
+        "--tokens-per-batch",
+        1024,
+        "--max-length",
+        256,
+        "--remainder",
+        remainder,
+        "--epoch",
+        3,
+    ]
+    flags += [
+        "--world-size",
+        3,
+        "--gradient-accumulation-steps",
+        2,
+        "--strategy",
+        name,
+        "--no-plots",
+    ]
     ended = run("compare", "lengths.npy", *flags, "--export", "plan.parquet")
     assert ended.returncode == 0, ended.stderr
     assert f"of {name}, epoch 3, to plan.parquet" in ended.stderr
-    given_ = {"tokens_per_batch": 1024, "max_length": 256, "tail": tail, "epoch": 3}
-    for rank, made in enumerate(samplers(name, 3, accumulate=2, **given_)):
+    given_ = {"tokens_per_batch": 1024, "max_length": 256, "remainder": remainder, "epoch": 3}
+    for rank, made in enumerate(samplers(name, 3, gradient_accumulation_steps=2, **given_)):
         read = BatchSampler.from_plan(tmp_path / "plan.parquet", rank=rank)
         assert list(read.batches()) == list(made.batches())
         assert len(read) == len(made)
@@ -463,29 +503,29 @@ class Unseeded:
         return 50
 
 
-@pytest.mark.parametrize("tail", ["repeat", "drop", "uneven"])
+@pytest.mark.parametrize("remainder", ["repeat", "drop", "uneven"])
 @pytest.mark.parametrize("world_size", [1, 3, 64])
-def test_ranks_never_overlap(tail, world_size):
+def test_ranks_never_overlap(remainder, world_size):
     for inner in (Unseeded, lambda: list(range(50)), lambda: ClassBalancedSampler(LABELS, 17)):
         ranks = []
         for rank in range(world_size):
             random.seed(rank)
             np.random.seed(rank)
-            sampler = RankSampler(inner(), rank, world_size, tail=tail, seed=1)
+            sampler = RankSampler(inner(), rank, world_size, remainder=remainder, seed=1)
             sampler.set_epoch(4)
             before = random.getstate()
             ranks.append(list(sampler))
             assert random.getstate() == before
             assert len(sampler) == len(ranks[-1])
         sizes = {len(rank) for rank in ranks}
-        assert len(sizes) == 1 or tail == "uneven"
+        assert len(sizes) == 1 or remainder == "uneven"
         times = Counter(place for rank in ranks for place in rank)
         whole = RankSampler(inner(), 0, 1, seed=1)
         whole.set_epoch(4)
         drawn = Counter(whole)
-        if tail == "uneven":
+        if remainder == "uneven":
             assert times == drawn
-        elif tail == "drop":
+        elif remainder == "drop":
             assert times <= drawn
         else:
             assert times >= drawn

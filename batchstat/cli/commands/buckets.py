@@ -39,7 +39,9 @@ def command(context: typer.Context, **options: Any) -> None:
     output = options["output"]
     given = inputs(context, configuration(context).shared)
     settings = given.settings
-    wanted = {key: options[key] for key in ("buckets", "least") if options[key] is not None}
+    wanted = {
+        key: options[key] for key in ("buckets", "min_bucket_samples") if options[key] is not None
+    }
     for key, value in wanted.items():
         whole_number(key, value)
     model = None if options["model"] is None else load_model(options["model"])

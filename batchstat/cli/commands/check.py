@@ -44,9 +44,9 @@ def command(context: typer.Context, **options: Any) -> None:
 
     created = datetime.now(UTC).isoformat()
     destinations = as_destinations(options["format"] or ["text"])
-    if options["sample"] is not None:
+    if options["subsample"] is not None:
         raise OptionError(
-            "--sample gives an estimate, but limits apply to the whole corpus: remove --sample"
+            "--subsample gives an estimate, but limits apply to the whole corpus: remove it"
         )
     every = chosen(context)
     require_limits(every)

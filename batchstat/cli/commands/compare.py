@@ -57,11 +57,11 @@ def command(context: typer.Context, **options: Any) -> None:
     seeds = check_seeds(settings, 1 if options["seeds"] is None else options["seeds"])
     parse_strategies(strategies, settings.decide(longest=1, stated_max=None), presets)
     share = None
-    if options["sample"] is not None:
-        share = read_share(options["sample"])
+    if options["subsample"] is not None:
+        share = read_share(options["subsample"])
         check_share(share, settings)
         if export is not None:
-            raise OptionError("--export writes the batches of the whole corpus: remove --sample")
+            raise OptionError("--export writes the batches of the whole corpus: remove --subsample")
     model = None if options["model"] is None else load_model(options["model"])
     check_results(output)
     found = profiles.found(context, given)
@@ -72,7 +72,7 @@ def command(context: typer.Context, **options: Any) -> None:
         presets=presets,
         model=model,
         seeds=seeds,
-        sample=share,
+        subsample=share,
         **asdict(settings),
     )
     stale = tuple(ReportWarning("stale_profile", change) for change in found.changes)
@@ -114,7 +114,9 @@ def _to_use(
     from batchstat.planning.strategies.spec import parse_strategy
     from batchstat.render.recipes.writing import holds_text, refusal
 
-    basis = replace(comparison.basis, order=row.order, deal=row.deal, tail=row.tail)
+    basis = replace(
+        comparison.basis, order=row.order, distribute=row.distribute, remainder=row.remainder
+    )
     strategy = parse_strategy(row.spec, asdict(basis))
     has_script = holds_text(profile) and not refusal("torch", row.spec, strategy, basis)
     size = row.params.get("batch_size")
@@ -125,7 +127,7 @@ def _to_use(
         "batch_size": None if size is None or "batch_size=" in row.spec else size,
     }
     if row.preset is not None:
-        decided |= {"order": row.order, "deal": row.deal, "tail": row.tail}
+        decided |= {"order": row.order, "distribute": row.distribute, "remainder": row.remainder}
     return command_line(context, given, "recipe" if has_script else "compare", **decided)
 
 
@@ -140,7 +142,9 @@ def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
     from batchstat.training.plan_file import export_plan
 
     best = comparison.best
-    basis = replace(comparison.basis, order=best.order, deal=best.deal, tail=best.tail)
+    basis = replace(
+        comparison.basis, order=best.order, distribute=best.distribute, remainder=best.remainder
+    )
     file = BytesIO()
     export_plan(profile, best.spec, basis, file)
     write_file(path, file.getvalue(), remedy="name another with --export")

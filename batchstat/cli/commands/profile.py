@@ -21,7 +21,7 @@ def command(context: typer.Context, **options: Any) -> None:
 
     batchstat profile reviews.csv --text-column review --label-column label
 
-    batchstat profile 's3://bucket/crawl/*.jsonl.zst' --engine dask --scheduler tcp://head:8786
+    batchstat profile 's3://bucket/crawl/*.jsonl.zst' --executor dask --scheduler tcp://head:8786
 
     batchstat profile data/*.parquet --shard 3/100 -o part-3
     """

@@ -115,7 +115,7 @@ Deal = Annotated[
     option(
         RANKS,
         "What is distributed across ranks: batches of one plan in turn, samples (as torch's "
-        "DistributedSampler), unsynced (samples, with a different seed on each rank), chunks of "
+        "DistributedSampler), independent (samples, with a different seed on each rank), chunks of "
         "the corpus, or balanced (batches of similar cost in each step).",
         "batches",
         "RULE",
@@ -125,7 +125,7 @@ Tail = Annotated[
     str | None,
     option(
         RANKS,
-        "Batches that do not divide evenly over ranks: repeat, drop, uneven, empty (steps) or "
+        "Batches that do not divide evenly over ranks: repeat, drop, uneven, dummy (steps) or "
         "spread over all.",
         "repeat",
         "RULE",

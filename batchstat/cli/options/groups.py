@@ -89,9 +89,9 @@ READING: Options = {
     "on_error": reading.OnError,
     "no_cache": reading.NoCache,
     "workers": engine.Workers,
-    "engine": engine.Engine,
+    "executor": engine.Engine,
     "scheduler": engine.Scheduler,
-    "parts": engine.Parts,
+    "count_cache": engine.Parts,
 }
 PARTIAL: Options = {"allow_partial": engine.AllowPartial}
 SHARD: Options = {"shard": engine.Shard}
@@ -106,9 +106,9 @@ BATCHING: Options = {
     "pad_to_multiple_of": batching.PadToMultipleOf,
     "drop_last": batching.DropLast,
     "world_size": batching.WorldSize,
-    "deal": batching.Deal,
-    "tail": batching.Tail,
-    "accumulate": batching.Accumulate,
+    "distribute": batching.Deal,
+    "remainder": batching.Tail,
+    "gradient_accumulation_steps": batching.Accumulate,
     "order": batching.Order,
     "seed": batching.Seed,
     "epoch": batching.Epoch,
@@ -120,12 +120,16 @@ TABLE: Options = {
     "preset": batching.Presets,
     "every": batching.Every,
     "seeds": batching.Seeds,
-    "sample": batching.Sample,
+    "subsample": batching.Sample,
 }
 SAMPLERS: Options = {"samplers": batching.Samplers, "epochs": batching.Epochs}
 EXPORT: Options = {"export": output.Export}
 MODEL: Options = {"model": batching.Model}
-BUCKETS: Options = {"buckets": batching.Buckets, "least": batching.Least, "cost": batching.Cost}
+BUCKETS: Options = {
+    "buckets": batching.Buckets,
+    "min_bucket_samples": batching.Least,
+    "cost": batching.Cost,
+}
 STRATEGY: Options = {"strategy": batching.Strategy}
 LIMITS: Options = {
     "max_padding": limit("Share of padding in all tokens computed.", "5%"),
@@ -146,7 +150,11 @@ LIMITS: Options = {
 CONFIGURATION: Options = {"config": output.ConfigFile, "no_config": output.NoConfig}
 CHECKS: Options = {"check": output.CheckNames}
 BASELINE: Options = {"baseline": output.BaselineFile}
-GATE: Options = {"format": output.Formats, "warn_only": output.WarnOnly, "sample": batching.Sample}
+GATE: Options = {
+    "format": output.Formats,
+    "warn_only": output.WarnOnly,
+    "subsample": batching.Sample,
+}
 FOLDER: Options = {"output": output.Output}
 FILES: Options = {"output": output.Output, "as_json": output.AsJson, "plots": output.Plots}
 

@@ -81,7 +81,9 @@ def each_optimal_edges(
     """
     total = int(counts.sum())
     if least > total:
-        raise InputError(f"least={least:,}: there are only {total:,} samples; lower least")
+        raise InputError(
+            f"min_bucket_samples={least:,}: there are only {total:,} samples; lower it"
+        )
     edges = values.tolist()
     before = [0, *np.cumsum(counts).tolist()]
     costs = [cost(edge) for edge in edges]

@@ -14,9 +14,9 @@ _MOST_GROUPED, _LEAST_GROUPS = 50, 4
 
 @dataclass(frozen=True, kw_only=True)
 class LengthGrouped(Strategy):
-    """Groups of `group` × `batch_size` × `accumulate` consecutive samples are sorted longest first
-    and cut every `batch_size`, across their borders; the longest sample of all is swapped with the
-    first.
+    """Groups of `group` × `batch_size` × `gradient_accumulation_steps` consecutive samples are
+    sorted longest first and cut every `batch_size`, across their borders; the longest sample of all
+    is swapped with the first.
 
     `group` is 50 unless set, or smaller if the epoch would have fewer than four groups. The first
     batch holds the longest sample, so that running out of memory shows early. Source:
@@ -24,13 +24,13 @@ class LengthGrouped(Strategy):
     """
 
     batch_size: int
-    accumulate: int = 1
+    gradient_accumulation_steps: int = 1
     group: int | None = None
 
     def plan(self, window: Window) -> BatchPlan:
         """Group, sort, cut every `batch_size`."""
         n = len(window.lengths)
-        step = self.batch_size * self.accumulate
+        step = self.batch_size * self.gradient_accumulation_steps
         usual = min(n // (step * _LEAST_GROUPS), _MOST_GROUPED)
         size = min((self.group or max(usual, 1)) * step, max(n, 1))
         order = np.lexsort((-window.lengths, np.arange(n) // size))

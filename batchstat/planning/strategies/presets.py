@@ -14,10 +14,11 @@ class Preset:
         spec: the strategy as it is written, for a `max_length`.
         what: the library's feature and its settings.
         order: the order of samples; None for that of the settings.
-        deal: how it distributes across ranks; None to use the settings.
-        rank_tail: what it does with batches that do not divide evenly: a `tail` of the settings.
+        distribute: how it distributes across ranks; None to use the settings.
+        remainder: what it does with batches that do not divide evenly: a `remainder` of the
+            settings.
         ranks: how it distributes across ranks, in words.
-        tail: what happens to samples that do not fill a batch.
+        last_batch: what happens to samples that do not fill a batch.
         long: what the library does with samples above the maximum or the budget; in batchstat,
             overflow is applied before any strategy.
         budget: the limit on the size of its batches.
@@ -26,10 +27,10 @@ class Preset:
     spec: Callable[[int], str]
     what: str
     order: str | None = None
-    deal: str | None
-    rank_tail: str | None
+    distribute: str | None
+    remainder: str | None
     ranks: str
-    tail: str
+    last_batch: str
     long: str
     budget: str
 
@@ -61,10 +62,10 @@ def _tensor2tensor(max_length: int) -> str:
 
 
 _ACCELERATE: Mapping[str, str] = {
-    "deal": "batches",
-    "rank_tail": "repeat",
+    "distribute": "batches",
+    "remainder": "repeat",
     "ranks": "accelerate: batches in turn, filled up with the first ones (even_batches)",
-    "tail": "kept: the last batch is short, unless dataloader_drop_last",
+    "last_batch": "kept: the last batch is short, unless dataloader_drop_last",
     "long": "truncated by the tokenizer",
     "budget": "none: batch_size samples, whatever their length",
 }
@@ -91,10 +92,10 @@ PRESETS: Mapping[str, Preset] = {
         spec=lambda _: "max-tokens:required_batch_size_multiple=8",
         what="fairseq with --max-tokens: all samples sorted, batches of a multiple of 8 samples, "
         "or of fewer than 8",
-        deal="batches",
-        rank_tail="empty",
+        distribute="batches",
+        remainder="dummy",
         ranks="batches in turn; ranks without a batch left run an empty step",
-        tail="the last batch is dropped if its size is not a multiple of 8 "
+        last_batch="the last batch is dropped if its size is not a multiple of 8 "
         "(--required-batch-size-multiple)",
         long="an error, or dropped with --skip-invalid-size-inputs-valid-test",
         budget="rows x longest is at most --max-tokens",
@@ -103,11 +104,11 @@ PRESETS: Mapping[str, Preset] = {
         spec=lambda _: "dynamic-buckets",
         what="lhotse's DynamicBucketingSampler with shuffle=True: 10 buckets with as many tokens "
         "each, a buffer of 20,000 samples, a random bucket for every batch",
-        deal="batches",
-        rank_tail="spread",
+        distribute="batches",
+        remainder="spread",
         ranks="batches in turn; the samples of the last ones are spread over all ranks, and "
         "repeated if there are fewer samples than ranks",
-        tail="kept as short batches; drop_last drops the samples left in all buckets",
+        last_batch="kept as short batches; drop_last drops the samples left in all buckets",
         long="a batch of one, with a warning",
         budget="checked after a sample has joined: a longer last one takes the batch over it",
     ),
@@ -115,10 +116,10 @@ PRESETS: Mapping[str, Preset] = {
         spec=lambda _: "packed:method=bfd,read_ahead=1000,within_samples=true",
         what="TRL's SFTTrainer with packing=True: best fit decreasing, 1,000 samples at a time; "
         "padding_free is implied, so attention keeps samples apart",
-        deal="batches",
-        rank_tail="repeat",
+        distribute="batches",
+        remainder="repeat",
         ranks=_ACCELERATE["ranks"],
-        tail="each 1,000 samples leave rows that are not full",
+        last_batch="each 1,000 samples leave rows that are not full",
         long="truncated to max_length (bfd), or split: --overflow split (bfd_split)",
         budget="rows of max_length",
     ),
@@ -128,10 +129,10 @@ PRESETS: Mapping[str, Preset] = {
         ),
         what="axolotl with sample_packing: first fit in the sampler's order, 100,000 samples at a "
         "time, at most 200 per row; its attention keeps samples apart",
-        deal="batches",
-        rank_tail="drop",
+        distribute="batches",
+        remainder="drop",
         ranks="batches in turn; all ranks stop with the shortest",
-        tail="kept",
+        last_batch="kept",
         long="dropped before packing; any that remain get a row of their own, over its length",
         budget="rows of sequence_len",
     ),
@@ -139,10 +140,10 @@ PRESETS: Mapping[str, Preset] = {
         spec=_tensor2tensor,
         what="tf.data's bucket_by_sequence_length with tensor2tensor's edges, from 8, each a tenth "
         "above the last",
-        deal="samples",
-        rank_tail="uneven",
+        distribute="samples",
+        remainder="uneven",
         ranks="shard(): samples in turn, each rank batches its own",
-        tail="kept: samples left in each bucket come last; drop_remainder is leftovers=drop",
+        last_batch="kept: samples left in each bucket come last; drop_remainder is leftovers=drop",
         long="go into the last bucket",
         budget="budget // upper edge samples; tensor2tensor also rounds that down to divisors of "
         "a highly composite number, which is not reproduced here",
@@ -151,10 +152,10 @@ PRESETS: Mapping[str, Preset] = {
         spec=lambda _: "token-budget:read_ahead=10000",
         what="infinibatch's BucketedReadaheadBatchIterator with read_ahead=10000 and a batch_size "
         "that divides the budget by the longest",
-        deal="chunks",
-        rank_tail="uneven",
+        distribute="chunks",
+        remainder="uneven",
         ranks="chunked_dataset_iterator: chunks of the corpus, each rank batches its own",
-        tail="kept: each window ends with a short batch",
+        last_batch="kept: each window ends with a short batch",
         long="a batch of one, over the budget, silently",
         budget="rows x longest is at most the budget",
     ),
@@ -162,10 +163,10 @@ PRESETS: Mapping[str, Preset] = {
         spec=lambda _: "grouped:rule=equal-cost",
         what="asym's batch grouping: each step split by length into four batches of about equal "
         "cost, their gradients summed",
-        deal=None,
-        rank_tail=None,
-        ranks="not defined: as set by --deal and --tail",
-        tail="kept: the last step is short",
+        distribute=None,
+        remainder=None,
+        ranks="not defined: as set by --distribute and --remainder",
+        last_batch="kept: the last step is short",
         long="go into the last group",
         budget="none: batch_size samples per step",
     ),

@@ -29,7 +29,7 @@ def _ranks(figure: Figure, comparison: Comparison, steps: Ints) -> None:
     style.title(
         figure,
         f"{one_line(row.label, 60)} on {counted(basis.world_size, 'rank')}: {idle} idle",
-        f"{corpus_name(paths)} · {sample_words(comparison)} · deal {row.deal} · "
+        f"{corpus_name(paths)} · {sample_words(comparison)} · distribute {row.distribute} · "
         f"{counted(len(steps), 'step')}",
     )
     lines, heat = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1))

@@ -62,7 +62,7 @@ def recipe(
         weight="weight" if labelled else "token_weight",
         # A causal model's loss is a mean over one token fewer per sample.
         about="" if labelled else ", or nearly",
-        accumulate=basis.accumulate,
+        gradient_accumulation_steps=basis.gradient_accumulation_steps,
     )
     starts = "python train.py" if basis.world_size == 1 else _START[framework]
     kept = profile.labels.names if labelled and profile.labels is not None else ()
@@ -99,15 +99,16 @@ def holds_text(profile: Profile) -> bool:
 def refusal(framework: str, spec: str, strategy: Strategy, basis: Basis) -> str | None:
     """Return why there is no script for a strategy; None if there is one."""
     why = ""
-    unlike = basis.tail == "uneven" or basis.deal not in ("batches", "balanced")
+    unlike = basis.remainder == "uneven" or basis.distribute not in ("batches", "balanced")
     if basis.overflow == "split" or getattr(strategy, "method", "") == "wrapped":
         why = "splits samples, which needs starts and stops"
     elif getattr(strategy, "pad", "") == "edge":
         why = "pads to edges, which needs the width of each batch"
-    elif basis.tail == "empty":
-        why = "with tail=empty has empty batches, which need a dummy step"
+    elif basis.remainder == "dummy":
+        why = "with remainder=dummy has empty batches, which need a dummy step"
     elif basis.world_size > 1 and unlike:
-        why = f"with deal={basis.deal}, tail={basis.tail} may give ranks different numbers of steps"
+        way = f"distribute={basis.distribute}, remainder={basis.remainder}"
+        why = f"with {way} may give ranks different numbers of steps"
     elif framework == "trainer" and spec.partition(":")[0] == "grouped":
         why = "has steps with different numbers of batches, which Trainer does not support"
     return f"{spec} {why}: write the script around BatchSampler.batches()" if why else None

@@ -39,7 +39,7 @@ def balance_screen(report: BalanceReport, command: Callable[[str], str]) -> Rend
 
 def _what_is_drawn(report: BalanceReport) -> str:
     basis = report.basis
-    if basis.deal == "unsynced" and basis.world_size > 1:
+    if basis.distribute == "independent" and basis.world_size > 1:
         return "    as if all ranks shared one seed, which they do not here: see ranks"
     return "    by the sampler, before truncation, batching and distribution"
 

@@ -68,8 +68,8 @@ def _basis(report: BucketReport) -> str:
     ]
     if basis.pad_to_multiple_of > 1:
         words.append(f"edges multiples of {basis.pad_to_multiple_of}")
-    if report.least > 1:
-        words.append(f"at least {report.least:,} samples per bucket")
+    if report.min_bucket_samples > 1:
+        words.append(f"at least {report.min_bucket_samples:,} samples per bucket")
     return " · ".join(words)
 
 

@@ -26,8 +26,8 @@ def comparison_screen(
         command: returns the command that uses a row's strategy with the same settings.
     """
     parts: list[RenderableType] = [heading("basis", basis_line(comparison.basis))]
-    if comparison.sample is not None:
-        parts.append(heading("ESTIMATE", _sample(comparison.sample)))
+    if comparison.subsample is not None:
+        parts.append(heading("ESTIMATE", _sample(comparison.subsample)))
     if comparison.model is not None:
         parts.append(heading("model", _model(comparison.model)))
     if comparison.basis.balance != "none" or comparison.basis.keep_labels:
@@ -75,7 +75,7 @@ def _visits(comparison: Comparison) -> str:
 
 def _strategies(comparison: Comparison) -> Rows:
     spread = [f"over {comparison.seeds} seeds"] if comparison.seeds > 1 else []
-    spread = ["±", *spread] if comparison.sample is not None else spread
+    spread = ["±", *spread] if comparison.subsample is not None else spread
     rows = Rows(
         *("strategy", "padding", *spread, "speed-up", "batches", "steps"),
         *("samples/batch", "fill", "shapes", "cut"),
@@ -126,16 +126,16 @@ def _least(comparison: Comparison) -> str:
 
 def _presets(comparison: Comparison) -> list[RenderableType]:
     return [
-        heading("preset", f"{row.preset} is {row.spec}{_dealt(row, comparison)}")
+        heading("preset", f"{row.preset} is {row.spec}{_distributed(row, comparison)}")
         for row in comparison.strategies
         if row.preset is not None
     ]
 
 
-def _dealt(row: StrategyResult, comparison: Comparison) -> str:
+def _distributed(row: StrategyResult, comparison: Comparison) -> str:
     if comparison.basis.world_size == 1:
         return ""
-    return f"; on ranks: deal {row.deal}, tail {row.tail}"
+    return f"; on ranks: distribute {row.distribute}, remainder {row.remainder}"
 
 
 def _price(comparison: Comparison) -> Rows:

@@ -103,12 +103,12 @@ def basis_line(basis: Basis) -> str:
         + ("" if basis.order == "file" else f", seed {basis.seed}")
         + (f", epoch {basis.epoch}" if basis.epoch else ""),
         counted(basis.world_size, "rank")
-        + (f", deal {basis.deal}" if basis.world_size > 1 else ""),
+        + (f", distribute {basis.distribute}" if basis.world_size > 1 else ""),
     ]
-    if basis.world_size > 1 and basis.tail != "repeat":
-        words.append(f"tail {basis.tail}")
-    if basis.accumulate > 1:
-        words.append(f"accumulate {basis.accumulate}")
+    if basis.world_size > 1 and basis.remainder != "repeat":
+        words.append(f"remainder {basis.remainder}")
+    if basis.gradient_accumulation_steps > 1:
+        words.append(f"gradient_accumulation_steps {basis.gradient_accumulation_steps}")
     if basis.pad_to_multiple_of > 1:
         words.append(f"widths multiples of {basis.pad_to_multiple_of}")
     if basis.max_samples:
@@ -126,7 +126,7 @@ def sample_words(comparison: Comparison) -> str:
     """Return the number of samples that a comparison's numbers describe, and whether they are an
     estimate.
     """
-    sample = comparison.sample
+    sample = comparison.subsample
     if sample is None:
         return counted(comparison.samples, "sample")
     return f"an ESTIMATE from {sample.samples:,} of {counted(sample.corpus_samples, 'sample')}"
