@@ -120,7 +120,7 @@ def _conduct(
         yield Conduct(
             engine=engine,
             store=store,
-            anew=context.params["no_cache"],
+            recount=context.params["no_cache"],
             allow_partial=context.params.get("allow_partial", False),
             on_progress=on_progress,
             on_outcome=on_outcome,

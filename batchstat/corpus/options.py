@@ -30,7 +30,7 @@ class CorpusOptions:
         on_error: whether a bad record ends the reading (`fail`) or is counted and skipped (`skip`).
 
     Raises:
-        OptionError: options that are invalid by themselves or exclude each other.
+        OptionError: options that are invalid by themselves or mutually exclusive.
     """
 
     input_format: str | None = None
@@ -55,7 +55,7 @@ class CorpusOptions:
             )
         given = [name for name in _CONTENT_COLUMNS if getattr(self, name)]
         if len(given) > 1:
-            raise OptionError(f"{given[0]} and {given[1]} exclude each other: pass only one")
+            raise OptionError(f"{given[0]} and {given[1]} are mutually exclusive: pass only one")
         if len(self.text_column) > 2:
             raise OptionError(
                 f"text_column is given {len(self.text_column)} times: pass one, or two for pairs"

@@ -18,7 +18,7 @@ Positive = Annotated[int, Field(ge=1)]
 Amount = Annotated[float, Field(ge=0)]
 AtLeastOne = Annotated[float, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
-"""A number in [0, 1] that is no ratio of tokens, samples or time."""
+"""A number in [0, 1] that is not shown as a percentage."""
 
 Ratio = Annotated[float, Field(ge=0, le=1, json_schema_extra={"x-unit": "ratio"})]
 """Shown as a percentage; a limit on it may be written as one."""
@@ -53,7 +53,7 @@ class View:
     """Several records as one."""
 
     def __init__(self, *sources: object) -> None:
-        """The first source that has a name wins; mappings have their keys."""
+        """Join the sources; the first that has a name wins, and mappings have their keys."""
         self._sources = sources
 
     def __getattr__(self, name: str) -> Any:

@@ -51,7 +51,7 @@ def _schema_of(document: type[Document]) -> dict[str, Any]:
 
 
 def _inlined(part: Any, definitions: dict[str, Any]) -> Any:
-    """A part of a schema with what it refers to in its place, and without pydantic's titles."""
+    """Resolve the references of a schema, and remove pydantic's titles."""
     if isinstance(part, list):
         return [_inlined(each, definitions) for each in part]
     if not isinstance(part, dict):

@@ -129,7 +129,7 @@ class PartStore:
             return None
         with suppress(OSError):  # for example in a read-only folder
             if isinstance(path, Path):
-                os.utime(path)  # eviction goes by the time of last use
+                os.utime(path)  # eviction depends on the time of last use
         return found
 
     def _read(self, path: Path) -> bytes:

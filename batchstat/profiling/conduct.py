@@ -39,7 +39,7 @@ class Conduct:
         engine: executor that counts; by default threads of this process, one per core.
         store: where the counts of parts are stored; by default a temporary folder.
         may_do_without: whether to fall back to a temporary folder if the store is full.
-        anew: whether to ignore counts that are already stored.
+        recount: whether to ignore counts that are already stored.
         allow_partial: whether to build a profile from the parts that could be counted.
         on_progress: called with the progress of the count.
         on_outcome: called with the outcome of each part.
@@ -49,7 +49,7 @@ class Conduct:
     engine: Engine = field(default_factory=lambda: threads(worker_count(None)))
     store: PartStore | None = None
     may_do_without: bool = False
-    anew: bool = False
+    recount: bool = False
     allow_partial: bool = False
     on_progress: Callable[[Progress], object] = lambda _: None
     on_outcome: Callable[[Outcome], object] = lambda _: None
@@ -154,7 +154,7 @@ def _run(
     twice = here and tokenizer is not None and tokenizer.pieces is not None
     return Run(
         parts,
-        Job(options, tokenizer, store, conduct.anew, engine.threads),
+        Job(options, tokenizer, store, conduct.recount, engine.threads),
         engine,
         keep_going=conduct.allow_partial,
         standard_input=Rereadable(sys.stdin.buffer) if twice else None,

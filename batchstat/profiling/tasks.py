@@ -39,7 +39,7 @@ class Job:
         options: how they are read.
         tokenizer: tokenizer to count with; None if the corpus needs no counting.
         store: where counts are stored.
-        anew: whether to count a part even if its counts are already stored.
+        recount: whether to count a part even if its counts are already stored.
         threads: threads that count in each part.
         by_pieces: whether texts may be counted by pieces; otherwise every text is counted as a
             whole.
@@ -50,7 +50,7 @@ class Job:
     options: CorpusOptions
     tokenizer: Tokenizer | None
     store: PartStore
-    anew: bool
+    recount: bool
     threads: int
     by_pieces: bool = True
     versions: dict[str, str] = field(default_factory=versions)
@@ -167,7 +167,7 @@ def count_part(given: Job | SentJob, part: Part) -> PartDone:
         digests, beside = content_digests(part)
     content = (*digests, beside)
     key = key_of(part, content, job)
-    found = None if job.anew or is_input else _kept(job, key)
+    found = None if job.recount or is_input else _kept(job, key)
     was_kept = found is not None
     if found is None:
         found = _counted(job, part, digests)

@@ -78,7 +78,7 @@ COLUMNS: Mapping[str, str] = {
     "accuracy": "accuracy_bound",
     "idle": "rank_idle",
     "idle attention": "rank_idle_quadratic",
-    "steps a rank": "max_steps",
+    "steps/rank": "max_steps",
     "slowest": "worst",
     "mean": "mean_tokens",
     "because": "worst",
@@ -187,7 +187,7 @@ def _parameters_and_settings() -> Iterator[Entry]:
 
 
 def _keys() -> Iterator[Entry]:
-    """The files of results and their keys; a key that means the same in several, once."""
+    """Yield the files of results and their keys; a key with one meaning in several files, once."""
     seen = set()
     for file in ("profile", "compare", "buckets", "balance", "check"):
         yield Entry(f"{file}.json", "file", schema(file)["description"])
@@ -199,7 +199,7 @@ def _keys() -> Iterator[Entry]:
 
 
 def _owners(parameter: str) -> str:
-    """The strategies and samplers that have a parameter, as they are written."""
+    """Return the strategies and samplers that have a parameter, separated by commas."""
     known: dict[str, Any] = {**STRATEGIES, **SAMPLERS}
     return ", ".join(
         name for name, kind in known.items() if parameter in {field.name for field in fields(kind)}
@@ -220,13 +220,13 @@ def _paragraphs(documented: Any) -> list[str]:
 
 
 def _prose(documented: Any) -> str:
-    """A docstring without its sections."""
+    """Return a docstring without its sections."""
     sections = ("Attributes:", "Args:", "Raises:")
     return "\n\n".join(p for p in _paragraphs(documented) if not p.startswith(sections))
 
 
 def _attributes(record: type) -> dict[str, str]:
-    """What a docstring says of the fields of a record."""
+    """Return what a docstring says of the fields of a record."""
     text = inspect.getdoc(record) or ""
     section = re.search(r"^Attributes:\n((?: {4}.*\n?|\n)+)", text, re.MULTILINE)
     assert section is not None, record
@@ -251,7 +251,7 @@ def _default(field: "Field[Any]") -> str:
 
 
 def _described(part: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
-    """The keys of a JSON Schema that it describes, with their paths."""
+    """Yield the keys of a JSON Schema that have a description, with their paths."""
     if path and "description" in part:
         yield path, part["description"]
     for name, below in part.get("properties", {}).items():

@@ -31,9 +31,6 @@ _MOST = 2**63 - 1
 
 _NAMES = 1000
 """Maximum number of class names stored in a fingerprint; the codes cover them in any case."""
-
-
-_MOST = 2**63 - 1
 """Streams may be longer than the largest value of any setting."""
 
 

@@ -39,7 +39,7 @@ WRONG = {
     "order = 'shufled'": "did you mean 'shuffled'?",
     "on-error = 'stop'": "unknown on_error 'stop'",
     "strategy = 'token-budget:read_ahed=1'": "did you mean 'read_ahead'?",
-    "text-column = 'a'\nlength-column = 'b'": "exclude each other",
+    "text-column = 'a'\nlength-column = 'b'": "are mutually exclusive",
     "limits = 5": "limits: must be a table",
     "limits.max-padding = 15": r"\[limits\]: max-padding='15': did you mean 15%\?",
     "limits.max-paddin = '5%'": r"\[limits\]: unknown limit 'max-paddin'",

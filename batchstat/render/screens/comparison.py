@@ -173,7 +173,7 @@ def _mixing(mixing: Mixing | None) -> list[str]:
 
 def _ranks(comparison: Comparison) -> Rows:
     rows = Rows(
-        *("strategy", "steps a rank", "idle", "idle attention"),
+        *("strategy", "steps/rank", "idle", "idle attention"),
         *("repeated", "dropped", "shared", "accuracy ±", "step", "slowest", "mean", "because"),
     )
     for row in comparison.strategies:

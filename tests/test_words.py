@@ -1,0 +1,66 @@
+"""Messages, docstrings, help and documents are in plain English, with one word per thing."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT
+
+BANNED = [
+    r"\b(?:tokens|samples|batches|steps) a (?:batch|sample|epoch|step|rank|row|second)\b",
+    r"(?<!there )(?<!where )\bis no (?!longer\b|larger\b|more\b)\w+",
+    r"(?<!there )\bare (?-i:none)\b",
+    r"\bthat which\b",
+    r"\bin the place of\b",
+    r"\banew\b",
+    r"\bfor ever\b(?!y)",
+    r"\b(?:goes|go|went) by the\b",
+    r"\bdoes not go round\b",
+    r"\bleft out of account\b",
+    r"\bwhose it is\b",
+    r"\bwhite space\b",
+    r"\bmend(?:s|ed)?\b",
+    r"\bdealt?\b",
+    r"\bexclude each other\b",
+    r"\btried three times\b",
+]
+"""Words that are wrong in one sense only are left to review."""
+
+_PATTERN = re.compile("|".join(BANNED), re.IGNORECASE)
+
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+MODULES = sorted((ROOT / "batchstat").rglob("*.py"))
+
+
+def texts_of(path: Path) -> list[str]:
+    """The lines of a document, or all text in a module: messages, docstrings and help."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".md":
+        return text.splitlines()
+    tree = ast.walk(ast.parse(text))
+    found = [node.value for node in tree if isinstance(node, ast.Constant)]
+    return [" ".join(value.split()) for value in found if isinstance(value, str)]
+
+
+@pytest.mark.parametrize("path", [*DOCUMENTS, *MODULES], ids=lambda path: path.stem)
+def test_no_phrase_has_to_be_translated_back(path):
+    found = [match[0] for text in texts_of(path) for match in _PATTERN.finditer(text)]
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("text", "banned"),
+    [
+        ("16,384 tokens a batch", True),
+        ("lengths.npy is no array", True),
+        ("there is no answer", False),
+        ("it is no longer there", False),
+        ("counted anew", True),
+        ("whatever is dealt to it", True),
+        ("for every sample", False),
+    ],
+)
+def test_the_phrases_are_found(text, banned):
+    assert bool(_PATTERN.search(text)) == banned
