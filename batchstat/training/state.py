@@ -31,7 +31,6 @@ _MOST = 2**63 - 1
 
 _NAMES = 1000
 """Maximum number of class names stored in a fingerprint; the codes cover them in any case."""
-"""Streams may be longer than the largest value of any setting."""
 
 
 def check_rank(rank: int, world_size: int) -> None:
