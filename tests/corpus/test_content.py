@@ -239,7 +239,10 @@ def test_lengths_that_are_none(tmp_path, values, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"tokens_column": "a", "length_column": "b"}, "tokens_column and length_column exclude"),
+        (
+            {"tokens_column": "a", "length_column": "b"},
+            "tokens_column and length_column are mutually exclusive",
+        ),
         ({"text_column": ["a", "b", "c"]}, "given 3 times"),
         ({"length_column": "a", "strip": True}, "strip and min_chars are for texts"),
         (
