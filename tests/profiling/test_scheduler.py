@@ -652,7 +652,7 @@ KEY = "0" * 64
         ({"versions": []}, "versions is []: must be an object"),
         ({"by_pieces": 1}, "by_pieces is 1: must be true or false"),
         ({"sources": [{"path": "a"}]}, "sources[0].bytes is missing"),
-        ({"more": 1}, "more is not known"),
+        ({"more": 1}, "more is unknown"),
     ],
 )
 def test_a_shard_that_says_what_cannot_be(run: Command, shards, tmp_path, change, message):
