@@ -166,7 +166,7 @@ def test_by_dask_while_a_worker_is_killed(corpus, expected, tmp_path, out, clust
     before = len(log(out).splitlines())
     done(corpus, tmp_path, "profile", "corpus", *READ, *dask(cluster, out))
     again = log(out).splitlines()[before:]
-    assert sum(" kept " in line for line in again) == len(again) - 2
+    assert sum(" cached " in line for line in again) == len(again) - 2
     assert results(out) == expected
 
 
@@ -219,7 +219,7 @@ def test_a_scheduler_that_is_lost(corpus, expected, tmp_path, out):
     assert counted > 0
     rest = ["--count-cache", out / "parts", "-o", out]
     done(corpus, tmp_path, "profile", "corpus", *READ, *rest)
-    assert log(out).count(" kept ") >= counted - 1
+    assert log(out).count(" cached ") >= counted - 1
     assert results(out) == expected
 
 
@@ -246,7 +246,7 @@ def test_interrupted_twenty_times(corpus, expected, tmp_path, out):
     running.communicate(timeout=300)
     done(corpus, tmp_path / "cache", "profile", "corpus", *READ, "-o", out)
     assert results(out) == expected
-    assert " kept " in log(out)
+    assert " cached " in log(out)
 
 
 @pytest.fixture
@@ -281,7 +281,7 @@ def test_a_disk_that_fills(corpus, expected, tmp_path, out, small_disk, engine):
     assert not (out / "profile.json").exists()
     subprocess.run(["mount", "-o", "remount,size=20m", str(small_disk)], check=True)
     done(corpus, tmp_path, *arguments, "--count-cache", parts_of_run)
-    assert log(out).count("  kept ") == kept
+    assert log(out).count("  cached ") == kept
     assert results(out) == expected
 
 
@@ -349,10 +349,10 @@ def test_a_corpus_in_a_bucket(corpus, tmp_path, out, s3):
     there = ["-o", "s3://bucket/results", "--count-cache", "s3://bucket/parts"]
     files = "s3://bucket/crawl/*small*.jsonl"
     done(corpus, tmp_path, "profile", files, *READ, *there)
-    assert " kept " not in s3.cat("bucket/results/profile.log").decode()
+    assert " cached " not in s3.cat("bucket/results/profile.log").decode()
     done(corpus, tmp_path, "profile", files, *READ, *there)
     log = s3.cat("bucket/results/profile.log").decode()
-    assert log.count("  counted ") == log.count("  kept ") == 30
+    assert log.count("  counted ") == log.count("  cached ") == 30
     shown, error = done(corpus, tmp_path, "compare", "-o", "s3://bucket/results")
     assert "token-budget" in shown
     assert "wrote compare.json to s3://bucket/results" in error

@@ -363,16 +363,16 @@ dist.init_process_group("gloo", init_method="file://" + sys.argv[3], rank=rank, 
 right = torch.arange(49) % 3 == 0
 found = []
 # Repeats marked by a mask: every rank takes as many steps, and each sample counts once.
-sampler = BatchSampler([9] * 49, "static", batch_size=4, distribute="samples", rank=rank,
-world_size=2) sums = torch.zeros(2) for batch in sampler.batches():
+ranks = {"distribute": "samples", "rank": rank, "world_size": 2}
+sampler = BatchSampler([9] * 49, "static", batch_size=4, **ranks)
+sums = torch.zeros(2)
+for batch in sampler.batches():
     counts = ~torch.tensor(batch.repeated)
     sums += torch.stack([(right[batch.records] & counts).sum(), counts.sum()])
 dist.all_reduce(sums)
 found.append(sums.tolist())
 # Uneven ranks, which wait for nobody until the end.
-sampler = BatchSampler([9] * 49, "static", batch_size=4, distribute="samples", remainder="uneven",
-rank=rank,
-                       world_size=2)
+sampler = BatchSampler([9] * 49, "static", batch_size=4, remainder="uneven", **ranks)
 sums = torch.zeros(2)
 for records in sampler:
     sums += torch.stack([right[records].sum(), torch.tensor(len(records))])

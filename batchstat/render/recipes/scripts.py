@@ -125,7 +125,7 @@ class BatchedTrainer(Trainer):
 arguments = TrainingArguments(
     output_dir="trained",
     num_train_epochs=EPOCHS,
-    gradient_accumulation_steps={accumulate},
+    gradient_accumulation_steps={gradient_accumulation_steps},
     remove_unused_columns=False,
     save_strategy="no",
     report_to=[],
