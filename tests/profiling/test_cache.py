@@ -205,7 +205,7 @@ def test_a_folder_that_cannot_be_used_is_no_error(corpus, tmp_path, run):
         assert run("profile", corpus, **options).returncode == 0
         log = (tmp_path / "batchstat-results" / "profile.log").read_text()
         assert "counted" in log
-        assert "kept" not in log
+        assert "cached" not in log
 
 
 @pytest.mark.slow
