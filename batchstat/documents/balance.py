@@ -12,7 +12,6 @@ from batchstat.documents.base import (
     File,
     Positive,
     Ratio,
-    Share,
     head,
 )
 from batchstat.documents.comparison import Compared, Warned
@@ -43,8 +42,8 @@ class DrawnClass(Document):
     """Samples of the class that are drawn, repeats counted."""
     unique_samples: Count
     max_repeats: Count
-    coverage: Share
-    coverage_after: Share
+    coverage: Ratio
+    coverage_after: Ratio
     mean_length: Amount
     """Tokens per sample of the class, in the corpus."""
     mean_length_after: Amount | None
@@ -56,8 +55,8 @@ class FollowedEpoch(Document):
 
     epoch: Count
     class_ratio: AtLeastOne
-    coverage: Share
-    min_class_coverage: Share
+    coverage: Ratio
+    min_class_coverage: Ratio
     """The share of the class of which least has been drawn."""
 
 

@@ -17,9 +17,6 @@ Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 Amount = Annotated[float, Field(ge=0)]
 AtLeastOne = Annotated[float, Field(ge=1)]
-Share = Annotated[float, Field(ge=0, le=1)]
-"""A number in [0, 1] that is not shown as a percentage."""
-
 Ratio = Annotated[float, Field(ge=0, le=1, json_schema_extra={"x-unit": "ratio"})]
 """Shown as a percentage; a limit on it may be written as one."""
 
@@ -35,9 +32,7 @@ def one_of(names: Collection[str]) -> Any:
 class Document(BaseModel):
     """A JSON object, filled from the attributes of a record."""
 
-    model_config = ConfigDict(
-        from_attributes=True, frozen=True, populate_by_name=True, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(from_attributes=True, frozen=True, use_attribute_docstrings=True)
 
     @classmethod
     def of(cls, *sources: object) -> Self:

@@ -10,7 +10,7 @@ from batchstat.documents.base import (
     Document,
     File,
     Positive,
-    Share,
+    Ratio,
     head,
     one_of,
 )
@@ -50,7 +50,7 @@ class RulePoint(Document):
     """Tokens of all samples."""
     total_tokens: Positive
     """Tokens of all samples padded to their edges."""
-    padding_ratio: Share
+    padding_ratio: Ratio
     """1 - real_tokens / total_tokens."""
     relative_cost: Annotated[AtLeastOne, Field(validation_alias="cost")]
     """Cost of all samples padded to their edges / of the samples as they are."""

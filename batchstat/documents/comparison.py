@@ -11,7 +11,6 @@ from batchstat.documents.base import (
     File,
     Positive,
     Ratio,
-    Share,
     head,
     one_of,
 )
@@ -87,9 +86,9 @@ class Sample(Document):
     """Samples per block."""
     groups: Annotated[int, Field(ge=2)]
     """Groups of blocks, simulated apart to tell how far the estimate may be off."""
-    confidence: Share
+    confidence: Ratio
     """Probability that an interval holds the number of the whole corpus."""
-    share: Share
+    share: Ratio
     """Samples that were drawn / samples of the whole corpus."""
 
 
@@ -150,7 +149,7 @@ class SweepPoint(Document):
     padding_tokens: Count
     total_tokens: Count
     grouping: Grouping
-    padding_ratio: Share
+    padding_ratio: Ratio
 
 
 class Sweep(Document):

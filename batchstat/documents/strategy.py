@@ -11,7 +11,6 @@ from batchstat.documents.base import (
     Document,
     Positive,
     Ratio,
-    Share,
     UnboundedRatio,
     View,
     one_of,
@@ -56,7 +55,7 @@ class Grouping(Document):
     """Correlation of a step's mean length with the next one's (Pearson): near 1 where batches come
     sorted, near 0 where they are shuffled; null for fewer than 4 steps."""
     length_separation: Annotated[float, Field(le=_ROUNDED_ONE)] | None
-    """Share of the variance of lengths that lies between batches, beyond what it is in random
+    """Ratio of the variance of lengths that lies between batches, beyond what it is in random
     batches (epsilon squared): 0 for random batches, 1 where every batch holds one length."""
     samples_per_batch_spread: Amount
     """Standard deviation / mean of the samples of a batch."""
@@ -153,9 +152,9 @@ class Seeds(Document):
 class Interval(Document):
     """Where the padding ratio of the whole corpus lies, by an estimate."""
 
-    low: Share
+    low: Ratio
     """Padding ratio of the whole corpus, at least, by an estimate."""
-    high: Share
+    high: Ratio
     """Padding ratio of the whole corpus, at most, by an estimate."""
 
 
@@ -239,7 +238,7 @@ class Strategy(Document):
     """The classes of batches; null where there are no labels. A sample of several labels counts as
     the rarest of them."""
     rank_idle: Ratio
-    """Share of the ranks' time in which they wait for the slowest one: 1 - mean rank's cost /
+    """Ratio of the ranks' time in which they wait for the slowest one: 1 - mean rank's cost /
     slowest rank's, both summed over steps, where cost is total tokens."""
     rank_idle_quadratic: Ratio
     """The same where cost is attention's: the square of the width."""

@@ -45,17 +45,20 @@ def parse(text: str | bytes) -> Any:
     """
     try:
         decoded_text = text.decode("utf-8") if isinstance(text, bytes) else text
-        return json.loads(decoded_text, object_pairs_hook=_unlike, parse_constant=_refuse_constant)
+        return json.loads(
+            decoded_text, object_pairs_hook=unique_keys, parse_constant=_refuse_constant
+        )
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
 
-def _unlike(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object from its pairs. Raise ValueError for a key that appears twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"{shown(twice)} is given twice")
+        raise ValueError(f"key {short(twice)} appears {keys.count(twice)} times")
     return found
 
 

@@ -139,7 +139,8 @@ SAID: dict[str, tuple[list[str], str]] = {
             "--distribute",
             "chunks",
         ],
-        r"warning: .* use (static) with (batch_size=6), (--distribute batches) and --overflow",
+        r"warning: .* use (static) with (batch_size=6), (--distribute batches) and "
+        r"--overflow truncate",
     ),
     "unequal steps": (
         [
@@ -160,7 +161,8 @@ SAID: dict[str, tuple[list[str], str]] = {
     ),
     "independent": (
         ["compare", *N, "--world-size", "3", "--distribute", "independent", "--strategy", "static"],
-        r"warning: each rank has a different seed.*: use (--distribute samples), which shares",
+        r"warning: each rank has a different seed.*: use (--distribute samples), "
+        r"which shares the seed",
     ),
     "a batch of one": (
         ["compare", *N, "--tokens-per-batch", "150"],

@@ -592,7 +592,8 @@ def test_chats_and_frames_have_the_same_limit():
         found = batchstat.profile(frame, **{column: name}, on_error="skip")
         assert found.records.tolist() == [0]
         assert found.corpus.skipped["too_long"] == 1
-        with pytest.raises(batchstat.InputError, match=r"text of 4\d bytes is too long: split it"):
+        message = r"record 1: text of 4\d bytes is too long: split it"
+        with pytest.raises(batchstat.InputError, match=message):
             batchstat.profile(frame, **{column: name})
 
 

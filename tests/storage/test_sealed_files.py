@@ -421,7 +421,7 @@ def test_a_key_twice_and_numbers_that_are_none():
         "[-Infinity]",
         '{"a": {"b": 1, "b": 2}}',
     ):
-        with pytest.raises(ValueError, match=r"is given twice|is not a JSON number"):
+        with pytest.raises(ValueError, match=r"appears 2 times|is not a JSON number"):
             parse(text)
     assert parse('{"b": 1, "a": [1, 2.5]}') == {"b": 1, "a": [1, 2.5]}
     assert digest_of({"a": (1, 2), "b": None}) == digest_of({"b": None, "a": [1, 2]})

@@ -15,6 +15,7 @@ from batchstat.corpus.lines import not_utf8, read_lines
 from batchstat.corpus.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
+from batchstat.storage.sealed_records import unique_keys
 
 _CHUNK_CHARS = 8 << 20
 _RECORD_CHARS = 400
@@ -118,7 +119,7 @@ def read_jsonl(opened: OpenSource, options: CorpusOptions, faults: Faults) -> It
                 found.add_blank()
             else:
                 try:
-                    record = json.loads(line, object_pairs_hook=_object)
+                    record = json.loads(line, object_pairs_hook=unique_keys)
                 except (ValueError, RecursionError) as error:
                     found.fault("malformed", place, f"malformed JSON: {_reason(error)}")
                 else:
@@ -131,7 +132,7 @@ def _decide_by_head(found: _Collector, opened: OpenSource) -> None:
     for lines in read_lines(opened.head()):
         for line in lines.texts.to_pylist():
             try:
-                if found.decide(json.loads(line, object_pairs_hook=_object)):
+                if found.decide(json.loads(line, object_pairs_hook=unique_keys)):
                     return
             except (ValueError, RecursionError):
                 continue
@@ -165,7 +166,7 @@ class _Element:
 
 def _elements(opened: OpenSource) -> Iterator[_Element]:
     """Yield the elements of the array in a file, parsed one at a time."""
-    decoder = json.JSONDecoder(object_pairs_hook=_object)
+    decoder = json.JSONDecoder(object_pairs_hook=unique_keys)
     pieces = _decoded(opened)
     text, number = next(pieces, ""), 0
     passed = 0  # characters before `text`
@@ -241,15 +242,6 @@ def _without_element(text: str, at: int, pieces: Iterator[str]) -> tuple[str, in
         text = next(pieces, "")
         if not text:
             return "", 0, size
-
-
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"key {twice!r} appears {names.count(twice)} times")
-    return found
 
 
 def _may_go_on(error: Exception, text: str) -> bool:
