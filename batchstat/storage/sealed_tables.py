@@ -99,7 +99,7 @@ def numbers_in(block: pa.Table, name: str) -> Ints:
     """Return (n_rows,) a column of whole numbers. Raise ValueError for a null."""
     column = block[name]
     if column.null_count:
-        raise ValueError(f"column {name} has {column.null_count:,} nulls")
+        raise ValueError(f"column {name} contains {column.null_count:,} null values")
     found: Ints = column.to_numpy()
     return found
 

@@ -296,7 +296,7 @@ def test_a_state_that_was_edited():
 
 
 CHANGED_COLUMNS: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
-    "null": (lambda t: t.set_column(1, "length", with_null(t["length"])), "has 1 nulls"),
+    "null": (lambda t: t.set_column(1, "length", with_null(t["length"])), "contains 1 null values"),
     "negative": (lambda t: put(t, "length", 3, -5), "length is -5 in row 3: must be between"),
     "too long": (lambda t: put(t, "length", 3, 10**9 + 1), "length is 1000000001 in row 3"),
     "one more token": (lambda t: put(t, "length", 3, 99), "column length was damaged or edited"),
