@@ -7,6 +7,7 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_args
 
+from batchstat.cli.weights import inlined
 from batchstat.corpus.options import CorpusOptions
 from batchstat.documents.schema import report_schema
 from batchstat.errors import BatchstatError, InputError, OptionError, short, unknown
@@ -225,7 +226,7 @@ class _Reader:
             return tuple(located) if key == "corpus" else Path(located[0])
         if key == "tokenizer" and self._is_there(typed):
             return self._located(typed)
-        if key == "balance" and (file := weights_file(typed)):
+        if key == "sampler" and (file := weights_file(typed)):
             return typed.replace(file, self._located(file), 1)
         return typed
 
@@ -286,6 +287,9 @@ def _validate(values: Mapping[str, Any]) -> None:
     """Raise OptionError for values that are wrong by themselves."""
     names = [{each.name for each in fields(record)} for record in (CorpusOptions, Settings)]
     CorpusOptions(**{key: value for key, value in values.items() if key in names[0]})
-    settings = Settings(**{key: value for key, value in values.items() if key in names[1]})
+    own = {key: value for key, value in values.items() if key in names[1]}
+    if "sampler" in own:
+        own["sampler"] = inlined(own["sampler"])
+    settings = Settings(**own)
     if "strategy" in values:
         parse_strategies([values["strategy"]], settings.decide(longest=1, stated_max=None))

@@ -16,6 +16,7 @@ from batchstat.cli.configuration import (
 )
 from batchstat.cli.options.groups import was_given
 from batchstat.cli.streams import say
+from batchstat.cli.weights import inlined
 from batchstat.corpus.options import CorpusOptions
 from batchstat.documents.schema import report_schema
 from batchstat.errors import OptionError
@@ -79,8 +80,11 @@ class Inputs:
 
     @property
     def settings(self) -> Settings:
-        """Settings for batching. Raises OptionError."""
-        return Settings(**self._fields_of(Settings))
+        """Settings for batching. Raises OptionError, or InputError for a bad file of weights."""
+        values = self._fields_of(Settings)
+        if "sampler" in values:
+            values["sampler"] = inlined(values["sampler"])
+        return Settings(**values)
 
     def _fields_of(self, record: "type[DataclassInstance]") -> dict[str, Any]:
         names = [field.name for field in fields(record)]

@@ -46,7 +46,7 @@ class Basis(Document):
     gradient_accumulation_steps: Positive
     pad_to_multiple_of: Positive
     drop_last: bool
-    balance: str
+    sampler: str
     keep_labels: list[str]
 
 

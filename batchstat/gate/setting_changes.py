@@ -92,7 +92,7 @@ class _Now:
     def by_others(self) -> Iterator[Changes]:
         """Yield strategies that sort, at the same peak; none if the sampler defines the batches."""
         name = self.spec.partition(":")[0]
-        if self.settings.sampler.batch_size is not None:
+        if self.settings.class_sampler.batch_size is not None:
             return
         if name in ("fixed", "static"):
             size = getattr(self.strategy, "batch_size", None)
@@ -146,16 +146,16 @@ class _Now:
 
     def seeing_more(self) -> Iterator[Changes]:
         """Yield samplers that skip less of the corpus."""
-        balance = self.settings.balance
-        name = sampler_name(balance)
+        sampler = self.settings.sampler
+        name = sampler_name(sampler)
         if name == "upsampling":
-            yield {"balance": with_parameter(balance, "even", "true")}
+            yield {"sampler": with_parameter(sampler, "even", "true")}
         elif name != "none":
             if name != "weighted-random":
-                yield {"balance": "weighted-random"}
-            yield {"balance": "upsampling"}
+                yield {"sampler": "weighted-random"}
+            yield {"sampler": "upsampling"}
         if name != "none":
-            yield {"balance": "none"}
+            yield {"sampler": "none"}
         if self.settings.keep_labels:
             yield {"keep_labels": ()}
 
@@ -200,5 +200,5 @@ def _can_be_split(profile: Profile, settings: Settings) -> bool:
     For token ids and lengths it is unknown.
     """
     read = profile.corpus.options
-    whole = profile.labels is not None or settings.balance != "none" or len(read.text_column) > 1
+    whole = profile.labels is not None or settings.sampler != "none" or len(read.text_column) > 1
     return profile.tokenizer is not None and read.content == "text" and not whole

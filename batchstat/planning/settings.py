@@ -11,7 +11,7 @@ from batchstat.planning.distribution import DISTRIBUTIONS, REMAINDERS
 from batchstat.planning.epoch import OVERFLOWS
 from batchstat.planning.order import ORDERS
 from batchstat.planning.samplers.base import Sampler
-from batchstat.planning.samplers.spec import inlined, parse_sampler
+from batchstat.planning.samplers.spec import parse_sampler
 
 DEFAULT_BUDGET = 16_384
 """Total tokens per batch where neither a budget nor a batch size is given."""
@@ -51,12 +51,11 @@ class Settings:
         gradient_accumulation_steps: batches per optimizer step, on each rank.
         pad_to_multiple_of: a batch's width is rounded up to a multiple of this many tokens.
         drop_last: whether an incomplete last batch is dropped.
-        balance: the sampler that draws an epoch's samples by class, as it is written.
+        sampler: the sampler that draws an epoch's samples by class, as it is written.
         keep_labels: the labels whose samples are used; all if none are given.
 
     Raises:
         OptionError: a number out of range or not whole, or an unknown name.
-        InputError: a file of weights that cannot be read.
     """
 
     tokens_per_batch: int | None = None
@@ -74,7 +73,7 @@ class Settings:
     gradient_accumulation_steps: int = 1
     pad_to_multiple_of: int = 1
     drop_last: bool = False
-    balance: str = "none"
+    sampler: str = "none"
     keep_labels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -83,9 +82,8 @@ class Settings:
         one_of("order", self.order, ORDERS)
         one_of("distribute", self.distribute, DISTRIBUTIONS)
         one_of("remainder", self.remainder, REMAINDERS)
-        if not isinstance(self.balance, str):
-            raise OptionError(f"balance={self.balance!r}: must be text, such as 'downsampling'")
-        object.__setattr__(self, "balance", inlined(self.balance))
+        if not isinstance(self.sampler, str):
+            raise OptionError(f"sampler={self.sampler!r}: must be text, such as 'downsampling'")
         object.__setattr__(self, "keep_labels", _labels(self.keep_labels))
         if self.world_size > _MOST_PLANNED and self.distribute not in ("batches", "balanced"):
             raise OptionError(
@@ -97,18 +95,18 @@ class Settings:
             raise OptionError(
                 f"remainder=spread needs distribute=batches or balanced, not {self.distribute}"
             )
-        made_for = self.sampler.batch_size
+        made_for = self.class_sampler.batch_size
         if made_for is not None and self.order != "shuffled":
             raise OptionError(
-                f"order={self.order}: {self.balance} defines its own order; remove --order"
+                f"order={self.order}: {self.sampler} defines its own order; remove --order"
             )
         if made_for is not None and self.batch_size is None:
             object.__setattr__(self, "batch_size", made_for)
 
     @cached_property
-    def sampler(self) -> Sampler:
-        """The sampler that `balance` names."""
-        return parse_sampler(self.balance)
+    def class_sampler(self) -> Sampler:
+        """The sampler that `sampler` names."""
+        return parse_sampler(self.sampler)
 
     def decide(
         self, longest: int, stated_max: int | None, current_batch_size: int | None = None

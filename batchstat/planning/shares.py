@@ -66,7 +66,7 @@ def make_work(samples: Samples, basis: Basis) -> Work:
 
 def _is_streamed(basis: Basis) -> bool:
     """Return whether every sample comes once, in an order that can be produced in pieces."""
-    natural = isinstance(basis.sampler, Natural) and not basis.keep_labels
+    natural = isinstance(basis.class_sampler, Natural) and not basis.keep_labels
     return natural and basis.order in STREAMED and basis.distribute in ("batches", "balanced")
 
 
@@ -76,11 +76,11 @@ def drawn(samples: Samples, basis: Basis) -> Ints:
     Raises:
         InputError: no labels for a sampler that needs them, or classes it cannot draw.
     """
-    sampler = basis.sampler
+    sampler = basis.class_sampler
     if isinstance(sampler, Natural) and not basis.keep_labels:
         return np.arange(len(samples))
     if samples.classes is None:
-        what = "keep_labels" if basis.keep_labels else f"balance={basis.balance}"
+        what = "keep_labels" if basis.keep_labels else f"sampler={basis.sampler}"
         raise InputError(
             f"{what} needs labels, but none were loaded; pass --label-column (or labels=)"
         )
@@ -89,7 +89,7 @@ def drawn(samples: Samples, basis: Basis) -> Ints:
 
 def _sequence(chosen: Ints, order: str, basis: Basis) -> Ints:
     """Return the drawn samples in the given order."""
-    if basis.sampler.has_sequence:
+    if basis.class_sampler.has_sequence:
         if basis.order == "shuffled":
             return chosen
         chosen = np.sort(chosen)

@@ -12,7 +12,7 @@ def check_room(what: str, visits: int, remedy: str) -> None:
     """Check that an epoch fits into memory.
 
     Args:
-        what: the setting that asks for them, with its verb: `balance draws`.
+        what: the setting that asks for them, with its verb: `the sampler draws`.
         visits: number of samples.
         remedy: how to get fewer.
 

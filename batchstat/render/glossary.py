@@ -38,7 +38,7 @@ WORDS: Mapping[str, str] = {
     "variable-length kernels and block masks do: packed rows need it.",
     "share": "How many of all samples.",
     "budget": "tokens_per_batch: the most total tokens in a batch, on one rank.",
-    "sampler": "What decides which samples an epoch visits, and how often: --balance.",
+    "sampler": "What decides which samples an epoch visits, and how often: --sampler.",
     "part": "What is counted at once, by whoever does it: a file, or 64 MiB of a large one.",
     "shard": "A share of a corpus's parts that is counted by itself: --shard I/N, for batchstat "
     "merge.",

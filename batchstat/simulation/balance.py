@@ -46,7 +46,7 @@ def balance(
         samplers: the rows, each `name` or `name:key=value,key=value`.
         strategy: the strategy that batches the drawn samples.
         epochs: number of epochs over which coverage is tracked.
-        settings: the fields of `batchstat.Settings`, except `balance`.
+        settings: the fields of `batchstat.Settings`, except `sampler`.
 
     Raises:
         OptionError: a setting, sampler or parameter that is wrong by itself.
@@ -54,13 +54,13 @@ def balance(
     """
     if not samplers:
         raise OptionError("no sampler: name at least one")
-    rows = [Settings(**settings | {"balance": spec}) for spec in dict.fromkeys(samplers)]
+    rows = [Settings(**settings | {"sampler": spec}) for spec in dict.fromkeys(samplers)]
     check_epochs(rows[0], epochs)
     given = as_given(lengths, labels, rows[0].keep_labels)
     classes = given.samples.classes
     if classes is None:
         raise InputError("balance needs labels, but none were loaded; pass --label-column")
-    wanted = Settings(**settings | {"balance": "none"})
+    wanted = Settings(**settings | {"sampler": "none"})
     natural = _natural_tokens(given, wanted, strategy)
     made = [_row(given, each, strategy, epochs, natural) for each in rows]
     return BalanceReport(
@@ -106,9 +106,9 @@ def _row(
     often = np.bincount(drawn(samples, basis), minlength=len(samples))
     epochs_of = list(_epochs(samples, samples.classes, basis, epochs))
     found = SamplerResult(
-        name=sampler_name(basis.balance),
-        spec=basis.balance,
-        params=asdict(basis.sampler),
+        name=sampler_name(basis.sampler),
+        spec=basis.sampler,
+        params=asdict(basis.class_sampler),
         corpus_samples=len(samples),
         samples=int(often.sum()),
         unique=int(np.count_nonzero(often)),
@@ -121,7 +121,7 @@ def _row(
         natural_tokens=natural,
     )
     warned = cautions([row], work.visits, basis, given.stats)
-    named = [ReportWarning(w.code, f"{basis.balance}: {w.message}") for w in warned]
+    named = [ReportWarning(w.code, f"{basis.sampler}: {w.message}") for w in warned]
     return found, named
 
 

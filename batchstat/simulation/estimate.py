@@ -43,8 +43,8 @@ def check_share(share: float, settings: Settings) -> float:
     """
     if not (isinstance(share, float | int) and 0 < share < 1):
         raise OptionError(f"subsample={share}: must be between 0 and 1, such as 0.01 or 1%")
-    if settings.balance != "none" or settings.keep_labels:
-        raise OptionError("sample cannot be combined with balance or keep_labels; remove these")
+    if settings.sampler != "none" or settings.keep_labels:
+        raise OptionError("subsample cannot be combined with sampler or keep_labels; remove these")
     return float(share)
 
 

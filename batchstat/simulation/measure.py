@@ -39,7 +39,7 @@ def measured(
         InputError: there is no batch, or no token.
     """
     how = how_measured(strategy, basis, model)
-    plain = basis.balance == "none" and not basis.keep_labels and work.samples.classes is None
+    plain = basis.sampler == "none" and not basis.keep_labels and work.samples.classes is None
     # If units hold each sample once, the distributed units determine what happens to every sample.
     in_parts = work.visits.is_split or strategy.cuts_samples
     whole = work.is_distributed and not in_parts and basis.remainder != "spread"

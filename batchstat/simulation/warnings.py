@@ -191,7 +191,7 @@ def _of_ranks(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[ReportWa
 
 def _of_classes(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[ReportWarning]:
     """Yield a warning about batches that do not have the classes their sampler is made for."""
-    sampler = basis.sampler
+    sampler = basis.class_sampler
     if not isinstance(sampler, PerBatch):
         return
     others = [
@@ -203,7 +203,7 @@ def _of_classes(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[Report
     if others:
         yield ReportWarning(
             "other_batches",
-            f"{basis.balance}: batches have other numbers of classes: {'; '.join(others)}: use "
+            f"{basis.sampler}: batches have other numbers of classes: {'; '.join(others)}: use "
             f"static with batch_size={sampler.batch_size}, --distribute batches and "
             "--overflow truncate",
         )

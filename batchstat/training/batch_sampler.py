@@ -48,7 +48,7 @@ class BatchSampler:
             lengths: (n,) tokens per sample; or a `Profile`, or its `lengths.parquet`, which also
                 provide the tokenizer's `model_max_length`, labels and record numbers.
             strategy: as `batchstat compare --strategy` takes it.
-            labels: (n,) the class of each sample, where `balance` needs it.
+            labels: (n,) the class of each sample, where `sampler` needs it.
             rank: index of this rank, from 0.
             world_size: number of ranks.
             settings: the other fields of `batchstat.Settings`.

@@ -51,7 +51,7 @@ class _ClassSampler:
 
 
 class ClassBalancedSampler(_ClassSampler):
-    """Equal numbers of samples per class, as with `balance=downsampling`, `upsampling`, `count=N`.
+    """Equal numbers of samples per class, as with `sampler=downsampling`, `upsampling`, `count=N`.
 
     Depends on (seed, epoch) alone, so it is the same on every rank: distribute it over ranks with
     `RankSampler`.
@@ -88,7 +88,7 @@ class ClassBalancedSampler(_ClassSampler):
 
 
 class WeightedClassSampler(_ClassSampler):
-    """Classes in proportion to weights, exactly `length` samples, as with `balance=weights=…`.
+    """Classes in proportion to weights, exactly `length` samples, as with `sampler=weights=…`.
 
     Depends on (seed, epoch) alone, so it is the same on every rank: distribute it over ranks with
     `RankSampler`.

@@ -26,7 +26,7 @@ _NOT_STREAMED = (
     "distribute",
     "remainder",
     "order",
-    "balance",
+    "sampler",
     "keep_labels",
     "gradient_accumulation_steps",
 )

@@ -86,10 +86,10 @@ BUCKETS = {
     "drop last": (LENGTHS, ["--drop-last", "--tokens-per-batch", "500"]),
     "batch size": (LENGTHS, ["--batch-size", "4", "--tokens-per-batch", "500"]),
     "some labels": (LABELLED, ["--keep-labels", '["c,d", "é"]', "--tokens-per-batch", "300"]),
-    "balanced": (LABELLED, ["--balance", "upsampling", "--tokens-per-batch", "500"]),
+    "balanced": (LABELLED, ["--sampler", "upsampling", "--tokens-per-batch", "500"]),
     "weights": (
         LABELLED,
-        ["--balance", 'weights={"a b": 1, "c,d": 2},length=90', "--tokens-per-batch", "500"],
+        ["--sampler", 'weights={"a b": 1, "c,d": 2},length=90', "--tokens-per-batch", "500"],
     ),
     "above one batch": (LENGTHS, ["--tokens-per-batch", "40"]),
     "another folder": (LENGTHS, ["-o", "some where", "--tokens-per-batch", "500"]),
@@ -157,13 +157,13 @@ def test_as_many_shapes_as_buckets_where_little_is_lost(cli: Cli, tmp_path: Path
 
 SAMPLERS = {
     "usual": [],
-    "two": ["--balance", "none", "--balance", "upsampling"],
+    "two": ["--sampler", "none", "--sampler", "upsampling"],
     "ranks": ["--world-size", "2", "--distribute", "samples", "--tokens-per-batch", "900"],
     "static": ["--strategy", "static:batch_size=4", "--seed", "3"],
     "labels": ["--keep-labels", '["a b","c,d"]', "--max-length", "30", "--overflow", "drop"],
     "weights": [
-        *("--balance", 'weights={"a b": 1, "c,d": 1, "é": 1},length=200'),
-        *("--balance", "per-batch:classes=2,samples=3", "--strategy", "static"),
+        *("--sampler", 'weights={"a b": 1, "c,d": 1, "é": 1},length=200'),
+        *("--sampler", "per-batch:classes=2,samples=3", "--strategy", "static"),
     ],
 }
 
@@ -181,7 +181,7 @@ def test_lines_of_balance(cli: Cli, tmp_path: Path, name: str):
     chosen = next(
         row
         for row in report["samplers"]
-        if shlex.split(line)[shlex.split(line).index("--balance") + 1] == report["recommended"]
+        if shlex.split(line)[shlex.split(line).index("--sampler") + 1] == report["recommended"]
         and row["name"] == re.split("[:=]", report["recommended"])[0]
     )
 
@@ -196,7 +196,7 @@ def test_lines_of_balance(cli: Cli, tmp_path: Path, name: str):
     for key in ("batches", "padding_ratio", "total_tokens", "coverage"):
         assert row[key] == chosen["strategy"][key], key
     words = shlex.split(line)
-    words[words.index("--balance") + 1] = "none"
+    words[words.index("--sampler") + 1] = "none"
     plain = compared(shlex.join(words))
     compute = row["total_tokens"] / plain["total_tokens"]
     assert chosen["relative_compute"] == pytest.approx(compute)
@@ -210,7 +210,7 @@ def test_lines_of_balance(cli: Cli, tmp_path: Path, name: str):
 def test_one_sampler_is_no_choice(cli: Cli, tmp_path: Path):
     write_corpus(tmp_path)
     read = ["corpus.jsonl", "--length-column", "n", "--label-column", "label"]
-    code, shown, _ = cli("balance", *read, "--balance", "downsampling", "--no-plots")
+    code, shown, _ = cli("balance", *read, "--sampler", "downsampling", "--no-plots")
     assert code == 0
     assert not re.search(r"^use", shown, re.MULTILINE)
 
@@ -291,11 +291,11 @@ CHECKS = {
             "1.0",
         ],
     ),
-    "coverage of classes": (LABELLED, ["--balance", "downsampling", "--min-coverage", "60%"]),
-    "coverage of even classes": (LABELLED, ["--balance", "count=350", "--min-coverage", "99%"]),
+    "coverage of classes": (LABELLED, ["--sampler", "downsampling", "--min-coverage", "60%"]),
+    "coverage of even classes": (LABELLED, ["--sampler", "count=350", "--min-coverage", "99%"]),
     "coverage of weights": (
         LABELLED,
-        ["--balance", 'weights={"a b":1,"c,d":1},length=50', "--min-coverage", "90%"],
+        ["--sampler", 'weights={"a b":1,"c,d":1},length=50', "--min-coverage", "90%"],
     ),
     "coverage of some labels": (LABELLED, ["--keep-labels", '["c,d"]', "--min-coverage", "90%"]),
     "duplicated": (

@@ -151,7 +151,7 @@ def test_options_of_compare_reach_the_basis(run):
     record = json.loads(
         run(
             *("compare", *REVIEWS, "--json", "--no-plots"),
-            *("--balance", "upsampling", "--keep-labels", "positive,negative"),
+            *("--sampler", "upsampling", "--keep-labels", "positive,negative"),
             *("--tokens-per-batch", 4096, "--max-length", 256, "--overflow", "split"),
             *("--batch-size", 8, "--read-ahead", 500, "--max-samples", 64, "--order", "blocks"),
             *("--world-size", 2, "--distribute", "balanced", "--remainder", "drop"),
@@ -184,7 +184,7 @@ def test_options_of_compare_reach_the_basis(run):
         "gradient_accumulation_steps": 4,
         "pad_to_multiple_of": 8,
         "drop_last": True,
-        "balance": "upsampling",
+        "sampler": "upsampling",
         "keep_labels": ["positive", "negative"],
     }
     rows = record["strategies"]

@@ -115,11 +115,11 @@ SAID: dict[str, tuple[list[str], str]] = {
     ),
     "a preset": (["compare", *N, "--preset", "lotse"], r"unknown (preset) .* mean '([\w-]+)'"),
     "a sampler": (
-        ["compare", *CLASSES, "--balance", "upsamplin"],
+        ["compare", *CLASSES, "--sampler", "upsamplin"],
         r"unknown (balance) .* did you mean '(\w+)'",
     ),
     "no weights": (
-        ["compare", *CLASSES, "--balance", "count"],
+        ["compare", *CLASSES, "--sampler", "count"],
         r"(balance) 'count' needs count: write '(count=)N'",
     ),
     "a model": (["compare", *N, "--model", "hidden=3"], r"(model) .* write (hidden=768,layers=12)"),
@@ -134,7 +134,7 @@ SAID: dict[str, tuple[list[str], str]] = {
         [
             "compare",
             *CLASSES,
-            "--balance",
+            "--sampler",
             "per-batch:classes=2,samples=3",
             "--distribute",
             "chunks",
@@ -193,8 +193,8 @@ def added(arguments: list[str], found: re.Match[str]) -> list[str]:
         "--format": ["--format", "text=out.txt"],
         "--export": ["--strategy", "static", "--export", "a.parquet"],
     }.get(words[0], words)
-    if words[:2] == ["--balance", "count="]:
-        words = ["--balance", "count=5"]
+    if words[:2] == ["--sampler", "count="]:
+        words = ["--sampler", "count=5"]
     for name in [word for word in words if word.startswith("--")]:
         if name in arguments and name != "--format":
             at = arguments.index(name)
@@ -272,8 +272,8 @@ def test_examples_of_the_help(cli: Cli, files: Path, name: str, line: str):
     "arguments",
     [
         [*N, "--tokens-per-batch", "500"],
-        [*CLASSES, "--balance", "upsampling", "--strategy", "static:batch_size=3"],
-        [*CLASSES, "--balance", "weights=weights.json,length=30", "--max-length", "60"],
+        [*CLASSES, "--sampler", "upsampling", "--strategy", "static:batch_size=3"],
+        [*CLASSES, "--sampler", "weights=weights.json,length=30", "--max-length", "60"],
         [*CLASSES, "--keep-labels", "a", "--drop-last", "--tokens-per-batch", "300"],
         ["a.csv", "--text-column", "body", "--label-column", "label", "--world-size", "2"],
         ["two.jsonl", "all.jsonl", "--text-column", "body", "--strip", "--min-chars", "3"],

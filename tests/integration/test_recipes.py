@@ -305,7 +305,7 @@ torch.manual_seed(0)
 model = DistributedDataParallel(torch.nn.Linear(1, 2).double())
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-5)
 labels = [sample["labels"] if i % 7 else 2 for i, sample in enumerate(TEXTS)]
-sampler = BatchSampler(LENGTHS, "token-budget", labels=labels, balance="downsampling",
+sampler = BatchSampler(LENGTHS, "token-budget", labels=labels, sampler="downsampling",
                        rank=rank, world_size=2, **SETTINGS)
 shapes = []
 for epoch in range(2):
@@ -341,7 +341,7 @@ def test_two_processes_end_together_on_the_batches_that_were_simulated(tmp_path)
             sampler = BatchSampler(
                 *(LENGTHS, "token-budget"),
                 labels=labels,
-                balance="downsampling",
+                sampler="downsampling",
                 rank=rank,
                 world_size=2,
                 **SETTINGS,
@@ -502,7 +502,7 @@ def test_what_recipe_prints_runs(run, tmp_path, framework, corpus, strategy):
     flags = [*columns, *flags, "--no-plots"]
     settings = ["--tokens-per-batch", 8192, "--strategy", strategy]
     if corpus == "classes":
-        settings += ["--balance", "downsampling", "--pad-to-multiple-of", 8]
+        settings += ["--sampler", "downsampling", "--pad-to-multiple-of", 8]
     compared = run("compare", file, *flags, *settings, "--json")
     assert compared.returncode == 0, compared.stderr
     batches = json.loads(compared.stdout)["strategies"][0]["batches"]
@@ -654,7 +654,7 @@ def test_loaders_of_all_ranks_are_the_report(balance, strategy, order):
     """Padding, batches, repeats and sequence counted in real loaders, over two epochs."""
     torch = needs("torch")
     labels = [sample["labels"] if i % 7 else 2 for i, sample in enumerate(TEXTS)]
-    settings = SETTINGS | {"balance": balance, "order": order, "gradient_accumulation_steps": 2}
+    settings = SETTINGS | {"sampler": balance, "order": order, "gradient_accumulation_steps": 2}
     for epoch in range(2):
         row = batchstat.compare(
             LENGTHS, labels=labels, strategies=[strategy], world_size=3, epoch=epoch, **settings

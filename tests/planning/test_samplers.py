@@ -14,6 +14,7 @@ from hypothesis import assume, given
 
 import batchstat
 from batchstat import InputError, OptionError
+from batchstat.cli.weights import inlined
 from batchstat.documents.balance import balance_json
 from batchstat.documents.base import to_text
 from batchstat.documents.schema import schema
@@ -155,7 +156,7 @@ def test_per_batch_is_so_many_classes_of_so_many_samples(p, k):
     spec = f"per-batch:classes={p},samples={k}"
     work = make_work(
         Samples(np.full(400, 5), np.arange(400), Classes.encode(labels)),
-        Settings(balance=spec).decide(5, None),
+        Settings(sampler=spec).decide(5, None),
     )
     sequence = work.visits.samples.tolist()
     assert len(sequence) == max(1, 400 // (p * k)) * p * k
@@ -206,7 +207,7 @@ def test_distributed_sampler_around_a_balancing_sampler(spec, world_size, epoch,
     classes = Classes.encode(labels)
     drawn = parse_sampler(spec).draw(classes, seed=5, epoch=epoch).tolist()
     settings = Settings(
-        balance=spec,
+        sampler=spec,
         world_size=world_size,
         distribute="samples",
         remainder="drop" if drop_last else "repeat",
@@ -288,7 +289,7 @@ def test_samples_are_followed_to_their_ranks(name, distribute, remainder, spec, 
     lengths = SKEWED[:203]
     labels = rng.choice(["a", "b", "c"], 203, p=[0.8, 0.15, 0.05]).tolist()
     settings = {
-        "balance": spec,
+        "sampler": spec,
         "distribute": distribute,
         "remainder": remainder,
         "overflow": overflow,
@@ -503,7 +504,7 @@ def test_only_some_labels():
 @pytest.mark.parametrize("order", ["file", "shuffled", "blocks"])
 def test_the_order_of_what_is_drawn(order):
     labels = ["a"] * 3000 + ["b"] * 500
-    basis = Settings(balance="downsampling", order=order).decide(5, None)
+    basis = Settings(sampler="downsampling", order=order).decide(5, None)
     work = make_work(Samples(np.full(3500, 5), np.arange(3500), Classes.encode(labels)), basis)
     sequence = work.visits.samples.tolist()
     drawn = parse_sampler("downsampling").draw(Classes.encode(labels), seed=0, epoch=0)
@@ -514,7 +515,7 @@ def test_the_order_of_what_is_drawn(order):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("upsample", "unknown balance 'upsample': did you mean 'upsampling'"),
+        ("upsample", "unknown sampler 'upsample': did you mean 'upsampling'"),
         ("count", "needs count"),
         ("count=0", "count=0: must be between 1"),
         ("count=many", "must be a whole number"),
@@ -540,44 +541,46 @@ def test_the_order_of_what_is_drawn(order):
 )
 def test_samplers_that_cannot_be_meant(spec, message):
     with pytest.raises(OptionError, match=message):
-        Settings(balance=spec)
+        Settings(sampler=spec)
 
 
 def test_labels_with_commas_and_colons(tmp_path):
     path = tmp_path / "weights.json"
     path.write_text(json.dumps({"a,length=3": 1, "b:c": 2.5}), encoding="utf-8")
-    read = Settings(balance=f"weights={path},length=70,even=true")
-    assert read.sampler.weights == {"a,length=3": 1, "b:c": 2.5}
+    read = Settings(sampler=inlined(f"weights={path},length=70,even=true"))
+    assert read.class_sampler.weights == {"a,length=3": 1, "b:c": 2.5}
     path.unlink()
-    assert Settings(balance=read.balance) == read
-    assert read.sampler.length == 70
+    with pytest.raises(OptionError, match="has no weight: write label:weight, or a JSON object"):
+        Settings(sampler=f"weights={path}")
+    assert Settings(sampler=read.sampler) == read
+    assert read.class_sampler.length == 70
     with pytest.raises(InputError, match="weights: .*weights.json cannot be read"):
-        Settings(balance=f"weights={path}")
+        inlined(f"weights={path}")
     path.write_text("[1]", encoding="utf-8")
     with pytest.raises(InputError, match="has no object"):
-        Settings(balance=f"weights={path}")
+        inlined(f"weights={path}")
     path.write_text('{"a": ', encoding="utf-8")
     with pytest.raises(InputError, match="is not valid JSON"):
-        Settings(balance=f"weights={path}")
+        inlined(f"weights={path}")
     for wrong in ('{"a": "1"}', '{"a": null}', '{"a": true}', '{"a": -1}', '{"a": NaN}', "{}"):
         path.write_text(wrong, encoding="utf-8")
         with pytest.raises(InputError, match=r"weights\.json: weights"):
-            Settings(balance=f"weights={path}")
+            inlined(f"weights={path}")
     for wrong in (f'{{"a": {"9" * 5000}}}', '{"a":' * 100_000):
         with pytest.raises(OptionError, match="is not valid JSON"):
-            Settings(balance=f"weights={wrong}")
+            Settings(sampler=f"weights={wrong}")
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         ([], 3, "needs labels, but none were loaded; pass --label-column"),
-        (["--label-column", "label", "--balance", "weights=bad:1"], 3, "no sample is of class 'b"),
-        (["--label-column", "label", "--balance", "weights=a:-1"], 2, "must be 0 or more"),
-        (["--label-column", "label", "--balance", "weights=a:0"], 2, "all are 0"),
-        (["--label-column", "label", "--balance", "weights=a:1,length=0"], 2, "length=0"),
+        (["--label-column", "label", "--sampler", "weights=bad:1"], 3, "no sample is of class 'b"),
+        (["--label-column", "label", "--sampler", "weights=a:-1"], 2, "must be 0 or more"),
+        (["--label-column", "label", "--sampler", "weights=a:0"], 2, "all are 0"),
+        (["--label-column", "label", "--sampler", "weights=a:1,length=0"], 2, "length=0"),
         (
-            ["--label-column", "label", "--balance", "per-batch:classes=3,samples=1"],
+            ["--label-column", "label", "--sampler", "per-batch:classes=3,samples=1"],
             3,
             "classes=3 in every batch, but the corpus has only 2",
         ),
@@ -587,7 +590,7 @@ def test_labels_with_commas_and_colons(tmp_path):
         (
             [
                 *("--label-column", "label", "--order", "file"),
-                *("--balance", "per-batch:classes=2,samples=1"),
+                *("--sampler", "per-batch:classes=2,samples=1"),
             ],
             2,
             "defines its own order",
@@ -625,8 +628,8 @@ def test_one_class_and_a_class_of_one_sample():
 def test_lengths_without_labels():
     with pytest.raises(InputError, match="none were loaded"):
         batchstat.balance([1, 2, 3])
-    with pytest.raises(InputError, match="balance=upsampling needs labels"):
-        batchstat.compare([1, 2, 3], balance="upsampling")
+    with pytest.raises(InputError, match="sampler=upsampling needs labels"):
+        batchstat.compare([1, 2, 3], sampler="upsampling")
     with pytest.raises(InputError, match="keep_labels needs labels"):
         batchstat.compare([1, 2, 3], keep_labels=["a"])
     with pytest.raises(OptionError, match="2 labels for 3 lengths"):
@@ -636,7 +639,7 @@ def test_lengths_without_labels():
 
 
 def test_the_command_and_the_check(run, tmp_path):
-    """balance, compare --balance and check --min-coverage agree on what an epoch sees."""
+    """balance, compare --sampler and check --min-coverage agree on what an epoch sees."""
     reviews = [SAMPLE_DATA / "reviews.csv", "--text-column", "review", "--label-column", "label"]
     shown = run("balance", *reviews, "--world-size", 2)
     assert shown.returncode == 0
@@ -648,19 +651,19 @@ def test_the_command_and_the_check(run, tmp_path):
     record = json.loads((tmp_path / "batchstat-results" / "balance.json").read_text())
     down = next(row for row in record["samplers"] if row["name"] == "downsampling")
     compared = json.loads(
-        run("compare", "--balance", "downsampling", "--no-plots", "--json").stdout
+        run("compare", "--sampler", "downsampling", "--no-plots", "--json").stdout
     )
-    assert compared["basis"]["balance"] == "downsampling"
+    assert compared["basis"]["sampler"] == "downsampling"
     row = next(row for row in compared["strategies"] if row["name"] == "token-budget")
     assert row["coverage"] == pytest.approx(down["coverage"])
     assert row["mixing"]["classes_per_batch"]["max"] == 2
 
-    kept = ["--balance", "downsampling", "--min-coverage"]
+    kept = ["--sampler", "downsampling", "--min-coverage"]
     assert run("check", *reviews, *kept, "5%").returncode == 0
     failed = run("check", *reviews, *kept, "50%")
     assert failed.returncode == 1
     assert "the share of the corpus that is computed is 11.9" in failed.stdout
-    assert "--balance upsampling gives 100.00%, but then computes" in failed.stdout
+    assert "--sampler upsampling gives 100.00%, but then computes" in failed.stdout
 
 
 def test_labels_to_keep_on_the_command_line(run):
@@ -679,7 +682,7 @@ def test_the_configuration_balances(run, tmp_path):
     reviews = (SAMPLE_DATA / "reviews.csv").as_posix()
     (tmp_path / "sub" / "batchstat.toml").write_text(
         f'corpus = "{reviews}"\ntext-column = "review"\nlabel-column = "label"\n'
-        'balance = "weights=weights.json,length=100"\nkeep-labels = ["positive", "negative"]\n'
+        'sampler = "weights=weights.json,length=100"\nkeep-labels = ["positive", "negative"]\n'
         "[limits]\nequal-steps = true\n"
         '"strategy.samples" = { max = 100, min = 100 }\n'
     )
@@ -706,12 +709,12 @@ def test_labels_are_shown_as_they_are(run, tmp_path, label):
 
 def test_what_evens_nothing_out_is_not_recommended(run):
     reviews = [SAMPLE_DATA / "reviews.csv", "--text-column", "review", "--label-column", "label"]
-    only = ["--balance", "none", "--balance", "weights=negative:1", "--balance", "downsampling"]
+    only = ["--sampler", "none", "--sampler", "weights=negative:1", "--sampler", "downsampling"]
     shown = run("balance", *reviews, *only, "--no-plots").stdout
-    assert "use      batchstat compare --balance downsampling" in shown
-    chance = ["--balance", "none", "--balance", "weighted-random", "--seed", 3]
+    assert "use      batchstat compare --sampler downsampling" in shown
+    chance = ["--sampler", "none", "--sampler", "weighted-random", "--seed", 3]
     shown = run("balance", *reviews, *chance).stdout
-    assert "use      batchstat compare --seed 3 --balance weighted-random" in shown
+    assert "use      batchstat compare --seed 3 --sampler weighted-random" in shown
 
 
 def test_missing_and_several_labels_of_any_kind():
@@ -722,7 +725,7 @@ def test_missing_and_several_labels_of_any_kind():
     assert several.names == ("a", "b")
     assert several.codes.tolist() == [1, 0, -1, 0, 1, -1, 0, 0]
     assert several.several == 1
-    with pytest.raises(OptionError, match="balance=3: must be text"):
+    with pytest.raises(OptionError, match="sampler=3: must be text"):
         batchstat.balance([1, 2], labels=["a", "b"], samplers=[3])
 
 
@@ -770,9 +773,9 @@ def test_batches_of_other_classes_are_warned_of(changed, kept):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("count=2000000000", "balance draws 4,000,000,000 samples per epoch"),
-        ("weighted-random:length=2000000000", "balance draws 2,000,000,000 samples"),
-        ("per-batch:classes=2,samples=1000000000", "balance draws 2,000,000,000 samples"),
+        ("count=2000000000", "the sampler draws 4,000,000,000 samples per epoch"),
+        ("weighted-random:length=2000000000", "the sampler draws 2,000,000,000 samples"),
+        ("per-batch:classes=2,samples=1000000000", "the sampler draws 2,000,000,000 samples"),
     ],
 )
 def test_more_samples_than_an_epoch_can_visit(spec, message):

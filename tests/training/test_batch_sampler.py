@@ -33,7 +33,7 @@ SETTINGS = {"tokens_per_batch": 1024, "max_length": 256, "read_ahead": 64}
 
 def samplers(strategy: str, world_size: int, **settings) -> list[BatchSampler]:
     """One a rank."""
-    labels = LABELS if settings.get("balance", "none") != "none" else None
+    labels = LABELS if settings.get("sampler", "none") != "none" else None
     return [
         BatchSampler(LENGTHS, strategy, labels=labels, rank=rank, world_size=world_size, **settings)
         for rank in range(world_size)
@@ -78,7 +78,7 @@ def test_what_is_trained_on_is_what_was_simulated(
     settings = SETTINGS | {
         "overflow": overflow,
         "distribute": distribute,
-        "balance": balance,
+        "sampler": balance,
         "remainder": remainder,
     }
     settings |= {"gradient_accumulation_steps": gradient_accumulation_steps, "epoch": 2}
@@ -289,7 +289,7 @@ def test_states_are_json_whatever_numbers_are_given():
 
 def test_other_labels_of_the_same_codes_are_another_state():
     names = {"a": "b", "b": "a", "c": "c"}
-    settings = SETTINGS | {"balance": "weights=a:9,b:1,c:1"}
+    settings = SETTINGS | {"sampler": "weights=a:9,b:1,c:1"}
     one = BatchSampler(LENGTHS, labels=LABELS, **settings)
     other = BatchSampler(LENGTHS, labels=[names[label] for label in LABELS], **settings)
     with pytest.raises(OptionError, match="labels differ"):
@@ -474,7 +474,7 @@ def test_class_samplers_visit_what_compare_measures():
     assert set(counts.values()) == {min(Counter(LABELS).values())}
     assert len(found) == len(down) == len(set(found))
     sampler = BatchSampler(
-        LENGTHS, "static", labels=LABELS, balance="downsampling", seed=3, epoch=2, batch_size=1
+        LENGTHS, "static", labels=LABELS, sampler="downsampling", seed=3, epoch=2, batch_size=1
     )
     assert [batch[0] for batch in sampler] == found
     down.set_epoch(3)
@@ -782,7 +782,7 @@ def test_another_source_and_other_settings():
         ({"strategy": "length-grouped", "batch_size": 4}, "needs a whole epoch"),
         ({"overflow": "split", "max_length": 5}, "overflow=split needs a whole epoch"),
         ({"world_size": 2}, "world_size needs a whole epoch"),
-        ({"balance": "upsampling"}, "balance needs a whole epoch"),
+        ({"sampler": "upsampling"}, "sampler needs a whole epoch"),
     ],
 )
 def test_what_a_stream_cannot_have(settings, message):

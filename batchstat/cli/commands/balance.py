@@ -18,9 +18,9 @@ def command(context: typer.Context, **options: Any) -> None:
 
     batchstat balance reviews.csv --label-column label
 
-    batchstat balance --balance downsampling --balance weights=positive:1,negative:3,length=600
+    batchstat balance --sampler downsampling --sampler weights=positive:1,negative:3,length=600
 
-    batchstat balance --balance per-batch:classes=2,samples=8 --strategy static
+    batchstat balance --sampler per-batch:classes=2,samples=8 --strategy static
     """
     from dataclasses import asdict, replace
 
@@ -28,6 +28,7 @@ def command(context: typer.Context, **options: Any) -> None:
     from batchstat.cli.inputs import configuration, inputs
     from batchstat.cli.pasted import command_line
     from batchstat.cli.streams import say, written
+    from batchstat.cli.weights import inlined
     from batchstat.documents.balance import balance_json
     from batchstat.documents.base import to_text
     from batchstat.planning.settings import Settings
@@ -40,14 +41,14 @@ def command(context: typer.Context, **options: Any) -> None:
     output = options["output"]
     given = inputs(context, configuration(context).shared)
     settings = given.settings
-    usual = tuple(dict.fromkeys((*DEFAULT_SAMPLERS, settings.balance)))
-    samplers = tuple(options["samplers"] or usual)
+    usual = tuple(dict.fromkeys((*DEFAULT_SAMPLERS, settings.sampler)))
+    samplers = tuple(map(inlined, options["samplers"] or usual))
     strategy = given.get("strategy", "token-budget")
     epochs = DEFAULT_EPOCHS if options["epochs"] is None else options["epochs"]
     check_epochs(settings, epochs)
-    shared = {key: value for key, value in asdict(settings).items() if key != "balance"}
+    shared = {key: value for key, value in asdict(settings).items() if key != "sampler"}
     for spec in samplers:
-        basis = Settings(**shared, balance=spec).decide(longest=1, stated_max=None)
+        basis = Settings(**shared, sampler=spec).decide(longest=1, stated_max=None)
         parse_strategies([strategy], basis)
     check_results(output)
     found = profiles.found(context, given)
@@ -63,7 +64,7 @@ def command(context: typer.Context, **options: Any) -> None:
     result = ("balance.json", to_text(balance_json(report)))
 
     def command(spec: str) -> str:
-        return command_line(context, given, "compare", balance=spec, strategy=strategy)
+        return command_line(context, given, "compare", sampler=spec, strategy=strategy)
 
     screen = balance_screen(report, command)
     files = profiles.publish(context, found, screen, result, plots)

@@ -20,7 +20,7 @@ app = typer.Typer(
     o.BASELINE,
     o.STRATEGY,
     o.BATCHING,
-    o.BALANCE,
+    o.SAMPLER,
     o.READING,
     o.FOLDER,
     o.CHECKS,

@@ -8,7 +8,7 @@ from batchstat.cli.options import groups as o
 
 
 @o.takes(
-    *(o.OPTIONAL_CORPUS, o.BUCKETS, o.BATCHING, o.BALANCE, o.MODEL),
+    *(o.OPTIONAL_CORPUS, o.BUCKETS, o.BATCHING, o.SAMPLER, o.MODEL),
     *(o.READING, o.FILES, o.CONFIGURATION),
 )
 def command(context: typer.Context, **options: Any) -> None:

@@ -15,7 +15,7 @@ _EXCEEDED = 1
     o.LIMITS,
     o.STRATEGY,
     o.BATCHING,
-    o.BALANCE,
+    o.SAMPLER,
     o.READING,
     o.FOLDER,
     o.GATE,

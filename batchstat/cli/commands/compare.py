@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @o.takes(
-    *(o.OPTIONAL_CORPUS, o.STRATEGIES, o.TABLE, o.BATCHING, o.BALANCE),
+    *(o.OPTIONAL_CORPUS, o.STRATEGIES, o.TABLE, o.BATCHING, o.SAMPLER),
     *(o.EXPORT, o.MODEL, o.READING, o.FILES, o.CONFIGURATION),
 )
 def command(context: typer.Context, **options: Any) -> None:

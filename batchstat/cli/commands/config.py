@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     o.LIMITS,
     o.STRATEGY,
     o.BATCHING,
-    o.BALANCE,
+    o.SAMPLER,
     o.READING,
     o.CHECKS,
     o.CONFIGURATION,

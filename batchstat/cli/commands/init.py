@@ -43,7 +43,7 @@ Limits = Sequence[tuple[str, str, str]]
 """Name, limit as TOML, and the measured value."""
 
 
-@o.takes(o.CORPUS, o.STRATEGY, o.BATCHING, o.BALANCE, o.READING)
+@o.takes(o.CORPUS, o.STRATEGY, o.BATCHING, o.SAMPLER, o.READING)
 def command(context: typer.Context, **options: Any) -> None:
     """Measure a corpus, write limits with a margin to the configuration, print a CI workflow.
 

@@ -8,7 +8,7 @@ import typer
 from batchstat.cli.options import groups as o
 
 
-@o.takes(*(o.STRATEGY, o.BATCHING, o.BALANCE, o.TEMPLATE, o.FOLDER, o.CONFIGURATION))
+@o.takes(*(o.STRATEGY, o.BATCHING, o.SAMPLER, o.TEMPLATE, o.FOLDER, o.CONFIGURATION))
 def command(
     context: typer.Context,
     framework: Annotated[

@@ -140,7 +140,7 @@ Order = Annotated[
 ]
 Seed = Annotated[int | None, option(BATCHING, "Random seed (combined with --epoch).", "0", "N")]
 Epoch = Annotated[int | None, option(BATCHING, "Epoch to simulate, from 0.", "0", "N")]
-Balance = Annotated[
+Sampler = Annotated[
     str | None,
     option(
         CLASSES,
@@ -158,7 +158,7 @@ Samplers = Annotated[
         "per-batch:classes=P,samples=K or weighted-random. Repeatable.",
         "none, downsampling, upsampling, weighted-random, dynamic",
         "SPEC",
-        "--balance",
+        "--sampler",
     ),
 ]
 KeepLabels = Annotated[

@@ -114,7 +114,7 @@ BATCHING: Options = {
     "epoch": batching.Epoch,
     "keep_labels": batching.KeepLabels,
 }
-BALANCE: Options = {"balance": batching.Balance}
+SAMPLER: Options = {"sampler": batching.Sampler}
 STRATEGIES: Options = {"strategy": batching.Strategies}
 TABLE: Options = {
     "preset": batching.Presets,

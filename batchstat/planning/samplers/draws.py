@@ -32,8 +32,10 @@ def draw_counts(
 def check_total(samples: int) -> None:
     """Raise InputError for more samples than an epoch can have."""
     if samples > MOST_DRAWN:
-        raise InputError(f"balance draws {samples:,} samples per epoch: set at most {MOST_DRAWN:,}")
-    check_room("balance draws", samples, "set fewer")
+        raise InputError(
+            f"the sampler draws {samples:,} samples per epoch: set at most {MOST_DRAWN:,}"
+        )
+    check_room("the sampler draws", samples, "set fewer")
 
 
 MOST_DRAWN = 10**9

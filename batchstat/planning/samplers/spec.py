@@ -1,12 +1,10 @@
 """Samplers as users write them: `name`, `name:key=value,key=value`, or `name=value,…`."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from pathlib import Path
 from typing import Any
 
-from batchstat.errors import InputError, OptionError, short, unknown
+from batchstat.errors import OptionError, short, unknown
 from batchstat.parameters import read_parameters
 from batchstat.planning.samplers import SAMPLERS
 from batchstat.planning.samplers.base import Sampler
@@ -17,12 +15,10 @@ def parse_sampler(spec: str) -> Sampler:
     """Return the sampler that `spec` names.
 
     `count=100` and `weights=positive:1,negative:3` are short for `count:count=100` and so on.
-    Weights are `label:weight,label:weight`, a JSON object, or the name of a `.json` file that
-    holds one, for labels with commas or colons.
+    Weights are `label:weight,label:weight`, or a JSON object, for labels with commas or colons.
 
     Raises:
         OptionError: an unknown name or parameter, a value of the wrong type or out of range.
-        InputError: a file of weights that cannot be read.
     """
     name, rest = _named(spec)
     known = {field.name: field for field in fields(SAMPLERS[name])}
@@ -30,24 +26,13 @@ def parse_sampler(spec: str) -> Sampler:
     if SAMPLERS[name] is Weights:
         found, rest = _weights(rest)
         known.pop("weights")
-    found |= read_parameters("balance", name, rest, known)
+    found |= read_parameters("sampler", name, rest, known)
     missing = [k for k, f in known.items() if k not in found and f.default is MISSING]
     if missing:
         example = ",".join(f"{key}=N" for key in missing)
         written = example if missing == [name] else f"{name}:{example}"
-        raise OptionError(f"balance {spec!r} needs {missing[0]}: write {written!r}")
+        raise OptionError(f"sampler {spec!r} needs {missing[0]}: write {written!r}")
     return SAMPLERS[name](**found)
-
-
-def inlined(spec: str) -> str:
-    """Return `spec` with a file of weights replaced by its contents. Raises as `parse_sampler`."""
-    sampler = parse_sampler(spec)
-    if not isinstance(sampler, Weights) or weights_file(spec) is None:
-        return spec
-    written = json.dumps(dict(sampler.weights), ensure_ascii=False)
-    others = [f"length={sampler.length}"] if sampler.length is not None else []
-    others += ["even=true"] if sampler.even else []
-    return ",".join([f"weights={written}", *others])
 
 
 def weights_file(spec: str) -> str | None:
@@ -70,7 +55,7 @@ def _named(spec: str) -> tuple[str, str]:
     else:
         name, _, rest = spec.partition(":")
     if name not in SAMPLERS:
-        raise unknown("balance", name, SAMPLERS)
+        raise unknown("sampler", name, SAMPLERS)
     return name, rest
 
 
@@ -78,10 +63,10 @@ def _weights(rest: str) -> tuple[dict[str, Any], str]:
     """Return the weights, wherever they are among the parameters, and the other parameters."""
     before, marker, after = rest.partition("weights=")
     if not marker:
-        raise OptionError("balance weights needs weights, as in 'weights=positive:1,negative:3'")
+        raise OptionError("sampler weights needs weights, as in 'weights=positive:1,negative:3'")
     if after.startswith("{"):
         try:
-            table, end = json.JSONDecoder(object_pairs_hook=_unlike).raw_decode(after)
+            table, end = json.JSONDecoder(object_pairs_hook=distinct_labels).raw_decode(after)
         except OptionError:
             raise
         except (ValueError, RecursionError) as error:
@@ -91,7 +76,7 @@ def _weights(rest: str) -> tuple[dict[str, Any], str]:
             raise OptionError(f"weights={after!r}: write a comma after the object")
     else:
         text, others = _until_parameter(after)
-        table = _from_file(text) if text.endswith(".json") else _pairs(text)
+        table = _pairs(text)
     return {"weights": table}, (before + others).strip(",")
 
 
@@ -109,8 +94,8 @@ def _pairs(text: str) -> dict[str, float]:
         label, colon, weight = part.rpartition(":")
         if not colon:
             raise OptionError(
-                f"weights: {part!r} has no weight: write label:weight, or use a .json file for "
-                "labels with commas"
+                f"weights: {part!r} has no weight: write label:weight, or a JSON object for labels "
+                "with commas (the command line also reads one from a .json file)"
             )
         if label in table:
             raise OptionError(f"weights: {label!r} is given twice: give it once")
@@ -121,28 +106,11 @@ def _pairs(text: str) -> dict[str, float]:
     return table
 
 
-def _unlike(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def distinct_labels(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object with distinct keys. Raises OptionError for a repeated key."""
     table: dict[str, Any] = {}
     for label, weight in pairs:
         if label in table:
             raise OptionError(f"weights: {label!r} is given twice: give it once")
         table[label] = weight
-    return table
-
-
-def _from_file(name: str) -> Mapping[str, float]:
-    try:
-        text = Path(name).read_text(encoding="utf-8")
-        table = json.loads(text, object_pairs_hook=_unlike)
-        if isinstance(table, dict):
-            Weights(weights=table)  # checked here, so that an error names the file
-    except OptionError as error:
-        raise InputError(f"{name}: {error}") from None
-    except OSError as error:
-        raise InputError(f"weights: {name} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"weights: {name} is not valid JSON: {error}") from None
-    if not isinstance(table, dict):
-        raise InputError(f'weights: {name} has no object: write {{"positive": 1, "negative": 3}}')
     return table

@@ -30,7 +30,7 @@ def comparison_screen(
         parts.append(heading("ESTIMATE", _sample(comparison.subsample)))
     if comparison.model is not None:
         parts.append(heading("model", _model(comparison.model)))
-    if comparison.basis.balance != "none" or comparison.basis.keep_labels:
+    if comparison.basis.sampler != "none" or comparison.basis.keep_labels:
         parts.append(heading("visits", _visits(comparison)))
     parts += [Text(), _strategies(comparison)]
     parts += [heading("sorted", _sorted(comparison)), heading("least", _least(comparison))]

@@ -115,8 +115,8 @@ def basis_line(basis: Basis) -> str:
         words.append(f"at most {basis.max_samples:,} samples per batch")
     if basis.drop_last:
         words.append("drop_last")
-    if basis.balance != "none":
-        words.append(f"balance {one_line(basis.balance)}")
+    if basis.sampler != "none":
+        words.append(f"sampler {one_line(basis.sampler)}")
     if basis.keep_labels:
         words.append(f"only {', '.join(class_name(label) for label in basis.keep_labels[:8])}")
     return " · ".join(words)
