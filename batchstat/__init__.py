@@ -17,6 +17,7 @@ from batchstat._version import __version__
 if TYPE_CHECKING:
     from batchstat.corpus.options import CorpusOptions
     from batchstat.errors import BatchstatError, InputError, OptionError
+    from batchstat.gate.check import check
     from batchstat.planning.plan import BatchPlan
     from batchstat.planning.settings import Settings
     from batchstat.profiling.build import profile
@@ -50,6 +51,7 @@ __all__ = [
     "WeightedClassSampler",
     "__version__",
     "balance",
+    "check",
     "compare",
     "find_buckets",
     "load_model",
@@ -74,6 +76,7 @@ _HOMES = {
     "Profile": "batchstat.profiling.profile",
     "Settings": "batchstat.planning.settings",
     "balance": "batchstat.simulation.balance",
+    "check": "batchstat.gate.check",
     "compare": "batchstat.simulation.compare",
     "find_buckets": "batchstat.simulation.bucket_search",
     "load_model": "batchstat.simulation.cost_model",

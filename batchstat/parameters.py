@@ -1,17 +1,20 @@
 """Numbers and names that users set: checked in one place, under the same names everywhere."""
 
+import inspect
 import os
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import Field, fields
+from dataclasses import Field, dataclass, field, fields
 from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from batchstat.errors import OptionError, short, unknown
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+_Record = TypeVar("_Record", bound="DataclassInstance")
 
 
 MOST = 2**31 - 1
@@ -19,6 +22,51 @@ MOST = 2**31 - 1
 
 MOST_RANKS = 10**6
 """Every round has an entry per rank: a mistyped number must not exhaust a machine's memory."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """How people set a field: on a command line, or in a configuration.
+
+    Attributes:
+        help: one sentence, with other fields in backticks.
+        group: the options among which `--help` shows it.
+        metavar: the value's placeholder; None for a switch.
+        shown: its default in words, where the field's own default does not say it.
+        values: what each value means, if they are names.
+        flags: its flags, where they are not the field's name.
+        is_argument: whether it is given by its place.
+    """
+
+    help: str
+    group: str
+    metavar: str | None = None
+    shown: str | None = None
+    values: Mapping[str, str] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+    is_argument: bool = False
+
+
+def option(default: Any, help: str, group: str, metavar: str | None = None, **more: Any) -> Any:
+    """Return a dataclass field that people can set; `more` are attributes of `Option`."""
+    return field(default=default, metadata={"option": Option(help, group, metavar, **more)})
+
+
+def options_of(record: "DataclassInstance | type[DataclassInstance]") -> dict[str, Option]:
+    """Return the options of a record, by the names of its fields."""
+    return {
+        each.name: each.metadata["option"] for each in fields(record) if "option" in each.metadata
+    }
+
+
+def documented(record: type[_Record]) -> type[_Record]:
+    """Add the sentences of a record's options to its docstring."""
+    lines = [f"    {name}: {declared.help}" for name, declared in options_of(record).items()]
+    text = inspect.cleandoc(record.__doc__ or "")
+    head, marker, rest = text.partition("\n\nRaises:")
+    record.__doc__ = "\n".join([head, "", "Attributes:", *lines]) + marker + rest
+    return record
+
 
 _NO_BOUNDS: Mapping[str, int] = {}
 
@@ -58,19 +106,22 @@ def check_fields(
     """Check a frozen dataclass against its annotations.
 
     Ints are whole numbers of at least 1 or `least[name]` and at most `MOST` or `most[name]`,
-    booleans are booleans; an optional int may be None.
+    booleans are booleans; an optional int may be None; an option whose values are names has one.
 
     Raises:
         OptionError: a field that does not match, named with its value.
     """
-    for field in fields(record):
-        value = getattr(record, field.name)
-        if field.type is int or (field.type == (int | None) and value is not None):
-            bounds = least.get(field.name, 1), most.get(field.name, MOST)
-            number = whole_number(field.name, value, *bounds)
-            object.__setattr__(record, field.name, number)
-        elif field.type is bool and not isinstance(value, bool):
-            raise OptionError(f"{field.name}={short(value)}: must be true or false")
+    for name, declared in options_of(record).items():
+        if declared.values:
+            one_of(name, getattr(record, name), declared.values)
+    for each in fields(record):
+        value = getattr(record, each.name)
+        if each.type is int or (each.type == (int | None) and value is not None):
+            bounds = least.get(each.name, 1), most.get(each.name, MOST)
+            number = whole_number(each.name, value, *bounds)
+            object.__setattr__(record, each.name, number)
+        elif each.type is bool and not isinstance(value, bool):
+            raise OptionError(f"{each.name}={short(value)}: must be true or false")
 
 
 def read_parameters(

@@ -9,7 +9,6 @@ from typing import Any, get_args
 
 from batchstat.cli.weights import inlined
 from batchstat.corpus.options import CorpusOptions
-from batchstat.documents.schema import report_schema
 from batchstat.errors import BatchstatError, InputError, OptionError, short, unknown
 from batchstat.gate.limits import Limit, read_limits
 from batchstat.parameters import whole_number
@@ -214,7 +213,7 @@ class _Reader:
         if "limits" in table:
             origin = self._origin(*below, "limits")
             try:
-                found = read_limits(table["limits"], report_schema(), origin)
+                found = read_limits(table["limits"], origin)
             except OptionError as error:
                 raise OptionError(f"{origin}: {error}") from None
         return CheckSettings(name, values, {**shared.limits, **found}, whose)

@@ -4,8 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import typer
-
+from batchstat.cli.records import Counting
 from batchstat.corpus.parts import Part
 from batchstat.errors import InputError, OptionError
 from batchstat.parameters import one_of
@@ -20,27 +19,25 @@ PROCESSES_FROM = 256 << 20
 """Bytes of a corpus from which processes count it: they take a second to start."""
 
 
-def check_engine(context: typer.Context) -> None:
+def check_engine(options: Counting) -> None:
     """Raise OptionError for an unknown engine, or options that do not apply to it."""
-    params = context.params
-    name = params["executor"] or "auto"
+    name = options.executor or "auto"
     one_of("executor", name, NAMES)
-    worker_count(params["workers"])
+    worker_count(options.workers)
     if name == "dask":
-        if params["workers"] is not None:
+        if options.workers is not None:
             raise OptionError("--workers does not apply to --executor dask: remove it")
-    elif params["scheduler"] is not None:
+    elif options.scheduler is not None:
         raise OptionError("--scheduler needs --executor dask: add it, or remove --scheduler")
 
 
-def engine_of(context: typer.Context, parts: Sequence[Part]) -> Engine:
+def engine_of(options: Counting, parts: Sequence[Part]) -> Engine:
     """Return the executor that counts the parts of a corpus."""
-    params = context.params
-    name, workers = params["executor"] or "auto", params["workers"]
+    name, workers = options.executor or "auto", options.workers
     if name == "dask":
         from batchstat.profiling.executors.dask import dask
 
-        return dask(params["scheduler"])
+        return dask(options.scheduler)
     count = worker_count(workers)
     if workers is not None:
         # The tokenizers library has its own threads, which only this variable limits.
@@ -62,23 +59,22 @@ def parts_of_folder(folder: Path) -> PartStore:
     return store
 
 
-def store_of(context: typer.Context, folder: Path | None) -> tuple[PartStore | None, bool]:
+def store_of(options: Counting, folder: Path | None) -> tuple[PartStore | None, bool]:
     """Return where the counts of parts are stored, and whether that is the cache; None for a
     temporary folder.
 
     Raises:
         InputError: it is not writable.
     """
-    params = context.params
-    if params["count_cache"] is not None:
-        store = PartStore.at(params["count_cache"])
+    if options.count_cache is not None:
+        store = PartStore.at(options.count_cache)
         store.try_writing("pass another folder with --count-cache")
         return store, False
-    if params["executor"] == "dask":
+    if options.executor == "dask":
         if folder is None:
             raise OptionError("--executor dask needs a folder for counts: pass --count-cache DIR")
         return parts_of_folder(folder), False
-    kept = None if params["no_cache"] else default_folder()
+    kept = None if options.no_cache else default_folder()
     if kept is None:
         return None, False
     cache = PartStore(str(kept))

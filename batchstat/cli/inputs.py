@@ -3,9 +3,8 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
-
-import typer
+from pathlib import Path
+from typing import Any
 
 from batchstat.cli.configuration import (
     KEYS,
@@ -14,17 +13,15 @@ from batchstat.cli.configuration import (
     Setting,
     load_configuration,
 )
-from batchstat.cli.options.groups import was_given
+from batchstat.cli.options import Options, Record
+from batchstat.cli.records import ConfigFile, Folder
 from batchstat.cli.streams import say
 from batchstat.cli.weights import inlined
 from batchstat.corpus.options import CorpusOptions
-from batchstat.documents.schema import report_schema
 from batchstat.errors import OptionError
-from batchstat.gate.limits import NAMED, Limit, read_limits
+from batchstat.gate.limits import Limit, in_force, read_limits
+from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.planning.settings import Settings
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 COMMAND_LINE = "the command line"
 
@@ -40,15 +37,17 @@ _ONLY_FOR_OTHERS = {
 
 @dataclass(frozen=True)
 class Inputs:
-    """The values in force for one check, or for a command that checks nothing.
+    """What a command works with: the options given, and the values in force for one check.
 
     Attributes:
-        name: of the check.
+        options: the options that the user gave.
+        name: of the check; a command that checks nothing has the default one.
         values: by the names of `KEYS`, with where each is set; defaults are not included.
         limits: by the quantity they limit; None for one that is off.
         table: the file, and the table in it, for settings of this check only; None without a file.
     """
 
+    options: Options
     name: str
     values: Mapping[str, Setting]
     limits: Mapping[str, Limit | None]
@@ -60,9 +59,14 @@ class Inputs:
         return self.table is not None
 
     @property
-    def held(self) -> list[Limit]:
-        """The limits that are not off."""
-        return [limit for limit in self.limits.values() if limit is not None]
+    def limits_in_force(self) -> list[Limit]:
+        """The limits that are not off, and those that a baseline implies."""
+        return in_force(self.limits, self.get("baseline") is not None)
+
+    @property
+    def output(self) -> Path:
+        """The results folder."""
+        return self.options.read(Folder).output
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return the value of a key, or the default."""
@@ -76,62 +80,73 @@ class Inputs:
     @property
     def reading(self) -> CorpusOptions:
         """Options for reading the corpus. Raises OptionError."""
-        return CorpusOptions(**self._fields_of(CorpusOptions))
+        return self._read(CorpusOptions)
 
     @property
     def settings(self) -> Settings:
         """Settings for batching. Raises OptionError, or InputError for a bad file of weights."""
-        values = self._fields_of(Settings)
+        return self._read(Settings)
+
+    def _read(self, record: type[Record]) -> Record:
+        names = [field.name for field in fields(record) if field.name in self.values]
+        values = {name: self.values[name].value for name in names}
         if "sampler" in values:
             values["sampler"] = inlined(values["sampler"])
-        return Settings(**values)
-
-    def _fields_of(self, record: "type[DataclassInstance]") -> dict[str, Any]:
-        names = [field.name for field in fields(record)]
-        return {name: self.values[name].value for name in names if name in self.values}
+        return record(**values)
 
 
-def configuration(context: typer.Context) -> Configuration:
+def read_configuration(options: Options) -> Configuration:
     """Return the configuration that applies to a command, and report its file.
 
     Raises:
         OptionError: it has invalid keys or values.
         InputError: it cannot be read.
     """
-    params = context.params
-    if params["no_config"]:
-        if params["config"] is not None:
+    file = options.read(ConfigFile)
+    if file.no_config:
+        if file.config is not None:
             raise OptionError("--config and --no-config are mutually exclusive; give one")
         return Configuration()
-    found = load_configuration(params["config"])
+    found = load_configuration(file.config)
     if found.path is not None:
         say(f"settings from {found.path}")
     return found
 
 
-def inputs(context: typer.Context, check: CheckSettings) -> Inputs:
-    """Return the settings in force for a check. Raises OptionError for an invalid limit."""
-    flags = _flags(context)
+def read_inputs(options: Options, check: CheckSettings | None = None) -> Inputs:
+    """Return the settings in force for a check, by default for what all checks share.
+
+    Raises:
+        OptionError: an invalid limit, or a configuration with invalid keys or values.
+        InputError: the configuration cannot be read.
+    """
+    if check is None:
+        check = read_configuration(options).shared
+    flags = _flags(options)
     kept = dict(check.values)
     for content, others in _ONLY_FOR_OTHERS.items():
         if content in flags:
             for key in others:
                 kept.pop(key, None)
-    given = {
-        name: value
-        for name in NAMED
-        if (value := context.params.get(name.replace("-", "_"))) is not None
+    limits = {
+        name: options.given[key]
+        for name in NAMED_LIMITS
+        if (key := name.replace("-", "_")) in options.given
     }
-    limits = {**check.limits, **read_limits(given, report_schema(), COMMAND_LINE)}
-    return Inputs(check.name, {**kept, **flags}, limits, check.table)
+    return Inputs(
+        options,
+        check.name,
+        {**kept, **flags},
+        {**check.limits, **read_limits(limits, COMMAND_LINE)},
+        check.table,
+    )
 
 
-def _flags(context: typer.Context) -> dict[str, Setting]:
+def _flags(options: Options) -> dict[str, Setting]:
     found = {}
     for key in KEYS:
-        if was_given(context, key):
-            value = context.params[key]
-            value = tuple(value) if isinstance(value, list) else value
+        if key in options.given:
+            value = options.given[key]
             value = _labels(value) if key == "keep_labels" else value
             origin = "" if key == "corpus" else f"--{key.replace('_', '-')} on "
             found[key] = Setting(value, origin + COMMAND_LINE)

@@ -8,49 +8,55 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
-import typer
-
 from batchstat.cli.inputs import COMMAND_LINE, Inputs
-from batchstat.cli.options.groups import DEFAULT_FOLDER, was_given
+from batchstat.cli.options import Options
+from batchstat.cli.records import DEFAULT_FOLDER
 from batchstat.errors import printable
 from batchstat.planning.settings import Settings
+from batchstat.profiling.profile import Profile
 from batchstat.render.toml import setting
 
 _BATCHING = tuple(each.name for each in fields(Settings))
 
 
-def command_line(
-    context: typer.Context, given: Inputs, command: str, **values: str | int | None
-) -> str:
+def command_line(inputs: Inputs, command: str, **values: str | int | None) -> str:
     """Return `batchstat COMMAND` on the profile in the results folder, under the settings in force.
 
     A configuration could name another corpus, so the line ignores it and has its settings as flags.
 
     Args:
-        context: the options of the command that prints the line.
-        given: the settings in force.
+        inputs: the settings in force.
         command: the one to run next.
         values: by the names of `KEYS`, added to or replacing the settings; None omits one.
     """
-    settings = {key: given.values[key].value for key in _BATCHING if key in given.values}
+    settings = {key: inputs.values[key].value for key in _BATCHING if key in inputs.values}
     words = ["batchstat", command, *flags(settings | values)]
-    if context.params["output"] != DEFAULT_FOLDER:
-        words += ["-o", str(context.params["output"])]
-    if given.is_configured or context.params.get("no_config"):
+    if inputs.output != DEFAULT_FOLDER:
+        words += ["-o", str(inputs.output)]
+    if inputs.is_configured or "no_config" in inputs.options.given:
         words.append("--no-config")
     return shlex.join(words)
 
 
-def repeated(context: typer.Context, command: str, **values: str) -> str:
+def next_command(inputs: Inputs, profile: Profile) -> str:
+    """Return the comparison to run on a new profile."""
+    basis = inputs.settings.decide(profile.stats.max, profile.stated_max)
+    return command_line(inputs, "compare", tokens_per_batch=basis.tokens_per_batch)
+
+
+def repeated(options: Options, command: str, **values: str) -> str:
     """Return `batchstat COMMAND` with all options that the user gave the current command.
 
     Args:
-        context: the options of the current command, which the other accepts too.
+        options: those of the current command, which the other accepts too.
         command: the one to run next.
         values: by the names of options, replacing those given.
     """
-    given = {key: value for key, value in context.params.items() if was_given(context, key)}
-    corpus = given.pop("corpus", None) or []
+    given = {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in options.given.items()
+    }
+    corpus = given.pop("corpus", [])
     return shlex.join(["batchstat", command, *map(str, corpus), *flags(given | values)])
 
 

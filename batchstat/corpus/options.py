@@ -4,50 +4,75 @@ from dataclasses import dataclass
 from typing import Literal
 
 from batchstat.errors import OptionError
-from batchstat.parameters import one_of, whole_number
-
-ON_ERROR = ("fail", "skip")
+from batchstat.parameters import check_fields, documented, option
 
 Content = Literal["text", "messages", "tokens", "length"]
 
 
+@documented
 @dataclass(frozen=True, kw_only=True)
 class CorpusOptions:
     """How a corpus is read.
-
-    Attributes:
-        input_format: format of every file, regardless of its name; None to detect it by name.
-        text_column: columns that hold the text: one, or two for pairs; empty to detect it. By
-            number from 0 if `header` is false.
-        messages_column: column that holds a chat, instead of text.
-        tokens_column: column that holds lists of token ids, instead of text.
-        length_column: column that holds numbers of tokens, instead of text.
-        label_column: column that holds the class, or a list of classes.
-        header: whether the first record of .csv and .tsv files names the columns.
-        quote: whether fields may be quoted (RFC 4180); None for .csv only.
-        strip: whether to strip whitespace from both ends of a text.
-        min_chars: minimum number of characters, after `strip`; shorter samples are skipped.
-        on_error: whether a bad record ends the reading (`fail`) or is counted and skipped (`skip`).
 
     Raises:
         OptionError: options that are invalid by themselves or mutually exclusive.
     """
 
-    input_format: str | None = None
-    text_column: tuple[str, ...] = ()
-    messages_column: str | None = None
-    tokens_column: str | None = None
-    length_column: str | None = None
-    label_column: str | None = None
-    header: bool = True
-    quote: bool | None = None
-    strip: bool = False
-    min_chars: int = 0
-    on_error: str = "fail"
+    input_format: str | None = option(
+        None,
+        "Format of every file, whatever its name.",
+        "Corpus",
+        "FORMAT",
+        shown="by file name",
+    )
+    text_column: tuple[str, ...] = option(
+        (),
+        "Column with the text; two for pairs; a number from 0 where `header` is false.",
+        "Corpus",
+        "COLUMN",
+        shown="the only text column, or text, content, sentence, review, prompt",
+    )
+    messages_column: str | None = option(
+        None, "Column with chat messages, instead of text.", "Corpus", "COLUMN"
+    )
+    tokens_column: str | None = option(
+        None, "Column with lists of token ids, instead of text.", "Corpus", "COLUMN"
+    )
+    length_column: str | None = option(
+        None, "Column with token counts, instead of text.", "Corpus", "COLUMN"
+    )
+    label_column: str | None = option(
+        None, "Column with the class label, or with a list of labels.", "Corpus", "COLUMN"
+    )
+    header: bool = option(
+        True, "Whether .csv and .tsv files begin with column names.", "Corpus", shown="header"
+    )
+    quote: bool | None = option(
+        None,
+        "Whether fields of .csv and .tsv may be quoted (RFC 4180).",
+        "Corpus",
+        shown="quoted in .csv, not in .tsv",
+    )
+    strip: bool = option(False, "Strip whitespace from both ends of each text.", "Corpus")
+    min_chars: int = option(
+        0,
+        "Skip samples with fewer characters, after `strip`; blank ones are always skipped.",
+        "Corpus",
+        "N",
+    )
+    on_error: str = option(
+        "fail",
+        "What to do with a bad record: fail, or skip and count it.",
+        "Corpus",
+        "RULE",
+        values={
+            "fail": "A record that cannot be read ends the run.",
+            "skip": "Records that cannot be read are skipped and counted.",
+        },
+    )
 
     def __post_init__(self) -> None:
-        whole_number("min_chars", self.min_chars, least=0)
-        one_of("on_error", self.on_error, ON_ERROR)
+        check_fields(self, least={"min_chars": 0})
         if "" in self.named_columns:
             raise OptionError(
                 "a column name is empty: name one, or read the file without a header, where "

@@ -1,18 +1,26 @@
 """check.json."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field
+from pydantic import AliasPath, Field
 
-from batchstat.documents.base import Document, File, View, head, one_of
+from batchstat.documents.base import Document, File, head, one_of
 from batchstat.documents.comparison import Report
-from batchstat.gate.check import Check, Outcome, worst
-from batchstat.gate.limits import BOUNDS
 
 SCHEMA = "batchstat.check/2"
 
+Bound = Literal["max", "min", "max-increase", "max-decrease"]
+BOUNDS: tuple[Bound, ...] = get_args(Bound)
+
 _Number = Annotated[int | float, Field(json_schema_extra={"type": "number"})]
+
+
+def _of_limit(name: str) -> Any:
+    """Return the source of a key that the outcome's limit has."""
+    return Field(validation_alias=AliasPath("limit", name))
+
+
 _Status = one_of(("pass", "warn", "fail", "error"))
 
 
@@ -34,13 +42,13 @@ class Remedy(Document):
 class HeldLimit(Document):
     """A limit, and the number that it is held against."""
 
-    name: str
+    name: Annotated[str, _of_limit("name")]
     """As it is called: max-padding, or the bound and the path."""
-    path: str
+    path: Annotated[str, _of_limit("path")]
     """The number in the report."""
-    bound: one_of(BOUNDS)  # type: ignore[valid-type]
+    bound: Annotated[one_of(BOUNDS), _of_limit("bound")]  # type: ignore[valid-type]
     """Whether the limit is the most, the least, or the most change from the baseline."""
-    limit: Annotated[_Number, Field(validation_alias="threshold")]
+    limit: Annotated[_Number, _of_limit("threshold")]
     """Inclusive; ratios in [0, 1]."""
     value: _Number
     """The number as it is."""
@@ -48,11 +56,11 @@ class HeldLimit(Document):
     """As it was in the baseline; null where none is held against it."""
     over: _Number
     """By how much the number is beyond the limit; at most 0 where it is kept."""
-    level: one_of(("error", "warn"))  # type: ignore[valid-type]
+    level: Annotated[one_of(("error", "warn")), _of_limit("level")]  # type: ignore[valid-type]
     """What it means to exceed it: error fails the check, warn only says so."""
     status: one_of(("pass", "warn", "fail"))  # type: ignore[valid-type]
     """Whether the limit is kept."""
-    set_in: Annotated[str, Field(validation_alias="origin")]
+    set_in: Annotated[str, _of_limit("origin")]
     """Where the limit is set."""
     remedy: Remedy | None
     """What was tried and helps; null where the limit is kept, or nothing helps."""
@@ -70,7 +78,7 @@ class CheckResult(Document):
     """As it is written."""
     report: Report | None
     """The numbers that limits are held against."""
-    limits: list[HeldLimit]
+    limits: Annotated[list[HeldLimit], Field(validation_alias="outcomes")]
     """The limits that were held against the report."""
     warnings: list[str]
 
@@ -87,18 +95,13 @@ class CheckFile(File):
     """One per check of the configuration."""
 
 
-def check_json(checks: Sequence[Check], created: str) -> dict[str, Any]:
-    """Return check.json."""
-    made = {
-        **head(SCHEMA, created),
-        "status": worst(checks),
-        "checks": [
-            View({"limits": [_held(outcome) for outcome in check.outcomes]}, check)
-            for check in checks
-        ],
-    }
+def check_json(checks: Sequence[object], status: str, created: str) -> dict[str, Any]:
+    """Return check.json.
+
+    Args:
+        checks: each a `batchstat.gate.outcome.Check`.
+        status: the worst of them.
+        created: when the work began.
+    """
+    made = {**head(SCHEMA, created), "status": status, "checks": checks}
     return CheckFile.of(made).to_json()
-
-
-def _held(outcome: Outcome) -> View:
-    return View(outcome, outcome.limit)

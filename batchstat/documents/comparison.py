@@ -17,9 +17,7 @@ from batchstat.documents.base import (
 from batchstat.documents.corpus import Corpus, Tokenizer, corpus_of
 from batchstat.documents.profile import OfCorpus, of_corpus
 from batchstat.documents.strategy import Grouping, Strategy, strategy_of
-from batchstat.planning.distribution import DISTRIBUTIONS, REMAINDERS
-from batchstat.planning.epoch import OVERFLOWS
-from batchstat.planning.order import ORDERS
+from batchstat.planning.settings import DISTRIBUTIONS, ORDERS, OVERFLOWS, REMAINDERS
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.bounds import Bounds as BoundCounts
 from batchstat.simulation.comparison import Choice as ChosenRows

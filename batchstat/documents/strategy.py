@@ -16,7 +16,7 @@ from batchstat.documents.base import (
     one_of,
 )
 from batchstat.documents.corpus import Histogram
-from batchstat.planning.distribution import DISTRIBUTIONS, REMAINDERS
+from batchstat.planning.settings import DISTRIBUTIONS, REMAINDERS
 from batchstat.simulation.comparison import SeedSpread, StrategyResult
 from batchstat.simulation.cost_model import CostModel
 from batchstat.simulation.coverage import Mixing as MixingCounts

@@ -1,12 +1,13 @@
 """Baselines: the numbers of checks at an earlier time, in a small file for the repository."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from batchstat.errors import InputError
+from batchstat.gate.paths import numbers, value_at
 from batchstat.gate.quantities import Number
 from batchstat.storage.addresses import one_line
 from batchstat.storage.sealed_records import (
@@ -21,6 +22,10 @@ from batchstat.storage.sealed_records import (
 SCHEMA = "batchstat.baseline/3"
 
 DEFAULT_FILE = Path("batchstat-baseline.json")
+DEFAULT_NAME = "default"
+"""The name of a check that has none of its own."""
+
+_KEPT = ("corpus.samples", "corpus.unreadable", "lengths.", "strategy.", "class_ratio")
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,34 @@ class Baseline:
     tokenizer: Mapping[str, Any]
     settings: Mapping[str, Any]
     numbers: Mapping[str, Number]
+
+    @classmethod
+    def of(
+        cls, report: Mapping[str, Any], settings: Mapping[str, Any], limited: Iterable[str]
+    ) -> "Baseline":
+        """Return the numbers of a report that a later check may be compared with.
+
+        Args:
+            report: as in `check.json`.
+            settings: how the corpus was read and batched.
+            limited: paths of further numbers.
+        """
+        tokenizer = report["tokenizer"]
+        paths = [path for path, _ in numbers() if "[" not in path and path.startswith(_KEPT)]
+        found = {}
+        for path in dict.fromkeys([*paths, *limited]):
+            try:
+                found[path] = value_at(report, path)
+            except InputError:
+                continue  # such as the ratio of classes in a corpus without labels
+        return cls(
+            {}
+            if tokenizer is None
+            else {key: tokenizer[key] for key in ("name", "digest", "max_length")},
+            # As they would be read back from JSON.
+            {key: list(v) if isinstance(v, tuple) else v for key, v in settings.items()},
+            found,
+        )
 
     def difference(self, now: "Baseline") -> str | None:
         """Return why the numbers are not comparable with those of `now`; None if they are."""
@@ -89,6 +122,17 @@ def load_baselines(path: Path) -> dict[str, Baseline]:
         raise InputError(f"{shown} is not comparable: it {error}: {_REMEDY}") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{shown} is not a baseline ({one_line(error)}): {_REMEDY}") from None
+
+
+def load_baseline(path: Path, name: str) -> Baseline:
+    """Return the baseline of a check. Raises InputError as `load_baselines`, or if it has none."""
+    known = load_baselines(path)
+    if name not in known:
+        raise InputError(
+            f"{path.as_posix()} has no check {name!r} (has: {', '.join(known)}): name one of "
+            "them with --check, or run batchstat baseline save"
+        )
+    return known[name]
 
 
 _REMEDY = "run batchstat baseline save"

@@ -1,101 +1,163 @@
-"""Limits compared with a report: one predicate on the raw numbers, shared by every output."""
+"""`check`: the numbers of one strategy on one corpus, compared with limits."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
 
-from batchstat.errors import InputError
-from batchstat.gate.baseline import Baseline
-from batchstat.gate.limits import Limit
-from batchstat.gate.paths import Schema, value_at
-from batchstat.gate.quantities import Number
-from batchstat.gate.remedies import Remedy
+from batchstat.documents.comparison import report_json, simulation_json
+from batchstat.errors import InputError, OptionError
+from batchstat.gate.baseline import DEFAULT_NAME, Baseline, load_baseline
+from batchstat.gate.limits import Limit, in_force, read_limits
+from batchstat.gate.outcome import Check, Outcome
+from batchstat.gate.paths import value_at
+from batchstat.gate.remedies import Failing, find_remedy
+from batchstat.gate.setting_changes import Changes
+from batchstat.planning.settings import Settings
+from batchstat.profiling.profile import Profile
+from batchstat.simulation.compare import simulate
 
-Status = Literal["pass", "warn", "fail", "error"]
+DEFAULT_STRATEGY = "token-budget"
+
+_DEFAULTS = Settings()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """One limit and the number that it limits.
+def check(
+    profile: Profile,
+    limits: Mapping[str, Any] | Sequence[Limit],
+    *,
+    strategy: str = DEFAULT_STRATEGY,
+    settings: Settings = _DEFAULTS,
+    baseline: str | Path | None = None,
+    name: str = DEFAULT_NAME,
+    written: Callable[[Changes], str] | None = None,
+) -> Check:
+    """Compare the numbers of a strategy on a whole corpus with limits.
 
-    Attributes:
-        limit: the limit.
-        value: the number now.
-        before: the number in the baseline; None without a baseline.
-        remedy: a change that would keep the limit; None if it is kept.
+    Each exceeded limit has a remedy: a change that was simulated and helps.
+
+    Args:
+        profile: the corpus.
+        limits: as in the configuration, such as `{"max-padding": "5%"}`.
+        strategy: `name` or `name:key=value,key=value`.
+        settings: settings for batching.
+        baseline: a baseline file with a check of this name; padding must then not rise unless a
+            limit allows it.
+        name: the name of the check.
+        written: returns changed settings as the user writes them; defaults to `key=value`.
+
+    Raises:
+        OptionError: no limits, or an invalid one.
+        InputError: the numbers do not cover the whole corpus, or are not comparable with those of
+            the baseline.
     """
-
-    limit: Limit
-    value: Number
-    before: Number | None = None
-    remedy: Remedy | None = None
-
-    @property
-    def over(self) -> float:
-        """How far the number is beyond the limit: above 0 only if the limit is exceeded."""
-        return self.limit.over(self.value, self.before)
-
-    @property
-    def kept(self) -> bool:
-        """Whether the number is within the limit, which is inclusive."""
-        return self.over <= 0
-
-    @property
-    def status(self) -> Status:
-        """The status of the limit."""
-        if self.kept:
-            return "pass"
-        return "fail" if self.limit.level == "error" else "warn"
+    if isinstance(limits, Mapping):
+        limits = in_force(read_limits(limits, "limits"), baseline is not None)
+    require_limits(limits, baseline is not None, f"check {name!r} has")
+    before = None if baseline is None else load_baseline(Path(baseline), name)
+    now = measure_report(profile, strategy, settings, limits)
+    if before is not None and (other := before.difference(now.as_baseline(limits))):
+        assert baseline is not None
+        raise InputError(
+            f"{Path(baseline).as_posix()} is not comparable ({other}): rerun batchstat baseline "
+            "save"
+        )
+    outcomes = judge(now.report, limits, before)
+    return Check(
+        name=name,
+        strategy=strategy,
+        report=now.report,
+        outcomes=_with_remedies(now, outcomes, written or _assigned),
+        warnings=now.warnings,
+    )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Check:
-    """One corpus and one strategy compared with their limits.
+@dataclass(frozen=True)
+class CheckedReport:
+    """The numbers that a check compares, and what they were simulated from.
 
     Attributes:
-        name: its name in the configuration.
+        profile: the corpus.
         strategy: the strategy, as it is written.
-        report: the numbers, as in `check.json`; None if there are none.
-        outcomes: the outcome of each limit.
+        settings: the settings, as given.
+        report: as in `check.json`.
         warnings: messages about the numbers.
-        error: why there is no answer; None if there is one.
     """
 
-    name: str
+    profile: Profile
     strategy: str
-    report: Mapping[str, Any] | None
-    outcomes: tuple[Outcome, ...] = ()
-    warnings: tuple[str, ...] = ()
-    error: str | None = None
+    settings: Settings
+    report: dict[str, Any]
+    warnings: tuple[str, ...]
 
-    @property
-    def status(self) -> Status:
-        """The worst status of its outcomes; `error` if there is no answer."""
-        if self.error is not None:
-            return "error"
-        found = {outcome.status for outcome in self.outcomes}
-        if "fail" in found:
-            return "fail"
-        return "warn" if "warn" in found else "pass"
-
-    @property
-    def failures(self) -> Sequence[Outcome]:
-        """The outcomes of exceeded limits, including warnings."""
-        return [outcome for outcome in self.outcomes if not outcome.kept]
+    def as_baseline(self, limits: Iterable[Limit]) -> Baseline:
+        """Return the numbers as a baseline, those of limits too, with everything they depend on
+        except the corpus.
+        """
+        read_as = asdict(self.profile.corpus.options)
+        settings = {"strategy": self.strategy, **asdict(self.settings), **read_as}
+        return Baseline.of(self.report, settings, [limit.path for limit in limits])
 
 
-def worst(checks: Iterable[Check]) -> Status:
-    """Return the worst status of several checks."""
-    found = {check.status for check in checks}
-    ranked: tuple[Status, ...] = ("error", "fail", "warn")
-    return next((status for status in ranked if status in found), "pass")
+def measure_report(
+    profile: Profile, strategy: str, settings: Settings, limits: Iterable[Limit]
+) -> CheckedReport:
+    """Return the numbers of a check, always of its whole corpus.
+
+    Raises:
+        OptionError: an invalid strategy.
+        InputError: the profile lacks splits or records, which no limit allows.
+    """
+    corpus = profile.corpus
+    if corpus.failed:
+        raise InputError(
+            f"the profile is partial ({corpus.failed[0]}): fix that, and rerun batchstat "
+            "profile without --allow-partial"
+        )
+    if corpus.unreadable and not _is_limited(profile, limits):
+        raise InputError(
+            f"{corpus.unreadable:,} record{'s' * (corpus.unreadable != 1)} could not be read, so "
+            "the numbers would not cover the whole corpus: fix the corpus, or set "
+            "corpus.unreadable = {max = N} in the limits"
+        )
+    simulation = simulate(profile, strategy, settings)
+    warnings = tuple(warning.message for warning in simulation.warnings)
+    report = report_json(profile, simulation)
+    return CheckedReport(profile, strategy, settings, report, warnings)
+
+
+def _is_limited(profile: Profile, limits: Iterable[Limit]) -> bool:
+    """Return whether a limit covers bad records: all of them, or each kind that was found."""
+    paths = {limit.path for limit in limits if limit.bound == "max"}
+    found = {f"corpus.skipped.{reason}" for reason in profile.corpus.faulty}
+    return "corpus.unreadable" in paths or found <= paths
+
+
+def require_limits(limits: Iterable[Limit], has_baseline: bool, subject: str) -> None:
+    """Raise OptionError for a check without limits, which would always pass, or for a limit on a
+    difference without a baseline.
+
+    Args:
+        limits: the limits in force.
+        has_baseline: whether there is a baseline.
+        subject: what has no limits, for the message: "there are".
+    """
+    if not limits:
+        raise OptionError(
+            f"{subject} no limits to check: pass --max-padding 5% or --baseline FILE, or run "
+            "batchstat init to write limits to the configuration"
+        )
+    for limit in limits:
+        if limit.is_difference and not has_baseline:
+            raise OptionError(
+                f"{limit.name} (set in {limit.origin}) limits a difference, but there is no "
+                "baseline: run batchstat baseline save, and pass --baseline FILE"
+            )
 
 
 def judge(
-    report: Mapping[str, Any],
-    limits: Iterable[Limit],
-    schema: Schema,
-    baseline: Baseline | None = None,
+    report: Mapping[str, Any], limits: Iterable[Limit], baseline: Baseline | None = None
 ) -> tuple[Outcome, ...]:
     """Compare each limit with its number.
 
@@ -105,7 +167,7 @@ def judge(
     outcomes = []
     for limit in limits:
         try:
-            value = value_at(report, limit.path, schema)
+            value = value_at(report, limit.path)
         except InputError as error:
             raise InputError(f"{limit.name}: {error}") from None
         before = None
@@ -117,3 +179,30 @@ def judge(
             )
         outcomes.append(Outcome(limit=limit, value=value, before=before))
     return tuple(outcomes)
+
+
+def _with_remedies(
+    now: CheckedReport, outcomes: tuple[Outcome, ...], written: Callable[[Changes], str]
+) -> tuple[Outcome, ...]:
+    @cache  # limits try the same changes
+    def simulated(strategy: str, settings: Settings) -> dict[str, Any]:
+        return {**now.report, **simulation_json(simulate(now.profile, strategy, settings))}
+
+    def remedied(outcome: Outcome) -> Outcome:
+        failing = Failing(
+            limit=outcome.limit,
+            value=outcome.value,
+            before=outcome.before,
+            kept=[(each.limit, each.before) for each in outcomes if each.kept],
+            profile=now.profile,
+            strategy=now.strategy,
+            settings=now.settings,
+            report=now.report,
+        )
+        return replace(outcome, remedy=find_remedy(failing, simulated, written))
+
+    return tuple(outcome if outcome.kept else remedied(outcome) for outcome in outcomes)
+
+
+def _assigned(changes: Changes) -> str:
+    return ", ".join(f"{key}={value!r}" for key, value in changes.items())

@@ -4,35 +4,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from batchstat.documents.check import BOUNDS
 from batchstat.errors import OptionError, unknown
-from batchstat.gate.paths import Schema, kind_at
+from batchstat.gate.named_limits import NAMED_LIMITS, Bound
+from batchstat.gate.paths import kind_at
 from batchstat.gate.quantities import Kind, Number, exact, parse_quantity
 
-Bound = Literal["max", "min", "max-increase", "max-decrease"]
 Level = Literal["error", "warn"]
-
-BOUNDS: tuple[Bound, ...] = ("max", "min", "max-increase", "max-decrease")
 LEVELS = ("error", "warn", "off")
 
-NAMED: dict[str, tuple[str, Bound]] = {
-    "max-padding": ("strategy.padding_ratio", "max"),
-    "min-fill": ("strategy.fill", "min"),
-    "max-batches": ("strategy.batches", "max"),
-    "max-truncated": ("strategy.truncated_ratio", "max"),
-    "max-dropped": ("strategy.dropped_ratio", "max"),
-    "max-duplicated": ("strategy.duplicated_ratio", "max"),
-    "min-coverage": ("strategy.coverage", "min"),
-    "max-rank-idle": ("strategy.rank_idle", "max"),
-    "equal-steps": ("strategy.ranks.step_gap", "max"),
-    "max-over-budget": ("strategy.over_budget_batches", "max"),
-    "max-class-ratio": ("class_ratio", "max"),
-    "max-p99": ("lengths.p99", "max"),
-    "max-increase": ("strategy.padding_ratio", "max-increase"),
-}
-"""Limits with a flag: the number each limits, and how."""
-
-SWITCHES = ("equal-steps",)
-"""Limits that are on or off: any number above 0 exceeds them."""
+_NO_INCREASE = "a default, which --max-increase changes"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +57,16 @@ class Limit:
         return float((-found if self.bound == "max-decrease" else found) - threshold)
 
 
-def read_limits(table: Mapping[str, Any], schema: Schema, origin: str) -> dict[str, Limit | None]:
+def in_force(limits: Mapping[str, Limit | None], has_baseline: bool) -> list[Limit]:
+    """Return the limits that are not off; with a baseline, padding must not rise unless one of
+    them allows it.
+    """
+    if has_baseline:
+        limits = read_limits({"max-increase": 0}, _NO_INCREASE) | dict(limits)
+    return [limit for limit in limits.values() if limit is not None]
+
+
+def read_limits(table: Mapping[str, Any], origin: str) -> dict[str, Limit | None]:
     """Return the limits of a table, by bound and path (`max strategy.fill`); None for one that is
     off.
 
@@ -87,11 +77,11 @@ def read_limits(table: Mapping[str, Any], schema: Schema, origin: str) -> dict[s
         OptionError: an unknown limit, number, bound or level, or an invalid limit.
     """
     found: dict[str, Limit | None] = {}
-    for name, value in _flat(table, schema):
-        if name in NAMED:
-            path, bound = NAMED[name]
-            key = f"{bound} {path}"
-            value = _switched(name, value) if name in SWITCHES else value
+    for name, value in _flat(table):
+        if name in NAMED_LIMITS:
+            named = NAMED_LIMITS[name]
+            key = f"{named.bound} {named.path}"
+            value = _switched(name, value) if named.example is None else value
             spec = dict(value) if isinstance(value, Mapping) else {"limit": value}
             level = "off" if value == "off" else _level(name, spec.pop("level", "error"))
             if level == "off":
@@ -99,21 +89,21 @@ def read_limits(table: Mapping[str, Any], schema: Schema, origin: str) -> dict[s
                 continue
             if set(spec) != {"limit"}:
                 raise OptionError(f"{name}={value!r}: write a limit, or {{limit = …, level = …}}")
-            found[key] = _limit(name, path, bound, spec["limit"], level, schema, origin)
+            found[key] = _limit(name, named.path, named.bound, spec["limit"], level, origin)
         else:
-            found |= _by_path(name, value, schema, origin)
+            found |= _by_path(name, value, origin)
     return found
 
 
-def _flat(table: Mapping[str, Any], schema: Schema, path: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield names and paths with their values; a path may be written as nested tables."""
     for key, value in table.items():
         name = f"{path}.{key}" if path else key
-        is_limit = name in NAMED or _is_number(schema, name) or not isinstance(value, Mapping)
+        is_limit = name in NAMED_LIMITS or _is_number(name) or not isinstance(value, Mapping)
         if is_limit or (set(value) <= {*BOUNDS, "level"} and not _holds_tables(value)):
             yield name, value
         else:
-            yield from _flat(value, schema, name)
+            yield from _flat(value, name)
 
 
 def _switched(name: str, value: Any) -> Any:
@@ -131,20 +121,20 @@ def _holds_tables(table: Mapping[str, Any]) -> bool:
     return any(isinstance(value, Mapping) for value in table.values())
 
 
-def _is_number(schema: Schema, path: str) -> bool:
+def _is_number(path: str) -> bool:
     try:
-        kind_at(schema, path)
+        kind_at(path)
     except OptionError:
         return False
     return True
 
 
-def _by_path(path: str, value: Any, schema: Schema, origin: str) -> dict[str, Limit | None]:
+def _by_path(path: str, value: Any, origin: str) -> dict[str, Limit | None]:
     try:
-        kind_at(schema, path)
+        kind_at(path)
     except OptionError:
         if "." not in path and "[" not in path:
-            raise unknown("limit", path, NAMED) from None
+            raise unknown("limit", path, NAMED_LIMITS) from None
         raise
     if value == "off":
         return {f"{bound} {path}": None for bound in BOUNDS}
@@ -156,7 +146,7 @@ def _by_path(path: str, value: Any, schema: Schema, origin: str) -> dict[str, Li
     return {
         f"{bound} {path}": None
         if level == "off"
-        else _limit(f"{bound} {path}", path, bound, value[bound], level, schema, origin)
+        else _limit(f"{bound} {path}", path, bound, value[bound], level, origin)
         for bound in BOUNDS
         if bound in value
     }
@@ -168,10 +158,8 @@ def _level(name: str, level: Any) -> Literal["error", "warn", "off"]:
     return cast(Literal["error", "warn", "off"], level)
 
 
-def _limit(
-    name: str, path: str, bound: Bound, value: Any, level: Level, schema: Schema, origin: str
-) -> Limit:
-    kind = kind_at(schema, path)
+def _limit(name: str, path: str, bound: Bound, value: Any, level: Level, origin: str) -> Limit:
+    kind = kind_at(path)
     difference = bound.endswith("crease")
     return Limit(
         name=name,
@@ -181,5 +169,7 @@ def _limit(
         kind=kind,
         level=level,
         origin=origin,
-        written="true" if name in SWITCHES else str(value),
+        written="true"
+        if name in NAMED_LIMITS and NAMED_LIMITS[name].example is None
+        else str(value),
     )

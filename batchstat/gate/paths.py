@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from batchstat.documents.schema import report_schema
 from batchstat.errors import InputError, OptionError, unknown
 from batchstat.gate.quantities import Kind, Number
 
@@ -21,17 +22,17 @@ Schema = Mapping[str, Any]
 Step = str | int | tuple[str, str]
 
 
-def kind_at(schema: Schema, path: str) -> Kind:
-    """Return the kind of number at a path of a report, by the report's JSON schema.
+def kind_at(path: str) -> Kind:
+    """Return the kind of number at a path of a report.
 
     Raises:
         OptionError: there is nothing, or not a number.
     """
-    part: Schema | None = schema
+    part: Schema | None = report_schema()
     for step in _steps(path):
         part = _below(part or {}, step)
         if part is None:
-            known = [name for name, _ in numbers(schema)]
+            known = [name for name, _ in numbers()]
             raise unknown("number of the report", path, known)
     kind = _kind(part or {})
     if kind is None:
@@ -39,28 +40,32 @@ def kind_at(schema: Schema, path: str) -> Kind:
     return kind
 
 
-def numbers(schema: Schema, path: str = "") -> Iterator[tuple[str, Kind]]:
+def numbers() -> Iterator[tuple[str, Kind]]:
     """Yield every number of a report, with its path; `[]` for the elements of a list."""
+    yield from _numbers(report_schema(), "")
+
+
+def _numbers(schema: Schema, path: str) -> Iterator[tuple[str, Kind]]:
     kind = _kind(schema)
     if kind is not None:
         yield path, kind
     for name, part in schema.get("properties", {}).items():
-        yield from numbers(part, f"{path}.{name}" if path else name)
+        yield from _numbers(part, f"{path}.{name}" if path else name)
     if "items" in schema:
-        yield from numbers(schema["items"], f"{path}[]")
+        yield from _numbers(schema["items"], f"{path}[]")
     for part in schema.get("anyOf", ()):
         if _kind(part) is None:
-            yield from numbers(part, path)
+            yield from _numbers(part, path)
 
 
-def value_at(report: Mapping[str, Any], path: str, schema: Schema) -> Number:
+def value_at(report: Mapping[str, Any], path: str) -> Number:
     """Return the number at a path of a report.
 
     Raises:
         InputError: the report has none, such as the share of a class that does not occur.
     """
     value: Any = report
-    part: Schema = schema
+    part: Schema = report_schema()
     for step in _steps(path):
         part = _below(part, step) or {}
         value = _element(value, step)

@@ -7,7 +7,7 @@ from typing import Any
 from batchstat.errors import BatchstatError
 from batchstat.gate.corpus_changes import adding_samples, leaving_out
 from batchstat.gate.limits import Limit
-from batchstat.gate.paths import Schema, value_at
+from batchstat.gate.paths import value_at
 from batchstat.gate.quantities import Number
 from batchstat.gate.setting_changes import Changes, changes_of
 from batchstat.planning.settings import Settings
@@ -78,7 +78,6 @@ class _Tried:
 
 def find_remedy(
     failing: Failing,
-    schema: Schema,
     simulated: Callable[[str, Settings], Report],
     written: Callable[[Changes], str],
 ) -> Remedy | None:
@@ -90,7 +89,6 @@ def find_remedy(
 
     Args:
         failing: the exceeded limit.
-        schema: the schema of reports.
         simulated: returns the report for another strategy or other settings.
         written: returns changes as the user writes them.
     """
@@ -100,7 +98,7 @@ def find_remedy(
     if limit.path == "class_ratio" and limit.bound == "max":
         return _of_corpus(adding_samples(limit, failing.profile))
     best: _Tried | None = None
-    for tried in _all_tried(failing, schema, simulated):
+    for tried in _all_tried(failing, simulated):
         if tried.over <= 0 and not tried.breaks:
             best = tried
             break
@@ -125,9 +123,7 @@ def _of_corpus(found: tuple[str, Number] | None) -> Remedy | None:
     return None if found is None else Remedy(change=found[0], value=found[1], keeps=True)
 
 
-def _all_tried(
-    failing: Failing, schema: Schema, simulated: Callable[[str, Settings], Report]
-) -> Iterator[_Tried]:
+def _all_tried(failing: Failing, simulated: Callable[[str, Settings], Report]) -> Iterator[_Tried]:
     """Yield each change that brings the number nearer to its limit without a higher peak."""
     limit, before = failing.limit, failing.before
     now = limit.over(failing.value, before)
@@ -138,12 +134,12 @@ def _all_tried(
         try:
             settings = replace(failing.settings, **others)
             report = simulated(changes.get("strategy", failing.strategy), settings)
-            value = value_at(report, limit.path, schema)
+            value = value_at(report, limit.path)
         except BatchstatError:
             continue  # settings that are mutually exclusive, or leave no batch
         over = limit.over(value, before)
         if over < now and not _is_larger(report, failing.report):
-            breaks = tuple(_broken(failing.kept, report, schema))
+            breaks = tuple(_broken(failing.kept, report))
             yield _Tried(changes, value, over, breaks, report)
 
 
@@ -155,12 +151,10 @@ def _is_larger(report: Report, now: Report) -> bool:
     return more or new["max_batch_tokens"] > peak
 
 
-def _broken(
-    kept: Iterable[tuple[Limit, Number | None]], report: Report, schema: Schema
-) -> Iterator[Limit]:
+def _broken(kept: Iterable[tuple[Limit, Number | None]], report: Report) -> Iterator[Limit]:
     for limit, before in kept:
         try:
-            if limit.over(value_at(report, limit.path, schema), before) > 0:
+            if limit.over(value_at(report, limit.path), before) > 0:
                 yield limit
         except BatchstatError:
             yield limit  # for example, one on a strategy's own parameter

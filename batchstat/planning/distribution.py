@@ -4,9 +4,6 @@ import numpy as np
 
 from batchstat.lengths.arrays import Ints
 
-DISTRIBUTIONS = ("batches", "samples", "independent", "chunks", "balanced")
-REMAINDERS = ("repeat", "drop", "uneven", "dummy", "spread")
-
 BALANCED_TURNS = 64
 """Turns that are sorted together by cost."""
 

@@ -11,9 +11,8 @@ from batchstat.lengths.arrays import Ints
 from batchstat.lengths.exact import total
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import one_of
+from batchstat.planning.settings import OVERFLOWS
 from batchstat.planning.size_limits import check_room
-
-OVERFLOWS = ("truncate", "drop", "split")
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,9 +6,8 @@ import numpy as np
 
 from batchstat.lengths.arrays import Ints
 from batchstat.parameters import one_of
+from batchstat.planning.settings import ORDERS
 from batchstat.rng import order_rng
-
-ORDERS = ("file", "shuffled", "blocks")
 
 BLOCK_SIZE = 1_000
 """Samples per block of the `blocks` order: the default of Hugging Face's streaming shuffle."""

@@ -1,87 +1,150 @@
 """The settings that all strategies share: as given by the user, and with all defaults decided."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from batchstat.errors import OptionError
-from batchstat.lengths.arrays import round_up
-from batchstat.parameters import MOST, MOST_RANKS, check_fields, one_of
-from batchstat.planning.distribution import DISTRIBUTIONS, REMAINDERS
-from batchstat.planning.epoch import OVERFLOWS
-from batchstat.planning.order import ORDERS
-from batchstat.planning.samplers.base import Sampler
-from batchstat.planning.samplers.spec import parse_sampler
+from batchstat.parameters import MOST, MOST_RANKS, check_fields, documented, option
+
+if TYPE_CHECKING:
+    from batchstat.planning.samplers.base import Sampler
 
 DEFAULT_BUDGET = 16_384
 """Total tokens per batch where neither a budget nor a batch size is given."""
 
-
 _MOST_PLANNED = 10_000
 """Ranks, if each plans its own share: about a millisecond per rank and strategy."""
 
+OVERFLOWS: Mapping[str, str] = {
+    "truncate": "A longer sample is truncated to max_length.",
+    "drop": "A longer sample is dropped.",
+    "split": "A longer sample becomes several of at most max_length.",
+}
+ORDERS: Mapping[str, str] = {
+    "file": "The sequence of the corpus.",
+    "shuffled": "A random sequence, another in each epoch.",
+    "blocks": "Blocks of consecutive samples in random sequence, then shuffled inside.",
+}
+DISTRIBUTIONS: Mapping[str, str] = {
+    "batches": "The batches of one plan in turn.",
+    "samples": "Samples in turn, as torch's DistributedSampler; each rank batches its own.",
+    "independent": "As samples, but each rank has a seed of its own: a common mistake, since "
+    "ranks then share some samples and none sees others.",
+    "chunks": "Consecutive chunks of the corpus; each rank batches its own.",
+    "balanced": "Batches of similar cost in the same step.",
+}
+REMAINDERS: Mapping[str, str] = {
+    "repeat": "Missing batches are filled up from the start.",
+    "drop": "Excess batches are dropped.",
+    "uneven": "Some ranks run a step more than others.",
+    "dummy": "Ranks that have no batch left run an empty step.",
+    "spread": "The rows of the last batches are spread over all ranks.",
+}
 
+
+@documented
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """Settings of a comparison or a sampler; a strategy's own parameters override them.
-
-    Attributes:
-        tokens_per_batch: the budget: the most total tokens per batch, on one rank; None for
-            `batch_size` × `max_length` if a batch size is given, else for 16,384, or `max_length`
-            if that is larger.
-        max_length: the most tokens per sample; None for the tokenizer's stated maximum or the
-            longest sample, whichever is smaller.
-        overflow: what happens to longer samples: `truncate`, `drop` or `split`.
-        batch_size: samples per batch, for strategies with a fixed number; None for
-            `tokens_per_batch` // `max_length`, so that every strategy has the same peak.
-        read_ahead: how many samples are sorted together (the sort window).
-        max_samples: the most samples per batch of a strategy with a token budget; None for no
-            limit.
-        order: the order of the samples: `file`, `shuffled` or `blocks`.
-        seed: random seed for the order of samples and of batches, combined with `epoch`.
-        epoch: the epoch, from 0; combined with `seed`.
-        world_size: the number of ranks.
-        distribute: what is distributed across ranks: `batches` of one plan in turn, `samples` (as
-            torch's DistributedSampler), `independent` (samples, with a different seed on each
-            rank), consecutive `chunks` of the corpus, or `balanced` (batches of similar cost in
-            each step).
-        remainder: what happens to batches that do not divide evenly over ranks: `repeat` from the
-            start, `drop`, `uneven` (some ranks run a step more), `dummy` (the other ranks run an
-            empty step) or `spread` (the rows of the last batches over all ranks).
-        gradient_accumulation_steps: batches per optimizer step, on each rank.
-        pad_to_multiple_of: a batch's width is rounded up to a multiple of this many tokens.
-        drop_last: whether an incomplete last batch is dropped.
-        sampler: the sampler that draws an epoch's samples by class, as it is written.
-        keep_labels: the labels whose samples are used; all if none are given.
 
     Raises:
         OptionError: a number out of range or not whole, or an unknown name.
     """
 
-    tokens_per_batch: int | None = None
-    max_length: int | None = None
-    overflow: str = "truncate"
-    batch_size: int | None = None
-    read_ahead: int = 10_000
-    max_samples: int | None = None
-    order: str = "shuffled"
-    seed: int = 0
-    epoch: int = 0
-    world_size: int = 1
-    distribute: str = "batches"
-    remainder: str = "repeat"
-    gradient_accumulation_steps: int = 1
-    pad_to_multiple_of: int = 1
-    drop_last: bool = False
-    sampler: str = "none"
-    keep_labels: tuple[str, ...] = ()
+    tokens_per_batch: int | None = option(
+        None,
+        "Budget: most total tokens per batch, padding included, on one rank.",
+        "Batching",
+        "N",
+        shown="`batch_size` x `max_length`, else 16384 or `max_length`",
+    )
+    max_length: int | None = option(
+        None,
+        "Most tokens per sample.",
+        "Batching",
+        "N",
+        shown="the tokenizer's maximum or the longest sample, whichever is smaller",
+    )
+    overflow: str = option(
+        "truncate",
+        "What happens to longer samples: truncate, drop or split.",
+        "Batching",
+        "RULE",
+        values=OVERFLOWS,
+    )
+    batch_size: int | None = option(
+        None,
+        "Samples per batch of fixed, static and bucketed.",
+        "Batching",
+        "N",
+        shown="`tokens_per_batch` // `max_length`, so that every strategy has the same peak",
+    )
+    read_ahead: int = option(
+        10_000, "How many samples are sorted together (the sort window).", "Batching", "N"
+    )
+    max_samples: int | None = option(
+        None,
+        "Most samples per batch of a strategy with a token budget.",
+        "Batching",
+        "N",
+        shown="no limit",
+    )
+    order: str = option(
+        "shuffled",
+        "Order of samples: file, shuffled or blocks.",
+        "Batching",
+        "ORDER",
+        values=ORDERS,
+    )
+    seed: int = option(
+        0, "Random seed of samples and batches, combined with `epoch`.", "Batching", "N"
+    )
+    epoch: int = option(0, "Epoch to simulate, from 0.", "Batching", "N")
+    world_size: int = option(1, "Number of ranks.", "Ranks", "N")
+    distribute: str = option(
+        "batches",
+        "What is distributed across ranks: batches of one plan in turn, samples (as torch's "
+        "DistributedSampler), independent (samples, with a different seed on each rank), chunks of "
+        "the corpus, or balanced (batches of similar cost in each step).",
+        "Ranks",
+        "RULE",
+        values=DISTRIBUTIONS,
+    )
+    remainder: str = option(
+        "repeat",
+        "Batches that do not divide evenly over ranks: repeat, drop, uneven, dummy (steps) or "
+        "spread over all.",
+        "Ranks",
+        "RULE",
+        values=REMAINDERS,
+    )
+    gradient_accumulation_steps: int = option(
+        1, "Batches per optimizer step, on each rank.", "Ranks", "N"
+    )
+    pad_to_multiple_of: int = option(
+        1, "Round row widths up to a multiple of N tokens.", "Batching", "N"
+    )
+    drop_last: bool = option(False, "Drop an incomplete last batch.", "Batching")
+    sampler: str = option(
+        "none",
+        "How an epoch samples classes, such as downsampling, count=N or weights=A:1,B:3; "
+        "`batchstat explain sampler` names all.",
+        "Classes",
+        "SPEC",
+    )
+    keep_labels: tuple[str, ...] = option(
+        (),
+        "Use only samples with these labels: A,B, or a JSON list if labels contain commas. "
+        "Repeatable.",
+        "Classes",
+        "LABELS",
+        shown="all",
+    )
 
     def __post_init__(self) -> None:
         check_fields(self, least={"seed": 0, "epoch": 0}, most={"world_size": MOST_RANKS})
-        one_of("overflow", self.overflow, OVERFLOWS)
-        one_of("order", self.order, ORDERS)
-        one_of("distribute", self.distribute, DISTRIBUTIONS)
-        one_of("remainder", self.remainder, REMAINDERS)
         if not isinstance(self.sampler, str):
             raise OptionError(f"sampler={self.sampler!r}: must be text, such as 'downsampling'")
         object.__setattr__(self, "keep_labels", _labels(self.keep_labels))
@@ -104,8 +167,10 @@ class Settings:
             object.__setattr__(self, "batch_size", made_for)
 
     @cached_property
-    def class_sampler(self) -> Sampler:
+    def class_sampler(self) -> "Sampler":
         """The sampler that `sampler` names."""
+        from batchstat.planning.samplers.spec import parse_sampler
+
         return parse_sampler(self.sampler)
 
     def decide(
@@ -119,6 +184,8 @@ class Settings:
             current_batch_size: batch size of the current setup, if its specification has one; it
                 sets the budget as `batch_size` does.
         """
+        from batchstat.lengths.arrays import round_up
+
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         max_length = self.max_length or max(1, min(stated_max or longest, longest))
         widest = round_up(max_length, self.pad_to_multiple_of)

@@ -49,35 +49,6 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         "next-fit": "In the order's sequence, each into the last row or a new one.",
         "wrapped": "Laid end to end and cut every max_length: a sample may lie in two rows.",
     },
-    "overflow": {
-        "truncate": "A longer sample is cut at max_length.",
-        "drop": "A longer sample is left out.",
-        "split": "A longer sample becomes several of at most max_length.",
-    },
-    "order": {
-        "file": "The sequence of the corpus.",
-        "shuffled": "A random sequence, another in each epoch.",
-        "blocks": "Blocks of consecutive samples in random sequence, then shuffled inside.",
-    },
-    "distribute": {
-        "batches": "The batches of one plan in turn.",
-        "samples": "Samples in turn, as torch's DistributedSampler; each rank batches its own.",
-        "independent": "As samples, but each rank has a seed of its own: a common mistake, since "
-        "ranks then share some samples and none sees others.",
-        "chunks": "Consecutive parts of the corpus; each rank batches its own.",
-        "balanced": "Batches of like cost to the same step.",
-    },
-    "remainder": {
-        "repeat": "What is missing is filled up from the start.",
-        "drop": "What is too much is left out.",
-        "uneven": "Some ranks take a step more than others.",
-        "dummy": "Ranks that have no batch left take an empty step.",
-        "spread": "The rows of the last batches are spread over all ranks.",
-    },
-    "on_error": {
-        "fail": "A record that cannot be read ends the run.",
-        "skip": "Records that cannot be read are left out and counted.",
-    },
     "cost": {
         "linear": "Of a row in proportion to its width: padding.",
         "quadratic": "Of a row in proportion to the square of its width: attention.",

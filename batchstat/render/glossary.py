@@ -12,6 +12,7 @@ from typing import Any
 from batchstat.corpus.options import CorpusOptions
 from batchstat.documents.schema import schema
 from batchstat.errors import OptionError, did_you_mean
+from batchstat.parameters import options_of
 from batchstat.planning.samplers import SAMPLERS
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies import STRATEGIES
@@ -174,14 +175,16 @@ def entries() -> Iterator[Entry]:
 def _parameters_and_settings() -> Iterator[Entry]:
     for name, text in PARAMETERS.items():
         yield Entry(name, f"parameter of {_owners(name)}", text, _values(name))
-    for name, text in _attributes(Settings).items():
-        yield Entry(name, "setting", text, _values(name))
-    for name, text in _attributes(CorpusOptions).items():
-        yield Entry(name, "option of reading", text, _values(name))
+    named = dict(VALUES)
+    for kind, record in (("setting", Settings), ("option of reading", CorpusOptions)):
+        for name, declared in options_of(record).items():
+            text = declared.help.replace("`", "")
+            yield Entry(name, kind, text, tuple(declared.values.items()))
+            named |= {name: declared.values}
     described = _attributes(Preset)
     for name in _PRESET_LINES:
         yield Entry(name, "line of a preset", described[name])
-    for parameter, values in VALUES.items():
+    for parameter, values in named.items():
         for name, text in values.items():
             yield Entry(name, f"value of {parameter}", text)
 

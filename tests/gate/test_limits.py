@@ -11,17 +11,16 @@ from hypothesis import assume, given
 
 import batchstat
 from batchstat.documents.comparison import report_json, simulation_json
-from batchstat.documents.schema import report_schema
 from batchstat.errors import InputError, OptionError
-from batchstat.gate.check import judge
-from batchstat.gate.limits import NAMED, read_limits
+from batchstat.gate.baseline import save_baselines
+from batchstat.gate.check import judge, measure_report
+from batchstat.gate.limits import read_limits
+from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.gate.paths import kind_at, numbers, value_at
 from batchstat.gate.quantities import parse_quantity, shown, shown_apart
 from batchstat.gate.remedies import Failing, find_remedy
 from batchstat.planning.settings import Settings
 from batchstat.simulation.compare import simulate
-
-SCHEMA = report_schema()
 
 
 @pytest.mark.parametrize(
@@ -109,8 +108,8 @@ def test_one_predicate_inclusive_and_exact(part, whole, hundredths):
     assume(part <= whole)
     value, written = part / whole, f"{hundredths / 100:.2f}%"
     for name, path in (("max-padding", "padding_ratio"), ("min-fill", "fill")):
-        limits = read_limits({name: written}, SCHEMA, "here").values()
-        [outcome] = judge({"strategy": {path: value}}, limits, SCHEMA)
+        limits = read_limits({name: written}, "here").values()
+        [outcome] = judge({"strategy": {path: value}}, limits)
         limit = Fraction(repr(float(Fraction(hundredths, 10_000))))
         beyond = Fraction(repr(value)) - limit
         assert outcome.kept == (beyond <= 0 if name == "max-padding" else beyond >= 0)
@@ -119,12 +118,12 @@ def test_one_predicate_inclusive_and_exact(part, whole, hundredths):
 def test_a_difference_of_exactly_the_limit_is_kept():
     from batchstat.gate.baseline import Baseline
 
-    limits = list(read_limits({"max-increase": "0.5pp"}, SCHEMA, "here").values())
+    limits = list(read_limits({"max-increase": "0.5pp"}, "here").values())
     baseline = Baseline({}, {}, {"strategy.padding_ratio": 0.06})
-    [outcome] = judge({"strategy": {"padding_ratio": 0.065}}, limits, SCHEMA, baseline)
+    [outcome] = judge({"strategy": {"padding_ratio": 0.065}}, limits, baseline)
     assert 0.065 - 0.06 > 0.005  # in floating point
     assert outcome.kept
-    [outcome] = judge({"strategy": {"padding_ratio": 0.0651}}, limits, SCHEMA, baseline)
+    [outcome] = judge({"strategy": {"padding_ratio": 0.0651}}, limits, baseline)
     assert not outcome.kept
     assert outcome.over == 0.0001
 
@@ -143,7 +142,6 @@ def test_limits_of_every_kind():
             "class_ratio": {"max-increase": 0.5, "max-decrease": 1},
             "strategy.steps": "off",
         },
-        SCHEMA,
         "here",
     )
     assert limits["min strategy.fill"] is None
@@ -188,7 +186,7 @@ def test_limits_of_every_kind():
 )
 def test_limits_that_cannot_be_meant(table, message):
     with pytest.raises(OptionError, match=message):
-        read_limits(table, SCHEMA, "here")
+        read_limits(table, "here")
 
 
 def profile_of(lengths, labels=None) -> batchstat.Profile:
@@ -224,34 +222,34 @@ def test_every_number_of_a_report_can_be_limited():
         elif isinstance(part, int | float) and not isinstance(part, bool):
             yield path, part
 
-    known = dict(numbers(SCHEMA))
+    known = dict(numbers())
     for path, value in found(report):
         if path.startswith("strategy.params"):
             continue  # which are the strategy's own, whichever it is
-        kind = kind_at(SCHEMA, path)
-        assert value_at(report, path, SCHEMA) == value
+        kind = kind_at(path)
+        assert value_at(report, path) == value
         assert isinstance(value, int) or kind in ("ratio", "number")
         assert known[re.sub(r"\[\d+\]", "[]", path)] == kind
-    for name, (path, _) in NAMED.items():
-        assert value_at(report, path, SCHEMA) is not None, name
+    for name, (path, *_) in NAMED_LIMITS.items():
+        assert value_at(report, path) is not None, name
 
 
 def test_what_a_report_does_not_have():
     report = report_of(profile_of(SKEWED))
     with pytest.raises(InputError, match="has no class_ratio: was a label column read"):
-        value_at(report, "class_ratio", SCHEMA)
+        value_at(report, "class_ratio")
     with pytest.raises(InputError, match=r"no classes\[label=x\].share"):
-        value_at(report, "classes[label=x].share", SCHEMA)
+        value_at(report, "classes[label=x].share")
     with pytest.raises(InputError, match=r"no truncation\[99\].tokens"):
-        value_at(report, "truncation[99].tokens", SCHEMA)
-    assert value_at(report, "corpus.skipped.chat", SCHEMA) == 0
+        value_at(report, "truncation[99].tokens")
+    assert value_at(report, "corpus.skipped.chat") == 0
 
 
 def remedy_of(table, profile, strategy="token-budget", **given):
-    [limit] = read_limits(table, SCHEMA, "here").values()
+    [limit] = read_limits(table, "here").values()
     settings = Settings(**given)
     report = report_of(profile, strategy, settings)
-    [outcome] = judge(report, [limit], SCHEMA)
+    [outcome] = judge(report, [limit])
     assert not outcome.kept
 
     def simulated(other, changed):
@@ -266,7 +264,7 @@ def remedy_of(table, profile, strategy="token-budget", **given):
         settings=settings,
         report=report,
     )
-    return outcome, find_remedy(failing, SCHEMA, simulated, str)
+    return outcome, find_remedy(failing, simulated, str)
 
 
 @pytest.mark.parametrize(
@@ -327,7 +325,7 @@ def test_remedies_do_what_they_say(table, strategy, given, change):
     assert outcome.limit.over(remedy.value, None) <= 0 < outcome.over
     again = settings | remedy.settings
     report = report_of(profile, again.pop("strategy", strategy), Settings(**again))
-    assert value_at(report, outcome.limit.path, SCHEMA) == remedy.value
+    assert value_at(report, outcome.limit.path) == remedy.value
 
 
 def test_the_nearest_remedy_where_none_keeps_the_limit():
@@ -389,3 +387,28 @@ def test_ratios_are_shown_as_they_are(value):
     assert float(shown(value, "ratio", digits=6).rstrip("%")) == pytest.approx(
         100 * value, abs=1e-6
     )
+
+
+def test_a_check_in_one_call(tmp_path):
+    """The library's check: limits, a remedy, a baseline."""
+    profile = profile_of(SKEWED)
+    settings = Settings(tokens_per_batch=8192)
+    found = batchstat.check(profile, {"max-padding": "30%"}, strategy="static", settings=settings)
+    assert found.status == "fail"
+    [failure] = found.failures
+    assert failure.remedy is not None
+    assert failure.remedy.change == "strategy='bucketed'"
+    mended = batchstat.check(profile, {"max-padding": "30%"}, strategy="bucketed")
+    assert mended.status == "pass"
+    file = tmp_path / "baseline.json"
+    numbers_now = measure_report(profile, "static", settings, []).as_baseline([])
+    file.write_text(save_baselines({"default": numbers_now}))
+    same = batchstat.check(profile, {}, strategy="static", settings=settings, baseline=file)
+    assert [outcome.limit.name for outcome in same.outcomes] == ["max-increase"]
+    assert same.status == "pass"
+    with pytest.raises(InputError, match="not comparable"):
+        batchstat.check(profile, {}, strategy="bucketed", settings=settings, baseline=file)
+    with pytest.raises(OptionError, match="has no limits"):
+        batchstat.check(profile, {})
+    with pytest.raises(OptionError, match="max-paddin"):
+        batchstat.check(profile, {"max-paddin": "5%"})

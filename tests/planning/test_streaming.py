@@ -19,11 +19,11 @@ from batchstat.lengths.stats import LengthStats
 from batchstat.planning import order
 from batchstat.planning import rank_plans as distributed
 from batchstat.planning.batch_table import Batches
-from batchstat.planning.epoch import OVERFLOWS, Epoch, make_epoch
+from batchstat.planning.epoch import Epoch, make_epoch
 from batchstat.planning.order import make_order
 from batchstat.planning.rank_plans import distribute, plan_shares
 from batchstat.planning.samples import Samples
-from batchstat.planning.settings import Settings
+from batchstat.planning.settings import OVERFLOWS, Settings
 from batchstat.planning.shares import make_work
 from batchstat.planning.strategies.spec import parse_strategy
 from batchstat.planning.streamed_epoch import StreamedEpoch
@@ -40,7 +40,7 @@ LENGTHS = st.lists(st.integers(0, 60), min_size=1, max_size=150).filter(any)
 @given(
     lengths=LENGTHS,
     kind=st.sampled_from(["file", "blocks"]),
-    overflow=st.sampled_from(OVERFLOWS),
+    overflow=st.sampled_from(list(OVERFLOWS)),
     max_length=st.integers(1, 70),
     size=st.integers(1, 200),
     at_once=st.integers(1, 50),

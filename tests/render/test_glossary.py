@@ -9,12 +9,9 @@ import numpy as np
 import pytest
 
 import batchstat
-from batchstat.corpus.options import ON_ERROR, CorpusOptions
+from batchstat.corpus.options import CorpusOptions
 from batchstat.documents.schema import schema
 from batchstat.errors import OptionError
-from batchstat.planning.distribution import DISTRIBUTIONS, REMAINDERS
-from batchstat.planning.epoch import OVERFLOWS
-from batchstat.planning.order import ORDERS
 from batchstat.planning.samplers import SAMPLERS
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies import STRATEGIES
@@ -181,11 +178,6 @@ def test_every_parameter_and_value_is_named():
         "pad": PADS,
         "leftovers": LEFTOVERS,
         "method": METHODS,
-        "overflow": OVERFLOWS,
-        "order": ORDERS,
-        "distribute": DISTRIBUTIONS,
-        "remainder": REMAINDERS,
-        "on_error": ON_ERROR,
         "cost": COSTS,
     }
     assert {name: tuple(values) for name, values in VALUES.items()} == choices

@@ -129,17 +129,17 @@ def test_a_run_whose_profile_was_replaced_meanwhile_writes_its_own(start, tmp_pa
     (tmp_path / "a.csv").write_text(CORPUS)
     (tmp_path / "b.csv").write_text(OTHER)
     assert start("profile", "a.csv", "--no-plots").code == 0
-    found = profiles.found
+    found = profiles.find_profile
 
     def then_replaced(*arguments):
         result = found(*arguments)
-        monkeypatch.setattr(profiles, "found", found)
+        monkeypatch.setattr(profiles, "find_profile", found)
         assert start("compare", "b.csv", "--no-plots").code == 0
         return result
 
     for arguments in ([], ["a.csv"]):
         assert start("profile", "a.csv", "--no-plots").code == 0
-        monkeypatch.setattr(profiles, "found", then_replaced)
+        monkeypatch.setattr(profiles, "find_profile", then_replaced)
         assert start("compare", "--no-plots", *arguments).code == 0
         folder = tmp_path / "batchstat-results"
         sources = json.loads((folder / "profile.json").read_bytes())["corpus"]["sources"]

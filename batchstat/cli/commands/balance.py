@@ -1,17 +1,25 @@
 """batchstat balance"""
 
-from typing import Any
-
-import typer
-
-from batchstat.cli.options import groups as o
-
-
-@o.takes(
-    *(o.OPTIONAL_CORPUS, o.SAMPLERS, o.STRATEGY, o.BATCHING),
-    *(o.READING, o.FILES, o.CONFIGURATION),
+from batchstat.cli.options import Options, takes
+from batchstat.cli.records import (
+    ConfigFile,
+    Counting,
+    OptionalCorpus,
+    Output,
+    Samplers,
+    Strategy,
+    Tokenization,
 )
-def command(context: typer.Context, **options: Any) -> None:
+from batchstat.corpus.options import CorpusOptions
+from batchstat.planning.settings import Settings
+
+
+@takes(
+    *(OptionalCorpus, Samplers, Strategy, Settings),
+    *(Tokenization, CorpusOptions, Counting, Output, ConfigFile),
+    without=("sampler",),
+)
+def command(options: Options) -> None:
     """Compare class-balancing samplers: which classes each rank and each batch gets.
 
     Writes balance.json and plots to the results folder, and the profile if a corpus is given.
@@ -24,50 +32,46 @@ def command(context: typer.Context, **options: Any) -> None:
     """
     from dataclasses import asdict, replace
 
-    from batchstat.cli import profiles
-    from batchstat.cli.inputs import configuration, inputs
+    from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pasted import command_line
-    from batchstat.cli.streams import say, written
+    from batchstat.cli.profiles import find_profile
+    from batchstat.cli.results import CommandResult, publish
     from batchstat.cli.weights import inlined
     from batchstat.documents.balance import balance_json
-    from batchstat.documents.base import to_text
-    from batchstat.planning.settings import Settings
+    from batchstat.gate.check import DEFAULT_STRATEGY
     from batchstat.render.screens.balance import balance_screen
-    from batchstat.simulation.balance import DEFAULT_EPOCHS, DEFAULT_SAMPLERS, balance, check_epochs
+    from batchstat.simulation.balance import DEFAULT_SAMPLERS, balance, check_epochs
     from batchstat.simulation.compare import parse_strategies
-    from batchstat.simulation.comparison import ReportWarning
-    from batchstat.storage.results import check_results
 
-    output = options["output"]
-    given = inputs(context, configuration(context).shared)
-    settings = given.settings
+    inputs, asked = read_inputs(options), options.read(Samplers)
+    settings = inputs.settings
     usual = tuple(dict.fromkeys((*DEFAULT_SAMPLERS, settings.sampler)))
-    samplers = tuple(map(inlined, options["samplers"] or usual))
-    strategy = given.get("strategy", "token-budget")
-    epochs = DEFAULT_EPOCHS if options["epochs"] is None else options["epochs"]
-    check_epochs(settings, epochs)
-    shared = {key: value for key, value in asdict(settings).items() if key != "sampler"}
+    samplers = tuple(map(inlined, asked.samplers or usual))
+    strategy = inputs.get("strategy", DEFAULT_STRATEGY)
+    check_epochs(settings, asked.epochs)
     for spec in samplers:
-        basis = Settings(**shared, sampler=spec).decide(longest=1, stated_max=None)
+        basis = replace(settings, sampler=spec).decide(longest=1, stated_max=None)
         parse_strategies([strategy], basis)
-    check_results(output)
-    found = profiles.found(context, given)
-    report = balance(found.profile, samplers=samplers, strategy=strategy, epochs=epochs, **shared)
-    stale = tuple(ReportWarning("stale_profile", change) for change in found.changes)
-    report = replace(report, warnings=stale + report.warnings)
+    found = find_profile(inputs)
+    shared = {key: value for key, value in asdict(settings).items() if key != "sampler"}
+    report = balance(
+        found.profile, samplers=samplers, strategy=strategy, epochs=asked.epochs, **shared
+    )
+    report = replace(report, warnings=found.warnings + report.warnings)
 
-    plots = {}
-    if options["plots"]:
+    def plots() -> dict[str, bytes]:
         from batchstat.render.plots.balance import balance_plots
 
-        plots = balance_plots(report)
-    result = ("balance.json", to_text(balance_json(report)))
+        return balance_plots(report)
 
-    def command(spec: str) -> str:
-        return command_line(context, given, "compare", sampler=spec, strategy=strategy)
+    def to_use(spec: str) -> str:
+        return command_line(inputs, "compare", sampler=spec, strategy=strategy)
 
-    screen = balance_screen(report, command)
-    files = profiles.publish(context, found, screen, result, plots)
-    for warning in report.warnings:
-        say(f"warning: {warning.message}")
-    say(written(files, output))
+    result = CommandResult(
+        "balance.json",
+        balance_json(report),
+        balance_screen(report, to_use),
+        plots,
+        [warning.message for warning in report.warnings],
+    )
+    publish(found, result, options.read(Output))

@@ -1,11 +1,21 @@
 """batchstat baseline save"""
 
-from typing import Any
-
 import typer
 
 from batchstat.cli.literal import LiteralCommand, LiteralGroup
-from batchstat.cli.options import groups as o
+from batchstat.cli.options import Options, takes
+from batchstat.cli.records import (
+    BaselineFile,
+    Checks,
+    ConfigFile,
+    Counting,
+    Folder,
+    OptionalCorpus,
+    Strategy,
+    Tokenization,
+)
+from batchstat.corpus.options import CorpusOptions
+from batchstat.planning.settings import Settings
 
 app = typer.Typer(
     cls=LiteralGroup,
@@ -15,18 +25,11 @@ app = typer.Typer(
 
 
 @app.command("save", cls=LiteralCommand)
-@o.takes(
-    o.OPTIONAL_CORPUS,
-    o.BASELINE,
-    o.STRATEGY,
-    o.BATCHING,
-    o.SAMPLER,
-    o.READING,
-    o.FOLDER,
-    o.CHECKS,
-    o.CONFIGURATION,
+@takes(
+    *(OptionalCorpus, BaselineFile, Strategy, Settings, Tokenization, CorpusOptions, Counting),
+    *(Folder, Checks, ConfigFile),
 )
-def save(context: typer.Context, **options: Any) -> None:
+def save(options: Options) -> None:
     """Write the numbers of every check to a small file for the repository.
 
     `batchstat check --baseline FILE` fails if padding has increased since.
@@ -35,23 +38,25 @@ def save(context: typer.Context, **options: Any) -> None:
 
     batchstat baseline save data/train.jsonl --baseline padding.json
     """
-    from batchstat.cli.checking import as_baseline, chosen, measured
+    from batchstat.cli.checks import chosen_checks, measure_inputs
     from batchstat.cli.pasted import repeated
-    from batchstat.cli.profiles import encoded
+    from batchstat.cli.results import encoded
     from batchstat.cli.streams import say
     from batchstat.errors import OptionError
     from batchstat.gate.baseline import DEFAULT_FILE, load_baselines, save_baselines
     from batchstat.storage.results import write_file
 
-    every = chosen(context)
-    files = {given.get("baseline", DEFAULT_FILE) for given in every}
+    chosen = chosen_checks(options)
+    files = {inputs.get("baseline", DEFAULT_FILE) for inputs in chosen}
     if len(files) > 1:
         names = ", ".join(sorted(file.as_posix() for file in files))
         raise OptionError(f"the checks have different baselines ({names}): pick some with --check")
-    found = {given.name: as_baseline(measured(given, context)) for given in every}
+    found = {
+        inputs.name: measure_inputs(inputs).as_baseline(inputs.limits_in_force) for inputs in chosen
+    }
     path = files.pop()
-    if options["check"] and path.exists():
+    if options.read(Checks).check and path.exists():
         found = load_baselines(path) | found  # the other checks remain
     write_file(path, encoded(save_baselines(found)), remedy="name another with --baseline")
     say(f"wrote {path.as_posix()}")
-    say(f"next: {repeated(context, 'check', baseline=path.as_posix())}")
+    say(f"next: {repeated(options, 'check', baseline=path.as_posix())}")

@@ -1,17 +1,24 @@
 """batchstat buckets"""
 
-from typing import Any
-
-import typer
-
-from batchstat.cli.options import groups as o
-
-
-@o.takes(
-    *(o.OPTIONAL_CORPUS, o.BUCKETS, o.BATCHING, o.SAMPLER, o.MODEL),
-    *(o.READING, o.FILES, o.CONFIGURATION),
+from batchstat.cli.options import Options, takes
+from batchstat.cli.records import (
+    Buckets,
+    ConfigFile,
+    Counting,
+    Model,
+    OptionalCorpus,
+    Output,
+    Tokenization,
 )
-def command(context: typer.Context, **options: Any) -> None:
+from batchstat.corpus.options import CorpusOptions
+from batchstat.planning.settings import Settings
+
+
+@takes(
+    *(OptionalCorpus, Buckets, Settings, Model),
+    *(Tokenization, CorpusOptions, Counting, Output, ConfigFile),
+)
+def command(options: Options) -> None:
     """Find the bucket edges with the least padding, ready to paste, and compare other rules.
 
     Simulates each result with all other settings too: ranks, order, classes.
@@ -24,42 +31,42 @@ def command(context: typer.Context, **options: Any) -> None:
     """
     from dataclasses import asdict
 
-    from batchstat.cli import profiles
-    from batchstat.cli.inputs import configuration, inputs
+    from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pasted import command_line
-    from batchstat.cli.streams import say, written
-    from batchstat.documents.base import to_text
+    from batchstat.cli.profiles import find_profile
+    from batchstat.cli.results import CommandResult, publish
     from batchstat.documents.buckets import buckets_json
     from batchstat.parameters import one_of, whole_number
     from batchstat.render.screens.buckets import buckets_screen
     from batchstat.simulation.bucket_search import COSTS, find_buckets
     from batchstat.simulation.cost_model import load_model
-    from batchstat.storage.results import check_results
 
-    output = options["output"]
-    given = inputs(context, configuration(context).shared)
-    settings = given.settings
-    wanted = {
-        key: options[key] for key in ("buckets", "min_bucket_samples") if options[key] is not None
-    }
-    for key, value in wanted.items():
-        whole_number(key, value)
-    model = None if options["model"] is None else load_model(options["model"])
-    cost = one_of("cost", options["cost"] or ("model" if model else "linear"), COSTS)
-    check_results(output)
-    found = profiles.found(context, given)
-    report = find_buckets(found.profile, **wanted, cost=cost, model=model, **asdict(settings))
+    inputs, search = read_inputs(options), options.read(Buckets)
+    settings, shape = inputs.settings, options.read(Model).model
+    whole_number("buckets", search.buckets)
+    whole_number("min_bucket_samples", search.min_bucket_samples)
+    model = None if shape is None else load_model(shape)
+    cost = one_of("cost", search.cost or ("model" if model else "linear"), COSTS)
+    found = find_profile(inputs)
+    report = find_buckets(
+        found.profile,
+        buckets=search.buckets,
+        min_bucket_samples=search.min_bucket_samples,
+        cost=cost,
+        model=model,
+        **asdict(settings),
+    )
 
-    plots = {}
-    if options["plots"]:
+    def plots() -> dict[str, bytes]:
         from batchstat.render.plots.buckets import bucket_plots
 
-        plots = bucket_plots(report)
-    result = ("buckets.json", to_text(buckets_json(report)))
-    screen = buckets_screen(
-        report, lambda spec: command_line(context, given, "compare", strategy=spec)
+        return bucket_plots(report)
+
+    result = CommandResult(
+        "buckets.json",
+        buckets_json(report),
+        buckets_screen(report, lambda spec: command_line(inputs, "compare", strategy=spec)),
+        plots,
+        [warning.message for warning in found.warnings],
     )
-    files = profiles.publish(context, found, screen, result, plots)
-    for change in found.changes:
-        say(f"warning: {change}")
-    say(written(files, output))
+    publish(found, result, options.read(Output))

@@ -1,28 +1,29 @@
 """batchstat check"""
 
-from typing import Any
-
-import typer
-
-from batchstat.cli.options import groups as o
+from batchstat.cli.options import Options, takes
+from batchstat.cli.records import (
+    Checks,
+    ConfigFile,
+    Counting,
+    Folder,
+    Gate,
+    Limits,
+    OptionalCorpus,
+    Strategy,
+    Tokenization,
+)
+from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError, OptionError
+from batchstat.planning.settings import Settings
 
 _EXCEEDED = 1
 
 
-@o.takes(
-    o.OPTIONAL_CORPUS,
-    o.LIMITS,
-    o.STRATEGY,
-    o.BATCHING,
-    o.SAMPLER,
-    o.READING,
-    o.FOLDER,
-    o.GATE,
-    o.CHECKS,
-    o.CONFIGURATION,
+@takes(
+    *(OptionalCorpus, Limits, Strategy, Settings, Tokenization, CorpusOptions, Counting),
+    *(Folder, Gate, Checks, ConfigFile),
 )
-def command(context: typer.Context, **options: Any) -> None:
+def command(options: Options) -> None:
     """Check padding and other numbers of a corpus against limits, for CI.
 
     Exit code 0: all limits are kept. 1: a limit is exceeded.
@@ -37,21 +38,27 @@ def command(context: typer.Context, **options: Any) -> None:
     """
     from datetime import UTC, datetime
 
-    from batchstat.cli.checking import answer, chosen, require_limits
+    from typer import Exit
+
+    from batchstat.cli.checks import chosen_checks, run_check
     from batchstat.cli.formats import as_destinations, check_destinations, write
     from batchstat.cli.streams import say
-    from batchstat.gate.check import worst
+    from batchstat.gate.check import require_limits
+    from batchstat.gate.outcome import worst
 
     created = datetime.now(UTC).isoformat()
-    destinations = as_destinations(options["format"] or ["text"])
-    if options["subsample"] is not None:
+    report = options.read(Gate)
+    destinations = as_destinations(report.format or ["text"])
+    if report.subsample is not None:
         raise OptionError(
             "--subsample gives an estimate, but limits apply to the whole corpus: remove it"
         )
-    every = chosen(context)
-    require_limits(every)
+    chosen = chosen_checks(options)
+    for inputs in chosen:
+        subject = f"check {inputs.name!r} has" if len(chosen) > 1 else "there are"
+        require_limits(inputs.limits_in_force, inputs.get("baseline") is not None, subject)
     check_destinations(destinations)
-    checks = [answer(given, context) for given in every]
+    checks = [run_check(inputs) for inputs in chosen]
     write(checks, destinations, created)
     for check in checks:
         name = f"{check.name}: " if len(checks) > 1 else ""
@@ -61,6 +68,6 @@ def command(context: typer.Context, **options: Any) -> None:
             say(f"error: {name}{check.error}")
     status = worst(checks)
     if status == "error":
-        raise typer.Exit(InputError.exit_code)
-    if status == "fail" and not options["warn_only"]:
-        raise typer.Exit(_EXCEEDED)
+        raise Exit(InputError.exit_code)
+    if status == "fail" and not report.warn_only:
+        raise Exit(_EXCEEDED)

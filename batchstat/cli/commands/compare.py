@@ -1,12 +1,20 @@
 """batchstat compare"""
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import typer
-
-from batchstat.cli.options import groups as o
+from batchstat.cli.options import Options, takes
+from batchstat.cli.records import (
+    ConfigFile,
+    Counting,
+    Model,
+    OptionalCorpus,
+    Output,
+    Table,
+    Tokenization,
+)
+from batchstat.corpus.options import CorpusOptions
+from batchstat.planning.settings import Settings
 
 if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
@@ -14,11 +22,11 @@ if TYPE_CHECKING:
     from batchstat.simulation.comparison import Comparison, StrategyResult
 
 
-@o.takes(
-    *(o.OPTIONAL_CORPUS, o.STRATEGIES, o.TABLE, o.BATCHING, o.SAMPLER),
-    *(o.EXPORT, o.MODEL, o.READING, o.FILES, o.CONFIGURATION),
+@takes(
+    *(OptionalCorpus, Table, Settings, Model),
+    *(Tokenization, CorpusOptions, Counting, Output, ConfigFile),
 )
-def command(context: typer.Context, **options: Any) -> None:
+def command(options: Options) -> None:
     """Simulate batching strategies on the same lengths, side by side at equal peak memory.
 
     Writes compare.json and plots to the results folder, and the profile if a corpus is given.
@@ -33,82 +41,71 @@ def command(context: typer.Context, **options: Any) -> None:
 
     batchstat compare --strategy token-budget --world-size 8 --export plan.parquet
     """
-    from dataclasses import replace
+    from dataclasses import asdict, replace
 
-    from batchstat.cli import profiles
-    from batchstat.cli.inputs import configuration, inputs
-    from batchstat.cli.streams import say, written
-    from batchstat.documents.base import to_text
+    from batchstat.cli.inputs import read_inputs
+    from batchstat.cli.profiles import find_profile
+    from batchstat.cli.results import CommandResult, publish
     from batchstat.documents.comparison import comparison_json
     from batchstat.errors import OptionError
     from batchstat.render.screens.comparison import comparison_screen
     from batchstat.simulation.compare import check_seeds, compare, parse_strategies
-    from batchstat.simulation.comparison import ReportWarning
     from batchstat.simulation.cost_model import load_model
     from batchstat.simulation.estimate import check_share, read_share
-    from batchstat.storage.results import check_results
 
-    output, export = options["output"], options["export"]
+    table, shape = options.read(Table), options.read(Model).model
+    export = table.export
     if export is not None and export.suffix != ".parquet":
         raise OptionError(f"export={export.as_posix()}: must end in .parquet")
-    given = inputs(context, configuration(context).shared)
-    settings, presets = given.settings, options["preset"] or ()
-    strategies = _strategies(given, every=options["every"])
-    seeds = check_seeds(settings, 1 if options["seeds"] is None else options["seeds"])
-    parse_strategies(strategies, settings.decide(longest=1, stated_max=None), presets)
+    inputs = read_inputs(options)
+    settings = inputs.settings
+    strategies = _strategies(inputs, every=table.every)
+    check_seeds(settings, table.seeds)
+    parse_strategies(strategies, settings.decide(longest=1, stated_max=None), table.preset)
     share = None
-    if options["subsample"] is not None:
-        share = read_share(options["subsample"])
+    if table.subsample is not None:
+        share = read_share(table.subsample)
         check_share(share, settings)
         if export is not None:
             raise OptionError("--export writes the batches of the whole corpus: remove --subsample")
-    model = None if options["model"] is None else load_model(options["model"])
-    check_results(output)
-    found = profiles.found(context, given)
-    profile = found.profile
+    model = None if shape is None else load_model(shape)
+    found = find_profile(inputs)
     comparison = compare(
-        profile,
+        found.profile,
         strategies=strategies,
-        presets=presets,
+        presets=table.preset,
         model=model,
-        seeds=seeds,
+        seeds=table.seeds,
         subsample=share,
         **asdict(settings),
     )
-    stale = tuple(ReportWarning("stale_profile", change) for change in found.changes)
-    if partial := profiles.incomplete(profile):
-        stale += (ReportWarning("partial_profile", partial),)
-    comparison = replace(comparison, warnings=stale + comparison.warnings)
+    comparison = replace(comparison, warnings=found.warnings + comparison.warnings)
 
-    plots = {}
-    if options["plots"]:
+    def plots() -> dict[str, bytes]:
         from batchstat.render.plots.comparison import comparison_plots
         from batchstat.render.plots.ranks import rank_plots
 
-        plots = comparison_plots(comparison) | rank_plots(comparison)
-    result = ("compare.json", to_text(comparison_json(comparison)))
-    screen = comparison_screen(
-        comparison, lambda row: _to_use(context, given, profile, comparison, row)
+        return comparison_plots(comparison) | rank_plots(comparison)
+
+    result = CommandResult(
+        "compare.json",
+        comparison_json(comparison),
+        comparison_screen(comparison, lambda row: _to_use(inputs, found.profile, comparison, row)),
+        plots,
+        [warning.message for warning in comparison.warnings],
     )
-    files = profiles.publish(context, found, screen, result, plots)
-    for warning in comparison.warnings:
-        say(f"warning: {warning.message}")
-    say(written(files, output))
+    publish(found, result, options.read(Output))
     if export is not None:
-        _export(profile, comparison, export)
+        _export(found.profile, comparison, export)
 
 
 def _to_use(
-    context: typer.Context,
-    given: "Inputs",
-    profile: "Profile",
-    comparison: "Comparison",
-    row: "StrategyResult",
+    inputs: "Inputs", profile: "Profile", comparison: "Comparison", row: "StrategyResult"
 ) -> str:
     """Return the command that trains with a row, or that simulates it where no script can reproduce
     its batches.
     """
-    from dataclasses import replace
+    from dataclasses import asdict, replace
 
     from batchstat.cli.pasted import command_line
     from batchstat.planning.strategies.spec import parse_strategy
@@ -128,7 +125,7 @@ def _to_use(
     }
     if row.preset is not None:
         decided |= {"order": row.order, "distribute": row.distribute, "remainder": row.remainder}
-    return command_line(context, given, "recipe" if has_script else "compare", **decided)
+    return command_line(inputs, "recipe" if has_script else "compare", **decided)
 
 
 def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
@@ -154,7 +151,7 @@ def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
     )
 
 
-def _strategies(given: "Inputs", *, every: bool) -> tuple[str, ...]:
+def _strategies(inputs: "Inputs", *, every: bool) -> tuple[str, ...]:
     """Return the strategies of the rows: those of the flags, or the default ones and the
     configuration's; with `every`, all others too.
     """
@@ -162,7 +159,7 @@ def _strategies(given: "Inputs", *, every: bool) -> tuple[str, ...]:
     from batchstat.simulation.compare import DEFAULT_STRATEGIES
 
     usual = tuple(STRATEGIES) if every else DEFAULT_STRATEGIES
-    wanted = given.get("strategy", usual)
+    wanted = inputs.get("strategy", usual)
     if isinstance(wanted, str):
         return tuple(dict.fromkeys((*usual, wanted)))
     named = {spec.partition(":")[0] for spec in wanted}

@@ -3,46 +3,46 @@
 import sys
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from batchstat.cli.options import groups as o
+from batchstat.cli.options import Options, takes
+from batchstat.cli.records import (
+    Checks,
+    ConfigFile,
+    Counting,
+    Limits,
+    OptionalCorpus,
+    Strategy,
+    Tokenization,
+)
+from batchstat.corpus.options import CorpusOptions
+from batchstat.planning.settings import Settings
 
 if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
 
 
-@o.takes(
-    o.OPTIONAL_CORPUS,
-    o.LIMITS,
-    o.STRATEGY,
-    o.BATCHING,
-    o.SAMPLER,
-    o.READING,
-    o.CHECKS,
-    o.CONFIGURATION,
+@takes(
+    *(OptionalCorpus, Limits, Strategy, Settings, Tokenization, CorpusOptions, Counting),
+    *(Checks, ConfigFile),
 )
-def command(context: typer.Context, **options: Any) -> None:
+def command(options: Options) -> None:
     """Print the settings in force for check, and where each is set.
 
     Accepts the options of check; the same settings, except limits, apply to compare and profile.
     """
-    from batchstat.cli.checking import chosen
+    from batchstat.cli.checks import chosen_checks
     from batchstat.cli.streams import console, emit, render
     from batchstat.render.screens.settings import settings_screen
 
-    every = chosen(context)
-    tables = {given.name: _rows(given) for given in every}
+    tables = {inputs.name: _rows(inputs) for inputs in chosen_checks(options)}
     emit(render(settings_screen(tables), console()), sys.stdout.encoding)
 
 
-def _rows(given: "Inputs") -> list[tuple[str, str, str]]:
+def _rows(inputs: "Inputs") -> list[tuple[str, str, str]]:
     """Return key, value and origin of every setting in force, including defaults."""
     from dataclasses import MISSING, fields
 
-    from batchstat.cli.checking import DEFAULT_STRATEGY, limits_of
     from batchstat.cli.configuration import KEYS
-    from batchstat.corpus.options import CorpusOptions
-    from batchstat.planning.settings import Settings
+    from batchstat.gate.check import DEFAULT_STRATEGY
     from batchstat.tokenization.builtin import NAME
 
     defaults: dict[str, Any] = {"tokenizer": NAME, "strategy": DEFAULT_STRATEGY}
@@ -51,14 +51,14 @@ def _rows(given: "Inputs") -> list[tuple[str, str, str]]:
     rows = []
     for key in KEYS:
         name = key.replace("_", "-")
-        if key in given.values:
-            setting = given.values[key]
+        if key in inputs.values:
+            setting = inputs.values[key]
             rows.append((name, _shown(setting.value), setting.origin))
         elif defaults.get(key) not in (None, (), MISSING):
             rows.append((name, _shown(defaults[key]), "default"))
         else:
             rows.append((name, "", "not set"))
-    for limit in limits_of(given):
+    for limit in inputs.limits_in_force:
         level = "" if limit.level == "error" else f" ({limit.level})"
         rows.append((limit.name, f"{limit.written}{level}", limit.origin))
     return rows

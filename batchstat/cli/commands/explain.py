@@ -1,16 +1,13 @@
 """batchstat explain"""
 
 import sys
-from typing import Annotated
 
-import typer
+from batchstat.cli.options import Options, takes
+from batchstat.cli.records import Names
 
 
-def command(
-    name: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="A column, a key, a strategy, …")
-    ] = None,
-) -> None:
+@takes(Names)
+def command(options: Options) -> None:
     """Explain a column, a key, a strategy, a preset, a rule or a setting.
 
     batchstat explain separation
@@ -22,7 +19,8 @@ def command(
     from batchstat.render.screens.definitions import definition_screen, names_screen
 
     on = console()
-    if not name:
+    names = options.read(Names).name
+    if not names:
         kinds: dict[str, list[str]] = {"column": list(COLUMNS)}
         for entry in entries():
             kind = "key of JSON" if ".json" in entry.kind else entry.kind
@@ -32,6 +30,6 @@ def command(
         return
     screens = [
         render(definition_screen(entry.name, entry.kind, entry.text, entry.facts), on)
-        for entry in explain_all(name)
+        for entry in explain_all(names)
     ]
     emit("\n".join(screens), sys.stdout.encoding)

@@ -1,16 +1,16 @@
 """batchstat init"""
 
-import math
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import typer
-
-from batchstat.cli.options import groups as o
+from batchstat.cli.options import Options, takes
+from batchstat.cli.records import Corpus, Counting, Strategy, Tokenization
+from batchstat.corpus.options import CorpusOptions
+from batchstat.planning.settings import Settings
 
 if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
+    from batchstat.gate.proposal import Limits
 
 WORKFLOW = """\
 name: batchstat
@@ -39,12 +39,9 @@ jobs:
 """
 """A GitHub Actions workflow without a token, so that it runs for pull requests from forks too."""
 
-Limits = Sequence[tuple[str, str, str]]
-"""Name, limit as TOML, and the measured value."""
 
-
-@o.takes(o.CORPUS, o.STRATEGY, o.BATCHING, o.SAMPLER, o.READING)
-def command(context: typer.Context, **options: Any) -> None:
+@takes(Corpus, Strategy, Settings, Tokenization, CorpusOptions, Counting)
+def command(options: Options) -> None:
     """Measure a corpus, write limits with a margin to the configuration, print a CI workflow.
 
     Writes [tool.batchstat] to pyproject.toml if there is one, else batchstat.toml.
@@ -53,64 +50,29 @@ def command(context: typer.Context, **options: Any) -> None:
 
     batchstat init data/train.jsonl > .github/workflows/batchstat.yml
     """
-    from batchstat.cli.checking import strategy_of
     from batchstat.cli.configuration import DEFAULT_CHECK, CheckSettings
-    from batchstat.cli.inputs import inputs
+    from batchstat.cli.inputs import read_inputs
     from batchstat.cli.profiles import count
     from batchstat.cli.streams import emit, say
     from batchstat.corpus.sources import STANDARD_INPUT
     from batchstat.documents.comparison import report_json
     from batchstat.errors import OptionError
+    from batchstat.gate.check import DEFAULT_STRATEGY
+    from batchstat.gate.proposal import propose_limits
     from batchstat.simulation.compare import parse_strategies, simulate
 
-    given = inputs(context, CheckSettings(DEFAULT_CHECK))
-    if not given.corpus or STANDARD_INPUT in map(str, given.corpus):
+    inputs = read_inputs(options, CheckSettings(DEFAULT_CHECK))
+    if not inputs.corpus or STANDARD_INPUT in map(str, inputs.corpus):
         raise OptionError("no corpus: name the files that the check reads")
-    strategy, settings = strategy_of(given), given.settings
+    strategy, settings = inputs.get("strategy", DEFAULT_STRATEGY), inputs.settings
     parse_strategies([strategy], settings.decide(longest=1, stated_max=None))
     path, before = _target()
-    profile, _ = count(context, given)
-    report = report_json(profile, simulate(profile, strategy, settings))
-    limits = proposed(report)
-    _write(path, before, given, limits)
+    profile, _ = count(inputs)
+    limits = propose_limits(report_json(profile, simulate(profile, strategy, settings)))
+    _write(path, before, inputs, limits)
     say(f"wrote to {path}: {', '.join(f'{name} {limit}' for name, limit, _ in limits)}")
     say("next: batchstat check; put the following into .github/workflows/batchstat.yml")
     emit(WORKFLOW)
-
-
-def proposed(report: Mapping[str, Any]) -> Limits:
-    """Return limits with a margin over the measured values: half a percentage point for padding and
-    lost tokens, five for fill, a tenth for the ratio of classes, none for batches over budget.
-    """
-    row = report["strategy"]
-    limits = [
-        ("max-padding", _above(row["padding_ratio"]), _measured(row["padding_ratio"])),
-        ("min-fill", _below(row["fill"]), _measured(row["fill"])),
-        ("max-truncated", _above(row["truncated_ratio"]), _measured(row["truncated_ratio"])),
-    ]
-    if report["basis"]["overflow"] == "drop" or report["basis"]["drop_last"]:
-        limits.append(
-            ("max-dropped", _above(row["dropped_ratio"]), _measured(row["dropped_ratio"]))
-        )
-    over = row["over_budget_batches"]
-    limits.append(("max-over-budget", str(over), f"measured {over:,}"))
-    if (ratio := report["class_ratio"]) is not None:
-        limit = math.ceil(ratio * 11) / 10
-        limits.append(("max-class-ratio", f"{limit:.1f}", f"measured {ratio:.2f}"))
-    return limits
-
-
-def _above(ratio: float) -> str:
-    tenths = min(math.ceil(1000 * ratio + 5), 1000)
-    return f'"{tenths / 10:.1f}%"'
-
-
-def _below(ratio: float) -> str:
-    return f'"{min(max(math.floor(100 * ratio - 5), 0), 100)}%"'
-
-
-def _measured(ratio: float) -> str:
-    return f"measured {100 * ratio:.2f}%"
 
 
 def _target() -> tuple[Path, str]:
@@ -131,18 +93,18 @@ def _target() -> tuple[Path, str]:
     return Path(OWN_FILE), ""
 
 
-def _write(path: Path, before: str, given: "Inputs", limits: Limits) -> None:
+def _write(path: Path, before: str, inputs: "Inputs", limits: "Limits") -> None:
     import tomllib
 
     from batchstat.cli.configuration import SHARED_FILE
-    from batchstat.cli.profiles import encoded
+    from batchstat.cli.results import encoded
     from batchstat.errors import InputError
     from batchstat.render.toml import configuration_toml
     from batchstat.storage.results import write_file
 
     table = "tool.batchstat" if path.name == SHARED_FILE else ""
-    values = {key.replace("_", "-"): setting.value for key, setting in given.values.items()}
-    values["corpus"] = given.corpus
+    values = {key.replace("_", "-"): setting.value for key, setting in inputs.values.items()}
+    values["corpus"] = inputs.corpus
     whole = before.rstrip("\r\n") + "\n\n" if before.strip() else ""
     whole += configuration_toml(table, values, limits)
     if "\r\n" in before:

@@ -1,18 +1,26 @@
 """batchstat profile"""
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import typer
-
-from batchstat.cli.options import groups as o
+from batchstat.cli.options import Options, takes
+from batchstat.cli.records import (
+    ConfigFile,
+    Corpus,
+    Counting,
+    Output,
+    Partial,
+    Sharding,
+    Tokenization,
+)
+from batchstat.corpus.options import CorpusOptions
 
 if TYPE_CHECKING:
     from batchstat.profiling.shards import Shard
 
 
-@o.takes(o.CORPUS, o.READING, o.SHARD, o.PARTIAL, o.FILES, o.CONFIGURATION)
-def command(context: typer.Context, **options: Any) -> None:
+@takes(Corpus, Tokenization, CorpusOptions, Counting, Sharding, Partial, Output, ConfigFile)
+def command(options: Options) -> None:
     """Count the tokens of a corpus: length distribution, tokens lost to a max_length, classes.
 
     Writes profile.json, lengths.parquet and plots to the results folder, where compare finds them.
@@ -26,30 +34,29 @@ def command(context: typer.Context, **options: Any) -> None:
     batchstat profile data/*.parquet --shard 3/100 -o part-3
     """
     from batchstat.cli import profiles
-    from batchstat.cli.inputs import configuration, inputs
-    from batchstat.cli.pasted import command_line
+    from batchstat.cli.inputs import read_inputs
+    from batchstat.cli.pasted import next_command
+    from batchstat.cli.results import publish_profile
     from batchstat.errors import OptionError
     from batchstat.profiling.shards import Share
     from batchstat.storage.results import check_results
 
-    output = options["output"]
-    given = inputs(context, configuration(context).shared)
-    if not given.corpus:
+    output = options.read(Output)
+    inputs = read_inputs(options)
+    if not inputs.corpus:
         raise OptionError("no corpus: name at least one file, or - for standard input")
-    check_results(output)
-    if options["shard"] is not None:
-        share = Share.parse(options["shard"])
-        _show_shard(profiles.shard(context, given, share, output), options)
+    check_results(output.output)
+    if (shard := options.read(Sharding).shard) is not None:
+        counted = profiles.shard(inputs, Share.parse(shard), output.output)
+        _publish_shard(counted, output, allow_partial=options.read(Partial).allow_partial)
         return
-    profile, _ = profiles.count(context, given, folder=output)
-    basis = given.settings.decide(profile.stats.max, profile.stated_max)
-    line = command_line(context, given, "compare", tokens_per_batch=basis.tokens_per_batch)
-    profiles.publish_profile(profile, options, line)
+    profile, _ = profiles.count(inputs, folder=output.output)
+    publish_profile(profile, output, next_command(inputs, profile))
 
 
-def _show_shard(shard: "Shard", options: dict[str, Any]) -> None:
+def _publish_shard(shard: "Shard", output: Output, *, allow_partial: bool) -> None:
     """Write the counts of a shard, and report what failed."""
-    from batchstat.cli.profiles import encoded
+    from batchstat.cli.results import encoded
     from batchstat.cli.streams import console, emit, render, say, written
     from batchstat.documents.base import to_text
     from batchstat.errors import InputError
@@ -59,15 +66,15 @@ def _show_shard(shard: "Shard", options: dict[str, Any]) -> None:
     from batchstat.storage.results import only_writer, write_files
 
     text = to_text(shard.to_json())
-    with only_writer(options["output"]):
-        write_files(options["output"], {SHARD_FILE: encoded(text)})
-    if options["as_json"]:
+    with only_writer(output.output):
+        write_files(output.output, {SHARD_FILE: encoded(text)})
+    if output.as_json:
         emit(text)
     else:
         on = console()
         emit(render(shard_screen(shard), on), sys.stdout.encoding)
-    say(written([SHARD_FILE], options["output"]))
-    if shard.failed and not options["allow_partial"]:
+    say(written([SHARD_FILE], output.output))
+    if shard.failed and not allow_partial:
         raise InputError(
             f"{counted(len(shard.failed), 'part')} failed after 3 attempts: "
             f"{shard.failed[min(shard.failed)]}: fix or remove what failed and rerun (finished "

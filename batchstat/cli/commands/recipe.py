@@ -1,21 +1,14 @@
 """batchstat recipe"""
 
 import sys
-from typing import Annotated, Any
 
-import typer
+from batchstat.cli.options import Options, takes
+from batchstat.cli.records import ConfigFile, Folder, Framework, Strategy, Template
+from batchstat.planning.settings import Settings
 
-from batchstat.cli.options import groups as o
 
-
-@o.takes(*(o.STRATEGY, o.BATCHING, o.SAMPLER, o.TEMPLATE, o.FOLDER, o.CONFIGURATION))
-def command(
-    context: typer.Context,
-    framework: Annotated[
-        str, typer.Argument(metavar="FRAMEWORK", help="Framework: torch, accelerate or trainer.")
-    ] = "torch",
-    **options: Any,
-) -> None:
+@takes(Framework, Strategy, Settings, Template, Folder, ConfigFile)
+def command(options: Options) -> None:
     """Print a complete training script that uses exactly the batches that were simulated.
 
     Uses the profile in the results folder.
@@ -24,28 +17,28 @@ def command(
 
     batchstat recipe accelerate --world-size 8 --strategy token-budget:read_ahead=5000
     """
-    from batchstat.cli.inputs import configuration, inputs
+    from batchstat.cli.inputs import read_inputs
     from batchstat.cli.streams import emit
     from batchstat.errors import InputError
+    from batchstat.gate.check import DEFAULT_STRATEGY
     from batchstat.parameters import one_of
     from batchstat.profiling.parquet import load_profile
     from batchstat.render.recipes.writing import FRAMEWORKS, holds_text, recipe
     from batchstat.simulation.compare import parse_strategies
     from batchstat.storage.result_files import LENGTHS_FILE
 
-    one_of("framework", framework, FRAMEWORKS)
-    given = inputs(context, configuration(context).shared)
-    spec = given.get("strategy", "token-budget")
-    settings = given.settings
+    framework = one_of("framework", options.read(Framework).framework, FRAMEWORKS)
+    inputs = read_inputs(options)
+    spec, settings = inputs.get("strategy", DEFAULT_STRATEGY), inputs.settings
     parse_strategies([spec], settings.decide(longest=1, stated_max=None))
-    folder = options["output"]
+    folder = inputs.output
     profile = load_profile(folder, "run batchstat profile CORPUS first, or pass its folder with -o")
     if not holds_text(profile):
         raise InputError("a recipe reads text, but the profile was made from lengths or token ids")
     basis = settings.decide(profile.stats.max, profile.stated_max)
     (asked,) = parse_strategies([spec], basis)
     lengths = (folder / LENGTHS_FILE).as_posix()
-    template = given.get("chat_template")
+    template = inputs.get("chat_template")
     file = None if template is None else template.as_posix()
     text = recipe(framework, profile, lengths, spec, asked.strategy, settings, basis, file)
     emit(text, sys.stdout.encoding)

@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Iterator, Sequence
 
-from batchstat.gate.check import Check
+from batchstat.gate.outcome import Check
 from batchstat.render.checks import verdicts
 
 _MOST = 10

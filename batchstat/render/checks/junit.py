@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
 from batchstat.errors import printable
-from batchstat.gate.check import Check
+from batchstat.gate.outcome import Check
 from batchstat.render.checks import verdicts
 
 _NO_XML = re.compile("[\ufffe\uffff]")

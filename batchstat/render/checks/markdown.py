@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from batchstat.errors import printable
-from batchstat.gate.check import Check
+from batchstat.gate.outcome import Check
 from batchstat.render.checks import verdicts
 
 _MARKS = re.compile(r"([\\`*_\[\]|~#@])")

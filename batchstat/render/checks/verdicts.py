@@ -4,26 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from batchstat.errors import printable
-from batchstat.gate.check import Check, Outcome, worst
+from batchstat.gate.named_limits import NAMED_LIMITS
+from batchstat.gate.outcome import Check, Outcome, worst
 from batchstat.gate.quantities import Number, exact, shown, shown_apart
 from batchstat.planning.settings import Basis
 from batchstat.render.screens.layout import basis_line, whose
 from batchstat.render.text import counted, one_line
 
-_LABELS = {
-    "strategy.padding_ratio": "padding",
-    "strategy.fill": "fill",
-    "strategy.batches": "the number of batches",
-    "strategy.truncated_ratio": "the share of truncated tokens",
-    "strategy.dropped_ratio": "the share of dropped tokens",
-    "strategy.duplicated_ratio": "the share of duplicated tokens",
-    "strategy.coverage": "the share of the corpus that is computed",
-    "strategy.rank_idle": "the share of time that ranks wait",
-    "strategy.ranks.step_gap": "the difference between the ranks' numbers of steps",
-    "strategy.over_budget_batches": "the number of batches over budget",
-    "lengths.p99": "the p99 length",
-    "class_ratio": "the largest class / the smallest",
-}
+_LABELS = {limit.path: limit.label for limit in NAMED_LIMITS.values()}
 _MOST_DIGITS = 17
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from batchstat.gate.check import Check, worst
+from batchstat.gate.outcome import Check, worst
 from batchstat.render.checks import verdicts
 from batchstat.render.screens.layout import heading, table
 from batchstat.render.text import one_line

@@ -1,0 +1,102 @@
+"""The checks that a command runs: chosen, counted, and compared with their limits."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+from batchstat.cli.inputs import Inputs, read_configuration, read_inputs
+from batchstat.cli.options import Options
+from batchstat.cli.pasted import written
+from batchstat.cli.profiles import count, refuse_counting
+from batchstat.cli.records import Checks
+from batchstat.cli.results import warn_of_ignored
+from batchstat.cli.streams import say
+from batchstat.errors import InputError
+from batchstat.gate.check import DEFAULT_STRATEGY, CheckedReport, check, measure_report
+from batchstat.gate.outcome import Check
+from batchstat.profiling.parquet import load_profile
+from batchstat.profiling.profile import Profile
+from batchstat.profiling.staleness import changes
+from batchstat.render.text import age
+from batchstat.simulation.compare import parse_strategies
+
+
+def chosen_checks(options: Options) -> list[Inputs]:
+    """Return the settings of the checks to run: those asked for, or all in the configuration.
+
+    Raises:
+        OptionError: an unknown check, or invalid settings of one.
+        InputError: the configuration cannot be read.
+    """
+    found = read_configuration(options)
+    names = options.read(Checks).check
+    if names:
+        checks = [found.check(name) for name in dict.fromkeys(names)]
+    elif "corpus" in options.given:
+        checks = [found.shared]
+    else:
+        checks = list(found.checks or (found.shared,))
+    chosen = [read_inputs(options, each) for each in checks]
+    for inputs in chosen:
+        basis = inputs.settings.decide(longest=1, stated_max=None)
+        parse_strategies([inputs.get("strategy", DEFAULT_STRATEGY)], basis)
+        _ = inputs.reading
+    return chosen
+
+
+def run_check(inputs: Inputs) -> Check:
+    """Run a check; it has an error where there is no answer.
+
+    Raises:
+        OptionError: options that do not fit the corpus's formats.
+    """
+    strategy = inputs.get("strategy", DEFAULT_STRATEGY)
+    try:
+        return check(
+            _profile(inputs),
+            inputs.limits_in_force,
+            strategy=strategy,
+            settings=inputs.settings,
+            baseline=inputs.get("baseline"),
+            name=inputs.name,
+            written=lambda changes: written(inputs, changes),
+        )
+    except InputError as error:
+        return Check(name=inputs.name, strategy=strategy, report=None, error=str(error))
+
+
+def measure_inputs(inputs: Inputs) -> CheckedReport:
+    """Return the numbers of a check. Raises as `batchstat.gate.check.measure_report`."""
+    return measure_report(
+        _profile(inputs),
+        inputs.get("strategy", DEFAULT_STRATEGY),
+        inputs.settings,
+        inputs.limits_in_force,
+    )
+
+
+def _profile(inputs: Inputs) -> Profile:
+    """Return the profile of a check's corpus, or the one in the results folder."""
+    profile = count(inputs)[0] if inputs.corpus else _stored_profile(inputs)
+    warn_of_ignored(profile)
+    return profile
+
+
+def _stored_profile(inputs: Inputs) -> Profile:
+    refuse_counting(inputs)
+    folder = inputs.output
+    try:
+        profile = load_profile(folder)
+    except InputError as error:
+        raise InputError(f"no corpus given, here or in a configuration, and {error}") from None
+    for change in changes(profile):
+        raise InputError(f"{change}: name the corpus, or rerun batchstat profile")
+    say(f"profile of {age(profile.created, datetime.now(UTC))} in {folder.as_posix()}")
+    read = asdict(profile.corpus.options)
+    read["tokenizer"] = profile.tokenizer.name if profile.tokenizer else None
+    for key, setting in inputs.values.items():
+        if key in read and setting.value != read[key]:
+            raise InputError(
+                f"the profile in {folder.as_posix()} has another {key.replace('_', '-')} than "
+                f"{setting.origin} sets: name the corpus, or rerun batchstat profile"
+            )
+    return profile

@@ -1,0 +1,121 @@
+"""Options of commands, made from the fields of records; and what the user gave."""
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, fields
+from pathlib import Path
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
+
+import typer
+
+from batchstat.errors import OptionError
+from batchstat.parameters import Option, options_of
+from batchstat.storage.addresses import as_path
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Record = TypeVar("Record", bound="DataclassInstance")
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options that the user gave a command, by the names of fields."""
+
+    given: Mapping[str, Any]
+
+    def read(self, record: type[Record]) -> Record:
+        """Return a record of the options; what is not given has the field's default."""
+        names = {each.name for each in fields(record)} & self.given.keys()
+        return record(**{name: self.given[name] for name in names})
+
+
+Command = Callable[[Options], None]
+
+
+def takes(
+    *records: "type[DataclassInstance]", without: tuple[str, ...] = ()
+) -> Callable[[Command], Callable[..., None]]:
+    """Give a command the options that the fields of records declare, except those `without`."""
+    declared = {
+        each.name: each
+        for record in records
+        for each in fields(record)
+        if each.name in options_of(record) and each.name not in without
+    }
+
+    def given(command: Command) -> Callable[..., None]:
+        def run(**values: Any) -> None:
+            given = {
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in values.items()
+                if value not in (None, [])
+            }
+            _refuse_empty(given, declared)
+            command(Options(given))
+
+        run.__doc__ = command.__doc__
+        run.__signature__ = inspect.Signature(list(map(_parameter, declared.values())))  # type: ignore[attr-defined]
+        return run
+
+    return given
+
+
+def _parameter(declared: "Field[Any]") -> inspect.Parameter:
+    """Return a parameter for typer: None unless given, or without a default if it is required."""
+    option: Option = declared.metadata["option"]
+    kind, is_required = _kind(declared.type), declared.default is MISSING
+    shown = option.shown
+    if shown is None and declared.type in (str, int) and not is_required:
+        shown = str(declared.default)
+    common: dict[str, Any] = {
+        "help": _as_flags(option.help),
+        "metavar": option.metavar,
+        "show_default": _as_flags(shown) if shown else False,
+        "parser": _path if kind is Path else None,
+        "readable": False,
+    }
+    if option.is_argument:
+        made = typer.Argument(**common)
+    else:
+        name = declared.name.replace("_", "-")
+        usual = f"--{name}/--no-{name}" if kind is bool else f"--{name}"
+        made = typer.Option(*(option.flags or (usual,)), rich_help_panel=option.group, **common)
+    return inspect.Parameter(
+        declared.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if is_required else None,
+        annotation=Annotated[kind if is_required else kind | None, made],
+    )
+
+
+def _kind(declared: Any) -> Any:
+    """Return the type of a field's values on a command line: that of an optional one is its own."""
+    if get_origin(declared) is tuple:
+        return list[str]
+    return next((each for each in get_args(declared) if each is not NoneType), declared)
+
+
+def _as_flags(text: str) -> str:
+    """Return text with the fields in backticks as people write them on a command line."""
+    return re.sub("`([^`]*)`", lambda match: match[1].replace("_", "-"), text)
+
+
+def _path(written: str | Path) -> Path:
+    """Return a local path or a URL. Raises BadParameter for an empty one."""
+    if not str(written).strip():
+        raise typer.BadParameter("it is empty: name a file or folder, or remove the option")
+    return as_path(written)
+
+
+def _refuse_empty(given: Mapping[str, Any], declared: "Mapping[str, Field[Any]]") -> None:
+    """Raise OptionError if an option is empty, as from an unset variable in a script."""
+    for name, value in given.items():
+        for each in value if isinstance(value, tuple) else (value,):
+            if isinstance(each, str) and not each.strip():
+                option: Option = declared[name].metadata["option"]
+                flags = option.flags or (f"--{name.replace('_', '-')}",)
+                written = option.metavar if option.is_argument else max(flags, key=len)
+                raise OptionError(f"{written} is empty: give it a value, or remove it")

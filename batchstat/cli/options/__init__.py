@@ -1,1 +1,0 @@
-"""Options of the command line: their types and their help texts."""

@@ -1,0 +1,139 @@
+"""What commands give: files in the results folder, a screen or JSON, and warnings."""
+
+import sys
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from batchstat.cli.profiles import FoundProfile, incomplete
+from batchstat.cli.records import Output
+from batchstat.cli.streams import console, emit, render, say, written
+from batchstat.documents.base import to_text
+from batchstat.documents.profile import profile_json
+from batchstat.profiling.parquet import save_lengths
+from batchstat.profiling.profile import Profile
+from batchstat.render.screens.profile import identity, profile_screen
+from batchstat.render.text import counted
+from batchstat.storage.result_files import LENGTHS_FILE, PROFILE_FILE, outdated, profile_version
+from batchstat.storage.results import Writer, only_writer, write_files
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+Plots = Callable[[], Mapping[str, bytes]]
+"""Draws plots: PNGs by their names."""
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """The result of a command that works from a profile.
+
+    Attributes:
+        file: the name of its JSON.
+        document: its JSON.
+        screen: what it prints.
+        plots: draws its plots.
+        warnings: what to know about the numbers.
+    """
+
+    file: str
+    document: dict[str, Any]
+    screen: "RenderableType"
+    plots: Plots
+    warnings: Collection[str] = ()
+
+
+def publish(found: FoundProfile, result: CommandResult, output: Output) -> None:
+    """Write the results of a command, and print them below the profile that they describe.
+
+    The profile is written too if the folder does not have it: if it was counted now, or if another
+    run has replaced it meanwhile.
+    """
+    profile, folder = found.profile, output.output
+    text = to_text(result.document)
+    drawn = result.plots() if output.plots else {}
+    own = {result.file: encoded(text), **{f"plots/{name}": png for name, png in drawn.items()}}
+    files = {} if found.version else profile_files(profile, output.plots)
+    with only_writer(folder):
+        if found.version and found.version != profile_version(folder):
+            files = profile_files(profile, output.plots)
+        files |= own
+        write_files(folder, files, remove=outdated(folder, files))
+    on = console()
+    whose = render(identity(profile, datetime.now(UTC)), on)
+    warn_of_ignored(profile)
+    if output.as_json:
+        say(whose.rstrip())
+        emit(text)
+    else:
+        emit(whose + render(result.screen, on), sys.stdout.encoding)
+    for warning in result.warnings:
+        say(f"warning: {warning}")
+    say(written(files, folder))
+
+
+def publish_profile(profile: Profile, output: Output, next_command: str) -> None:
+    """Write a profile and show it with the command to run next."""
+    files = profile_files(profile, output.plots)
+    with only_writer(output.output):
+        write_files(output.output, files, remove=outdated(output.output, files))
+    if output.as_json:
+        emit(to_text(profile_json(profile)))
+    else:
+        on = console()
+        emit(render(profile_screen(profile, on, next_command), on), sys.stdout.encoding)
+    for warning in (above_maximum(profile), incomplete(profile)):
+        if warning:
+            say(f"warning: {warning}")
+    warn_of_ignored(profile)
+    say(written(files, output.output))
+
+
+def warn_of_ignored(profile: Profile) -> None:
+    """Warn about contents of chats that the chat template does not use."""
+    found = [
+        f"{name.replace('_', ' ')} of {counted(chats, 'chat')}"
+        for name, chats in profile.corpus.left_out.items()
+    ]
+    if found:
+        say(
+            f"warning: the chat template ignores {', '.join(found)}; they are not counted, as "
+            "training with this template does not see them; use --chat-template FILE for another "
+            "template"
+        )
+
+
+def above_maximum(profile: Profile) -> str | None:
+    """Return the warning for samples longer than the tokenizer's maximum; None without any."""
+    limit = profile.stated_max
+    if limit is None:
+        return None
+    samples, _ = profile.stats.above(limit)
+    if samples == 0:
+        return None
+    return (
+        f"{samples:,} of {counted(len(profile), 'sample')} exceed the tokenizer's maximum of "
+        f"{limit:,} tokens; profile counts them in full, compare truncates them unless "
+        "--max-length or --overflow says otherwise"
+    )
+
+
+def encoded(json_text: str) -> bytes:
+    """Return JSON text as UTF-8; lone surrogates, as in an undecodable file name, become JSON
+    escapes.
+    """
+    return json_text.encode("utf-8", "backslashreplace")
+
+
+def profile_files(profile: Profile, plots: bool) -> dict[str, bytes | Writer]:
+    """Return the files of a profile by their names in the results folder."""
+    files: dict[str, bytes | Writer] = {
+        PROFILE_FILE: encoded(to_text(profile_json(profile))),
+        LENGTHS_FILE: lambda file: save_lengths(profile, file),
+    }
+    if plots:
+        from batchstat.render.plots.profile import profile_plots
+
+        files |= {f"plots/{name}": png for name, png in profile_plots(profile).items()}
+    return files

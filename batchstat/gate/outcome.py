@@ -1,0 +1,88 @@
+"""Records of a check: the outcome of each limit, and a status, shared by every output."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from batchstat.gate.limits import Limit
+from batchstat.gate.quantities import Number
+from batchstat.gate.remedies import Remedy
+
+Status = Literal["pass", "warn", "fail", "error"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """One limit and the number that it limits.
+
+    Attributes:
+        limit: the limit.
+        value: the number now.
+        before: the number in the baseline; None without a baseline.
+        remedy: a change that would keep the limit; None if it is kept.
+    """
+
+    limit: Limit
+    value: Number
+    before: Number | None = None
+    remedy: Remedy | None = None
+
+    @property
+    def over(self) -> float:
+        """How far the number is beyond the limit: above 0 only if the limit is exceeded."""
+        return self.limit.over(self.value, self.before)
+
+    @property
+    def kept(self) -> bool:
+        """Whether the number is within the limit, which is inclusive."""
+        return self.over <= 0
+
+    @property
+    def status(self) -> Status:
+        """The status of the limit."""
+        if self.kept:
+            return "pass"
+        return "fail" if self.limit.level == "error" else "warn"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One corpus and one strategy compared with their limits.
+
+    Attributes:
+        name: its name in the configuration.
+        strategy: the strategy, as it is written.
+        report: the numbers, as in `check.json`; None if there are none.
+        outcomes: the outcome of each limit.
+        warnings: messages about the numbers.
+        error: why there is no answer; None if there is one.
+    """
+
+    name: str
+    strategy: str
+    report: Mapping[str, Any] | None
+    outcomes: tuple[Outcome, ...] = ()
+    warnings: tuple[str, ...] = ()
+    error: str | None = None
+
+    @property
+    def status(self) -> Status:
+        """The worst status of its outcomes; `error` if there is no answer."""
+        if self.error is not None:
+            return "error"
+        found = {outcome.status for outcome in self.outcomes}
+        if "fail" in found:
+            return "fail"
+        return "warn" if "warn" in found else "pass"
+
+    @property
+    def failures(self) -> Sequence[Outcome]:
+        """The outcomes of exceeded limits, including warnings."""
+        return [outcome for outcome in self.outcomes if not outcome.kept]
+
+
+def worst(checks: Iterable[Check]) -> Status:
+    """Return the worst status of several checks."""
+    found = {check.status for check in checks}
+    ranked: tuple[Status, ...] = ("error", "fail", "warn")
+    return next((status for status in ranked if status in found), "pass")

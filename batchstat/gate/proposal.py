@@ -1,0 +1,43 @@
+"""Limits that keep a corpus as it is, with a margin: what `batchstat init` writes."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Limits = Sequence[tuple[str, str, str]]
+"""Name, limit as TOML, and the measured value."""
+
+
+def propose_limits(report: Mapping[str, Any]) -> Limits:
+    """Return limits with a margin over the measured values: half a percentage point for padding and
+    lost tokens, five for fill, a tenth for the ratio of classes, none for batches over budget.
+    """
+    row = report["strategy"]
+    limits = [
+        ("max-padding", _above(row["padding_ratio"]), _measured(row["padding_ratio"])),
+        ("min-fill", _below(row["fill"]), _measured(row["fill"])),
+        ("max-truncated", _above(row["truncated_ratio"]), _measured(row["truncated_ratio"])),
+    ]
+    if report["basis"]["overflow"] == "drop" or report["basis"]["drop_last"]:
+        limits.append(
+            ("max-dropped", _above(row["dropped_ratio"]), _measured(row["dropped_ratio"]))
+        )
+    over = row["over_budget_batches"]
+    limits.append(("max-over-budget", str(over), f"measured {over:,}"))
+    if (ratio := report["class_ratio"]) is not None:
+        limit = math.ceil(ratio * 11) / 10
+        limits.append(("max-class-ratio", f"{limit:.1f}", f"measured {ratio:.2f}"))
+    return limits
+
+
+def _above(ratio: float) -> str:
+    tenths = min(math.ceil(1000 * ratio + 5), 1000)
+    return f'"{tenths / 10:.1f}%"'
+
+
+def _below(ratio: float) -> str:
+    return f'"{min(max(math.floor(100 * ratio - 5), 0), 100)}%"'
+
+
+def _measured(ratio: float) -> str:
+    return f"measured {100 * ratio:.2f}%"
