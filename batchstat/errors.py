@@ -4,7 +4,7 @@ BatchstatError
 ├── OptionError   the arguments are wrong by themselves, whatever the input   exit code 2
 ├── InputError    no answer could be had from the input or the machine        exit code 3
 │   └── SourceError   a file that could not be read, but might be at another attempt
-└── FullError     there is no space left for counts                           exit code 3
+└── StorageFullError     there is no space left for counts                           exit code 3
 """
 
 import re
@@ -75,7 +75,7 @@ class SourceError(InputError):
     """A file that is missing, cut short, damaged or unreachable: another attempt may succeed."""
 
 
-class FullError(BatchstatError):
+class StorageFullError(BatchstatError):
     """No space is left for counts, nor will there be for later ones.
 
     Attributes:

@@ -2,7 +2,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, chdir
 from importlib import import_module
 from io import TextIOWrapper
@@ -16,7 +16,7 @@ import tokenizers
 from hypothesis import HealthCheck, settings
 
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.reader import Block, CorpusReader
+from batchstat.corpus.reader import CorpusReader
 
 # Nothing is timed: how fast the machine is today is no property of the code.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -147,13 +147,6 @@ def reader_of(path: Path, options: "CorpusOptions", kind: str | None = None) -> 
     from batchstat.corpus.sources import find_sources
 
     return CorpusReader(parts_of(find_sources([path], kind), options), options)
-
-
-def blocks_of(reader: "CorpusReader") -> "Iterator[Block]":
-    """The blocks of a corpus as a profile takes them, their faults settled."""
-    for block in reader.blocks():
-        block.reading.faults.settle(block.faults)
-        yield block
 
 
 def resealed(record: dict[str, Any], about: str = "", **changes: object) -> dict[str, Any]:

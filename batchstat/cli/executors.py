@@ -8,9 +8,9 @@ from batchstat.cli.records import Counting
 from batchstat.corpus.parts import Part
 from batchstat.errors import InputError, OptionError
 from batchstat.parameters import one_of
-from batchstat.profiling.cache import PartStore, default_folder
+from batchstat.profiling.cache import CountCache, default_folder
 from batchstat.profiling.executors import NAMES
-from batchstat.profiling.executors.executor import Engine
+from batchstat.profiling.executors.executor import CountingExecutor
 from batchstat.profiling.executors.local import processes, threads
 from batchstat.profiling.shards import PARTS_FOLDER
 from batchstat.tokenization.threads import worker_count
@@ -31,7 +31,7 @@ def check_engine(options: Counting) -> None:
         raise OptionError("--scheduler needs --executor dask: add it, or remove --scheduler")
 
 
-def engine_of(options: Counting, parts: Sequence[Part]) -> Engine:
+def engine_of(options: Counting, parts: Sequence[Part]) -> CountingExecutor:
     """Return the executor that counts the parts of a corpus."""
     name, workers = options.executor or "auto", options.workers
     if name == "dask":
@@ -48,18 +48,18 @@ def engine_of(options: Counting, parts: Sequence[Part]) -> Engine:
     return threads(count) if name == "threads" else processes(count, len(parts))
 
 
-def parts_of_folder(folder: Path) -> PartStore:
+def parts_of_folder(folder: Path) -> CountCache:
     """Return the count cache in a results folder.
 
     Raises:
         InputError: it is not writable.
     """
-    store = PartStore.at(folder / PARTS_FOLDER)
+    store = CountCache.at(folder / PARTS_FOLDER)
     store.try_writing("pass another folder with -o")
     return store
 
 
-def store_of(options: Counting, folder: Path | None) -> tuple[PartStore | None, bool]:
+def store_of(options: Counting, folder: Path | None) -> tuple[CountCache | None, bool]:
     """Return where the counts of parts are stored, and whether that is the cache; None for a
     temporary folder.
 
@@ -67,7 +67,7 @@ def store_of(options: Counting, folder: Path | None) -> tuple[PartStore | None, 
         InputError: it is not writable.
     """
     if options.count_cache is not None:
-        store = PartStore.at(options.count_cache)
+        store = CountCache.at(options.count_cache)
         store.try_writing("pass another folder with --count-cache")
         return store, False
     if options.executor == "dask":
@@ -77,7 +77,7 @@ def store_of(options: Counting, folder: Path | None) -> tuple[PartStore | None, 
     kept = None if options.no_cache else default_folder()
     if kept is None:
         return None, False
-    cache = PartStore(str(kept))
+    cache = CountCache(str(kept))
     try:
         cache.try_writing("")
     except InputError:  # a cache may be read-only

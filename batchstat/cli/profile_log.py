@@ -7,22 +7,22 @@ from pathlib import Path
 from typing import TextIO
 
 from batchstat.errors import printable
-from batchstat.profiling.executors.executor import Engine
-from batchstat.profiling.scheduler import Outcome
+from batchstat.profiling.executors.executor import CountingExecutor
+from batchstat.profiling.scheduler import PartOutcome
 from batchstat.render.text import counted
 from batchstat.storage.addresses import is_remote
 from batchstat.tokenization.tokenizer import Tokenizer
 
 LOG = "profile.log"
 
-OnOutcome = Callable[[Outcome], None]
+OnOutcome = Callable[[PartOutcome], None]
 
 
 @contextmanager
 def part_log(
-    folder: Path | None, parts: int, engine: Engine, tokenizer: Tokenizer | None
+    folder: Path | None, parts: int, engine: CountingExecutor, tokenizer: Tokenizer | None
 ) -> Iterator[OnOutcome]:
-    """Yield a callback that takes each `Outcome`; without a folder nothing is written.
+    """Yield a callback that takes each `PartOutcome`; without a folder nothing is written.
 
     A line is written as soon as its part is finished; for a URL, at the end of the run.
     """
@@ -49,7 +49,7 @@ class _Log:
         self._done = self._failed = self._samples = self._tokens = 0
         self._noted = False
 
-    def note(self, outcome: Outcome) -> None:
+    def note(self, outcome: PartOutcome) -> None:
         done, part = outcome.done, outcome.part.shown
         self._noted = True
         if done is None:

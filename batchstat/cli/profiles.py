@@ -17,12 +17,12 @@ from batchstat.corpus.sources import STANDARD_INPUT, Source, find_sources
 from batchstat.errors import InputError, OptionError
 from batchstat.parameters import options_of
 from batchstat.profiling.build import counter
-from batchstat.profiling.cache import PartStore
-from batchstat.profiling.conduct import Conduct, build, count_shard
-from batchstat.profiling.executors.executor import Engine
+from batchstat.profiling.cache import CountCache
+from batchstat.profiling.conduct import RunOptions, build, count_shard
+from batchstat.profiling.executors.executor import CountingExecutor
 from batchstat.profiling.parquet import load_profile
 from batchstat.profiling.profile import Profile
-from batchstat.profiling.shards import Shard, Share
+from batchstat.profiling.shards import Shard, ShardSpec
 from batchstat.profiling.staleness import changes, same_input
 from batchstat.simulation.comparison import ReportWarning
 from batchstat.storage.result_files import profile_version
@@ -57,13 +57,13 @@ def count(
     # For a single part, the outcome of the run says it all.
     log = part_log(folder if len(parts) > 1 else None, len(parts), engine, loaded)
     with _conduct(given, engine, store, log) as conduct:
-        profile = build(sources, options, loaded, replace(conduct, may_do_without=is_cache))
+        profile = build(sources, options, loaded, replace(conduct, fall_back_to_temp=is_cache))
     if is_cache and store is not None:
         store.make_room()
     return profile, False
 
 
-def shard(given: Inputs, share: Share, folder: Path) -> Shard:
+def shard(given: Inputs, share: ShardSpec, folder: Path) -> Shard:
     """Count a shard of a corpus into a folder of its own."""
     counting = given.options.read(Counting)
     sources, options, loaded = _prepared(given)
@@ -98,12 +98,12 @@ def _prepared(
 @contextmanager
 def _conduct(
     given: Inputs,
-    engine: Engine,
-    store: PartStore | None,
+    engine: CountingExecutor,
+    store: CountCache | None,
     log: AbstractContextManager[OnOutcome],
-) -> Iterator[Conduct]:
+) -> Iterator[RunOptions]:
     with shown() as on_progress, log as on_outcome:
-        yield Conduct(
+        yield RunOptions(
             engine=engine,
             store=store,
             recount=given.options.read(Counting).no_cache,

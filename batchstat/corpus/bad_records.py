@@ -1,5 +1,6 @@
 """Bad records: the first ends the reading, or all are skipped and counted by reason."""
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -21,7 +22,7 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Position of a record.
 
     Attributes:
@@ -41,58 +42,84 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Fault:
+class BadRecord:
     """What is wrong with a record: a word such as `malformed`, and a message."""
 
     number: int
     reason: str
     message: str
 
+    @classmethod
+    def at(cls, location: Location, reason: str, message: str) -> "BadRecord":
+        """Return the bad record at a location."""
+        return cls(location.number, reason, f"{location}: {message}")
+
 
 @dataclass
-class Faults:
-    """Bad records found so far.
+class BadRecords:
+    """Bad records of one source.
 
     Attributes:
         skip: whether bad records are skipped.
-        counts: bad records by reason.
-        examples: the first few messages.
     """
 
     skip: bool
-    counts: dict[str, int] = field(default_factory=dict)
-    examples: list[str] = field(default_factory=list)
-    _noted: list[Fault] = field(default_factory=list)
+    _noted: list[BadRecord] = field(default_factory=list)
+    _counts: dict[str, int] = field(default_factory=dict)
+    _firsts: dict[str, int] = field(default_factory=dict)
+    _examples: list[BadRecord] = field(default_factory=list)
+    _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, reason: str, place: Place, message: str) -> None:
+    @property
+    def counts(self) -> dict[str, int]:
+        """Bad records by reason, in the order of the first of each."""
+        return {
+            reason: self._counts[reason]
+            for reason in sorted(self._counts, key=self._firsts.__getitem__)
+        }
+
+    @property
+    def examples(self) -> list[str]:
+        """Messages of the first few."""
+        return [bad.message for bad in self._examples]
+
+    def add(self, reason: str, location: Location, message: str) -> None:
         """Note a bad record."""
-        self._noted.append(fault(reason, place, message))
+        self._noted.append(BadRecord.at(location, reason, message))
 
-    def take(self) -> list[Fault]:
-        """Return what was noted since the last call."""
+    def drain(self) -> list[BadRecord]:
+        """Return what was noted since the last call, in file order.
+
+        Parsing and checking each find bad records in a block of records at a time; only afterwards
+        is it known which one comes first.
+        """
         noted, self._noted = self._noted, []
-        return noted
+        return sorted(noted, key=_number)
 
     @staticmethod
     def refusal(message: str) -> InputError:
         """Return the error that ends the reading at a bad record."""
         return InputError(f"{message}; pass --on-error skip to skip such records")
 
-    def settle(self, found: Iterable[Fault]) -> None:
-        """Count the bad records of a block, in file order.
-
-        Parsing, checking and counting each find bad records in a block of records at a time; only
-        afterwards is it known which one comes first.
+    def raise_or_count(self, found: Iterable[BadRecord]) -> None:
+        """Count bad records; what is counted does not depend on the order of the calls.
 
         Raises:
-            InputError: the message of the first, unless bad records are skipped.
+            InputError: the message of the first of them, unless bad records are skipped.
         """
-        for each in sorted(found, key=lambda fault: fault.number):
+        for bad in found:
             if not self.skip:
-                raise self.refusal(each.message)
-            self.counts[each.reason] = self.counts.get(each.reason, 0) + 1
-            if len(self.examples) < EXAMPLES:
-                self.examples.append(each.message)
+                raise self.refusal(bad.message)
+            with self._one_at_a_time:  # blocks are counted by several threads
+                self._counts[bad.reason] = self._counts.get(bad.reason, 0) + 1
+                first = self._firsts.get(bad.reason, bad.number)
+                self._firsts[bad.reason] = min(first, bad.number)
+                if len(self._examples) < EXAMPLES or bad.number < self._examples[-1].number:
+                    self._examples = sorted([*self._examples, bad], key=_number)[:EXAMPLES]
+
+
+def _number(bad: BadRecord) -> int:
+    return bad.number
 
 
 def too_long(what: str, size: int) -> str:
@@ -101,11 +128,6 @@ def too_long(what: str, size: int) -> str:
         f"{what} of {size:,} bytes is too long: split it; the limit is {MOST_TEXT_BYTES >> 20} MiB "
         f"for the text and {MOST_RECORD_BYTES >> 20} MiB for the record in the file"
     )
-
-
-def fault(reason: str, place: Place, message: str) -> Fault:
-    """Return a fault of the record at `place`."""
-    return Fault(place.number, reason, f"{place}: {message}")
 
 
 def grouped(

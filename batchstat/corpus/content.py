@@ -18,7 +18,7 @@ from batchstat.corpus.arrow_values import (
     kind_of,
     ranges,
 )
-from batchstat.corpus.bad_records import MOST_TEXT_BYTES, Faults, Place, too_long
+from batchstat.corpus.bad_records import MOST_TEXT_BYTES, BadRecords, Location, too_long
 from batchstat.corpus.chat import ChatError, Message, Tool, as_chat, as_tools
 from batchstat.corpus.chunk import Chunk, Column
 from batchstat.corpus.options import CorpusOptions
@@ -58,27 +58,29 @@ class Chats:
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class PrecountedLengths:
     """(n,) tokens of samples that come with their lengths."""
 
     lengths: npt.NDArray[np.int64]
 
 
-Content = Texts | Chats | Counted
+Content = Texts | Chats | PrecountedLengths
 
 
 class ChunkContent:
-    """Checked values of one chunk; anything wrong with a record is noted as a fault.
+    """Checked values of one chunk; anything wrong with a record is noted.
 
     Attributes:
         ok: (size,) records that could be read so far.
     """
 
-    def __init__(self, chunk: Chunk, place: Callable[[int], Place], faults: Faults) -> None:
+    def __init__(
+        self, chunk: Chunk, place: Callable[[int], Location], bad_records: BadRecords
+    ) -> None:
         """Exclude what the reader knows to be blank or bad."""
         self.ok: Mask = np.ones(chunk.size, dtype=bool)
         self.ok[list(chunk.failed | chunk.blank)] = False
-        self._chunk, self._place, self._faults = chunk, place, faults
+        self._chunk, self._place, self._bad_records = chunk, place, bad_records
 
     def text(self, column: str) -> pa.LargeStringArray:
         """Return (size,) the column as texts, empty where a record has none."""
@@ -220,7 +222,7 @@ class ChunkContent:
     def _fail(self, i: int, message: str, reason: str = "wrong_type") -> None:
         if self.ok[i]:
             self.ok[i] = False
-            self._faults.add(reason, self._place(i), message)
+            self._bad_records.add(reason, self._place(i), message)
 
     def _as_arrow(self, texts: list[str] | list[object]) -> pa.LargeStringArray:
         try:
@@ -236,22 +238,22 @@ class ChunkContent:
 
 
 def read_content(
-    chunk: Chunk, options: CorpusOptions, place: Callable[[int], Place], faults: Faults
+    chunk: Chunk, options: CorpusOptions, place: Callable[[int], Location], bad_records: BadRecords
 ) -> tuple[Content, pa.Array | None, Mask]:
     """Return a chunk's content, its labels, and (size,) which records could be read.
 
     Raises:
         InputError: a column of another type; a bad record unless bad records are skipped.
     """
-    values = ChunkContent(chunk, place, faults)
+    values = ChunkContent(chunk, place, bad_records)
     column = chunk.content[0]
     content: Content
     if options.content == "messages":
         content = Chats(values.chats(column), values.tools(chunk.tools))
     elif options.content == "tokens":
-        content = Counted(values.token_lists(column))
+        content = PrecountedLengths(values.token_lists(column))
     elif options.content == "length" or chunk.counted:
-        content = Counted(values.lengths(column))
+        content = PrecountedLengths(values.lengths(column))
     else:
         second = values.text(chunk.content[1]) if len(chunk.content) > 1 else None
         content = values.without_long(Texts(values.text(column), second))

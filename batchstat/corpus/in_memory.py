@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from batchstat.corpus.arrow_values import decoded, decoded_bytes, holds_text, ranges
-from batchstat.corpus.bad_records import Faults
+from batchstat.corpus.bad_records import BadRecords
 from batchstat.corpus.chunk import Chunk, Column
 from batchstat.corpus.columns import Columns, choose_columns
 from batchstat.corpus.formats.columnar import as_chunks
@@ -20,7 +20,7 @@ from batchstat.errors import OptionError
 
 _CHUNK_RECORDS = 10_000
 
-_Read = Callable[[str, Any, CorpusOptions, Faults], Iterator[Chunk]]
+_Read = Callable[[str, Any, CorpusOptions, BadRecords], Iterator[Chunk]]
 
 
 class TableReader(CorpusReader):
@@ -49,7 +49,7 @@ class TableReader(CorpusReader):
 
         def chunks() -> Iterator[Chunk]:
             nonlocal size
-            for chunk in self._read(self._name, self._table, self._options, reading.faults):
+            for chunk in self._read(self._name, self._table, self._options, reading.bad_records):
                 for values in chunk.columns.values():
                     data = _as_bytes(values)
                     digest.update(data)
@@ -70,7 +70,9 @@ def _as_bytes(values: Column) -> memoryview:
     return memoryview(sink.getvalue())
 
 
-def _dataset(name: str, table: Any, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
+def _dataset(
+    name: str, table: Any, options: CorpusOptions, bad_records: BadRecords
+) -> Iterator[Chunk]:
     columns: Columns | None = None
     records = size = 0
     for part in table.with_format("arrow").iter(_CHUNK_RECORDS):
@@ -79,11 +81,11 @@ def _dataset(name: str, table: Any, options: CorpusOptions, faults: Faults) -> I
             columns = choose_columns(name, part.column_names, texts, options)
         for batch in part.select(list(columns.all)).combine_chunks().to_batches():
             size += batch.nbytes
-            yield from as_chunks(name, records, batch, columns, size, faults)
+            yield from as_chunks(name, records, batch, columns, size, bad_records)
             records += len(batch)
 
 
-def _frame(name: str, table: Any, options: CorpusOptions, _: Faults) -> Iterator[Chunk]:
+def _frame(name: str, table: Any, options: CorpusOptions, _: BadRecords) -> Iterator[Chunk]:
     names = [str(column) for column in table.columns]
     texts = [
         names[i]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from batchstat.corpus.bad_records import MOST_RECORD_BYTES, Faults, Place, too_long
+from batchstat.corpus.bad_records import MOST_RECORD_BYTES, BadRecords, Location, too_long
 from batchstat.corpus.opening import OpenSource
 from batchstat.errors import InputError
 
@@ -20,7 +20,7 @@ _REMEDY = "convert it to UTF-8, for example with iconv"
 
 @dataclass(frozen=True)
 class BadLine:
-    """Why a line cannot be read: a word as in `Fault`, and a message."""
+    """Why a line cannot be read: a word as in `BadRecord`, and a message."""
 
     reason: str
     message: str
@@ -90,7 +90,7 @@ def read_lines(opened: OpenSource) -> Iterator[Lines]:
             yield _without_broken_lines(block)
 
 
-def read_raw_lines(opened: OpenSource, faults: Faults) -> Iterator[str | LongLine]:
+def read_raw_lines(opened: OpenSource, bad_records: BadRecords) -> Iterator[str | LongLine]:
     r"""Yield the lines of a source one by one, with their \n or \r\n; otherwise as `read_lines`.
 
     If bad records are skipped, bytes that are not UTF-8 become lone surrogates, which the caller
@@ -103,13 +103,13 @@ def read_raw_lines(opened: OpenSource, faults: Faults) -> Iterator[str | LongLin
         try:
             text = block.data.decode()
         except UnicodeDecodeError as error:
-            if not faults.skip:
+            if not bad_records.skip:
                 start = block.data.rfind(b"\n", 0, error.start) + 1
                 yield from io.StringIO(block.data[:start].decode(), newline="\n")
                 line = block.first + block.data.count(b"\n", 0, start)
                 message = not_utf8(block.offset + error.start, block.data[error.start])
-                place = Place(opened.path, line, "line", opened.lines_before)
-                raise faults.refusal(f"{place}: {message}") from None
+                place = Location(opened.path, line, "line", opened.lines_before)
+                raise bad_records.refusal(f"{place}: {message}") from None
             text = block.data.decode(errors="surrogateescape")
         yield from io.StringIO(text, newline="\n")
 

@@ -1,23 +1,47 @@
 """Read a corpus as blocks of samples: skipped records are counted, samples keep their record."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from batchstat.corpus.bad_records import Fault, Faults, Place
+from batchstat.corpus.bad_records import BadRecord, BadRecords, Location
 from batchstat.corpus.chunk import Chunk
-from batchstat.corpus.content import Chats, Content, Counted, Mask, Texts, read_content
+from batchstat.corpus.content import Chats, Content, Mask, PrecountedLengths, Texts, read_content
 from batchstat.corpus.formats import READERS
 from batchstat.corpus.opening import Rereadable, open_source
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.parts import Part
 from batchstat.corpus.sources import Source
 from batchstat.errors import InputError
+from batchstat.lengths.arrays import Ints
 from batchstat.parameters import one_of
+
+
+@dataclass(frozen=True)
+class Locations:
+    """Locations of consecutive records of a file.
+
+    Attributes:
+        path: the file, as messages name it.
+        lines: line on which each starts; None in files without lines.
+        first: number of the first one in the part that is read.
+        before: returns how many lines or records precede that part.
+    """
+
+    path: str
+    lines: Sequence[int] | None
+    first: int
+    before: Callable[[], int]
+
+    def __call__(self, i: int) -> Location:
+        """Return the location of the i-th of them."""
+        if self.lines:
+            return Location(self.path, self.lines[i], "line", self.before)
+        return Location(self.path, self.first + i, before=self.before)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,38 +55,38 @@ class Block:
         labels: (n,) large_string, or lists of it for samples with several classes; null for a
             sample without a label; None if no label is read.
         position: bytes of the corpus on disk that are read so far.
-        places: (n,) place of each, for messages.
-        faults: bad records between them.
+        locations: locations of the records of the block, those that are not samples included.
     """
 
     reading: "Reading"
-    records: npt.NDArray[np.int64]
+    records: Ints
     content: Content
     labels: pa.Array | None
     position: int
-    places: "Places"
-    faults: list[Fault]
+    locations: Locations
 
+    def location(self, i: int) -> Location:
+        """Return the location of sample i."""
+        return self.locations(int(self.records[i]) - self.locations.first)
 
-@dataclass(frozen=True)
-class Places:
-    """Places of the samples of a block in their file."""
+    def report_bad(self, i: int, reason: str, message: str) -> None:
+        """Report that sample i cannot be counted.
 
-    path: str
-    lines: Sequence[int] | None
-    kept: npt.NDArray[np.int64]
-    first: int
-    before: Callable[[], int]
+        Raises:
+            InputError: bad records are not skipped.
+        """
+        self.reading.bad_records.raise_or_count([BadRecord.at(self.location(i), reason, message)])
 
-    def __call__(self, i: int) -> Place:
-        """Return the place of sample i of the block."""
-        return self.of_record(int(self.kept[i]))
-
-    def of_record(self, i: int) -> Place:
-        """Return the place of record i of the block's chunk."""
-        if self.lines:
-            return Place(self.path, self.lines[i], "line", self.before)
-        return Place(self.path, self.first + i, before=self.before)
+    def until(self, number: int) -> "Block":
+        """Return the samples before the record with a number: see `Location`."""
+        found = range(len(self.records))
+        samples = np.arange(bisect_left(found, number, key=lambda i: self.location(i).number))
+        return replace(
+            self,
+            records=self.records[samples],
+            content=select(self.content, samples),
+            labels=None if self.labels is None else self.labels.take(pa.array(samples)),
+        )
 
 
 @dataclass(eq=False)
@@ -71,7 +95,7 @@ class Reading:
 
     Attributes:
         source: the source; once it is read, with size and digest even for standard input.
-        faults: bad records.
+        bad_records: bad records so far.
         records: number of records.
         blank: records with nothing but whitespace in them.
         short: records of fewer than `min_chars` characters.
@@ -79,7 +103,7 @@ class Reading:
     """
 
     source: Source
-    faults: Faults
+    bad_records: BadRecords
     records: int = 0
     blank: int = 0
     short: int = 0
@@ -88,13 +112,13 @@ class Reading:
     @property
     def skipped(self) -> dict[str, int]:
         """Number of records that are not samples, by reason."""
-        return {"blank": self.blank, "short": self.short, **self.faults.counts}
+        return {"blank": self.blank, "short": self.short, **self.bad_records.counts}
 
 
 class CorpusReader:
     """Reader of the samples of a corpus, and of what became of its records.
 
-    The consumer of the blocks settles their faults, in order, together with those found later.
+    The consumer of the blocks settles their bad_records, in order, together with those found later.
 
     Attributes:
         readings: states of the sources that were begun.
@@ -125,14 +149,14 @@ class CorpusReader:
             reading = self.begin(part.source)
             with open_source(part, self._standard_input) as opened:
                 if opened.part.stop != opened.part.first:
-                    chunks = READERS[part.source.format](opened, self._options, reading.faults)
+                    chunks = READERS[part.source.format](opened, self._options, reading.bad_records)
                     yield from self.samples(reading, chunks, before)
                 reading.source = opened.source(part.source)
             before += part.bytes
 
     def begin(self, source: Source) -> Reading:
         """Create the state of the next part."""
-        self.readings.append(Reading(source, Faults(skip=self._options.on_error == "skip")))
+        self.readings.append(Reading(source, BadRecords(skip=self._options.on_error == "skip")))
         return self.readings[-1]
 
     def samples(
@@ -143,30 +167,31 @@ class CorpusReader:
             for chunk in chunks:
                 if chunk.label_seen is not None:
                     reading.label_seen = chunk.label_seen
-                yield self._block(reading, chunk, before + chunk.position)
+                block = self._block(reading, chunk, before + chunk.position)
+                bad = reading.bad_records.drain()
+                # Whoever counts the block may find a bad record before those of the reader.
+                yield block.until(bad[0].number) if bad and not reading.bad_records.skip else block
+                reading.bad_records.raise_or_count(bad)
                 reading.records += chunk.size
         except InputError:
-            reading.faults.settle(reading.faults.take())
+            reading.bad_records.raise_or_count(reading.bad_records.drain())
             raise
 
     def _block(self, reading: Reading, chunk: Chunk, position: int) -> Block:
-        path, first = reading.source.shown, reading.records
-
-        nothing = np.empty(0, dtype=np.int64)
-        place = Places(path, chunk.lines, nothing, first, chunk.before).of_record
-        content, labels, keep = read_content(chunk, self._options, place, reading.faults)
+        first = reading.records
+        locations = Locations(reading.source.shown, chunk.lines, first, chunk.before)
+        content, labels, keep = read_content(chunk, self._options, locations, reading.bad_records)
         reading.blank += len(chunk.blank)
         if isinstance(content, Texts):
             content, keep = self._filtered(reading, content, keep)
-        kept = np.flatnonzero(keep)
+        samples = np.flatnonzero(keep)
         return Block(
             reading=reading,
-            records=first + kept,
-            content=take(content, kept),
-            labels=None if labels is None else labels.take(pa.array(kept)),
+            records=first + samples,
+            content=select(content, samples),
+            labels=None if labels is None else labels.take(pa.array(samples)),
             position=position,
-            places=Places(path, chunk.lines, kept, first, chunk.before),
-            faults=reading.faults.take(),
+            locations=locations,
         )
 
     def _filtered(self, reading: Reading, texts: Texts, ok: Mask) -> tuple[Texts, Mask]:
@@ -187,18 +212,20 @@ class CorpusReader:
         return Texts(*parts), keep
 
 
-def take(content: Content, kept: npt.NDArray[np.int64]) -> Content:
-    """Return the samples at the positions `kept`, in ascending order."""
-    if isinstance(content, Counted):
-        return Counted(content.lengths[kept])
+def select(content: Content, samples: Ints) -> Content:
+    """Return the samples at these positions, in ascending order."""
+    if isinstance(content, PrecountedLengths):
+        return PrecountedLengths(content.lengths[samples])
     if isinstance(content, Chats):
-        places = kept.tolist()
-        return Chats([content.messages[i] for i in places], [content.tools[i] for i in places])
-    if len(kept) == len(content.first):
+        positions = samples.tolist()
+        return Chats(
+            [content.messages[i] for i in positions], [content.tools[i] for i in positions]
+        )
+    if len(samples) == len(content.first):
         return content
-    places = pa.array(kept)
-    second = None if content.second is None else content.second.take(places)
-    return Texts(content.first.take(places), second)
+    taken = pa.array(samples)
+    second = None if content.second is None else content.second.take(taken)
+    return Texts(content.first.take(taken), second)
 
 
 def _mask(values: pa.BooleanArray) -> Mask:

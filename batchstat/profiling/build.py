@@ -13,8 +13,8 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import Source, find_sources
 from batchstat.errors import OptionError
 from batchstat.parameters import named_path
-from batchstat.profiling.cache import PartStore
-from batchstat.profiling.conduct import Conduct, build
+from batchstat.profiling.cache import CountCache
+from batchstat.profiling.conduct import RunOptions, build
 from batchstat.profiling.counting import Counting
 from batchstat.profiling.executors.local import given_executor, threads
 from batchstat.profiling.merge import alone
@@ -80,8 +80,8 @@ def profile(
         engine = threads(count) if executor is None else given_executor(executor, workers)
         if count_cache is not None:
             named_path("count_cache", count_cache)
-        store = None if count_cache is None else PartStore.at(count_cache)
-        return build(sources, read_as, counts, Conduct(engine, store))
+        store = None if count_cache is None else CountCache.at(count_cache)
+        return build(sources, read_as, counts, RunOptions(engine, store))
 
     return _of_table(corpus, read_as, counter(read_as, tokenizer, template), worker_count(workers))
 

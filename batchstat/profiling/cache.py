@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
-from batchstat.errors import BatchstatError, FullError, InputError, SourceError
+from batchstat.errors import BatchstatError, InputError, SourceError, StorageFullError
 from batchstat.profiling.parquet import read_counts, save_lengths
 from batchstat.profiling.profile import Profile
 from batchstat.storage.addresses import (
@@ -78,7 +78,7 @@ class PartCounts:
 
 
 @dataclass(frozen=True)
-class PartStore:
+class CountCache:
     """Folder with the counts of parts.
 
     Attributes:
@@ -88,7 +88,7 @@ class PartStore:
     address: str
 
     @classmethod
-    def at(cls, place: str | os.PathLike[str]) -> "PartStore":
+    def at(cls, place: str | os.PathLike[str]) -> "CountCache":
         """Return the store in a folder, as an absolute path for all workers, or at an address."""
         written = os.fspath(place) if isinstance(place, str | Path) else str(place)
         return cls(written if is_remote(written) else str(Path(written).absolute()))
@@ -188,7 +188,7 @@ class PartStore:
         """Return the error that says that something cannot be stored."""
         text = f"{what} cannot be stored in {self.address}: {one_line(error)}"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return FullError(
+            return StorageFullError(
                 text,
                 "free some space there and run again, which counts what is missing, or name "
                 "another folder with --count-cache",

@@ -12,17 +12,17 @@ from batchstat.corpus.opening import Rereadable
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.parts import Part, parts_of
 from batchstat.corpus.sources import STANDARD_INPUT, Source
-from batchstat.errors import FullError, InputError
-from batchstat.profiling.cache import PartStore
+from batchstat.errors import InputError, StorageFullError
+from batchstat.profiling.cache import CountCache
 from batchstat.profiling.counting import facts_of
-from batchstat.profiling.executors.executor import Engine
+from batchstat.profiling.executors.executor import CountingExecutor
 from batchstat.profiling.executors.local import threads
-from batchstat.profiling.merge import Counted, GoneError, Kept, of_parts
+from batchstat.profiling.merge import CachedPart, CacheEvictedError, PartResults, of_parts
 from batchstat.profiling.profile import Profile
 from batchstat.profiling.progress import Progress
-from batchstat.profiling.scheduler import Outcome, Run
-from batchstat.profiling.shards import Shard, Share
-from batchstat.profiling.tasks import Job
+from batchstat.profiling.scheduler import PartOutcome, Scheduler
+from batchstat.profiling.shards import Shard, ShardSpec
+from batchstat.profiling.tasks import CountTask
 from batchstat.storage.addresses import one_line
 from batchstat.tokenization.threads import worker_count
 from batchstat.tokenization.tokenizer import Tokenizer
@@ -32,13 +32,13 @@ _TIMES_GONE = 20
 
 
 @dataclass(frozen=True)
-class Conduct:
+class RunOptions:
     """How a run is executed.
 
     Attributes:
         engine: executor that counts; by default threads of this process, one per core.
         store: where the counts of parts are stored; by default a temporary folder.
-        may_do_without: whether to fall back to a temporary folder if the store is full.
+        fall_back_to_temp: whether to fall back to a temporary folder if the store is full.
         recount: whether to ignore counts that are already stored.
         allow_partial: whether to build a profile from the parts that could be counted.
         on_progress: called with the progress of the count.
@@ -46,36 +46,36 @@ class Conduct:
         on_warning: called with each warning.
     """
 
-    engine: Engine = field(default_factory=lambda: threads(worker_count(None)))
-    store: PartStore | None = None
-    may_do_without: bool = False
+    engine: CountingExecutor = field(default_factory=lambda: threads(worker_count(None)))
+    store: CountCache | None = None
+    fall_back_to_temp: bool = False
     recount: bool = False
     allow_partial: bool = False
     on_progress: Callable[[Progress], object] = lambda _: None
-    on_outcome: Callable[[Outcome], object] = lambda _: None
+    on_outcome: Callable[[PartOutcome], object] = lambda _: None
     on_warning: Callable[[str], object] = warnings.warn
 
 
-_USUAL = Conduct()
+_USUAL = RunOptions()
 
 
 def build(
     sources: Sequence[Source],
     options: CorpusOptions,
     tokenizer: Tokenizer | None,
-    conduct: Conduct = _USUAL,
+    conduct: RunOptions = _USUAL,
 ) -> Profile:
     """Count sources with a loaded tokenizer, as `profile` does for a corpus.
 
     Raises:
         InputError: a part that cannot be read with these options, or parts that failed.
-        FullError: there is no space for the counts.
+        StorageFullError: there is no space for the counts.
     """
     try:
         return _built(sources, options, tokenizer, conduct)
-    except FullError as full:
+    except StorageFullError as full:
         passes_once = any(source.path == STANDARD_INPUT for source in sources)
-        if passes_once or not conduct.may_do_without:
+        if passes_once or not conduct.fall_back_to_temp:
             raise
         conduct.on_warning(f"{full.reason}: recounting without the cache")
         return _built(sources, options, tokenizer, replace(conduct, store=None))
@@ -85,7 +85,7 @@ def _built(
     sources: Sequence[Source],
     options: CorpusOptions,
     tokenizer: Tokenizer | None,
-    conduct: Conduct,
+    conduct: RunOptions,
 ) -> Profile:
     created = datetime.now(UTC).isoformat()
     parts = parts_of(sources, options)
@@ -96,11 +96,11 @@ def _built(
             if run.failed and not conduct.allow_partial:
                 _list(run.failed, conduct)
                 raise _failure(run, len(parts))
-            kept = {i: Kept((store,), done.key, done.samples) for i, done in run.done.items()}
-            counted = Counted(kept, run.failed)
+            kept = {i: CachedPart((store,), done.key, done.samples) for i, done in run.done.items()}
+            counted = PartResults(kept, run.failed)
             try:
                 return of_parts(parts, counted, options, created)
-            except GoneError as gone:
+            except CacheEvictedError as gone:
                 run.forget(gone.number)
     raise InputError(
         f"{store.address}: cached counts disappear before they can be read: use another folder "
@@ -112,8 +112,8 @@ def count_shard(
     sources: Sequence[Source],
     options: CorpusOptions,
     tokenizer: Tokenizer | None,
-    share: Share,
-    conduct: Conduct,
+    share: ShardSpec,
+    conduct: RunOptions,
 ) -> Shard:
     """Count one shard of the parts; parts that failed are named in the shard.
 
@@ -143,18 +143,18 @@ def _run(
     parts: Sequence[Part],
     options: CorpusOptions,
     tokenizer: Tokenizer | None,
-    store: PartStore,
-    conduct: Conduct,
-) -> Run:
+    store: CountCache,
+    conduct: RunOptions,
+) -> Scheduler:
     here = any(part.source.path == STANDARD_INPUT for part in parts)
     engine = conduct.engine
-    if here and not engine.shares_memory:
+    if here and not engine.in_process:
         engine = threads(worker_count(None))  # only this process can read it
     # A copy is made while reading only if it may have to be read again.
     twice = here and tokenizer is not None and tokenizer.pieces is not None
-    return Run(
+    return Scheduler(
         parts,
-        Job(options, tokenizer, store, conduct.recount, engine.threads),
+        CountTask(options, tokenizer, store, conduct.recount, engine.threads),
         engine,
         keep_going=conduct.allow_partial,
         standard_input=Rereadable(sys.stdin.buffer) if twice else None,
@@ -165,7 +165,7 @@ def _run(
 
 
 @contextmanager
-def _stored(store: PartStore | None) -> Iterator[PartStore]:
+def _stored(store: CountCache | None) -> Iterator[CountCache]:
     if store is not None:
         yield store
         return
@@ -177,10 +177,10 @@ def _stored(store: PartStore | None) -> Iterator[PartStore]:
             "folder"
         ) from None
     with folder as path:
-        yield PartStore(path)
+        yield CountCache(path)
 
 
-def _list(failed: Mapping[int, str], conduct: Conduct) -> None:
+def _list(failed: Mapping[int, str], conduct: RunOptions) -> None:
     """Warn of each part that failed, since the error that follows names only the first."""
     if len(failed) == 1:
         return
@@ -193,7 +193,7 @@ def _list(failed: Mapping[int, str], conduct: Conduct) -> None:
 _LISTED = 100
 
 
-def _failure(run: Run, parts: int) -> InputError:
+def _failure(run: Scheduler, parts: int) -> InputError:
     first = run.failed[min(run.failed)]
     if parts == 1:
         return InputError(first)

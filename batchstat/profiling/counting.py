@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from batchstat.corpus.bad_records import Fault, fault
-from batchstat.corpus.content import Counted
+from batchstat.corpus.content import PrecountedLengths
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.reader import Block, CorpusReader, Reading
+from batchstat.corpus.reader import Block, CorpusReader
 from batchstat.lengths.arrays import Ints
 from batchstat.profiling.labels import as_labels
 from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
-from batchstat.profiling.progress import Amount
+from batchstat.profiling.progress import CountedAmount
 from batchstat.tokenization.threads import in_order
 from batchstat.tokenization.tokenizer import Tokenizer
 
@@ -36,7 +35,7 @@ class Counting:
 
     options: CorpusOptions
     workers: int
-    on_progress: Callable[[Amount], object] = lambda _: None
+    on_progress: Callable[[CountedAmount], object] = lambda _: None
     pool: ThreadPoolExecutor | None = None
 
     def profile(self, reader: CorpusReader, tokenizer: Tokenizer | None) -> Profile:
@@ -51,12 +50,11 @@ class Counting:
         left_out: Counter[str] = Counter()
         work = partial(_counted, tokenizer)
         for block in in_order(work, reader.blocks(), self.workers, self.pool):
-            block.reading.faults.settle(block.faults)
             part.add(block)
             samples += len(block.lengths)
             tokens += int(block.lengths.sum())
             left_out.update(block.left_out)
-            self.on_progress(Amount(block.position, samples, tokens))
+            self.on_progress(CountedAmount(block.position, samples, tokens))
         (reading,) = reader.readings
         return Profile(
             created=created,
@@ -64,7 +62,7 @@ class Counting:
                 (reading.source,),
                 self.options,
                 reading.skipped,
-                tuple(reading.faults.examples),
+                tuple(reading.bad_records.examples),
                 left_out=dict(sorted(left_out.items())),
             ),
             tokenizer=None if tokenizer is None else facts_of(tokenizer, self.options),
@@ -100,34 +98,30 @@ def _joined(parts: list[Any]) -> Ints:
 class _CountedBlock:
     """Stored result of a block of samples, without those that the tokenizer raised on."""
 
-    reading: Reading
     records: Ints
     lengths: Ints
     labels: pa.Array | None
-    faults: list[Fault]
     position: int
     left_out: Counter[str]
 
 
 def _counted(tokenizer: Tokenizer | None, block: Block) -> _CountedBlock:
-    faults, labels = list(block.faults), block.labels
     left_out: Counter[str] = Counter()
-    counts: Ints
-    if isinstance(block.content, Counted):
-        records, counts = block.records, block.content.lengths
-    else:
-        assert tokenizer is not None
+    if isinstance(block.content, PrecountedLengths):
+        counts: Ints = block.content.lengths
+        return _CountedBlock(block.records, counts, block.labels, block.position, left_out)
+    assert tokenizer is not None
 
-        def faulty(i: int, error: Exception) -> None:
-            reason = " ".join(str(error).split()) or type(error).__name__
-            message = f"tokenizer {tokenizer.name!r} cannot count it: {reason[:200]}"
-            faults.append(fault("not_counted", block.places(i), message))
+    def report(i: int, error: Exception) -> None:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        message = f"tokenizer {tokenizer.name!r} cannot count it: {reason[:200]}"
+        block.report_bad(i, "not_counted", message)
 
-        counts, kept = tokenizer.count(block.content, faulty, left_out)
-        if labels is not None and len(kept) < len(counts):
-            labels = labels.take(pa.array(kept))
-        records, counts = block.records[kept], counts[kept]
-    return _CountedBlock(block.reading, records, counts, labels, faults, block.position, left_out)
+    counts, samples = tokenizer.count(block.content, report, left_out)
+    labels = block.labels
+    if labels is not None and len(samples) < len(counts):
+        labels = labels.take(pa.array(samples))
+    return _CountedBlock(block.records[samples], counts[samples], labels, block.position, left_out)
 
 
 def facts_of(tokenizer: Tokenizer, options: CorpusOptions) -> TokenizerFacts:

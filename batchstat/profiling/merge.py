@@ -15,13 +15,13 @@ from batchstat.corpus.parts import Part, joined_digest
 from batchstat.corpus.sources import STANDARD_INPUT, Source
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import offsets_from_sizes
-from batchstat.profiling.cache import PartCounts, PartStore
+from batchstat.profiling.cache import CountCache, PartCounts
 from batchstat.profiling.memmap import new_array
 from batchstat.profiling.parquet import FAR
 from batchstat.profiling.profile import CorpusFacts, Labels, Profile
 
 
-class Kept(NamedTuple):
+class CachedPart(NamedTuple):
     """Where the counts of a part are stored, and how many samples it has.
 
     Attributes:
@@ -30,7 +30,7 @@ class Kept(NamedTuple):
         samples: samples in the part.
     """
 
-    stores: tuple[PartStore, ...]
+    stores: tuple[CountCache, ...]
     key: str
     samples: int
 
@@ -44,7 +44,7 @@ class Kept(NamedTuple):
         return next((each for each in found if each and len(each.profile) == self.samples), None)
 
 
-class Counted(NamedTuple):
+class PartResults(NamedTuple):
     """Results of the parts of a corpus, by part number.
 
     Attributes:
@@ -52,13 +52,13 @@ class Counted(NamedTuple):
         failed: why the other parts have no counts.
     """
 
-    kept: Mapping[int, Kept]
+    kept: Mapping[int, CachedPart]
     failed: Mapping[int, str]
 
 
 def of_parts(
     parts: Sequence[Part],
-    counted: Counted,
+    counted: PartResults,
     options: CorpusOptions,
     created: str,
 ) -> Profile:
@@ -71,7 +71,7 @@ def of_parts(
         created: when reading began, ISO 8601 in UTC.
 
     Raises:
-        GoneError: stored counts no longer exist.
+        CacheEvictedError: stored counts no longer exist.
         InputError: there are no samples, or no record has the label.
     """
     sources: list[Source] = []
@@ -89,7 +89,7 @@ def of_parts(
     return whole.profile(created, sources, options, failed)
 
 
-class GoneError(Exception):
+class CacheEvictedError(Exception):
     """The counts of a part no longer exist, for example because another process evicted them."""
 
     def __init__(self, number: int) -> None:
@@ -105,11 +105,11 @@ class _Read:
         self._digests: list[str] = []
         self._labels: list[bool] = []
 
-    def add(self, number: int, kept: Kept, whole: "_Whole") -> None:
-        """Add its next part, to the corpus too. Raise GoneError if its counts are missing."""
+    def add(self, number: int, kept: CachedPart, whole: "_Whole") -> None:
+        """Add its next part, to the corpus too. Raise CacheEvictedError if its counts are gone."""
         counts = kept.counts()
         if counts is None:
-            raise GoneError(number)
+            raise CacheEvictedError(number)
         self.parts += 1
         self._digests += counts.digests
         self._labels += [] if counts.label_seen is None else [counts.label_seen]

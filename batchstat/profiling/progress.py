@@ -9,7 +9,7 @@ from batchstat.corpus.sources import STANDARD_INPUT
 
 
 @dataclass(frozen=True)
-class Amount:
+class CountedAmount:
     """Amount of data that was read and counted.
 
     Attributes:
@@ -22,13 +22,13 @@ class Amount:
     samples: int = 0
     tokens: int = 0
 
-    def __add__(self, other: "Amount") -> "Amount":
-        return Amount(
+    def __add__(self, other: "CountedAmount") -> "CountedAmount":
+        return CountedAmount(
             self.bytes + other.bytes, self.samples + other.samples, self.tokens + other.tokens
         )
 
-    def __sub__(self, other: "Amount") -> "Amount":
-        return Amount(
+    def __sub__(self, other: "CountedAmount") -> "CountedAmount":
+        return CountedAmount(
             self.bytes - other.bytes, self.samples - other.samples, self.tokens - other.tokens
         )
 
@@ -45,28 +45,28 @@ class Progress:
 
     bytes: int
     total_bytes: int
-    work: Amount
+    work: CountedAmount
 
 
-class Meter:
+class ProgressTracker:
     """Combined progress of all parts of a run."""
 
     def __init__(self, parts: Sequence[Part], on_progress: Callable[[Progress], object]) -> None:
         self._parts, self._on_progress = parts, on_progress
         self._numbers = {part: i for i, part in enumerate(parts)}
-        self._known: dict[int, Amount] = {}
-        self._bytes, self._work = 0, Amount()
+        self._known: dict[int, CountedAmount] = {}
+        self._bytes, self._work = 0, CountedAmount()
         inputs = any(part.source.path == STANDARD_INPUT for part in parts)
         self._total = 0 if inputs else sum(part.bytes for part in parts)
         self._one_at_a_time = threading.Lock()
 
-    def note(self, part: Part, amount: Amount) -> None:
+    def note(self, part: Part, amount: CountedAmount) -> None:
         """Note the progress of a part."""
         self._set(self._numbers[part], amount)
 
     def note_done(self, i: int, samples: int, tokens: int, *, was_kept: bool) -> None:
         """Note that a part is counted, now or earlier."""
-        self._set(i, Amount(self._parts[i].bytes, samples, tokens), is_work=not was_kept)
+        self._set(i, CountedAmount(self._parts[i].bytes, samples, tokens), is_work=not was_kept)
 
     def begin_again(self) -> None:
         """Reset all parts to not counted."""
@@ -74,12 +74,12 @@ class Meter:
             self._known.clear()
             self._bytes = 0
 
-    def _set(self, i: int, now: Amount, *, is_work: bool = True) -> None:
+    def _set(self, i: int, now: CountedAmount, *, is_work: bool = True) -> None:
         with self._one_at_a_time:
-            before = self._known.get(i, Amount())
+            before = self._known.get(i, CountedAmount())
             self._known[i] = now
             self._bytes += now.bytes - before.bytes
             if is_work:
                 # A part that is less far than before was started again.
-                self._work += now - (before if now.bytes >= before.bytes else Amount())
+                self._work += now - (before if now.bytes >= before.bytes else CountedAmount())
             self._on_progress(Progress(self._bytes, self._total, self._work))

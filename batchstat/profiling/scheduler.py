@@ -19,9 +19,16 @@ from queue import Empty, SimpleQueue
 from batchstat.corpus.opening import Rereadable
 from batchstat.corpus.parts import Part
 from batchstat.errors import BatchstatError, InputError, SourceError
-from batchstat.profiling.executors.executor import Engine, LostError
-from batchstat.profiling.progress import Meter, Progress
-from batchstat.profiling.tasks import Job, PartDone, SentJob, Shared, check_answer, count_part
+from batchstat.profiling.executors.executor import CountingExecutor, ExecutorLostError
+from batchstat.profiling.progress import Progress, ProgressTracker
+from batchstat.profiling.tasks import (
+    CountTask,
+    LocalContext,
+    PartResult,
+    RemoteTask,
+    check_answer,
+    count_part,
+)
 from batchstat.storage.addresses import is_remote, one_line
 
 TRIES = 3
@@ -35,7 +42,7 @@ _ALONE_AFTER = 2
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PartOutcome:
     """Outcome of one attempt to count a part.
 
     Attributes:
@@ -48,12 +55,12 @@ class Outcome:
 
     part: Part
     tries: int
-    done: PartDone | None
+    done: PartResult | None
     failure: str = ""
     is_last: bool = True
 
 
-class Run:
+class Scheduler:
     """Counting of the parts of one run.
 
     Attributes:
@@ -64,25 +71,25 @@ class Run:
     def __init__(
         self,
         parts: Sequence[Part],
-        job: Job,
-        engine: Engine,
+        job: CountTask,
+        engine: CountingExecutor,
         *,
         keep_going: bool = False,
         standard_input: Rereadable | None = None,
-        on_outcome: Callable[[Outcome], object] = lambda _: None,
+        on_outcome: Callable[[PartOutcome], object] = lambda _: None,
         on_progress: Callable[[Progress], object] = lambda _: None,
         on_warning: Callable[[str], object] = lambda _: None,
     ) -> None:
         """`keep_going`: whether to continue if a part cannot be read with the given options."""
-        self.done: dict[int, PartDone] = {}
+        self.done: dict[int, PartResult] = {}
         self.failed: dict[int, str] = {}
         self._parts, self._job, self._engine = parts, job, engine
         self._keep_going, self._standard_input = keep_going, standard_input
         self._on_outcome, self._on_warning = on_outcome, on_warning
-        self._meter = Meter(parts, on_progress)
+        self._meter = ProgressTracker(parts, on_progress)
         self._todo = list(range(len(parts)))
         self._again: list[int] = []
-        self._flying: dict[Future[PartDone], int] = {}
+        self._flying: dict[Future[PartResult], int] = {}
         self._folder = str(Path.cwd())
         self._tries = [0] * len(parts)
         self._losses = 0
@@ -103,7 +110,7 @@ class Run:
             try:
                 with self._engine.start() as executor, self._given() as given:
                     self._work(executor, given)
-            except (BrokenExecutor, CancelledError, LostError) as loss:
+            except (BrokenExecutor, CancelledError, ExecutorLostError) as loss:
                 self._note_loss(loss)
         if self._error is not None:
             raise self._error
@@ -120,11 +127,11 @@ class Run:
         heappush(self._todo, i)
 
     @contextmanager
-    def _given(self) -> Iterator[Job | SentJob]:
+    def _given(self) -> Iterator[CountTask | RemoteTask]:
         """Provide the job in the form that the executor's workers receive."""
-        if not self._engine.shares_memory:
+        if not self._engine.in_process:
             try:
-                sent = SentJob.send(self._job)
+                sent = RemoteTask.send(self._job)
             except OSError as error:
                 raise self._job.store.refusal("the counting task", error) from None
             try:
@@ -134,15 +141,15 @@ class Run:
             return
         stop, pool = threading.Event(), ThreadPoolExecutor(self._job.threads)
         try:
-            shared = Shared(pool, self._meter.note, stop, self._standard_input)
+            shared = LocalContext(pool, self._meter.note, stop, self._standard_input)
             yield replace(self._job, shared=shared)
         finally:
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _work(self, executor: Executor, given: Job | SentJob) -> None:
+    def _work(self, executor: Executor, given: CountTask | RemoteTask) -> None:
         """Work until nothing is left to do, or everything must be redone with another job."""
-        ended: SimpleQueue[Future[PartDone]] = SimpleQueue()
+        ended: SimpleQueue[Future[PartResult]] = SimpleQueue()
         while self._todo or self._flying:
             while self._todo and len(self._flying) < self._room():
                 i = self._next()
@@ -153,7 +160,7 @@ class Run:
                     heappush(self._todo, i)
                     if isinstance(error, RuntimeError) and not isinstance(error, BrokenExecutor):
                         # An executor that was shut down raises RuntimeError.
-                        raise LostError(one_line(error)) from None
+                        raise ExecutorLostError(one_line(error)) from None
                     raise
                 self._tries[i] += 1
                 self._flying[future] = i
@@ -161,8 +168,8 @@ class Run:
             try:
                 future = ended.get(timeout=_POLL_SECONDS)
             except Empty:
-                if self._engine.is_lost():
-                    raise LostError(f"{self._engine.name} is lost") from None
+                if self._engine.is_disconnected():
+                    raise ExecutorLostError(f"{self._engine.name} is lost") from None
                 continue
             if future in self._flying and not self._settle(self._flying[future], future):
                 return
@@ -177,7 +184,7 @@ class Run:
             time.sleep(_PAUSE_SECONDS)
 
     def _room(self) -> int:
-        return 1 if self._suspects else self._engine.at_once
+        return 1 if self._suspects else self._engine.max_in_flight
 
     def _next(self) -> int:
         if not self._suspects:
@@ -187,13 +194,13 @@ class Run:
         heapify(self._todo)
         return i
 
-    def _settle(self, i: int, future: "Future[PartDone]") -> bool:
+    def _settle(self, i: int, future: "Future[PartResult]") -> bool:
         """Note how a part ended, and return whether the run continues with the same job."""
         error = None if future.cancelled() else future.exception()
         if isinstance(error, BrokenExecutor):
             raise error
         if future.cancelled() or isinstance(error, CancelledError):
-            raise LostError(f"{self._engine.name} is lost")
+            raise ExecutorLostError(f"{self._engine.name} is lost")
         del self._flying[future]
         self._suspects.discard(i)
         if error is None:
@@ -212,18 +219,18 @@ class Run:
     def _is_bug(self, error: BaseException) -> bool:
         """Return whether an error is a bug: in this process, no other machine could avoid it."""
         known = isinstance(error, SourceError | OSError | MemoryError)
-        return self._engine.shares_memory and not known
+        return self._engine.in_process and not known
 
-    def _answer(self, i: int, answer: PartDone) -> PartDone:
+    def _answer(self, i: int, answer: PartResult) -> PartResult:
         """Return the checked answer for a part. Raise SourceError if it cannot be right."""
-        if self._engine.shares_memory:
+        if self._engine.in_process:
             return answer
         return check_answer(answer, self._parts[i], self._job)
 
-    def _note_done(self, i: int, done: PartDone) -> bool:
+    def _note_done(self, i: int, done: PartResult) -> bool:
         self.done[i] = done
         self._meter.note_done(i, done.samples, done.tokens, was_kept=done.was_kept)
-        self._on_outcome(Outcome(self._parts[i], self._tries[i], done))
+        self._on_outcome(PartOutcome(self._parts[i], self._tries[i], done))
         if not done.difference or not self._job.by_pieces:
             return True
         self._on_warning(f"{done.difference}: recounting every text as a whole")
@@ -240,7 +247,7 @@ class Run:
 
     def _note_refused(self, i: int, error: BatchstatError) -> None:
         """Note a part that cannot be read or stored, which will be the same at every attempt."""
-        self._on_outcome(Outcome(self._parts[i], self._tries[i], None, str(error)))
+        self._on_outcome(PartOutcome(self._parts[i], self._tries[i], None, str(error)))
         if self._keep_going and isinstance(error, InputError):
             self.failed[i] = str(error)
         elif i < self._end:
@@ -261,7 +268,7 @@ class Run:
     def _note_failed(self, i: int, error: BaseException) -> None:
         reason = str(error) if isinstance(error, SourceError) else self._reason(i, error)
         is_last = self._tries[i] >= TRIES
-        self._on_outcome(Outcome(self._parts[i], self._tries[i], None, reason, is_last))
+        self._on_outcome(PartOutcome(self._parts[i], self._tries[i], None, reason, is_last))
         if is_last:
             self.failed[i] = reason
         elif i < self._end:
@@ -284,7 +291,7 @@ class Run:
         """
         self._losses += 1
         broken = isinstance(loss, BrokenExecutor)
-        if not self._engine.begins_anew:
+        if not self._engine.restartable:
             raise InputError(
                 f"{self._engine.name} is broken ({one_line(loss)}): pass a new executor; with the "
                 "same count_cache only missing parts are counted"
@@ -298,11 +305,13 @@ class Run:
             if broken and alone and self._tries[i] >= TRIES:
                 reason = "the worker died unexpectedly (possibly out of memory)"
                 self.failed[i] = f"{self._parts[i].shown} could not be counted: {reason}"
-                self._on_outcome(Outcome(self._parts[i], self._tries[i], None, self.failed[i]))
+                self._on_outcome(PartOutcome(self._parts[i], self._tries[i], None, self.failed[i]))
                 self._suspects.discard(i)
                 self._losses = 0
                 continue
-            outcome = Outcome(self._parts[i], self._tries[i], None, one_line(loss), is_last=False)
+            outcome = PartOutcome(
+                self._parts[i], self._tries[i], None, one_line(loss), is_last=False
+            )
             self._on_outcome(outcome)
             heappush(self._todo, i)
             if broken and self._losses >= _ALONE_AFTER:

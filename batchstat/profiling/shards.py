@@ -12,9 +12,9 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.parts import Part, parts_of
 from batchstat.corpus.sources import Source
 from batchstat.errors import InputError, OptionError
-from batchstat.profiling.cache import PartStore
+from batchstat.profiling.cache import CountCache
 from batchstat.profiling.executors.versions import versions
-from batchstat.profiling.merge import Counted, GoneError, Kept, of_parts
+from batchstat.profiling.merge import CachedPart, CacheEvictedError, PartResults, of_parts
 from batchstat.profiling.parquet import check_formats
 from batchstat.profiling.profile import Profile, TokenizerFacts
 from batchstat.storage.addresses import as_path, check_regular, one_line
@@ -38,14 +38,14 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True)
-class Share:
+class ShardSpec:
     """Index and number of a shard, counted from 1."""
 
     number: int
     of: int
 
     @classmethod
-    def parse(cls, written: str) -> "Share":
+    def parse(cls, written: str) -> "ShardSpec":
         """Parse `I/N`. Raise OptionError unless 1 ≤ I ≤ N."""
         found = _WRITTEN.fullmatch(written)
         number, of = (int(found[1]), int(found[2])) if found else (0, 0)
@@ -78,7 +78,7 @@ class Shard:
     """
 
     created: str
-    share: Share
+    share: ShardSpec
     sources: tuple[Source, ...]
     options: CorpusOptions
     tokenizer: TokenizerFacts | None
@@ -143,7 +143,7 @@ def read_shard(folder: Path) -> Shard:
         check_formats(found.sources)
         shard = Shard(
             found.created,
-            Share.parse(f"{found.shard}/{found.shards}"),
+            ShardSpec.parse(f"{found.shard}/{found.shards}"),
             found.sources,
             found.options,
             found.tokenizer,
@@ -180,12 +180,12 @@ def merge_shards(folders: Sequence[Path], *, allow_partial: bool = False) -> Pro
             raise InputError(
                 f"{folder.as_posix()} and {shards[0][0].as_posix()} cannot be merged: {other}"
             )
-    kept: dict[int, Kept] = {}
+    kept: dict[int, CachedPart] = {}
     failed: dict[int, str] = {}
     for folder, shard in shards:
-        store = PartStore(_joined(folder))
+        store = CountCache(_joined(folder))
         for i, (key, samples) in shard.kept.items():
-            before = kept.get(i, Kept((), key, samples))
+            before = kept.get(i, CachedPart((), key, samples))
             if (before.key, before.samples) != (key, samples):
                 raise InputError(
                     f"{first.parts[i].shown} changed between {folder.as_posix()} and another "
@@ -201,8 +201,8 @@ def merge_shards(folders: Sequence[Path], *, allow_partial: bool = False) -> Pro
         raise InputError(_incomplete(failed, missing, first.share.of, len(parts)))
     created = min((shard.created for _, shard in shards), key=datetime.fromisoformat)
     try:
-        return of_parts(parts, Counted(kept, failed), first.options, created)
-    except GoneError as gone:
+        return of_parts(parts, PartResults(kept, failed), first.options, created)
+    except CacheEvictedError as gone:
         number = gone.number
         raise InputError(
             f"the counts of {parts[number].shown} in {kept[number].stores[-1].address} are missing "

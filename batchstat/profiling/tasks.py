@@ -21,18 +21,18 @@ from batchstat.corpus.parts import Part
 from batchstat.corpus.reader import CorpusReader
 from batchstat.corpus.sources import STANDARD_INPUT
 from batchstat.errors import InputError, SourceError
-from batchstat.profiling.cache import JOB_ENDING, PartCounts, PartStore
+from batchstat.profiling.cache import JOB_ENDING, CountCache, PartCounts
 from batchstat.profiling.counting import Counting
 from batchstat.profiling.executors.versions import different_versions, versions
 from batchstat.profiling.parquet import SCHEMA
-from batchstat.profiling.progress import Amount
+from batchstat.profiling.progress import CountedAmount
 from batchstat.storage.addresses import is_remote, one_line
 from batchstat.tokenization.piece_counter import PieceError
 from batchstat.tokenization.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class Job:
+class CountTask:
     """How the parts of a run are counted.
 
     Attributes:
@@ -49,16 +49,16 @@ class Job:
 
     options: CorpusOptions
     tokenizer: Tokenizer | None
-    store: PartStore
+    store: CountCache
     recount: bool
     threads: int
     by_pieces: bool = True
     versions: dict[str, str] = field(default_factory=versions)
-    shared: "Shared | None" = None
+    shared: "LocalContext | None" = None
 
 
 @dataclass(frozen=True)
-class Shared:
+class LocalContext:
     """What the parts of a run share within one process.
 
     Attributes:
@@ -69,13 +69,13 @@ class Shared:
     """
 
     pool: ThreadPoolExecutor
-    on_progress: Callable[[Part, Amount], object]
+    on_progress: Callable[[Part, CountedAmount], object]
     stop: threading.Event
     standard_input: Rereadable | None
 
 
 @dataclass(frozen=True)
-class PartDone:
+class PartResult:
     """Answer for a part that is counted.
 
     Attributes:
@@ -100,18 +100,18 @@ class PartDone:
 
 
 @dataclass(frozen=True)
-class SentJob:
+class RemoteTask:
     """A job as other processes receive it: a file in the store, written once for all of them.
 
     Its digest is sent with each part, so that a job put there by somebody else is not loaded.
     """
 
-    store: PartStore
+    store: CountCache
     digest: str
     name: str
 
     @classmethod
-    def send(cls, job: Job) -> "SentJob":
+    def send(cls, job: CountTask) -> "RemoteTask":
         """Write a job to its store. Raise OSError on failure."""
         content = pickle.dumps(replace(job, shared=None))
         digest = hashlib.sha256(content).hexdigest()
@@ -128,7 +128,7 @@ class SentJob:
 
 
 @lru_cache(maxsize=2)
-def _received(sent: SentJob) -> Job:
+def _received(sent: RemoteTask) -> CountTask:
     try:
         content = (sent.store.folder / sent.name).read_bytes()
     except Exception as error:  # a remote file system may raise anything
@@ -138,21 +138,21 @@ def _received(sent: SentJob) -> Job:
         ) from None
     if hashlib.sha256(content).hexdigest() != sent.digest:
         raise InputError(f"{sent.store.address}: the job {sent.name} is damaged: run again")
-    job: Job = pickle.loads(content)  # noqa: S301 - it is what the run sent
+    job: CountTask = pickle.loads(content)  # noqa: S301 - it is what the run sent
     return job
 
 
-def count_part(given: Job | SentJob, part: Part) -> PartDone:
+def count_part(given: CountTask | RemoteTask, part: Part) -> PartResult:
     """Count a part and store its counts, unless they are stored already.
 
     Raises:
         InputError: the part cannot be read with these options, or this machine has other versions
             than the run began with.
         SourceError: the part cannot be read now, or the store cannot be written.
-        FullError: the store has no space.
+        StorageFullError: the store has no space.
     """
     began = time.monotonic()
-    job = given if isinstance(given, Job) else _received(given)
+    job = given if isinstance(given, CountTask) else _received(given)
     if other := different_versions(job.versions):
         raise InputError(
             f"worker {_here()} has other versions; the run began with {other}: install the same "
@@ -177,7 +177,7 @@ def count_part(given: Job | SentJob, part: Part) -> PartDone:
         if before is not None and before != _state(part):
             raise SourceError(f"{part.source.shown} changed while it was being read: run again")
         _keep(job, key, found, part)
-    return PartDone(
+    return PartResult(
         key=key,
         content=content,
         samples=len(found.profile),
@@ -189,13 +189,13 @@ def count_part(given: Job | SentJob, part: Part) -> PartDone:
     )
 
 
-def check_answer(answer: object, part: Part, job: Job) -> PartDone:
+def check_answer(answer: object, part: Part, job: CountTask) -> PartResult:
     """Check what another process returned for a part that it counted.
 
     Raises:
         SourceError: it is not an answer of `count_part`, or it is about another part.
     """
-    if not isinstance(answer, PartDone):
+    if not isinstance(answer, PartResult):
         raise SourceError(f"{part.shown}: a worker answered {type(answer).__name__}, not counts")
     for name, kind in _ANSWERED.items():
         value = getattr(answer, name, None)
@@ -225,7 +225,7 @@ _ANSWERED = {
 }
 
 
-def _keep(job: Job, key: str, found: PartCounts, part: Part) -> None:
+def _keep(job: CountTask, key: str, found: PartCounts, part: Part) -> None:
     try:
         job.store.put(key, found)
     except OSError as error:
@@ -242,7 +242,7 @@ def _state(part: Part) -> tuple[int, ...] | None:
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 
-def key_of(part: Part, content: tuple[str, ...], job: Job) -> str:
+def key_of(part: Part, content: tuple[str, ...], job: CountTask) -> str:
     """Return a digest of everything the counts of a part depend on, and of its path.
 
     The path is included because messages name it. `content` are digests of its bytes and of
@@ -266,21 +266,21 @@ def key_of(part: Part, content: tuple[str, ...], job: Job) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _kept(job: Job, key: str) -> PartCounts | None:
+def _kept(job: CountTask, key: str) -> PartCounts | None:
     found = job.store.get(key)
     if found is not None and job.options.on_error == "fail" and found.profile.corpus.unreadable:
         return None
     return found
 
 
-def _counted(job: Job, part: Part, digests: tuple[str, ...]) -> PartCounts:
+def _counted(job: CountTask, part: Part, digests: tuple[str, ...]) -> PartCounts:
     counting = Counting(job.options, job.threads)
     standard_input = None
     if job.shared is not None:
         shared = job.shared
         standard_input = shared.standard_input if part.source.path == STANDARD_INPUT else None
 
-        def note(amount: Amount) -> None:
+        def note(amount: CountedAmount) -> None:
             if shared.stop.is_set():
                 raise InputError("interrupted")
             shared.on_progress(part, amount)

@@ -9,7 +9,7 @@ from typing import Any
 
 from batchstat.corpus.chat import Message, Tool
 from batchstat.errors import InputError
-from batchstat.tokenization.template_coverage import Places
+from batchstat.tokenization.template_coverage import TemplateCoverage
 from batchstat.tokenization.tokenizer import Tokenizer
 
 _TOOL_CALLS = "tool_calls"
@@ -71,7 +71,7 @@ def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokeni
         library=f"{tokenizer.library}, {renderers}",
         special_tokens_per_sample=0,
         encode_chats=encode_chats,
-        left_out=Places(render).left_out,
+        left_out=TemplateCoverage(render).left_out,
         made_by=(_with_templates, (tokenizer, plain, with_tools)),
     )
 

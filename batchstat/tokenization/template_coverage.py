@@ -19,7 +19,7 @@ _MOST_KINDS = 10_000
 Render = Callable[[list[Message], list[Tool]], str]
 
 
-class Places:
+class TemplateCoverage:
     """Detector of what a template leaves out of chats; may be called by several threads."""
 
     def __init__(self, render: Render) -> None:

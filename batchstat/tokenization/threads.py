@@ -45,16 +45,21 @@ def in_order(
         return
     waiting: deque[Future[Result]] = deque()
     failure = None
+
+    def until_failure() -> Iterator[Item]:
+        nonlocal failure
+        try:
+            yield from items
+        except InputError as error:
+            failure = error
+
     own = pool is None
     pool = pool or ThreadPoolExecutor(workers)
     try:
-        try:
-            for item in items:
-                waiting.append(pool.submit(work, item))
-                if len(waiting) > workers:
-                    yield waiting.popleft().result()
-        except InputError as error:
-            failure = error
+        for item in until_failure():
+            waiting.append(pool.submit(work, item))
+            if len(waiting) > workers:
+                yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
     finally:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from batchstat.corpus.chat import Message, Tool
-from batchstat.corpus.content import Chats, Content, Counted, Texts
+from batchstat.corpus.content import Chats, Content, PrecountedLengths, Texts
 from batchstat.lengths.arrays import Ints
 from batchstat.tokenization.panics import panics_as_errors
 from batchstat.tokenization.piece_counter import PieceCounter
@@ -39,7 +39,8 @@ class Tokenizer:
         encode: converts texts, or pairs, to one sized object each, whose size is the count.
         encode_rendered: the same for texts that already contain special tokens; adds none.
         encode_chats: the same for chats with their tools; None without a chat template.
-        left_out: returns what the template leaves out of a chat with its tools: see `Places`.
+        left_out: returns what the template leaves out of a chat with its tools: see
+            `TemplateCoverage`.
         pieces: counts texts by their pieces; None for a tokenizer whose texts cannot be cut.
         as_transformers: the transformers object, which has chat templates.
         made_by: a function and its arguments that build it again, in another process too.
@@ -82,7 +83,7 @@ class Tokenizer:
         Raises:
             PieceError: see `PieceCounter.count`.
         """
-        if isinstance(content, Counted):
+        if isinstance(content, PrecountedLengths):
             return content.lengths, np.arange(len(content.lengths))
         counts: Ints = np.full(_size(content), -1, dtype=np.int64)
         if isinstance(content, Texts):
@@ -149,7 +150,7 @@ def _sizes(encoded: Iterable[Sized], n: int) -> Ints:
 
 
 def _size(content: Content) -> int:
-    if isinstance(content, Counted):
+    if isinstance(content, PrecountedLengths):
         return len(content.lengths)
     return len(content.messages) if isinstance(content, Chats) else len(content.first)
 
@@ -161,7 +162,7 @@ def _part(texts: Texts, first: int, last: int) -> Texts:
 
 
 def _as_python(content: Content, first: int, last: int) -> list[Any]:
-    assert not isinstance(content, Counted)
+    assert not isinstance(content, PrecountedLengths)
     if isinstance(content, Chats):
         chats = zip(content.messages[first:last], content.tools[first:last], strict=True)
         return list(chats)
@@ -176,5 +177,5 @@ def _batches(content: Content) -> Iterator[tuple[int, int]]:
     if isinstance(content, Chats):
         yield from ((first, min(first + 1_000, n)) for first in range(0, n, 1_000))
         return
-    assert not isinstance(content, Counted)
+    assert not isinstance(content, PrecountedLengths)
     yield from content.ranges(_BATCH_BYTES, _BATCH_SAMPLES)

@@ -43,7 +43,6 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
     samples: list[Record | None] = []
     before, current = 0, None
     for block in reader.blocks():
-        block.reading.faults.settle(block.faults)
         if block.reading is not current:
             before = sum(each.records for each in reader.readings if each is not block.reading)
             current = block.reading
@@ -54,11 +53,11 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
 
 
 def _records(block: "Block") -> Iterator[Record]:
-    from batchstat.corpus.content import Chats, Counted
+    from batchstat.corpus.content import Chats, PrecountedLengths
 
     content = block.content
     labels = None if block.labels is None else block.labels.to_pylist()
-    if isinstance(content, Counted):
+    if isinstance(content, PrecountedLengths):
         raise InputError("the corpus has token ids or lengths, not text: load it yourself")
     if isinstance(content, Chats):
         found: list[Record] = [{"messages": messages} for messages in content.messages]

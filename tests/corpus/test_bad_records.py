@@ -13,7 +13,7 @@ from test_sources import PACKED, TEXTS, WRITTEN, as_csv, read
 from batchstat import InputError, profile
 from batchstat.corpus.formats import READERS
 from batchstat.corpus.options import CorpusOptions
-from conftest import blocks_of, reader_of
+from conftest import reader_of
 
 SKIPPED = {
     "a.txt": (b"one\nt\xffo\nthree\n", [0, 2], {"not_utf8": 1}),
@@ -47,11 +47,41 @@ def test_records_that_cannot_be_read_are_skipped_and_counted(tmp_path, name):
     (tmp_path / name).write_bytes(content)
     options = {"text_column": ("text",), "label_column": "y"} if b"y\n" in content else {}
     reader = reader_of(tmp_path / name, CorpusOptions(on_error="skip", **options))
-    assert [r for block in blocks_of(reader) for r in block.records.tolist()] == records
-    assert reader.readings[0].faults.counts == faults
-    assert all(name in message for message in reader.readings[0].faults.examples)
+    assert [r for block in reader.blocks() for r in block.records.tolist()] == records
+    assert reader.readings[0].bad_records.counts == faults
+    assert all(name in message for message in reader.readings[0].bad_records.examples)
     with pytest.raises(InputError):
         read(tmp_path / name, **options)
+
+
+HALF_BAD = b'{"text": "one"}\n{"text": "two"}\n{"text": 2}\n{"text": "four"}\n{"text": \n'
+
+
+def test_a_bad_record_ends_the_blocks_after_the_samples_before_it(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(HALF_BAD)
+    reader = reader_of(tmp_path / "a.jsonl", CorpusOptions())
+    blocks = reader.blocks()
+    assert next(blocks).content.first.to_pylist() == ["one", "two"]
+    with pytest.raises(InputError, match=r"a\.jsonl, line 3: 'text' is a number"):
+        next(blocks)
+
+
+def test_what_is_reported_later_is_counted_in_file_order(tmp_path):
+    """As by a tokenizer, which may count a block after the next one was read."""
+    (tmp_path / "a.jsonl").write_bytes(HALF_BAD)
+    reader = reader_of(tmp_path / "a.jsonl", CorpusOptions(on_error="skip"))
+    (block,) = reader.blocks()
+    assert block.content.first.to_pylist() == ["one", "two", "four"]
+    (reading,) = reader.readings
+    assert reading.bad_records.counts == {"wrong_type": 1, "malformed": 1}
+    for i in (2, 0):
+        block.report_bad(i, "not_counted", "no")
+    assert list(reading.bad_records.counts) == ["not_counted", "wrong_type", "malformed"]
+    lines = [re.search(r"line (\d)", each)[1] for each in reading.bad_records.examples]
+    assert lines == ["1", "3", "4", "5"]
+    reader = reader_of(tmp_path / "a.jsonl", CorpusOptions())
+    with pytest.raises(InputError, match=r"line 2: no; pass --on-error skip"):
+        next(reader.blocks()).report_bad(1, "not_counted", "no")
 
 
 def lines_of(data: bytes) -> int:
@@ -72,7 +102,7 @@ def count_both(path, kind, **options) -> None:
             read_as = CorpusOptions(on_error=on_error, **columns, **options)
             try:
                 reader = reader_of(path, read_as, kind)
-                samples = sum(len(block.records) for block in blocks_of(reader))
+                samples = sum(len(block.records) for block in reader.blocks())
             except InputError as error:
                 assert path.name in str(error)  # noqa: PT017
                 assert "\n" not in str(error)  # noqa: PT017
@@ -116,7 +146,7 @@ def test_nearly_right_bytes_lose_no_record(folder, kind, pieces, header):
     elif kind in ("csv", "tsv"):
         try:
             reader = reader_of(path, CorpusOptions(header=False, on_error="skip"), kind)
-            samples = sum(len(block.records) for block in blocks_of(reader))
+            samples = sum(len(block.records) for block in reader.blocks())
         except InputError:
             return
         assert samples + sum(reader.readings[0].skipped.values()) == reader.readings[0].records

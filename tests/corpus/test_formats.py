@@ -16,7 +16,7 @@ import batchstat
 from batchstat import InputError, OptionError
 from batchstat.corpus import lines as lines_module
 from batchstat.corpus.options import CorpusOptions
-from conftest import blocks_of, reader_of
+from conftest import reader_of
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 LINE = TEXT.filter(lambda text: "\n" not in text and not text.endswith("\r"))
@@ -29,7 +29,7 @@ def read(path: Path, **options):
         options["text_column"] = (options["text_column"],)
     reader = reader_of(path, CorpusOptions(**options))
     records, texts, labels = [], [], []
-    for block in blocks_of(reader):
+    for block in reader.blocks():
         assert len(block.records) == len(block.content.first)
         records += block.records.tolist()
         texts += block.content.first.to_pylist()

@@ -28,7 +28,7 @@ from batchstat.corpus.formats import delimited, ipc, parquet_files
 from batchstat.corpus.formats import json as json_format
 from batchstat.corpus.in_memory import TableReader
 from batchstat.corpus.options import CorpusOptions
-from conftest import blocks_of, reader_of
+from conftest import reader_of
 
 TABLE = pa.table({"text": ["a b", "c d e"]})
 
@@ -62,12 +62,12 @@ def npy(array: np.ndarray) -> bytes:
 
 def texts_of(path: Path, options: CorpusOptions | None = None) -> list[str]:
     reader = reader_of(path, options or CorpusOptions())
-    return [text for block in blocks_of(reader) for text in block.content.first.to_pylist()]
+    return [text for block in reader.blocks() for text in block.content.first.to_pylist()]
 
 
 def labels_of(path: Path) -> list[object]:
     reader = reader_of(path, CorpusOptions(text_column=("text",), label_column="y"))
-    return [label for block in blocks_of(reader) for label in block.labels.to_pylist()]
+    return [label for block in reader.blocks() for label in block.labels.to_pylist()]
 
 
 # Arrow, Parquet and NumPy files that hold more, or less, than their first part says
@@ -130,7 +130,7 @@ def test_a_damaged_npy_file(tmp_path):
         for byte in b"\x00'9":
             (tmp_path / "a.npy").write_bytes(data[:at] + bytes([byte]) + data[at + 1 :])
             with suppress(batchstat.InputError):
-                assert len(list(blocks_of(reader_of(tmp_path / "a.npy", CorpusOptions())))) > 0
+                assert len(list(reader_of(tmp_path / "a.npy", CorpusOptions()).blocks())) > 0
 
 
 @pytest.mark.parametrize("cut", [1, 4, 7, 8, 9, 30, 100, 190, 200, 300])
@@ -381,7 +381,7 @@ def test_texts_of_any_layout(tmp_path, kind):
     table = pa.table({"text": KINDS[kind], "y": KINDS[kind]})
     (tmp_path / "a.arrow").write_bytes(stream(table))
     options = CorpusOptions(text_column=("text",), label_column="y", on_error="skip")
-    (first,) = blocks_of(reader_of(tmp_path / "a.arrow", options))
+    (first,) = reader_of(tmp_path / "a.arrow", options).blocks()
     assert first.content.first.to_pylist() == ["a b", "d e f"]
     assert first.labels.to_pylist() == ["a b", "d e f"]
     assert first.reading.skipped["wrong_type"] == 1
@@ -427,7 +427,7 @@ def test_columns_of_any_type_are_read_or_refused(tmp_path, kind, role, on_error)
     options = CorpusOptions(on_error=on_error, **given.get(role, {f"{role}_column": "c"}))
     reader = reader_of(tmp_path / "a.arrow", options)
     try:
-        blocks = list(blocks_of(reader))
+        blocks = list(reader.blocks())
     except batchstat.InputError:
         return
     skipped = reader.readings[0].skipped
@@ -484,7 +484,7 @@ def test_a_text_that_is_repeated_is_not_decoded_all_at_once(tmp_path, monkeypatc
         pq.write_table(table, path, store_schema=kind != "parquet")
     assert path.stat().st_size < 50_000_000 / 4
     found = 0
-    for block in blocks_of(reader_of(path, CorpusOptions())):
+    for block in reader_of(path, CorpusOptions()).blocks():
         assert block.content.first.nbytes < 10 << 20
         found += len(block.records)
         assert block.content.first.to_pylist() == [text] * len(block.records)
@@ -558,7 +558,7 @@ def test_a_record_too_long_is_one_bad_record(tmp_path_factory, name):
         ]
         options = CorpusOptions(on_error="skip", text_column=() if name == "txt" else ("text",))
         reader = reader_of(path, options)
-        blocks = list(blocks_of(reader))
+        blocks = list(reader.blocks())
         assert [record for block in blocks for record in block.records.tolist()] == short
         found = [text for block in blocks for text in block.content.first.to_pylist()]
         assert found == [rows[i]["text"] for i in short]
@@ -576,11 +576,15 @@ def test_a_long_quoted_field_of_many_lines(tmp_path):
         csv.writer(file).writerows([["text", "y"], ["one", 1], [long, 2], ["three", 3]])
     options = CorpusOptions(text_column=("text",), on_error="skip")
     reader = reader_of(path, options)
-    assert [block.content.first.to_pylist() for block in blocks_of(reader)] == [["one", "three"]]
-    assert reader.readings[0].faults.examples[0].startswith(f"{path.as_posix()}, line 3: record of")
+    assert [block.content.first.to_pylist() for block in reader.blocks()] == [["one", "three"]]
+    assert (
+        reader.readings[0]
+        .bad_records.examples[0]
+        .startswith(f"{path.as_posix()}, line 3: record of")
+    )
     path.write_text(f'text,y\none,1\n"{"x" * 100}\n{"y" * 100}\n')
     with pytest.raises(batchstat.InputError, match=r"line 3: not RFC 4180 \(unexpected end of"):
-        list(blocks_of(reader_of(path, options)))
+        list(reader_of(path, options).blocks())
 
 
 @pytest.mark.usefixtures("limits")
@@ -676,7 +680,7 @@ def test_a_frame_whose_categories_are_long_texts():
     text = "x " * 100_000
     frame = pd.DataFrame({"text": pd.Categorical.from_codes(np.zeros(200, int), [text])})
     reader = TableReader(frame, CorpusOptions(text_column=("text",)))
-    blocks = list(blocks_of(reader))
+    blocks = list(reader.blocks())
     assert sum(len(block.records) for block in blocks) == 200
     assert max(block.content.first.nbytes for block in blocks) < 10 << 20
 

@@ -252,9 +252,9 @@ def test_positions_of_a_part_end_at_its_size(tmp_path):
         patch.setattr(parts, "PART_BYTES", 500_000)
         sources = find_sources([path])
         from batchstat.profiling.build import counter
-        from batchstat.profiling.conduct import Conduct, build
+        from batchstat.profiling.conduct import RunOptions, build
 
-        conduct = Conduct(on_progress=seen.append)
+        conduct = RunOptions(on_progress=seen.append)
         options = CorpusOptions()
         build(sources, options, counter(options, None, None, sources), conduct)
     assert np.all(np.diff([each.bytes for each in seen]) >= 0)

@@ -21,7 +21,7 @@ from batchstat import InputError, OptionError
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.parts import digest_of
 from batchstat.corpus.sources import find_sources
-from conftest import blocks_of, environment, reader_of
+from conftest import environment, reader_of
 
 TEXTS = st.lists(
     st.text(st.characters(exclude_categories=("Cs",)), max_size=20).filter(
@@ -79,7 +79,7 @@ def read(path, **options) -> tuple[list[int], list[str]]:
     reader = reader_of(path, CorpusOptions(**options), options.get("input_format"))
     records: list[int] = []
     texts: list[str] = []
-    for block in blocks_of(reader):
+    for block in reader.blocks():
         before = sum(each.records for each in reader.readings[:-1])
         records += (before + block.records).tolist()
         texts += block.content.first.to_pylist()
@@ -269,7 +269,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"some words\n" * 2_000_000)
     reader = reader_of(path, CorpusOptions())
-    blocks = blocks_of(reader)
+    blocks = reader.blocks()
     next(blocks)
     with path.open("r+b") as file:
         file.truncate(9_000_000)
@@ -280,7 +280,7 @@ def test_a_file_that_changes_while_it_is_read(tmp_path):
 def test_a_file_that_vanishes_while_it_is_read(tmp_path: Path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"some words\n" * 2_000_000)
-    blocks = blocks_of(reader_of(path, CorpusOptions()))
+    blocks = reader_of(path, CorpusOptions()).blocks()
     next(blocks)
     path.unlink()
     with pytest.raises(InputError, match="no longer exists"):

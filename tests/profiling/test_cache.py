@@ -14,10 +14,10 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.parts import parts_of
 from batchstat.corpus.sources import find_sources
 from batchstat.profiling.build import counter
-from batchstat.profiling.cache import PartStore, default_folder
-from batchstat.profiling.conduct import Conduct, build
+from batchstat.profiling.cache import CountCache, default_folder
+from batchstat.profiling.conduct import RunOptions, build
 from batchstat.profiling.parquet import save_lengths
-from batchstat.profiling.tasks import Job, key_of
+from batchstat.profiling.tasks import CountTask, key_of
 from conftest import SAMPLE_DATA, environment, two_words_definition
 
 FILES = ["corpus.txt", "reviews.csv"]
@@ -35,20 +35,22 @@ def corpus(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def cache(tmp_path: Path) -> PartStore:
-    return PartStore(str(tmp_path / "cache"))
+def cache(tmp_path: Path) -> CountCache:
+    return CountCache(str(tmp_path / "cache"))
 
 
 class Counted:
     """A profile, and how many bytes of its corpus had to be counted for it."""
 
-    def __init__(self, path: Path, cache: PartStore | None, **given) -> None:
+    def __init__(self, path: Path, cache: CountCache | None, **given) -> None:
         self.bytes = 0
         tokenizer = given.pop("tokenizer", None)
         options = CorpusOptions(**given)
         sources = find_sources([path])
         loaded = counter(options, tokenizer, None, sources)
-        self.profile = build(sources, options, loaded, Conduct(store=cache, on_outcome=self._note))
+        self.profile = build(
+            sources, options, loaded, RunOptions(store=cache, on_outcome=self._note)
+        )
 
     def _note(self, outcome) -> None:
         if outcome.done is not None and not outcome.done.was_kept:
@@ -183,7 +185,7 @@ def test_the_folder_has_a_limit_and_keeps_what_was_used_last(tmp_path):
         paths.append(tmp_path / f"{i}.txt")
         paths[-1].write_text("".join(lines[i:]))
     folder = tmp_path / "cache"
-    cache = PartStore(str(folder))
+    cache = CountCache(str(folder))
     Counted(paths[0], cache)
     entry = size(folder)
     (folder / ".left.tmp").write_bytes(b"x" * 50)
@@ -216,13 +218,13 @@ def test_several_processes_at_once(corpus, tmp_path):
         "from batchstat.corpus.options import CorpusOptions\n"
         "from batchstat.corpus.sources import find_sources\n"
         "from batchstat.profiling.build import counter\n"
-        "from batchstat.profiling.cache import PartStore\n"
-        "from batchstat.profiling.conduct import Conduct, build\n"
+        "from batchstat.profiling.cache import CountCache\n"
+        "from batchstat.profiling.conduct import RunOptions, build\n"
         "sources = find_sources([sys.argv[1]]); options = CorpusOptions()\n"
-        "cache = PartStore(sys.argv[2])\n"
+        "cache = CountCache(sys.argv[2])\n"
         "for _ in range(15):\n"
         "    loaded = counter(options, None, None, sources)\n"
-        "    found = build(sources, options, loaded, Conduct(store=cache))\n"
+        "    found = build(sources, options, loaded, RunOptions(store=cache))\n"
         "    cache.make_room(8000)\n"
         "    print(int(found.lengths.sum()), len(found))\n"
     )
@@ -244,7 +246,7 @@ def test_a_file_that_is_another_while_it_is_counted_is_not_kept(tmp_path, cache)
     sources = find_sources([path])
     loaded = counter(CorpusOptions(), None, None, sources)
     path.write_text("somewords!\n")
-    build(sources, CorpusOptions(), loaded, Conduct(store=cache))
+    build(sources, CorpusOptions(), loaded, RunOptions(store=cache))
     path.write_text("some words\n")
     assert_same(Counted(path, cache).profile, Counted(path, None).profile)
 
@@ -280,8 +282,8 @@ def test_the_command_line_keeps_counts_unless_told_not_to(corpus, tmp_path, run)
 def test_the_key_names_all_that_counts(corpus):
     [part, *_] = parts_of(find_sources([corpus]), CorpusOptions())
     loaded = counter(CorpusOptions(), None, None, (part.source,))
-    store = PartStore("nowhere")
-    jobs = [Job(CorpusOptions(), each, store, False, 1) for each in (loaded, loaded, None)]
+    store = CountCache("nowhere")
+    jobs = [CountTask(CorpusOptions(), each, store, False, 1) for each in (loaded, loaded, None)]
     one, same, other = (key_of(part, ("digest",), job) for job in jobs)
     assert one == same != other
     assert one != key_of(part, ("another",), jobs[0])

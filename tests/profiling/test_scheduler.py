@@ -33,16 +33,16 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.parts import Part, parts_of
 from batchstat.corpus.sources import Source, find_sources
 from batchstat.documents.schema import schema
-from batchstat.errors import FullError, InputError, SourceError
+from batchstat.errors import InputError, SourceError, StorageFullError
 from batchstat.profiling.build import counter
-from batchstat.profiling.cache import PartStore
-from batchstat.profiling.conduct import Conduct, build, count_shard
-from batchstat.profiling.executors.executor import Engine, LostError
+from batchstat.profiling.cache import CountCache
+from batchstat.profiling.conduct import RunOptions, build, count_shard
+from batchstat.profiling.executors.executor import CountingExecutor, ExecutorLostError
 from batchstat.profiling.executors.local import given_executor, threads
-from batchstat.profiling.progress import Amount, Meter, Progress
-from batchstat.profiling.scheduler import TRIES, Run
-from batchstat.profiling.shards import Share, merge_shards
-from batchstat.profiling.tasks import Job, SentJob, count_part
+from batchstat.profiling.progress import CountedAmount, Progress, ProgressTracker
+from batchstat.profiling.scheduler import TRIES, Scheduler
+from batchstat.profiling.shards import ShardSpec, merge_shards
+from batchstat.profiling.tasks import CountTask, RemoteTask, count_part
 from batchstat.tokenization.loading import load_tokenizer
 from batchstat.tokenization.piece_counter import PieceError
 from conftest import Run as Command
@@ -265,10 +265,12 @@ def test_processes_that_come_to_a_sudden_end(tmp_path, monkeypatch, kill, failed
     monkeypatch.setattr(
         "batchstat.profiling.scheduler.count_part", partial(kill, tmp_path / "flag")
     )
-    engine = Engine("processes", spawned, 2, 1)
+    engine = CountingExecutor("processes", spawned, 2, 1)
     options = CorpusOptions()
-    job = Job(options, load_tokenizer("builtin"), PartStore(str(tmp_path / "parts")), False, 1)
-    run = Run(parts_of(sources, options), job, engine)
+    job = CountTask(
+        options, load_tokenizer("builtin"), CountCache(str(tmp_path / "parts")), False, 1
+    )
+    run = Scheduler(parts_of(sources, options), job, engine)
     run.count()
     assert sorted(run.failed) == failed
     assert sorted(run.done) == [i for i in range(6) if i not in failed]
@@ -333,7 +335,7 @@ def test_answers_that_cannot_be(tmp_path, monkeypatch, change, message):
     monkeypatch.setattr("batchstat.profiling.scheduler._PAUSE_SECONDS", 0)
     sources = sources_of(tmp_path, 2)
     engine = given_executor(Answering(change))
-    conduct = Conduct(engine=engine, on_warning=lambda _: None)
+    conduct = RunOptions(engine=engine, on_warning=lambda _: None)
     with pytest.raises(InputError, match=re.escape(message)):
         build(sources, CorpusOptions(), load_tokenizer("builtin"), conduct)
 
@@ -354,9 +356,11 @@ def test_what_is_to_be_tried_again_is_not_forgotten_with_an_executor(tmp_path, m
     sources = sources_of(tmp_path, 4)
     own = partial(fail_once_then_kill, tmp_path / "flag")
     monkeypatch.setattr("batchstat.profiling.scheduler.count_part", own)
-    store = PartStore(str(tmp_path / "parts"))
-    job = Job(CorpusOptions(), load_tokenizer("builtin"), store, False, 1)
-    run = Run(parts_of(sources, CorpusOptions()), job, Engine("processes", spawned, 1, 1))
+    store = CountCache(str(tmp_path / "parts"))
+    job = CountTask(CorpusOptions(), load_tokenizer("builtin"), store, False, 1)
+    run = Scheduler(
+        parts_of(sources, CorpusOptions()), job, CountingExecutor("processes", spawned, 1, 1)
+    )
     run.count()
     assert sorted(run.done) == [0, 1, 2]
     assert sorted(run.failed) == [3]
@@ -367,18 +371,20 @@ def test_a_disk_that_is_full_ends_the_run(tmp_path, monkeypatch):
     sources = sources_of(tmp_path, 50)
     tries = []
 
-    def write(store: PartStore, name: str, content: bytes) -> None:
+    def write(store: CountCache, name: str, content: bytes) -> None:
         tries.append(name)
         if len(set(tries)) > 7:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         kept(store, name, content)
 
-    kept = PartStore.write
-    monkeypatch.setattr(PartStore, "write", write)
+    kept = CountCache.write
+    monkeypatch.setattr(CountCache, "write", write)
     monkeypatch.setattr("batchstat.profiling.cache._PAUSE_SECONDS", 0)
-    options, store = CorpusOptions(), PartStore(str(tmp_path / "parts"))
-    conduct = Conduct(engine=threads(2), store=store, allow_partial=True)
-    with pytest.raises(FullError, match=r"counts of .*txt cannot be stored in .*parts: No space"):
+    options, store = CorpusOptions(), CountCache(str(tmp_path / "parts"))
+    conduct = RunOptions(engine=threads(2), store=store, allow_partial=True)
+    with pytest.raises(
+        StorageFullError, match=r"counts of .*txt cannot be stored in .*parts: No space"
+    ):
         build(sources, options, load_tokenizer("builtin"), conduct)
     assert len(list(store.folder.glob("*.counts"))) == 7
     assert len(set(tries)) <= 7 + 4
@@ -387,17 +393,17 @@ def test_a_disk_that_is_full_ends_the_run(tmp_path, monkeypatch):
 
 def test_a_cache_that_is_full_is_done_without(tmp_path, monkeypatch):
     sources = sources_of(tmp_path, 5)
-    full, kept = PartStore(str(tmp_path / "cache")), PartStore.write
+    full, kept = CountCache(str(tmp_path / "cache")), CountCache.write
 
-    def write(store: PartStore, name: str, content: bytes) -> None:
+    def write(store: CountCache, name: str, content: bytes) -> None:
         if store == full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         kept(store, name, content)
 
-    monkeypatch.setattr(PartStore, "write", write)
+    monkeypatch.setattr(CountCache, "write", write)
     monkeypatch.setattr("batchstat.profiling.cache._PAUSE_SECONDS", 0)
     warned: list[str] = []
-    conduct = Conduct(store=full, may_do_without=True, on_warning=warned.append)
+    conduct = RunOptions(store=full, fall_back_to_temp=True, on_warning=warned.append)
     found = build(sources, CorpusOptions(), load_tokenizer("builtin"), conduct)
     assert found.lengths.tolist() == [3] * 5
     assert len(warned) == 1
@@ -409,13 +415,13 @@ def test_standard_input_is_not_counted_again_when_it_is_over(tmp_path):
     code = (
         "import errno\n"
         "from batchstat.__main__ import main\n"
-        "from batchstat.profiling.cache import PartStore\n"
-        "kept = PartStore.write\n"
+        "from batchstat.profiling.cache import CountCache\n"
+        "kept = CountCache.write\n"
         "def write(store, name, content):\n"
         "    if content and store.address.endswith('cache'):\n"
         "        raise OSError(errno.ENOSPC, 'No space left on device')\n"
         "    kept(store, name, content)\n"
-        "PartStore.write = write\n"
+        "CountCache.write = write\n"
         "main()"
     )
     result = subprocess.run(
@@ -447,8 +453,8 @@ def test_an_executor_that_is_found_broken(tmp_path):
         begun.append(Broken(1) if len(begun) < 2 else ThreadPoolExecutor(1))
         yield begun[-1]
 
-    engine = Engine("processes", start, 1, 1, shares_memory=True)
-    found = build(sources, CorpusOptions(), load_tokenizer("builtin"), Conduct(engine=engine))
+    engine = CountingExecutor("processes", start, 1, 1, in_process=True)
+    found = build(sources, CorpusOptions(), load_tokenizer("builtin"), RunOptions(engine=engine))
     assert (len(begun), found.lengths.tolist()) == (3, [3])
 
 
@@ -456,17 +462,17 @@ def test_how_far_it_has_come():
     """What was kept is no work of this run, and what is begun again is work twice."""
     parts = [Part(Source(f"{i}.txt", 10, "", "txt"), 0, 10) for i in range(3)]
     seen: list[Progress] = []
-    meter = Meter(parts, seen.append)
+    meter = ProgressTracker(parts, seen.append)
     meter.note_done(0, 100, 1_000, was_kept=True)
-    meter.note(parts[1], Amount(4, 40, 400))
-    meter.note(parts[1], Amount(6, 60, 600))
-    meter.note(parts[1], Amount(4, 40, 400))  # at another try
+    meter.note(parts[1], CountedAmount(4, 40, 400))
+    meter.note(parts[1], CountedAmount(6, 60, 600))
+    meter.note(parts[1], CountedAmount(4, 40, 400))  # at another try
     meter.note_done(1, 100, 1_000, was_kept=False)
     meter.begin_again()
     meter.note_done(2, 100, 1_000, was_kept=False)
     assert [each.bytes for each in seen] == [10, 14, 16, 14, 20, 10]
     assert [each.work.bytes for each in seen] == [0, 4, 6, 10, 16, 26]
-    assert seen[-1] == Progress(10, 30, Amount(26, 260, 2_600))
+    assert seen[-1] == Progress(10, 30, CountedAmount(26, 260, 2_600))
 
 
 def test_an_engine_that_is_lost_again_and_again(tmp_path):
@@ -475,7 +481,7 @@ def test_an_engine_that_is_lost_again_and_again(tmp_path):
     @contextmanager
     def start():
         with ThreadPoolExecutor(1) as pool:
-            pool.submit = lambda *_: (_ for _ in ()).throw(LostError("gone"))  # type: ignore
+            pool.submit = lambda *_: (_ for _ in ()).throw(ExecutorLostError("gone"))  # type: ignore
             yield pool
 
     with pytest.raises(InputError, match="cluster was lost 3 times: gone"):
@@ -483,14 +489,14 @@ def test_an_engine_that_is_lost_again_and_again(tmp_path):
             sources,
             CorpusOptions(),
             load_tokenizer("builtin"),
-            Conduct(engine=Engine("cluster", start, 2, 1, shares_memory=True)),
+            RunOptions(engine=CountingExecutor("cluster", start, 2, 1, in_process=True)),
         )
 
 
 def test_a_worker_with_other_versions_is_refused(tmp_path):
     (source,) = sources_of(tmp_path, 1)
-    store = PartStore(str(tmp_path / "parts"))
-    job = Job(
+    store = CountCache(str(tmp_path / "parts"))
+    job = CountTask(
         CorpusOptions(), load_tokenizer("builtin"), store, False, 1, versions={"pyarrow": "1"}
     )
     with pytest.raises(InputError, match="has other versions; the run began with"):
@@ -499,8 +505,8 @@ def test_a_worker_with_other_versions_is_refused(tmp_path):
 
 def test_a_job_that_is_another_is_not_loaded(tmp_path):
     (source,) = sources_of(tmp_path, 1)
-    store = PartStore(str(tmp_path / "parts"))
-    sent = SentJob.send(Job(CorpusOptions(), load_tokenizer("builtin"), store, False, 1))
+    store = CountCache(str(tmp_path / "parts"))
+    sent = RemoteTask.send(CountTask(CorpusOptions(), load_tokenizer("builtin"), store, False, 1))
     content = (store.folder / sent.name).read_bytes()
     (store.folder / sent.name).write_bytes(pickle.dumps("something else"))
     (part,) = parts_of([source], CorpusOptions())
@@ -549,7 +555,7 @@ def test_any_executor_counts(tmp_path):
     assert not list((tmp_path / "parts").glob("*.job"))
     with ThreadPoolExecutor(2) as pool:
         assert batchstat.profile(paths, executor=pool).lengths.tolist() == found.lengths.tolist()
-        assert given_executor(pool).shares_memory
+        assert given_executor(pool).in_process
 
 
 def test_what_vanishes_between_tries_is_named(tmp_path):
@@ -558,8 +564,8 @@ def test_what_vanishes_between_tries_is_named(tmp_path):
     options = CorpusOptions()
     loaded = counter(options, None, None, sources)
     with pytest.raises(InputError, match=r"1 of 3 parts failed.*1\.txt no longer exists"):
-        build(sources, options, loaded, Conduct(engine=threads(2)))
-    partial = build(sources, options, loaded, Conduct(engine=threads(2), allow_partial=True))
+        build(sources, options, loaded, RunOptions(engine=threads(2)))
+    partial = build(sources, options, loaded, RunOptions(engine=threads(2), allow_partial=True))
     assert len(partial) == 2
     assert not issubclass(InputError, SourceError)
     assert partial.corpus.failed == (f"{tmp_path.as_posix()}/1.txt no longer exists",)
@@ -605,25 +611,25 @@ def test_pieces_that_are_wrong_count_nowhere(tmp_path, order):
     (tmp_path / "a.txt").write_text("some words\n")
     (tmp_path / "b.txt").write_text("finds out\n")
     loaded = replace(load_tokenizer("builtin"), pieces=Wrong())
-    options, store = CorpusOptions(), PartStore(str(tmp_path / "parts"))
+    options, store = CorpusOptions(), CountCache(str(tmp_path / "parts"))
     expected = batchstat.profile(sorted(tmp_path.glob("*.txt"))).lengths.tolist()
     sources = {name: find_sources([tmp_path / f"{name}.txt"]) for name in "ab"}
     shards = []
     for i, name in enumerate(order, 1):
-        conduct = Conduct(store=store, on_warning=lambda _: None)
+        conduct = RunOptions(store=store, on_warning=lambda _: None)
         if name == "a":
             assert build(sources["a"], options, loaded, conduct).lengths.tolist() == [99]
         else:
             build(sources["b"], options, loaded, conduct)
         folder = tmp_path / f"part-{i}"
-        own = Conduct(store=PartStore(str(folder / "parts")), on_warning=lambda _: None)
+        own = RunOptions(store=CountCache(str(folder / "parts")), on_warning=lambda _: None)
         both = (*sources["a"], *sources["b"])
-        shard = count_shard(both, options, loaded, Share(i, 2), own)
+        shard = count_shard(both, options, loaded, ShardSpec(i, 2), own)
         (folder / "shard.json").write_text(json.dumps(shard.to_json()))
         shards.append(folder)
     warned: list[str] = []
     both = (*sources["a"], *sources["b"])
-    found = build(both, options, loaded, Conduct(store=store, on_warning=warned.append))
+    found = build(both, options, loaded, RunOptions(store=store, on_warning=warned.append))
     assert found.lengths.tolist() == expected
     assert "recounting every text as a whole" in warned[0]
     with pytest.raises(InputError, match="counting by pieces was found wrong in one of them"):

@@ -19,10 +19,10 @@ from batchstat.errors import BatchstatError, InputError, OptionError
 from batchstat.gate.baseline import Baseline, load_baselines, save_baselines
 from batchstat.planning.settings import Settings
 from batchstat.profiling.build import counter
-from batchstat.profiling.cache import PartCounts, PartStore
-from batchstat.profiling.conduct import Conduct, count_shard
+from batchstat.profiling.cache import CountCache, PartCounts
+from batchstat.profiling.conduct import RunOptions, count_shard
 from batchstat.profiling.parquet import read_file, save_lengths
-from batchstat.profiling.shards import Share, merge_shards, read_shard
+from batchstat.profiling.shards import ShardSpec, merge_shards, read_shard
 from batchstat.profiling.staleness import changes
 from batchstat.storage.sealed_records import digest_of, digest_of_numbers, parse
 from batchstat.training.plan_file import export_plan, load_plan
@@ -98,20 +98,20 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         profile = batchstat.profile(texts, text_column="text", label_column=label)
         with found[name].open("wb") as file:
             save_lengths(profile, file)
-    PartStore(str(folder)).put(KEY, PartCounts(profile, ("sha256:0",), True))
+    CountCache(str(folder)).put(KEY, PartCounts(profile, ("sha256:0",), True))
     found["cached"] = folder / f"{KEY}.counts"
     settings = Settings(tokens_per_batch=32, world_size=2, max_length=16, read_ahead=10)
     found["plan"] = folder / "plan.parquet"
     with found["plan"].open("wb") as file:
         export_plan(profile, "token-budget", settings.decide(profile.stats.max, None), file)
     options = batchstat.CorpusOptions(text_column=("text",))
-    store = PartStore(str(folder / "parts"))
+    store = CountCache(str(folder / "parts"))
     shard = count_shard(
         profile.corpus.sources,
         options,
         counter(options, None, None),
-        Share(1, 1),
-        Conduct(store=store),
+        ShardSpec(1, 1),
+        RunOptions(store=store),
     )
     found["shard"] = folder / "shard.json"
     found["shard"].write_text(json.dumps(shard.to_json()))
@@ -137,7 +137,7 @@ def kept(files: dict[str, Path], tmp_path: Path) -> Callable[[str], Kind]:
                 "default",
             )
         if name == "cached":
-            return Kind(path, lambda path: PartStore(str(path.parent)).get(KEY))
+            return Kind(path, lambda path: CountCache(str(path.parent)).get(KEY))
         return Kind(path, load_plan if name == "plan" else read_file, record_in, with_record)
 
     return copy
@@ -442,9 +442,9 @@ def test_what_is_no_file_in_the_place_of_a_cache_entry(files, tmp_path, odd):
         path.touch()
     else:
         path.symlink_to(path)
-    store = PartStore(str(tmp_path))
+    store = CountCache(str(tmp_path))
     assert store.get(KEY) is None
-    intact = PartStore(str(files["cached"].parent)).get(KEY)
+    intact = CountCache(str(files["cached"].parent)).get(KEY)
     assert intact is not None
     store.put(KEY, intact)
     assert meaning(store.get(KEY)) == meaning(intact)

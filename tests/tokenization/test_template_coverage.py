@@ -8,7 +8,7 @@ import batchstat
 from batchstat.corpus.chat import as_tools
 from batchstat.documents.profile import profile_json
 from batchstat.tokenization import builtin
-from batchstat.tokenization.template_coverage import Places
+from batchstat.tokenization.template_coverage import TemplateCoverage
 from conftest import write_jsonl
 
 WORDS = "tool output " * 250
@@ -86,7 +86,7 @@ def test_every_chat_is_counted_and_each_kind_is_rendered_once():
         rendered.append(messages)
         return " ".join(each["content"] for each in messages if each["role"] != "tool")
 
-    places = Places(render)
+    places = TemplateCoverage(render)
     for number in range(50):
         assert places.left_out([USER | {"content": str(number)}, TOOL], []) == {"tool_messages"}
     assert places.left_out([USER], []) == set()

@@ -333,6 +333,16 @@ def test_an_error_among_the_items_comes_in_its_turn(workers):
         next(results)
 
 
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_the_first_of_several_errors_is_raised(workers):
+    def work(number: int) -> int:
+        raise InputError(str(number))
+
+    for items in (range(5), range(1)):
+        with pytest.raises(InputError, match="0"):
+            list(threads.in_order(work, iter(items), workers))
+
+
 def test_no_more_is_read_than_is_worked_on():
     taken = 0
 

@@ -38,7 +38,7 @@ def command(options: Options) -> None:
     from batchstat.cli.pasted import next_command
     from batchstat.cli.results import publish_profile
     from batchstat.errors import OptionError
-    from batchstat.profiling.shards import Share
+    from batchstat.profiling.shards import ShardSpec
     from batchstat.storage.results import check_results
 
     output = options.read(Output)
@@ -47,7 +47,7 @@ def command(options: Options) -> None:
         raise OptionError("no corpus: name at least one file, or - for standard input")
     check_results(output.output)
     if (shard := options.read(Sharding).shard) is not None:
-        counted = profiles.shard(inputs, Share.parse(shard), output.output)
+        counted = profiles.shard(inputs, ShardSpec.parse(shard), output.output)
         _publish_shard(counted, output, allow_partial=options.read(Partial).allow_partial)
         return
     profile, _ = profiles.count(inputs, folder=output.output)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from batchstat.corpus.arrow_values import decoded, decoded_bytes, decoded_type, holds_text, ranges
-from batchstat.corpus.bad_records import Faults, Place
+from batchstat.corpus.bad_records import BadRecords, Location
 from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.columns import Columns, choose_columns
 from batchstat.corpus.formats.ipc import open_batches
@@ -29,7 +29,9 @@ from batchstat.corpus.parts import Part
 from batchstat.errors import SourceError
 
 
-def read_parquet(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
+def read_parquet(
+    opened: OpenSource, options: CorpusOptions, bad_records: BadRecords
+) -> Iterator[Chunk]:
     """Yield the requested columns, in blocks of about 8 MiB.
 
     Raises:
@@ -44,11 +46,15 @@ def read_parquet(opened: OpenSource, options: CorpusOptions, faults: Faults) -> 
         records = 0
         for batch in read_groups(file, unpacked, groups, columns.all):
             position = opened.part.bytes * (records + len(batch)) // max(every, 1)
-            yield from as_chunks(opened.path, records, batch, columns, position, faults, before)
+            yield from as_chunks(
+                opened.path, records, batch, columns, position, bad_records, before
+            )
             records += len(batch)
 
 
-def read_arrow(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
+def read_arrow(
+    opened: OpenSource, options: CorpusOptions, bad_records: BadRecords
+) -> Iterator[Chunk]:
     """Yield the requested columns of an Arrow IPC file (feather version 2) or stream.
 
     Raises:
@@ -60,7 +66,7 @@ def read_arrow(opened: OpenSource, options: CorpusOptions, faults: Faults) -> It
         records = 0
         for batch in batches:
             position = min(file.tell(), opened.size)
-            yield from as_chunks(opened.path, records, batch, columns, position, faults)
+            yield from as_chunks(opened.path, records, batch, columns, position, bad_records)
             records += len(batch)
 
 
@@ -70,7 +76,7 @@ def as_chunks(
     batch: pa.RecordBatch,
     columns: Columns,
     position: int,
-    faults: Faults,
+    bad_records: BadRecords,
     before: Callable[[], int] = int,
 ) -> Iterator[Chunk]:
     """Yield the requested columns of a record batch, in blocks of about 8 MiB once decoded.
@@ -88,7 +94,7 @@ def as_chunks(
         values = {name: each.slice(start, stop - start) for name, each in checked.items()}
         if names := _class_names(batch.schema, columns.label):
             values[str(columns.label)] = _named(decoded(values[str(columns.label)]), names)
-        yield _chunk(path, first + start, values, columns, broken, position, faults, before)
+        yield _chunk(path, first + start, values, columns, broken, position, bad_records, before)
 
 
 def _checked(values: pa.Array) -> pa.Array:
@@ -116,7 +122,7 @@ def _chunk(
     columns: Columns,
     broken: Collection[str],
     position: int,
-    faults: Faults,
+    bad_records: BadRecords,
     before: Callable[[], int],
 ) -> Chunk:
     failed: set[int] = set()
@@ -125,7 +131,7 @@ def _chunk(
         if i not in failed:
             failed.add(i)
             message = f"column {name!r} is not UTF-8 (0x{byte:02x})"
-            faults.add("not_utf8", Place(path, first + i, before=before), message)
+            bad_records.add("not_utf8", Location(path, first + i, before=before), message)
 
     size = len(values[columns.content[0]])
     for name in broken:

@@ -4,7 +4,7 @@ import csv
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
-from batchstat.corpus.bad_records import MOST_RECORD_BYTES, Faults, Place, grouped, too_long
+from batchstat.corpus.bad_records import MOST_RECORD_BYTES, BadRecords, Location, grouped, too_long
 from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.columns import Columns, choose_columns
 from batchstat.corpus.lines import LongLine, read_lines, read_raw_lines
@@ -22,33 +22,37 @@ _NO_COLUMNS = Columns(("",), None)
 """Columns of blank or bad records before the first one that shows the number of columns."""
 
 
-def read_csv(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
+def read_csv(
+    opened: OpenSource, options: CorpusOptions, bad_records: BadRecords
+) -> Iterator[Chunk]:
     """Yield comma-separated values, quoted as in RFC 4180 unless `options.quote` is false."""
     if options.quote is False:
-        return _read_unquoted(opened, options, faults, ",")
-    return _read(opened, options, faults, _quoted(opened, ",", faults))
+        return _read_unquoted(opened, options, bad_records, ",")
+    return _read(opened, options, bad_records, _quoted(opened, ",", bad_records))
 
 
-def read_tsv(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
+def read_tsv(
+    opened: OpenSource, options: CorpusOptions, bad_records: BadRecords
+) -> Iterator[Chunk]:
     """Yield tab-separated values, in which a quote is text unless `options.quote` is true."""
     if not options.quote:
-        return _read_unquoted(opened, options, faults, "\t")
-    return _read(opened, options, faults, _quoted(opened, "\t", faults))
+        return _read_unquoted(opened, options, bad_records, "\t")
+    return _read(opened, options, bad_records, _quoted(opened, "\t", bad_records))
 
 
 def _read_unquoted(
-    opened: OpenSource, options: CorpusOptions, faults: Faults, delimiter: str
+    opened: OpenSource, options: CorpusOptions, bad_records: BadRecords, delimiter: str
 ) -> Iterator[Chunk]:
     head = None
     if opened.part.first:
-        head = iter(list(_unquoted(opened.head(), delimiter, Faults(skip=True))))
-    return _read(opened, options, faults, _unquoted(opened, delimiter, faults), head)
+        head = iter(list(_unquoted(opened.head(), delimiter, BadRecords(skip=True))))
+    return _read(opened, options, bad_records, _unquoted(opened, delimiter, bad_records), head)
 
 
 def _read(
     opened: OpenSource,
     options: CorpusOptions,
-    faults: Faults,
+    bad_records: BadRecords,
     records: Iterator[Record],
     head: Iterator[Record] | None = None,
 ) -> Iterator[Chunk]:
@@ -67,7 +71,7 @@ def _read(
         if columns is None:
             names = _numbers(some)
             columns = choose_columns(opened.path, names, names, options) if names else None
-        yield _chunk(opened, some, names or [""], columns or _NO_COLUMNS, faults)
+        yield _chunk(opened, some, names or [""], columns or _NO_COLUMNS, bad_records)
 
 
 def _numbers(records: Iterable[Record]) -> list[str]:
@@ -89,7 +93,11 @@ def _header(path: str, records: Iterator[Record]) -> list[str]:
 
 
 def _chunk(
-    opened: OpenSource, some: list[Record], names: list[str], columns: Columns, faults: Faults
+    opened: OpenSource,
+    some: list[Record],
+    names: list[str],
+    columns: Columns,
+    bad_records: BadRecords,
 ) -> Chunk:
     failed: set[int] = set()
     for i, (line, fields) in enumerate(some):
@@ -97,9 +105,9 @@ def _chunk(
             failed.add(i)
         elif fields and len(fields) != len(names):
             failed.add(i)
-            faults.add(
+            bad_records.add(
                 "wrong_fields",
-                Place(opened.path, line, "line", opened.lines_before),
+                Location(opened.path, line, "line", opened.lines_before),
                 f"the number of fields is {len(fields)}, not {len(names)}: quote fields that "
                 "contain a separator, or fix the line",
             )
@@ -122,20 +130,20 @@ def _chars(record: Record) -> int:
     return _RECORD_CHARS + sum(map(len, record[1] or ()))
 
 
-def _unquoted(opened: OpenSource, delimiter: str, faults: Faults) -> Iterator[Record]:
+def _unquoted(opened: OpenSource, delimiter: str, bad_records: BadRecords) -> Iterator[Record]:
     for lines in read_lines(opened):
         for i, line in enumerate(lines.texts.to_pylist()):
             if i in lines.broken:
-                place = Place(opened.path, lines.first + i, "line", opened.lines_before)
-                faults.add(lines.broken[i].reason, place, lines.broken[i].message)
+                place = Location(opened.path, lines.first + i, "line", opened.lines_before)
+                bad_records.add(lines.broken[i].reason, place, lines.broken[i].message)
                 yield lines.first + i, None
             else:
                 yield lines.first + i, line.split(delimiter) if line else []
 
 
-def _quoted(opened: OpenSource, delimiter: str, faults: Faults) -> Iterator[Record]:
+def _quoted(opened: OpenSource, delimiter: str, bad_records: BadRecords) -> Iterator[Record]:
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
-    lines = _RecordLines(read_raw_lines(opened, faults))
+    lines = _RecordLines(read_raw_lines(opened, bad_records))
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
         line = lines.begin_record()
@@ -144,20 +152,22 @@ def _quoted(opened: OpenSource, delimiter: str, faults: Faults) -> Iterator[Reco
         except StopIteration:
             return
         except _LongRecordError as long:
-            faults.add("too_long", Place(opened.path, line, "line"), too_long("record", long.size))
+            bad_records.add(
+                "too_long", Location(opened.path, line, "line"), too_long("record", long.size)
+            )
             yield line, None
         except csv.Error as error:
             reason = str(error)
             if "new-line character" in reason:
                 reason = "a carriage return alone, outside quotes"
-            place = Place(opened.path, line, "line")
+            place = Location(opened.path, line, "line")
             message = (
                 f"not RFC 4180 ({reason}): fix the record, or pass --no-quote if quotes are part "
                 "of the text"
             )
             if "end of data" in reason:
                 raise InputError(f"{place}: {message}") from None
-            faults.add("malformed", place, message)
+            bad_records.add("malformed", place, message)
             yield line, None
         else:
             yield line, fields

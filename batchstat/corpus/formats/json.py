@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from batchstat.corpus.arrow_values import kind_of
-from batchstat.corpus.bad_records import MOST_RECORD_BYTES, Faults, Place, grouped, too_long
+from batchstat.corpus.bad_records import MOST_RECORD_BYTES, BadRecords, Location, grouped, too_long
 from batchstat.corpus.chat import TOOLS_COLUMN
 from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.columns import TEXT_NAMES, Columns, choose_columns
@@ -27,8 +27,8 @@ _STRUCTURE = re.compile(r'[\\"{}\[\],]')
 class _Collector:
     """Collects JSON records, one by one, into chunks of the requested columns."""
 
-    def __init__(self, opened: OpenSource, options: CorpusOptions, faults: Faults) -> None:
-        self._opened, self._options, self._faults = opened, options, faults
+    def __init__(self, opened: OpenSource, options: CorpusOptions, bad_records: BadRecords) -> None:
+        self._opened, self._options, self._bad_records = opened, options, bad_records
         self._before = opened.lines_before
         self._columns: Columns | None = None
         self._label_seen = False
@@ -41,17 +41,17 @@ class _Collector:
         self._blank.add(len(self._records))
         self._records.append({})
 
-    def fault(self, reason: str, place: Place, message: str) -> None:
+    def add_bad(self, reason: str, place: Location, message: str) -> None:
         """Add a bad record."""
-        self._faults.add(reason, place, message)
+        self._bad_records.add(reason, place, message)
         self._failed.add(len(self._records))
         self._records.append({})
 
-    def add(self, place: Place, record: object) -> None:
+    def add(self, place: Location, record: object) -> None:
         """Add a parsed record."""
         if not isinstance(record, dict):
             message = f"{kind_of(record)} where an object is expected"
-            return self.fault("wrong_type", place, message)
+            return self.add_bad("wrong_type", place, message)
         label = self._options.label_column
         self._label_seen = self._label_seen or label in record
         named = [name for name in self._options.named_columns if name != label]
@@ -61,7 +61,7 @@ class _Collector:
         if missing:
             has = ", ".join(list(record)[:20]) or "nothing"
             message = f"column {missing[0]!r} is missing (has: {has})"
-            return self.fault("missing_column", place, message)
+            return self.add_bad("missing_column", place, message)
         self._records.append(record)
         return None
 
@@ -71,7 +71,7 @@ class _Collector:
             label = self._options.label_column
             named = [name for name in self._options.named_columns if name != label]
             lacking = any(column not in record for column in named)
-            if not (lacking and self._faults.skip):
+            if not (lacking and self._bad_records.skip):
                 self._columns = self._choose(record)
         return self._columns is not None
 
@@ -104,24 +104,26 @@ class _Collector:
         return made
 
 
-def read_jsonl(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
+def read_jsonl(
+    opened: OpenSource, options: CorpusOptions, bad_records: BadRecords
+) -> Iterator[Chunk]:
     """Yield the columns of the object on each line; a blank line is an empty record."""
-    found = _Collector(opened, options, faults)
+    found = _Collector(opened, options, bad_records)
     if opened.part.first:
         _decide_by_head(found, opened)
     before = opened.lines_before
     for lines in read_lines(opened):
         for i, line in enumerate(lines.texts.to_pylist()):
-            place = Place(opened.path, lines.first + i, "line", before)
+            place = Location(opened.path, lines.first + i, "line", before)
             if i in lines.broken:
-                found.fault(lines.broken[i].reason, place, lines.broken[i].message)
+                found.add_bad(lines.broken[i].reason, place, lines.broken[i].message)
             elif not line or line.isspace():
                 found.add_blank()
             else:
                 try:
                     record = json.loads(line, object_pairs_hook=unique_keys)
                 except (ValueError, RecursionError) as error:
-                    found.fault("malformed", place, f"malformed JSON: {_reason(error)}")
+                    found.add_bad("malformed", place, f"malformed JSON: {_reason(error)}")
                 else:
                     found.add(place, record)
         yield found.chunk(lines.numbers)
@@ -138,20 +140,22 @@ def _decide_by_head(found: _Collector, opened: OpenSource) -> None:
                 continue
 
 
-def read_json(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
+def read_json(
+    opened: OpenSource, options: CorpusOptions, bad_records: BadRecords
+) -> Iterator[Chunk]:
     """Yield the columns of the objects in an array, which is never entirely in memory.
 
     Raises:
         InputError: not an array of objects; JSON that is malformed or ends early, or bytes that are
             not UTF-8, after which the start of the next record cannot be found.
     """
-    found = _Collector(opened, options, faults)
+    found = _Collector(opened, options, bad_records)
     number = 0
     for some in grouped(_elements(opened), lambda each: each.chars + _RECORD_CHARS, _CHUNK_CHARS):
         for element in some:
-            place = Place(opened.path, number)
+            place = Location(opened.path, number)
             if element.chars > MOST_RECORD_BYTES:
-                found.fault("too_long", place, too_long("record", element.chars))
+                found.add_bad("too_long", place, too_long("record", element.chars))
             else:
                 found.add(place, element.value)
             number += 1
@@ -200,7 +204,7 @@ def _elements(opened: OpenSource) -> Iterator[_Element]:
                 text, at = "", 0
             fresh = _some_of(pieces, len(text) - at) if _may_go_on(error, text) else ""
             if not fresh:
-                place = Place(opened.path, number)
+                place = Location(opened.path, number)
                 reason = _reason(error, "character", passed)
                 raise InputError(f"{place}: malformed JSON: {reason}") from None
             passed += at

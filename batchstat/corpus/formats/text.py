@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from batchstat.corpus.bad_records import Faults, Place
+from batchstat.corpus.bad_records import BadRecords, Location
 from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.lines import read_lines
 from batchstat.corpus.opening import OpenSource
@@ -10,7 +10,9 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 
 
-def read_text(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Iterator[Chunk]:
+def read_text(
+    opened: OpenSource, options: CorpusOptions, bad_records: BadRecords
+) -> Iterator[Chunk]:
     """Yield every line as a sample.
 
     Raises:
@@ -29,8 +31,8 @@ def read_text(opened: OpenSource, options: CorpusOptions, faults: Faults) -> Ite
                 "every line is a text"
             )
         for i, bad in lines.broken.items():
-            place = Place(opened.path, lines.first + i, "line", opened.lines_before)
-            faults.add(bad.reason, place, bad.message)
+            place = Location(opened.path, lines.first + i, "line", opened.lines_before)
+            bad_records.add(bad.reason, place, bad.message)
         yield Chunk(
             size=len(lines.texts),
             columns={"": lines.texts},

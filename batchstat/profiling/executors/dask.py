@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from batchstat.errors import InputError, OptionError, install_extra
-from batchstat.profiling.executors.executor import Engine
+from batchstat.profiling.executors.executor import CountingExecutor
 from batchstat.profiling.executors.versions import different_versions, versions
 from batchstat.storage.addresses import one_line
 
@@ -19,7 +19,7 @@ _AT_ONCE = 2_000
 """Parts submitted to the scheduler: enough for any cluster, few enough to be cancelled."""
 
 
-def dask(scheduler: str | None, timeout: str = "20s") -> Engine:
+def dask(scheduler: str | None, timeout: str = "20s") -> CountingExecutor:
     """Return an engine of the workers of the scheduler at an address, such as tcp://head:8786.
 
     Raises:
@@ -66,10 +66,12 @@ def dask(scheduler: str | None, timeout: str = "20s") -> Engine:
             with suppress(Exception):  # the scheduler may no longer be there
                 client.close(timeout=2)
 
-    def is_lost() -> bool:
+    def is_disconnected() -> bool:
         return bool(current) and current[0].status not in ("running", "connecting")
 
-    return Engine(f"dask at {scheduler}", start, _AT_ONCE, threads=1, is_lost=is_lost)
+    return CountingExecutor(
+        f"dask at {scheduler}", start, _AT_ONCE, threads=1, is_disconnected=is_disconnected
+    )
 
 
 def _check(client: Any, scheduler: str) -> None:

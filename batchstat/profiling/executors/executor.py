@@ -6,28 +6,28 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 
-class LostError(Exception):
+class ExecutorLostError(Exception):
     """An executor that no longer works: its unfinished parts must be counted by another."""
 
 
 @dataclass(frozen=True)
-class Engine:
+class CountingExecutor:
     """An executor, and how to use it.
 
     Attributes:
         name: name in messages.
         start: context manager that starts an executor and ends it.
-        at_once: maximum number of parts in flight.
+        max_in_flight: maximum number of parts in flight.
         threads: threads that count in each part.
-        shares_memory: whether it runs in this process.
-        begins_anew: whether a lost executor can be replaced by a new one.
-        is_lost: whether the current executor is known to have stopped working.
+        in_process: whether it runs in this process.
+        restartable: whether a lost executor can be replaced by a new one.
+        is_disconnected: whether the current executor is known to have stopped working.
     """
 
     name: str
     start: Callable[[], AbstractContextManager[Executor]]
-    at_once: int
+    max_in_flight: int
     threads: int
-    shares_memory: bool = False
-    begins_anew: bool = True
-    is_lost: Callable[[], bool] = bool
+    in_process: bool = False
+    restartable: bool = True
+    is_disconnected: Callable[[], bool] = bool

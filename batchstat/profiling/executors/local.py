@@ -8,31 +8,33 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 
-from batchstat.profiling.executors.executor import Engine
+from batchstat.profiling.executors.executor import CountingExecutor
 
 THREADS, PROCESSES = "threads", "processes"
 
 
-def threads(workers: int) -> Engine:
+def threads(workers: int) -> CountingExecutor:
     """Return threads of this process, which start fastest but share one interpreter."""
 
     def start() -> AbstractContextManager[Executor]:
         return _ended(ThreadPoolExecutor(workers))
 
-    return Engine(THREADS, start, workers, workers, shares_memory=True)
+    return CountingExecutor(THREADS, start, workers, workers, in_process=True)
 
 
-def processes(workers: int, parts: int) -> Engine:
+def processes(workers: int, parts: int) -> CountingExecutor:
     """Return processes of this machine, at most one per part; they end with this process."""
-    at_once = max(1, min(workers, parts))
-    own = max(1, workers // at_once)
+    max_in_flight = max(1, min(workers, parts))
+    own = max(1, workers // max_in_flight)
 
     def start() -> AbstractContextManager[Executor]:
         # Not by fork: the libraries that count have threads of their own.
         spawning = multiprocessing.get_context("spawn")
-        return _ended(ProcessPoolExecutor(at_once, spawning, initializer=_begin, initargs=(own,)))
+        return _ended(
+            ProcessPoolExecutor(max_in_flight, spawning, initializer=_begin, initargs=(own,))
+        )
 
-    return Engine(PROCESSES, start, at_once, own)
+    return CountingExecutor(PROCESSES, start, max_in_flight, own)
 
 
 @contextmanager
@@ -63,7 +65,7 @@ def _begin(threads: int) -> None:
     threading.Thread(target=follow, daemon=True).start()
 
 
-def given_executor(executor: Executor, workers: int | None = None) -> Engine:
+def given_executor(executor: Executor, workers: int | None = None) -> CountingExecutor:
     """Return an executor that the caller owns and shuts down."""
 
     @contextmanager
@@ -72,9 +74,11 @@ def given_executor(executor: Executor, workers: int | None = None) -> Engine:
 
     shares = isinstance(executor, ThreadPoolExecutor)
     own = getattr(executor, "_max_workers", None)
-    at_once = int(own) if isinstance(own, int) else _MANY
+    max_in_flight = int(own) if isinstance(own, int) else _MANY
     name = type(executor).__name__
-    return Engine(name, start, at_once, workers or 1, shares_memory=shares, begins_anew=False)
+    return CountingExecutor(
+        name, start, max_in_flight, workers or 1, in_process=shares, restartable=False
+    )
 
 
 _MANY = 1_000
