@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
-from batchstat.cli.commands.init import WORKFLOW
+from batchstat.render.recipes.writing import workflow as printed_workflow
 from conftest import ROOT, SAMPLE_DATA, Run, environment
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -52,12 +52,12 @@ def test_the_configuration_of_the_readme_holds(repository: Path, run: Run):
 
 
 def test_the_workflow_is_the_one_that_init_prints(repository: Path, run: Run):
-    assert YAML[0] == WORKFLOW
+    assert YAML[0] == printed_workflow()
     (repository / "pyproject.toml").unlink()
-    assert run("init", "sample_data/corpus.txt", cwd=repository).stdout == WORKFLOW
-    workflow = yaml.safe_load(WORKFLOW)
+    assert run("init", "sample_data/corpus.txt", cwd=repository).stdout == printed_workflow()
+    workflow = yaml.safe_load(printed_workflow())
     assert workflow["permissions"] == {"contents": "read"}
-    assert "secrets" not in WORKFLOW
+    assert "secrets" not in printed_workflow()
     assert set(workflow[True]) == {"pull_request", "push"}  # YAML reads `on` as true
     *_, install, check = workflow["jobs"]["padding"]["steps"]
     assert install["run"] == INSTALL
@@ -125,7 +125,10 @@ def test_the_wheel_that_workflows_install_is_the_one_that_the_readme_makes():
     [made] = re.findall(r"^python -m pip wheel (.*)$", README, flags=re.MULTILINE)
     *flags, folder, clone = made.split()
     assert flags == ["--no-deps", "--wheel-dir"]
-    assert f"# Build the wheel with: python -m pip wheel {made.removesuffix(clone)}" in WORKFLOW
+    assert (
+        f"# Build the wheel with: python -m pip wheel {made.removesuffix(clone)}"
+        in printed_workflow()
+    )
     assert f"python -m pip install {folder}/batchstat-*.whl" == INSTALL
 
 

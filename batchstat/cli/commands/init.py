@@ -12,33 +12,6 @@ if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
     from batchstat.gate.proposal import Limits
 
-WORKFLOW = """\
-name: batchstat
-on:
-  pull_request:
-  push:
-    branches: [main]
-permissions:
-  contents: read
-jobs:
-  padding:
-    runs-on: ubuntu-latest
-    steps:
-      - uses: actions/checkout@v5
-      - uses: actions/setup-python@v6
-        with:
-          python-version: "3.12"
-      - uses: actions/cache@v4
-        with:
-          path: ~/.cache/batchstat
-          key: batchstat-${{ github.sha }}
-          restore-keys: batchstat-
-      # Build the wheel with: python -m pip wheel --no-deps --wheel-dir vendor CLONE_OF_BATCHSTAT
-      - run: python -m pip install vendor/batchstat-*.whl
-      - run: batchstat check --format github
-"""
-"""A GitHub Actions workflow without a token, so that it runs for pull requests from forks too."""
-
 
 @takes(Corpus, Strategy, Settings, Tokenization, CorpusOptions, Counting)
 def command(options: Options) -> None:
@@ -59,6 +32,7 @@ def command(options: Options) -> None:
     from batchstat.errors import OptionError
     from batchstat.gate.check import DEFAULT_STRATEGY
     from batchstat.gate.proposal import propose_limits
+    from batchstat.render.recipes.writing import workflow
     from batchstat.simulation.compare import parse_strategies, simulate
 
     inputs = read_inputs(options, CheckSettings(DEFAULT_CHECK))
@@ -72,7 +46,7 @@ def command(options: Options) -> None:
     _write(path, before, inputs, limits)
     say(f"wrote to {path}: {', '.join(f'{name} {limit}' for name, limit, _ in limits)}")
     say("next: batchstat check; put the following into .github/workflows/batchstat.yml")
-    emit(WORKFLOW)
+    emit(workflow())
 
 
 def _target() -> tuple[Path, str]:

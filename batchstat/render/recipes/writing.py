@@ -1,25 +1,23 @@
 """Training scripts for a setting, as text: they run as they are, and are meant to be changed."""
 
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
+from importlib.resources import files
 from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from batchstat.errors import OptionError
 from batchstat.planning.settings import Basis, Settings
 from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.fixed import Fixed
 from batchstat.profiling.profile import Profile
-from batchstat.render.recipes import scripts
 from batchstat.tokenization.builtin import NAME as BUILTIN
 
 FRAMEWORKS = ("torch", "accelerate", "trainer")
 
-_LOOPS = {
-    "torch": scripts.LOADER + scripts.TORCH,
-    "accelerate": scripts.LOADER + scripts.ACCELERATE,
-    "trainer": scripts.TRAINER,
-}
+_LINE_LENGTH = 100
 _START = {
     "torch": "torchrun --nproc-per-node {n} train.py",
     "accelerate": "accelerate launch --num-processes {n} train.py",
@@ -56,36 +54,51 @@ def recipe(
     if refused is not None:
         raise OptionError(refused)
     flat = spec.partition(":")[0] in ("packed", "padding-free")
-    labelled = profile.labels is not None and profile.labels.offsets is None and not flat
-    model = "AutoModelForSequenceClassification" if labelled else "AutoModelForCausalLM"
-    loop = _LOOPS[framework].format(
-        weight="weight" if labelled else "token_weight",
-        # A causal model's loss is a mean over one token fewer per sample.
-        about="" if labelled else ", or nearly",
-        gradient_accumulation_steps=basis.gradient_accumulation_steps,
+    has_labels = profile.labels is not None and profile.labels.offsets is None and not flat
+    classes = profile.labels.names if has_labels and profile.labels is not None else ()
+    tokenizer = BUILTIN if profile.tokenizer is None else profile.tokenizer.name
+    model = f"AutoModelFor{'SequenceClassification' if has_labels else 'CausalLM'}"
+    tokenizer_class = (
+        "PreTrainedTokenizerFast"
+        if tokenizer == BUILTIN or tokenizer.endswith(".json")
+        else "AutoTokenizer"
     )
-    starts = "python train.py" if basis.world_size == 1 else _START[framework]
-    kept = profile.labels.names if labelled and profile.labels is not None else ()
-    script = scripts.SCRIPT.format(
-        lengths=_literal(lengths),
-        quoted=_literal(spec),
-        ranks=scripts.RANKS.get(framework, scripts.RANKS["torch"]),
-        tokenizer=_tokenizer(profile),
-        template=_template(profile, template),
-        encode=_encode(profile, basis),
-        collate=_collate(strategy, flat=flat, classes=kept),
+    used = [model, "GPT2Config", tokenizer_class]
+    used += ["DataCollatorWithFlattening"] if flat else []
+    used += ["Trainer", "TrainingArguments"] if framework == "trainer" else []
+    is_chat = profile.corpus.options.content == "messages"
+    start = "python train.py" if basis.world_size == 1 else _START[framework]
+    return _template().render(
+        framework=framework,
+        spec=spec,
+        start=start.format(n=basis.world_size),
+        transformers=sorted(used),
+        lengths=lengths,
+        tokenizer=tokenizer,
+        builtin=tokenizer == BUILTIN,
+        builtin_template=tokenizer == BUILTIN and is_chat and template is None,
+        template_file=template if is_chat else None,
+        chat=is_chat,
+        pair=len(profile.corpus.options.text_column) == 2,
+        truncation=f"truncation=True, max_length={basis.max_length}",
+        flat=flat,
+        labels={name: i for i, name in enumerate(classes)},
+        padding=_padding(strategy),
         positions=max(basis.max_length, basis.tokens_per_batch if flat else 0)
         + basis.pad_to_multiple_of,
-        labels=f"\n    num_labels={len(kept)}," if labelled else "",
         model=model,
-        settings="".join(
-            f"\n    {key}={_literal(value)}," for key, value in _changed(settings).items()
-        ),
-        loop=loop,
+        weight="weight" if has_labels else "token_weight",
+        settings=_changed(settings),
+        gradient_accumulation_steps=basis.gradient_accumulation_steps,
     )
-    return scripts.HEAD.format(
-        spec=spec, start=starts.format(n=basis.world_size), imports=_imports(script), script=script
-    )
+
+
+def workflow() -> str:
+    """Return a GitHub Actions workflow that runs `batchstat check`.
+
+    It needs no token, so that it runs for pull requests from forks too.
+    """
+    return (files("batchstat.render.recipes") / "workflow.yml").read_text(encoding="utf-8")
 
 
 def holds_text(profile: Profile) -> bool:
@@ -123,107 +136,36 @@ def _changed(settings: Settings) -> Mapping[str, Any]:
     return {key: value for key, value in ours.items() if key not in ("world_size", "epoch")}
 
 
-_IMPORTED = (
-    ("", "os"),
-    ("contextlib", "nullcontext"),
-    ("pathlib", "Path"),
-    None,
-    ("", "torch"),
-    ("accelerate", "Accelerator"),
-    ("tokenizers", "Tokenizer"),
-    ("torch.utils.data", "DataLoader"),
-    ("transformers", "AutoModelForCausalLM"),
-    ("transformers", "AutoModelForSequenceClassification"),
-    ("transformers", "AutoTokenizer"),
-    ("transformers", "DataCollatorWithFlattening"),
-    ("transformers", "GPT2Config"),
-    ("transformers", "PreTrainedTokenizerFast"),
-    ("transformers", "Trainer"),
-    ("transformers", "TrainingArguments"),
-    None,
-    ("batchstat", "BatchSampler"),
-    ("batchstat", "read_samples"),
-    ("batchstat.tokenization.builtin", "CHAT_TEMPLATE"),
-    ("batchstat.tokenization.builtin", "definition"),
-)
-"""Names with their modules, in import order: standard library, third party, batchstat."""
-
-
-def _imports(script: str) -> str:
-    """Return the import lines for the names that a script uses."""
-    groups: list[dict[str, list[str]]] = [{}]
-    for each in _IMPORTED:
-        if each is None:
-            groups.append({})
-        elif re.search(rf"(?<![\w.]){each[1]}\b", script):
-            groups[-1].setdefault(each[0], []).append(each[1])
-    written = []
-    for group in filter(None, groups):
-        lines = []
-        for module, names in group.items():
-            line = f"from {module} import {', '.join(names)}" if module else f"import {names[0]}"
-            if len(line) > _MOST_IN_A_LINE:
-                line = f"from {module} import (\n" + "".join(f"    {n},\n" for n in names) + ")"
-            lines.append(line)
-        written.append("\n".join(lines))
-    return "\n\n".join(written)
-
-
-_MOST_IN_A_LINE = 100
-
-
-def _tokenizer(profile: Profile) -> str:
-    name = BUILTIN if profile.tokenizer is None else profile.tokenizer.name
-    if name == BUILTIN:
-        given = "tokenizer_object=Tokenizer.from_str(definition())"
-        return f"PreTrainedTokenizerFast({given})"
-    if name.endswith(".json"):
-        return f"PreTrainedTokenizerFast(tokenizer_file={_literal(name)})"
-    return f"AutoTokenizer.from_pretrained({_literal(name)})"
-
-
-def _template(profile: Profile, file: str | None) -> str:
-    """Return the chat template, if it does not come with the tokenizer."""
-    if profile.corpus.options.content != "messages":
-        return ""
-    if file is not None:
-        read = f'Path({_literal(file)}).read_text(encoding="utf-8")'
-        return f"tokenizer.chat_template = {read}\n"
-    if profile.tokenizer is not None and profile.tokenizer.name == BUILTIN:
-        return "tokenizer.chat_template = CHAT_TEMPLATE\n"
-    return ""
-
-
-def _encode(profile: Profile, basis: Basis) -> str:
-    cut = f"truncation=True, max_length={basis.max_length}"
-    if profile.corpus.options.content == "messages":
-        given = f'sample["messages"], tokenize=True, return_dict=False, {cut}'
-        return f"tokenizer.apply_chat_template({given})"
-    pair = "*" if len(profile.corpus.options.text_column) == 2 else ""
-    return f'tokenizer({pair}sample["text"], {cut}).input_ids'
-
-
-def _collate(strategy: Strategy, *, flat: bool, classes: tuple[str, ...]) -> str:
-    if flat:
-        return scripts.FLAT
-    width = (
-        f'padding="max_length", max_length={strategy.max_length}'
-        if hasattr(strategy, "max_length")
-        else "padding=True"
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("batchstat.render.recipes", "."),
+        autoescape=False,  # noqa: S701 - it is Python, not HTML
+        keep_trailing_newline=True,
+        lstrip_blocks=True,
+        trim_blocks=True,
+        undefined=StrictUndefined,
     )
+    environment.filters["literal"] = _literal
+    environment.globals["import_of"] = _import_of
+    return environment.get_template("train.py.jinja")
+
+
+def _import_of(module: str, names: Sequence[str]) -> str:
+    """Return an import, over several lines if it is long."""
+    line = f"from {module} import {', '.join(names)}"
+    if len(line) <= _LINE_LENGTH:
+        return line
+    return f"from {module} import (\n" + "".join(f"    {name},\n" for name in names) + ")"
+
+
+def _padding(strategy: Strategy) -> str:
+    """Return the arguments that pad a batch."""
+    padding = "padding=True"
+    if isinstance(strategy, Fixed):
+        padding = f'padding="max_length", max_length={strategy.max_length}'
     if strategy.pad_to_multiple_of > 1:
-        width += f", pad_to_multiple_of={strategy.pad_to_multiple_of}"
-    labels = 'inputs["input_ids"].masked_fill(inputs["attention_mask"] == 0, -100)'
-    head = ""
-    if classes:
-        numbered = ", ".join(f"{_literal(name)}: {i}" for i, name in enumerate(classes))
-        head = f"CLASSES = {{{numbered}}}  # no label is -100, which the loss ignores\n\n\n"
-        labels = 'torch.tensor([CLASSES.get(sample["label"], -100) for sample in batch])'
-    return f"""{head}def collate(batch):
-    encoded = [{{"input_ids": encode(sample)}} for sample in batch]
-    inputs = tokenizer.pad(encoded, {width}, return_tensors="pt")
-    inputs["labels"] = {labels}
-    return inputs"""
+        padding += f", pad_to_multiple_of={strategy.pad_to_multiple_of}"
+    return padding
 
 
 def _literal(value: object) -> str:
@@ -232,4 +174,6 @@ def _literal(value: object) -> str:
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_literal, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_literal(k)}: {_literal(v)}' for k, v in value.items())}}}"
     return repr(value)
