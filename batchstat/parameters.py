@@ -112,8 +112,9 @@ def check_fields(
         OptionError: a field that does not match, named with its value.
     """
     for name, declared in options_of(record).items():
-        if declared.values:
-            one_of(name, getattr(record, name), declared.values)
+        value = getattr(record, name)
+        if declared.values and value is not None:
+            one_of(name, value, declared.values)
     for each in fields(record):
         value = getattr(record, each.name)
         if each.type is int or (each.type == (int | None) and value is not None):

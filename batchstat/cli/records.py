@@ -4,7 +4,8 @@ from dataclasses import MISSING, dataclass, make_dataclass
 from pathlib import Path
 
 from batchstat.gate.named_limits import NAMED_LIMITS
-from batchstat.parameters import option
+from batchstat.parameters import check_fields, option
+from batchstat.planning.settings import COSTS
 
 DEFAULT_FOLDER = Path("batchstat-results")
 
@@ -214,7 +215,11 @@ class Buckets:
         "Batching",
         "COST",
         shown="model with --model, else linear",
+        values=COSTS,
     )
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,6 @@ from batchstat.documents.comparison import Compared, Warned
 from batchstat.documents.corpus import corpus_of
 from batchstat.documents.profile import percentiles
 from batchstat.documents.strategy import Strategy, strategy_of
-from batchstat.simulation.balances import BalanceReport, SamplerResult
 
 SCHEMA = "batchstat.balance/2"
 
@@ -132,8 +131,8 @@ class BalanceFile(Compared, File):
     """What else to know about the numbers."""
 
 
-def balance_json(report: BalanceReport) -> dict[str, Any]:
-    """Return balance.json."""
+def balance_json(report: Any) -> dict[str, Any]:
+    """Return balance.json of a `batchstat.simulation.balances.BalanceReport`."""
     made = {
         **head(SCHEMA, report.created),
         "corpus": corpus_of(report.corpus, report.samples),
@@ -143,7 +142,7 @@ def balance_json(report: BalanceReport) -> dict[str, Any]:
     return BalanceFile.of(made, report).to_json()
 
 
-def _sampler(row: SamplerResult, epoch: int) -> Sampler:
+def _sampler(row: Any, epoch: int) -> Sampler:
     epochs = [
         {
             "epoch": epoch + i,
@@ -164,7 +163,7 @@ def _sampler(row: SamplerResult, epoch: int) -> Sampler:
     return Sampler.of(made, row)
 
 
-def _ranks(row: SamplerResult) -> list[dict[str, Any]]:
+def _ranks(row: Any) -> list[dict[str, Any]]:
     return [
         {
             "rank": rank,

@@ -17,7 +17,7 @@ from batchstat.documents.base import (
 from batchstat.documents.comparison import Compared, Model
 from batchstat.documents.corpus import corpus_of
 from batchstat.documents.strategy import Strategy, strategy_of
-from batchstat.simulation.bucket_search import COSTS, BucketReport
+from batchstat.planning.settings import COSTS
 
 SCHEMA = "batchstat.buckets/2"
 
@@ -87,8 +87,8 @@ class BucketsFile(Compared, File):
     """What each rule gives."""
 
 
-def buckets_json(report: BucketReport) -> dict[str, Any]:
-    """Return buckets.json."""
+def buckets_json(report: Any) -> dict[str, Any]:
+    """Return buckets.json of a `batchstat.simulation.bucket_search.BucketReport`."""
     made = {
         **head(SCHEMA, report.created),
         "corpus": corpus_of(report.corpus, report.samples),

@@ -19,9 +19,6 @@ from batchstat.documents.profile import OfCorpus, of_corpus
 from batchstat.documents.strategy import Grouping, Strategy, strategy_of
 from batchstat.planning.settings import DISTRIBUTIONS, ORDERS, OVERFLOWS, REMAINDERS
 from batchstat.profiling.profile import Profile
-from batchstat.simulation.bounds import Bounds as BoundCounts
-from batchstat.simulation.comparison import Choice as ChosenRows
-from batchstat.simulation.comparison import Comparison, Simulation
 
 SCHEMA = "batchstat.compare/3"
 
@@ -208,12 +205,12 @@ class Report(OfCorpus):
     strategy: Strategy
 
 
-def report_json(profile: Profile, simulation: Simulation) -> dict[str, Any]:
+def report_json(profile: Profile, simulation: Any) -> dict[str, Any]:
     """Return the numbers of one strategy on one corpus: what limits are held against."""
     return {**of_corpus(profile).to_json(), **simulation_json(simulation)}
 
 
-def simulation_json(simulation: Simulation) -> dict[str, Any]:
+def simulation_json(simulation: Any) -> dict[str, Any]:
     """Return that part of `report_json` which depends on the strategy and its settings."""
     return {
         "basis": Basis.of(simulation.basis).to_json(),
@@ -221,8 +218,8 @@ def simulation_json(simulation: Simulation) -> dict[str, Any]:
     }
 
 
-def comparison_json(comparison: Comparison) -> dict[str, Any]:
-    """Return compare.json."""
+def comparison_json(comparison: Any) -> dict[str, Any]:
+    """Return compare.json of a `batchstat.Comparison`."""
     rows = [
         strategy_of(row, comparison.model, comparison.speed_up(row))
         for row in comparison.strategies
@@ -237,12 +234,12 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
     return CompareFile.of(made, comparison).to_json()
 
 
-def _labels(choice: ChosenRows) -> dict[str, str | None]:
+def _labels(choice: Any) -> dict[str, str | None]:
     rows = {field.name: getattr(choice, field.name) for field in fields(choice)}
     return {name: None if row is None else row.label for name, row in rows.items()}
 
 
-def _bounds(bounds: BoundCounts) -> dict[str, Any]:
+def _bounds(bounds: Any) -> dict[str, Any]:
     names = SortedEpoch.model_fields
     return {
         "batches": bounds.batches,

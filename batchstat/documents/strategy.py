@@ -17,9 +17,6 @@ from batchstat.documents.base import (
 )
 from batchstat.documents.corpus import Histogram
 from batchstat.planning.settings import DISTRIBUTIONS, REMAINDERS
-from batchstat.simulation.comparison import SeedSpread, StrategyResult
-from batchstat.simulation.cost_model import CostModel
-from batchstat.simulation.coverage import Mixing as MixingCounts
 
 _ROUNDED_ONE = 1.000001
 """A correlation may exceed 1 by what rounding adds."""
@@ -251,14 +248,12 @@ class Strategy(Document):
     """How many batches have which width: edges and counts."""
 
 
-def strategy_of(
-    row: StrategyResult, model: CostModel | None = None, speed_up: float | None = None
-) -> Strategy:
+def strategy_of(row: Any, model: Any = None, speed_up: float | None = None) -> Strategy:
     """Return the numbers of one strategy.
 
     Args:
-        row: what was measured.
-        model: the shape of a transformer, where one is named.
+        row: a `batchstat.simulation.comparison.StrategyResult`.
+        model: a `batchstat.CostModel`, where one is named.
         speed_up: over the current setup, in a comparison.
     """
     counts = row.counts
@@ -283,7 +278,7 @@ def strategy_of(
     return Strategy.of(composed, counts, counts.reach, row)
 
 
-def _mixing(mixing: MixingCounts) -> View:
+def _mixing(mixing: Any) -> View:
     per_batch = {
         "min": mixing.min_classes,
         "mean": mixing.mean_classes,
@@ -292,7 +287,7 @@ def _mixing(mixing: MixingCounts) -> View:
     return View({"classes_per_batch": per_batch, "class_separation": mixing.separation}, mixing)
 
 
-def _seeds(spread: SeedSpread) -> dict[str, Any]:
+def _seeds(spread: Any) -> dict[str, Any]:
     return {
         "padding_ratio": {
             "mean": spread.padding_mean,

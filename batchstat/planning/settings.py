@@ -42,6 +42,12 @@ REMAINDERS: Mapping[str, str] = {
     "dummy": "Ranks that have no batch left run an empty step.",
     "spread": "The rows of the last batches are spread over all ranks.",
 }
+COSTS: Mapping[str, str] = {
+    "linear": "Of a row in proportion to its width: padding.",
+    "quadratic": "Of a row in proportion to the square of its width: attention.",
+    "model": "Of a row by the shape of the transformer that --model names.",
+}
+"""What bucket edges can minimise."""
 
 
 @documented

@@ -49,10 +49,5 @@ VALUES: Mapping[str, Mapping[str, str]] = {
         "next-fit": "In the order's sequence, each into the last row or a new one.",
         "wrapped": "Laid end to end and cut every max_length: a sample may lie in two rows.",
     },
-    "cost": {
-        "linear": "Of a row in proportion to its width: padding.",
-        "quadratic": "Of a row in proportion to the square of its width: attention.",
-        "model": "Of a row by the shape of the transformer that --model names.",
-    },
 }
 """The values of parameters and settings that are names."""

@@ -14,7 +14,7 @@ from batchstat.documents.schema import schema
 from batchstat.errors import OptionError, did_you_mean
 from batchstat.parameters import options_of
 from batchstat.planning.samplers import SAMPLERS
-from batchstat.planning.settings import Settings
+from batchstat.planning.settings import COSTS, Settings
 from batchstat.planning.strategies import STRATEGIES
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.bucket_edges import RULES
@@ -175,7 +175,7 @@ def entries() -> Iterator[Entry]:
 def _parameters_and_settings() -> Iterator[Entry]:
     for name, text in PARAMETERS.items():
         yield Entry(name, f"parameter of {_owners(name)}", text, _values(name))
-    named = dict(VALUES)
+    named = {**VALUES, "cost": COSTS}
     for kind, record in (("setting", Settings), ("option of reading", CorpusOptions)):
         for name, declared in options_of(record).items():
             text = declared.help.replace("`", "")

@@ -15,7 +15,7 @@ from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import one_of, whole_number
 from batchstat.planning.epoch import make_epoch, some_of
 from batchstat.planning.inputs import as_given
-from batchstat.planning.settings import Basis, Settings
+from batchstat.planning.settings import COSTS, Basis, Settings
 from batchstat.planning.shares import Work, make_work
 from batchstat.planning.strategies.bucket_edges import (
     RULES,
@@ -28,7 +28,6 @@ from batchstat.simulation.compare import make_row, parse_strategies
 from batchstat.simulation.comparison import StrategyResult
 from batchstat.simulation.cost_model import CostModel
 
-COSTS = ("linear", "quadratic", "model")
 NUMBERS = range(2, 17)
 """Numbers of buckets that are tried."""
 

@@ -24,7 +24,6 @@ from batchstat.render.glossary import COLUMNS, Entry, entries, explain, explain_
 from batchstat.render.screens.balance import balance_screen
 from batchstat.render.screens.comparison import comparison_screen
 from batchstat.render.screens.layout import Rows
-from batchstat.simulation.bucket_search import COSTS
 from batchstat.simulation.cost_model import CostModel
 
 
@@ -178,7 +177,6 @@ def test_every_parameter_and_value_is_named():
         "pad": PADS,
         "leftovers": LEFTOVERS,
         "method": METHODS,
-        "cost": COSTS,
     }
     assert {name: tuple(values) for name, values in VALUES.items()} == choices
 

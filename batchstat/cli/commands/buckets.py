@@ -36,23 +36,19 @@ def command(options: Options) -> None:
     from batchstat.cli.profiles import find_profile
     from batchstat.cli.results import CommandResult, publish
     from batchstat.documents.buckets import buckets_json
-    from batchstat.parameters import one_of, whole_number
     from batchstat.render.screens.buckets import buckets_screen
-    from batchstat.simulation.bucket_search import COSTS, find_buckets
+    from batchstat.simulation.bucket_search import find_buckets
     from batchstat.simulation.cost_model import load_model
 
     inputs, search = read_inputs(options), options.read(Buckets)
     settings, shape = inputs.settings, options.read(Model).model
-    whole_number("buckets", search.buckets)
-    whole_number("min_bucket_samples", search.min_bucket_samples)
     model = None if shape is None else load_model(shape)
-    cost = one_of("cost", search.cost or ("model" if model else "linear"), COSTS)
     found = find_profile(inputs)
     report = find_buckets(
         found.profile,
         buckets=search.buckets,
         min_bucket_samples=search.min_bucket_samples,
-        cost=cost,
+        cost=search.cost or ("model" if model else "linear"),
         model=model,
         **asdict(settings),
     )
