@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.reader import CorpusReader
+from batchstat.planning.strategies import STRATEGIES
 
 # Nothing is timed: how fast the machine is today is no property of the code.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -41,6 +42,12 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 ROOT = Path(__file__).parent.parent
 SAMPLE_DATA = ROOT / "sample_data"
+
+
+SPECS = [
+    "fairseq:required_batch_size_multiple=1" if name == "fairseq" else name for name in STRATEGIES
+]
+"""Every strategy, in such a way that it drops no sample."""
 
 
 # What loads later may read these once and for all.

@@ -13,11 +13,11 @@ from batchstat.cli.streams import say
 from batchstat.errors import InputError
 from batchstat.gate.check import DEFAULT_STRATEGY, CheckedReport, check, measure_report
 from batchstat.gate.outcome import Check
+from batchstat.planning.strategies.spec import parse_strategies
 from batchstat.profiling.parquet import load_profile
 from batchstat.profiling.profile import Profile
 from batchstat.profiling.staleness import changes
 from batchstat.render.text import age
-from batchstat.simulation.compare import parse_strategies
 
 
 def chosen_checks(options: Options) -> list[Inputs]:

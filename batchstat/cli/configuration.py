@@ -14,7 +14,7 @@ from batchstat.gate.limits import Limit, read_limits
 from batchstat.parameters import whole_number
 from batchstat.planning.samplers.spec import weights_file
 from batchstat.planning.settings import Settings
-from batchstat.simulation.compare import parse_strategies
+from batchstat.planning.strategies.spec import parse_strategies
 from batchstat.storage.addresses import is_remote
 
 OWN_FILE, SHARED_FILE = "batchstat.toml", "pyproject.toml"

@@ -168,13 +168,15 @@ class Table:
 
     strategy: tuple[str, ...] = option(
         (),
-        "A strategy to compare: NAME or NAME:key=value,key=value. Repeatable.",
+        "A strategy to compare, batchstat's own or a framework's: NAME or "
+        "NAME:key=value,key=value. `batchstat explain strategy` names all. Repeatable.",
         "Batching",
         "SPEC",
         shown="fixed, static, bucketed, token-budget, packed",
     )
-    preset: tuple[str, ...] = option((), "Framework.", "Batching", "NAME")
-    every: bool = option(False, "Compare every strategy.", "Batching", flags=("--all",))
+    every: bool = option(
+        False, "Compare every strategy of batchstat's own.", "Batching", flags=("--all",)
+    )
     seeds: int = option(1, "Repeat with N seeds and report the spread.", "Batching", "N")
     subsample: str | None = option(
         None,
@@ -228,8 +230,8 @@ class Samplers:
 
     samplers: tuple[str, ...] = option(
         (),
-        "A sampler to compare: none, downsampling, upsampling, count=N, weights=A:1,B:3, dynamic, "
-        "per-batch:classes=P,samples=K or weighted-random. Repeatable.",
+        "A sampler to compare, such as downsampling, count=N or weights=A:1,B:3; "
+        "`batchstat explain sampler` names all. Repeatable.",
         "Classes",
         "SPEC",
         shown="none, downsampling, upsampling, weighted-random, dynamic",

@@ -161,9 +161,7 @@ class Strategy(Document):
     name: str
     """The strategy."""
     label: str
-    """What the row is called: by its preset, or as the strategy was written."""
-    preset: str | None
-    """The preset that the row comes from."""
+    """The strategy as it was written."""
     params: dict[str, Any]
     """All its parameters."""
     samples: Count

@@ -1,7 +1,7 @@
 """Changes of settings that may keep a limit on a number of the strategy, smaller ones first."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -11,7 +11,9 @@ from batchstat.parameters import with_parameter
 from batchstat.planning.samplers.spec import sampler_name
 from batchstat.planning.settings import Basis, Settings
 from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.strategies.fixed import Fixed
+from batchstat.planning.strategies.spec import RowRequest, request_row
+from batchstat.planning.strategies.static import Static
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.sweep import read_aheads
 
@@ -34,7 +36,7 @@ def changes_of(limit: Limit, profile: Profile, spec: str, settings: Settings) ->
     """
     number = limit.path.removeprefix("strategy.")
     basis = settings.decide(profile.stats.max, profile.stated_max)
-    now = _Now(profile, spec, parse_strategy(spec, asdict(basis)), settings, basis)
+    now = _Now(profile, request_row(spec, basis), settings, basis)
     if number.startswith(_SEEN):
         yield from now.seeing_more()
     if number.startswith((*_SEEN, *_LOST)):
@@ -57,30 +59,33 @@ class _Now:
 
     Attributes:
         profile: the corpus.
-        spec: the strategy, as it is written.
-        strategy: the parsed strategy.
+        request: the strategy.
         settings: the settings, as given.
         basis: the settings decided for this corpus.
     """
 
     profile: Profile
-    spec: str
-    strategy: Strategy
+    request: RowRequest
     settings: Settings
     basis: Basis
+
+    @property
+    def strategy(self) -> Strategy:
+        """The parsed strategy."""
+        return self.request.strategy
 
     def set(self, key: str, value: Any) -> Changes:
         """Return a parameter set in the strategy's own specification if it has it, since that
         overrides settings.
         """
-        if f"{key}=" in self.spec or key in self.strategy.own_parameters:
+        if self.request.sets(key):
             written = str(value).lower() if isinstance(value, bool) else value
-            return {"strategy": with_parameter(self.spec, key, written)}
+            return {"strategy": with_parameter(self.request.spec, key, written)}
         return {key: value}
 
     def looking_further(self) -> Iterator[Changes]:
         """Yield larger sort windows and limits on samples per batch."""
-        if (most := getattr(self.strategy, "max_samples", None)) is not None:
+        if (most := self.request.params.get("max_samples")) is not None:
             while most < self.budget:  # no batch can have more samples than tokens
                 most = min(2 * most, self.budget)
                 yield self.set("max_samples", most)
@@ -91,14 +96,14 @@ class _Now:
 
     def by_others(self) -> Iterator[Changes]:
         """Yield strategies that sort, at the same peak; none if the sampler defines the batches."""
-        name = self.spec.partition(":")[0]
         if self.settings.class_sampler.batch_size is not None:
             return
-        if name in ("fixed", "static"):
-            size = getattr(self.strategy, "batch_size", None)
-            own = f":batch_size={size}" if "batch_size=" in self.spec else ""
+        if isinstance(self.strategy, Fixed | Static):
+            own = (
+                f":batch_size={self.strategy.batch_size}" if self.request.sets("batch_size") else ""
+            )
             yield {"strategy": f"bucketed{own}"}
-        if name != "token-budget":
+        if self.request.name != "token-budget":
             own = f":tokens_per_batch={self.budget}"
             usual = self.budget == self.settings.tokens_per_batch
             yield {"strategy": "token-budget" if usual else f"token-budget{own}"}
@@ -110,9 +115,9 @@ class _Now:
             if limit.bound != "max" or limit.threshold < 1:
                 return
             most = int(limit.threshold)
-            if hasattr(self.strategy, "tokens_per_batch"):
+            if self.strategy.budget is not None:
                 yield self.set("tokens_per_batch", most)
-        size = getattr(self.strategy, "batch_size", None)
+        size = self.strategy.batch_capacity
         if size is not None and (fewer := most // self.width) and fewer < size:
             yield self.set("batch_size", fewer)
         longest = most // self.strategy.pad_to_multiple_of * self.strategy.pad_to_multiple_of
@@ -163,7 +168,7 @@ class _Now:
         """Yield changes that drop fewer samples or truncate less."""
         if self.strategy.drop_last:
             yield self.set("drop_last", value=False)
-        if getattr(self.strategy, "leftovers", "") == "drop":
+        if self.request.params.get("leftovers") == "drop":
             yield self.set("leftovers", "keep")
         if self.basis.overflow == "drop":
             yield {"overflow": "truncate"}
@@ -183,11 +188,10 @@ class _Now:
     @property
     def budget(self) -> int:
         """The most tokens per batch: by the batch size if the user set one."""
-        own: int | None = getattr(self.strategy, "tokens_per_batch", None)
-        if own is not None:
-            return own
-        size: int | None = getattr(self.strategy, "batch_size", None)
-        named = self.settings.batch_size is not None or "batch_size=" in self.spec
+        if self.strategy.budget is not None:
+            return self.strategy.budget
+        size = self.strategy.batch_capacity
+        named = self.settings.batch_size is not None or self.request.sets("batch_size")
         if size is None or not named:
             return self.basis.tokens_per_batch
         return min(self.basis.tokens_per_batch, size * self.width)

@@ -1,4 +1,4 @@
-"""What names mean: words, columns, keys, strategies and their parameters, presets, rules, settings.
+"""What names mean: words, columns, keys, strategies and their parameters, rules, settings.
 
 Whatever is said elsewhere is taken from there: from docstrings and JSON Schemas.
 """
@@ -15,10 +15,9 @@ from batchstat.errors import OptionError, did_you_mean
 from batchstat.parameters import options_of
 from batchstat.planning.samplers import SAMPLERS
 from batchstat.planning.settings import COSTS, Settings
-from batchstat.planning.strategies import STRATEGIES
+from batchstat.planning.strategies import FRAMEWORKS, OWN_STRATEGIES, STRATEGIES
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.bucket_edges import RULES
-from batchstat.planning.strategies.presets import PRESETS, Preset
 from batchstat.render.choices import PARAMETERS, VALUES
 from batchstat.simulation.cost_model import CostModel
 
@@ -39,7 +38,10 @@ WORDS: Mapping[str, str] = {
     "variable-length kernels and block masks do: packed rows need it.",
     "share": "How many of all samples.",
     "budget": "tokens_per_batch: the most total tokens in a batch, on one rank.",
-    "sampler": "What decides which samples an epoch visits, and how often: --sampler.",
+    "strategy": f"How samples become batches. Batchstat's own: {', '.join(OWN_STRATEGIES)}. What "
+    f"frameworks do: {', '.join(FRAMEWORKS)}.",
+    "sampler": "What decides which samples an epoch has, and how often each: "
+    f"{', '.join(SAMPLERS)}.",
     "part": "What is counted at once, by whoever does it: a file, or 64 MiB of a large one.",
     "shard": "A share of a corpus's parts that is counted by itself: --shard I/N, for batchstat "
     "merge.",
@@ -91,9 +93,6 @@ COLUMNS: Mapping[str, str] = {
     "packing": "packed",
 }
 """Words of the screens, and the keys that they show."""
-
-
-_PRESET_LINES = ("ranks", "last_batch", "long", "budget")
 
 
 @dataclass(frozen=True)
@@ -153,9 +152,6 @@ def entries() -> Iterator[Entry]:
     """Everything that has a name."""
     for name, strategy in STRATEGIES.items():
         yield Entry(name, "strategy", _prose(strategy), tuple(_parameters(strategy)))
-    for name, preset in PRESETS.items():
-        facts = ((each, getattr(preset, each)) for each in _PRESET_LINES)
-        yield Entry(name, "preset", f"{preset.what}.", (("strategy", preset.spec(512)), *facts))
     for name, sampler in SAMPLERS.items():
         yield Entry(
             name,
@@ -181,9 +177,6 @@ def _parameters_and_settings() -> Iterator[Entry]:
             text = declared.help.replace("`", "")
             yield Entry(name, kind, text, tuple(declared.values.items()))
             named |= {name: declared.values}
-    described = _attributes(Preset)
-    for name in _PRESET_LINES:
-        yield Entry(name, "line of a preset", described[name])
     for parameter, values in named.items():
         for name, text in values.items():
             yield Entry(name, f"value of {parameter}", text)
@@ -239,6 +232,9 @@ def _attributes(record: type) -> dict[str, str]:
 
 def _parameters(strategy: type[Strategy]) -> Iterator[tuple[str, str]]:
     shared = {field.name for field in fields(Settings)}
+    for key in ("order", "distribute", "remainder"):
+        if (value := getattr(strategy, key)) is not None:
+            yield key, value
     for field in fields(strategy):
         if field.name in shared and field.name not in strategy.own_parameters:
             yield field.name, "as --" + field.name.replace("_", "-")

@@ -19,9 +19,10 @@ from batchstat.planning.samplers.spec import sampler_name
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Basis, Settings
 from batchstat.planning.shares import drawn, make_work
+from batchstat.planning.strategies.spec import request_row
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.balances import BalanceReport, ClassDraw, SamplerResult
-from batchstat.simulation.compare import make_row, parse_strategies
+from batchstat.simulation.compare import make_row
 from batchstat.simulation.comparison import ReportWarning
 from batchstat.simulation.warnings import cautions
 
@@ -88,9 +89,9 @@ def check_epochs(settings: Settings, epochs: int) -> int:
 def _natural_tokens(given: Given, settings: Settings, spec: str) -> int | None:
     """Return total tokens of an epoch of all samples; None if it has no batch."""
     basis = settings.decide(given.stats.max, given.stated_max)
-    (asked,) = parse_strategies([spec], basis)
+    asked = request_row(spec, basis)
     try:
-        return make_row(asked, make_work(given.samples, basis)).counts.total_tokens
+        return make_row(asked, make_work(given.samples, asked.settings)).counts.total_tokens
     except NoBatchError:
         return None
 
@@ -99,7 +100,8 @@ def _row(
     given: Given, settings: Settings, spec: str, epochs: int, natural: int | None
 ) -> tuple[SamplerResult, list[ReportWarning]]:
     samples, basis = given.samples, settings.decide(given.stats.max, given.stated_max)
-    (asked,) = parse_strategies([spec], basis)
+    asked = request_row(spec, basis)
+    basis = asked.settings
     work = make_work(samples, basis)
     row = make_row(asked, work)
     assert samples.classes is not None

@@ -23,8 +23,9 @@ from batchstat.planning.strategies.bucket_edges import (
     check_buckets,
     each_optimal_edges,
 )
+from batchstat.planning.strategies.spec import parse_strategies
 from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
-from batchstat.simulation.compare import make_row, parse_strategies
+from batchstat.simulation.compare import make_row
 from batchstat.simulation.comparison import StrategyResult
 from batchstat.simulation.cost_model import CostModel
 
@@ -135,7 +136,7 @@ class BucketReport:
     @property
     def spec(self) -> str:
         """The strategy to use, to paste after `--strategy`."""
-        return self.uses[0].spec
+        return self.uses[0].label
 
 
 def find_buckets(

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy.typing as npt
 
@@ -15,10 +15,14 @@ from batchstat.planning.inputs import Given, as_given
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Basis, Settings
 from batchstat.planning.shares import Work, make_work
-from batchstat.planning.strategies import STRATEGIES
+from batchstat.planning.strategies import OWN_STRATEGIES
 from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.strategies.presets import find_preset
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.strategies.spec import (
+    RowRequest,
+    parse_strategies,
+    parse_strategy,
+    request_row,
+)
 from batchstat.planning.strategies.static import Static
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.bounds import Bounds, least_rows
@@ -44,7 +48,6 @@ def compare(
     *,
     labels: Iterable[object] | None = None,
     strategies: Sequence[str] = DEFAULT_STRATEGIES,
-    presets: Sequence[str] = (),
     model: CostModel | None = None,
     seeds: int = 1,
     subsample: float | None = None,
@@ -56,8 +59,8 @@ def compare(
         lengths: a `Profile`, or (n,) tokens per sample.
         labels: (n,) the class of each sample, of any type, None for none; a profile has its own.
         strategies: the rows, each `name` or `name:key=value,key=value`; a parameter that is not
-            given is taken from the settings.
-        presets: additional rows that reproduce other libraries, such as `fairseq`.
+            given is taken from the settings. A framework's name, such as `fairseq`, is a strategy
+            too, with the order and the distribution that belong to it.
         model: the shape of a transformer, to estimate its compute for each row.
         seeds: number of seeds to try, counting up from that of the settings; the rows show the
             first.
@@ -66,15 +69,15 @@ def compare(
         settings: the fields of `batchstat.Settings`, such as `tokens_per_batch=16384`.
 
     Raises:
-        OptionError: a setting, strategy, preset or parameter that is wrong by itself.
+        OptionError: a setting, strategy or parameter that is wrong by itself.
         InputError: no samples, or the settings leave none.
     """
     wanted = Settings(**settings)
     check_seeds(wanted, seeds)
     given = as_given(lengths, labels, wanted.keep_labels)
     profile = given.profile
-    basis = decide(wanted, given, strategies, presets)
-    parsed = parse_strategies(strategies, basis, presets)
+    basis = decide(wanted, given, strategies)
+    parsed = parse_strategies(strategies, basis)
     drawn = None
     if subsample is not None:
         windows = [each.strategy.looks_ahead or 0 for each in parsed]
@@ -88,7 +91,7 @@ def compare(
         rows = _estimated(rows, asked, drawn)
     choice = choose(rows, basis.tokens_per_batch)
     best = choice.best or choice.current
-    chosen, work = asked[rows.index(best)], works.of(basis)
+    work = works.of(basis)
     shown = {row.name for row in rows}
     return Comparison(
         created=datetime.now(UTC).isoformat(),
@@ -99,10 +102,10 @@ def compare(
         model=model,
         seeds=seeds,
         strategies=tuple(rows),
-        left_out=tuple(name for name in STRATEGIES if name not in shown),
+        left_out=tuple(name for name in OWN_STRATEGIES if name not in shown),
         choice=choice,
-        bounds=_bounds(chosen.strategy, work, basis),
-        sweep=sweep(best, chosen.strategy, work, basis),
+        bounds=_bounds(best.request.strategy, work, basis),
+        sweep=sweep(best, basis, works.of),
         warnings=(*empty, *cautions(rows, work.visits, basis, given.stats)),
         subsample=None if drawn is None else drawn.facts,
     )
@@ -117,24 +120,22 @@ def simulate(profile: Profile, spec: str, settings: Settings) -> Simulation:
     """
     given = as_given(profile, keep=settings.keep_labels)
     basis = decide(settings, given, [spec])
-    (asked,) = parse_strategies([spec], basis)
-    work = make_work(given.samples, basis)
+    asked = request_row(spec, basis)
+    work = make_work(given.samples, asked.settings)
     row = make_row(asked, work)
     return Simulation(basis, row, tuple(cautions([row], work.visits, basis, profile.stats)))
 
 
-def decide(
-    settings: Settings, given: Given, strategies: Sequence[str], presets: Sequence[str] = ()
-) -> Basis:
+def decide(settings: Settings, given: Given, strategies: Sequence[str]) -> Basis:
     """Return the settings of a comparison; the batch size of the current setup sets the budget.
 
     Raises:
-        OptionError: a strategy or preset that is wrong by itself.
+        OptionError: a strategy that is wrong by itself.
     """
     basis = settings.decide(given.stats.max, given.stated_max)
-    rows = parse_strategies(strategies, basis, presets)
+    rows = parse_strategies(strategies, basis)
     current = next((row for row in rows if isinstance(row.strategy, Static)), rows[0])
-    own = getattr(current.strategy, "batch_size", None) if "batch_size=" in current.spec else None
+    own = current.strategy.batch_capacity if current.sets("batch_size") else None
     return settings.decide(given.stats.max, given.stated_max, own)
 
 
@@ -147,52 +148,9 @@ def check_seeds(settings: Settings, seeds: int) -> int:
     return seeds
 
 
-class Asked(NamedTuple):
-    """A requested row.
-
-    Attributes:
-        spec: the strategy, as it is written or as its preset has it.
-        preset: the preset it comes from, if any.
-        strategy: the parsed strategy.
-        basis: its settings: those of the comparison, except a preset's own order and distribution.
-    """
-
-    spec: str
-    preset: str | None
-    strategy: Strategy
-    basis: Basis
-
-    @property
-    def label(self) -> str:
-        """Name of the row."""
-        return self.preset or self.spec
-
-
-def parse_strategies(
-    specs: Sequence[str], basis: Basis, presets: Sequence[str] = ()
-) -> list[Asked]:
-    """Return the rows of a comparison, each once. Raises OptionError for none or an invalid one."""
-    rows = [
-        Asked(spec, None, parse_strategy(spec, asdict(basis)), basis)
-        for spec in dict.fromkeys(specs)
-    ]
-    for name in dict.fromkeys(presets):
-        preset = find_preset(name)
-        spec = preset.spec(basis.max_length)
-        own = basis
-        if preset.distribute is not None and preset.remainder is not None:
-            own = replace(own, distribute=preset.distribute, remainder=preset.remainder)
-        if preset.order is not None:
-            own = replace(own, order=preset.order)
-        rows.append(Asked(spec, name, parse_strategy(spec, asdict(basis)), own))
-    if not rows:
-        raise OptionError("no strategy: name at least one")
-    return rows
-
-
 def _rows(
-    asked: list[Asked], works: "_Works", model: CostModel | None
-) -> tuple[list[Asked], list[StrategyResult], list[ReportWarning]]:
+    asked: list[RowRequest], works: "_Works", model: CostModel | None
+) -> tuple[list[RowRequest], list[StrategyResult], list[ReportWarning]]:
     """Measure the rows that have a batch; return what they were made from, the results, and
     warnings for rows without a batch.
 
@@ -202,12 +160,12 @@ def _rows(
     kept, rows, empty = [], [], []
     for each in asked:
         try:
-            rows.append(make_row(each, works.of(each.basis), model))
+            rows.append(make_row(each, works.of(each.settings), model))
             kept.append(each)
         except NoBatchError as error:
             if len(asked) == 1:
                 raise
-            empty.append(ReportWarning("no_batch", f"{each.label} is not shown: {error}"))
+            empty.append(ReportWarning("no_batch", f"{each.spec} is not shown: {error}"))
     if not rows:
         raise InputError("; ".join(warning.message for warning in empty))
     return kept, rows, empty
@@ -227,27 +185,20 @@ class _Works:
         return self._made[key]
 
 
-def make_row(asked: Asked, work: Work, model: CostModel | None = None) -> StrategyResult:
+def make_row(asked: RowRequest, work: Work, model: CostModel | None = None) -> StrategyResult:
     """Measure one row. Raises InputError if there is no batch, or no token."""
-    counts, widths, steps = measured(asked.strategy, work, asked.basis, model=model)
+    counts, widths, steps = measured(asked.strategy, work, asked.settings, model=model)
     return StrategyResult(
-        name=asked.spec.partition(":")[0],
-        spec=asked.spec,
-        preset=asked.preset,
-        params=asdict(asked.strategy),
-        packs_rows=asked.strategy.packs_rows,
-        order=asked.basis.order,
-        distribute=asked.basis.distribute,
-        remainder=asked.basis.remainder,
+        request=asked,
         counts=counts,
         widths=widths.histogram(log_edges(widths.min, widths.max, per_octave=4)),
-        steps=steps if asked.basis.world_size > 1 else None,
+        steps=steps if asked.settings.world_size > 1 else None,
     )
 
 
 def _over_seeds(
     rows: Sequence[StrategyResult],
-    asked: Sequence[Asked],
+    asked: Sequence[RowRequest],
     samples: Samples,
     basis: Basis,
     seeds: int,
@@ -256,7 +207,7 @@ def _over_seeds(
     for seed in range(basis.seed + 1, basis.seed + seeds):
         works = _Works(samples)
         for of_row, each in zip(found, asked, strict=True):
-            other = replace(each.basis, seed=seed)
+            other = replace(each.settings, seed=seed)
             counts = measured(each.strategy, works.of(other), other, by_sample=False).counts
             of_row.append(counts)
     return [
@@ -265,13 +216,13 @@ def _over_seeds(
 
 
 def _estimated(
-    rows: Sequence[StrategyResult], asked: Sequence[Asked], drawn: Drawn
+    rows: Sequence[StrategyResult], asked: Sequence[RowRequest], drawn: Drawn
 ) -> list[StrategyResult]:
     works = [_Works(group) for group in drawn.groups]
     found = []
     for row, each in zip(rows, asked, strict=True):
         ratios = [
-            measured(each.strategy, work.of(each.basis), each.basis, by_sample=False).counts
+            measured(each.strategy, work.of(each.settings), each.settings, by_sample=False).counts
             for work in works
         ]
         interval = drawn.interval(row.counts.padding_ratio, [r.padding_ratio for r in ratios])
@@ -284,10 +235,10 @@ def _bounds(best: Strategy, work: Work, basis: Basis) -> Bounds:
     or budget.
     """
     visits = work.visits if work.is_distributed else together(work.shares)
-    size = getattr(best, "batch_size", None)
+    size = best.batch_capacity
     spec = "token-budget" if size is None else "bucketed"
     own = {
-        "tokens_per_batch": getattr(best, "tokens_per_batch", basis.tokens_per_batch),
+        "tokens_per_batch": best.budget or basis.tokens_per_batch,
         "batch_size": size,
         "read_ahead": visits.count,
         "max_samples": None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from batchstat.lengths.stats import Histogram
 from batchstat.parameters import with_parameter
 from batchstat.planning.settings import Basis
+from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
 from batchstat.simulation.bounds import Bounds
 from batchstat.simulation.cost_model import CostModel
@@ -97,14 +98,7 @@ class StrategyResult:
     """One row of the table.
 
     Attributes:
-        name: the strategy's name, without parameters.
-        spec: the strategy as the user wrote it, or as its preset has it.
-        preset: the preset it comes from, if any.
-        params: all its parameters.
-        packs_rows: whether its rows hold several samples, which attention must keep apart.
-        order: the order of its samples.
-        distribute: how its batches are distributed across ranks.
-        remainder: what happens to batches that do not divide evenly over ranks.
+        request: the strategy, and the settings it was planned with.
         counts: what its plan computes, pads, truncates and drops.
         widths: histogram of the batches' widths.
         seeds: results under several seeds; None if only one was tried.
@@ -112,14 +106,7 @@ class StrategyResult:
         steps: (n_steps, world_size) total tokens of each rank in each step; None for one rank.
     """
 
-    name: str
-    spec: str
-    preset: str | None
-    params: dict[str, Any]
-    packs_rows: bool
-    order: str
-    distribute: str
-    remainder: str
+    request: RowRequest
     counts: PlanCounts
     widths: Histogram
     seeds: SeedSpread | None = None
@@ -127,9 +114,34 @@ class StrategyResult:
     steps: "npt.NDArray[np.integer] | None" = field(default=None, compare=False, repr=False)
 
     @property
+    def name(self) -> str:
+        """The strategy's name, without parameters."""
+        return self.request.name
+
+    @property
     def label(self) -> str:
-        """Name of the row: its preset, or the strategy as it was written."""
-        return self.preset or self.spec
+        """Name of the row: the strategy as the user wrote it."""
+        return self.request.spec
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """All parameters of the strategy."""
+        return self.request.params
+
+    @property
+    def packs_rows(self) -> bool:
+        """Whether its rows hold several samples, which attention must keep apart."""
+        return self.request.strategy.packs_rows
+
+    @property
+    def distribute(self) -> str:
+        """How its batches are distributed across ranks."""
+        return self.request.settings.distribute
+
+    @property
+    def remainder(self) -> str:
+        """What happens to batches that do not divide evenly over ranks."""
+        return self.request.settings.remainder
 
 
 @dataclass(frozen=True, kw_only=True)

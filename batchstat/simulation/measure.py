@@ -68,8 +68,8 @@ def how_measured(
     """Return the arguments of a `Tally` for a strategy and the settings."""
     rows_of = None if strategy.attends_within_samples else basis.max_length
     return {
-        "tokens_per_batch": getattr(strategy, "tokens_per_batch", basis.tokens_per_batch),
-        "max_length": getattr(strategy, "max_length", rows_of),
+        "tokens_per_batch": strategy.budget or basis.tokens_per_batch,
+        "max_length": strategy.row_length or rows_of,
         "attends_within_samples": strategy.attends_within_samples,
         "gradient_accumulation_steps": basis.gradient_accumulation_steps,
         "even": basis.remainder == "dummy",

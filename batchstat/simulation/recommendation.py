@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from math import log
 
 from batchstat.planning.strategies import STRATEGIES
+from batchstat.planning.strategies.static import Static
 from batchstat.simulation.comparison import Choice, StrategyResult
 
 MOST_LOST = 0.005
@@ -32,7 +33,7 @@ def choose(rows: Sequence[StrategyResult], tokens_per_batch: int) -> Choice:
         tokens_per_batch: the budget of the comparison. A single sample that exceeds it does not
             count against a row, since every row has it.
     """
-    current = next((row for row in rows if row.name == "static"), rows[0])
+    current = next((row for row in rows if isinstance(row.request.strategy, Static)), rows[0])
     allowed = [
         row
         for row in rows

@@ -1,11 +1,11 @@
 """One strategy with increasing `read_ahead`."""
 
-from dataclasses import asdict, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 from batchstat.planning.settings import Basis
 from batchstat.planning.shares import Work
-from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.strategies.spec import request_row
 from batchstat.simulation.comparison import StrategyResult, Sweep, SweepPoint
 from batchstat.simulation.measure import measured
 
@@ -15,18 +15,22 @@ _MOST_SORTED = 10**7
 """The sweep skips a `read_ahead` above this, except the whole epoch, which uses the histogram."""
 
 
-def sweep(row: StrategyResult, best: Strategy, work: Work, basis: Basis) -> Sweep:
+def sweep(row: StrategyResult, basis: Basis, work_of: Callable[[Basis], Work]) -> Sweep:
     """Return the best row with increasing `read_ahead`; `token-budget` if it has none, or packs,
     for users who cannot pack.
+
+    Args:
+        row: the best row.
+        basis: the settings that all rows share.
+        work_of: returns the epoch of the settings of a row.
     """
-    spec = row.spec
-    if best.looks_ahead is None or row.packs_rows:
-        spec = "token-budget"
-        best = parse_strategy(spec, asdict(basis))
-    points = []
-    for size in read_aheads(work.visits.count, also=best.looks_ahead):
-        strategy = replace(best, read_ahead=size)  # type: ignore[call-arg]
-        counts, _, _ = measured(strategy, work, basis, by_sample=False)
+    request = row.request
+    if request.strategy.looks_ahead is None or row.packs_rows:
+        request = request_row("token-budget", basis)
+    work, points = work_of(request.settings), []
+    for size in read_aheads(work.visits.count, also=request.strategy.looks_ahead):
+        strategy = replace(request.strategy, read_ahead=size)  # type: ignore[call-arg]
+        counts, _, _ = measured(strategy, work, request.settings, by_sample=False)
         points.append(
             SweepPoint(
                 read_ahead=size,
@@ -36,7 +40,7 @@ def sweep(row: StrategyResult, best: Strategy, work: Work, basis: Basis) -> Swee
                 grouping=counts.grouping,
             )
         )
-    return Sweep(spec=spec, points=tuple(points))
+    return Sweep(spec=request.spec, points=tuple(points))
 
 
 def read_aheads(n: int, also: int | None = None) -> list[int]:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,8 @@ import numpy.typing as npt
 from batchstat.errors import InputError, OptionError
 from batchstat.parameters import whole_number
 from batchstat.planning.inputs import Given, as_given
-from batchstat.planning.settings import Basis, Settings
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.settings import Settings
+from batchstat.planning.strategies.spec import RowRequest, request_row
 from batchstat.storage.addresses import as_path
 from batchstat.storage.sealed_records import seal
 from batchstat.training.plan_file import load_plan
@@ -66,7 +66,7 @@ class BatchSampler:
             )
         check_rank(rank, world_size)
         basis = wanted.decide(given.stats.max, given.stated_max)
-        self._begin(_Planned(given, strategy, basis, rank), basis.epoch)
+        self._begin(_Planned(given, request_row(strategy, basis), rank), basis.epoch)
 
     @classmethod
     def from_plan(cls, path: str | Path, *, rank: int = 0) -> "BatchSampler":
@@ -251,15 +251,15 @@ class _Source(ABC):
 
 
 class _Planned(_Source):
-    def __init__(self, given: Given, spec: str, basis: Basis, rank: int) -> None:
-        self._samples, self._basis, self._rank = given.samples, basis, rank
-        self._strategy = parse_strategy(spec, asdict(basis))
+    def __init__(self, given: Given, request: RowRequest, rank: int) -> None:
+        self._samples, self._request, self._rank = given.samples, request, rank
         self.samples = int(given.samples.records[-1]) + 1
-        self.fingerprint = fingerprint(given, spec, basis)
+        self.fingerprint = fingerprint(given, request)
 
     def batches(self, epoch: int) -> RankBatches:
-        basis = replace(self._basis, epoch=epoch)
-        return plan_ranks(self._samples, self._strategy, basis).of_rank(self._rank)
+        settings = replace(self._request.settings, epoch=epoch)
+        request = replace(self._request, settings=settings)
+        return plan_ranks(self._samples, request).of_rank(self._rank)
 
     def check_epoch(self, epoch: int) -> None:
         """Accept every epoch."""

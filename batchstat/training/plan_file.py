@@ -12,8 +12,7 @@ import numpy as np
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.planning.inputs import as_given
-from batchstat.planning.settings import Basis
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.profile import Profile
 from batchstat.storage.addresses import check_regular, is_remote, one_line
 from batchstat.storage.sealed_records import OtherSchemaError, decoded, digest_of_numbers, seal
@@ -61,15 +60,15 @@ class _Facts:
     columns: Mapping[str, str]
 
 
-def export_plan(profile: Profile, strategy: str, basis: Basis, file: BinaryIO) -> None:
+def export_plan(profile: Profile, request: RowRequest, file: BinaryIO) -> None:
     """Write the batches of a profile's samples for one epoch, for all ranks.
 
     Raises:
         InputError: classes cannot be drawn as requested, or no batches are left.
     """
-    given = as_given(profile, keep=basis.keep_labels)
-    batches = plan_ranks(given.samples, parse_strategy(strategy, asdict(basis)), basis)
-    save_plan(batches, basis.epoch, fingerprint(given, strategy, basis), file)
+    given = as_given(profile, keep=request.settings.keep_labels)
+    batches = plan_ranks(given.samples, request)
+    save_plan(batches, request.settings.epoch, fingerprint(given, request), file)
 
 
 def save_plan(

@@ -13,9 +13,8 @@ from batchstat.planning.batch_table import Batches
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.rank_plans import distribute, plan_shares
 from batchstat.planning.samples import Samples
-from batchstat.planning.settings import Basis
 from batchstat.planning.shares import Work, make_work
-from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.spec import RowRequest
 
 
 @dataclass(frozen=True)
@@ -136,14 +135,16 @@ class RankBatches:
         )
 
 
-def plan_ranks(samples: Samples, strategy: Strategy, basis: Basis) -> RankBatches:
-    """Return the batches of all ranks in the epoch of `basis`, in the sequence of distribution.
+def plan_ranks(samples: Samples, request: RowRequest) -> RankBatches:
+    """Return the batches of all ranks in the epoch of the settings, in the sequence of
+    distribution.
 
     Raises:
         InputError: classes cannot be drawn as requested, or no batches are left.
     """
+    basis = request.settings
     work = make_work(samples, basis)
-    shares = [list(plans) for plans in plan_shares(strategy, work, basis)]
+    shares = [list(plans) for plans in plan_shares(request.strategy, work, basis)]
     turns = distribute([Batches.of(plans) for plans in shares], work, basis)
     if not (turns >= 0).any():
         raise NoBatchError()

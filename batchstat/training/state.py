@@ -11,8 +11,7 @@ import numpy.typing as npt
 from batchstat.errors import OptionError
 from batchstat.parameters import MOST_RANKS, whole_number
 from batchstat.planning.inputs import Given
-from batchstat.planning.settings import Basis
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.strategies.spec import RowRequest
 from batchstat.storage.sealed_records import shown, unseal
 
 SCHEMA = "batchstat.sampler/3"
@@ -40,15 +39,14 @@ def check_rank(rank: int, world_size: int) -> None:
         raise OptionError(f"rank={rank}: must be below world_size={world_size}")
 
 
-def fingerprint(given: Given, spec: str, basis: Basis) -> dict[str, Any]:
+def fingerprint(given: Given, request: RowRequest) -> dict[str, Any]:
     """Return everything the batches depend on except the epoch and the rank."""
-    strategy = parse_strategy(spec, asdict(basis))
-    settings = {key: value for key, value in asdict(basis).items() if key != "epoch"}
+    settings = {key: value for key, value in asdict(request.settings).items() if key != "epoch"}
     classes = given.samples.classes
     return {
         "lengths": digest(given.samples.records, given.samples.lengths),
         "labels": None if classes is None else [digest(classes.codes), *classes.names[:_NAMES]],
-        "strategy": {"name": spec.partition(":")[0], **asdict(strategy)},
+        "strategy": {"name": request.name, **request.params},
         **settings,
     }
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import islice, pairwise
 from typing import Any
 
@@ -13,14 +13,13 @@ from batchstat.parameters import MOST, whole_number
 from batchstat.planning.plan import Window
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.strategies.spec import RowRequest, request_row
 from batchstat.rng import window_rng
 from batchstat.storage.sealed_records import seal
 from batchstat.training.state import digest, refuse_other
 
 SCHEMA = "batchstat.stream/3"
 
-_NEEDS_EPOCH = ("length-grouped",)
 _NOT_STREAMED = (
     "world_size",
     "distribute",
@@ -83,15 +82,15 @@ class StreamBatcher:
         self._length = length
         self._max_length = given.max_length or MOST
         self._basis = replace(given, max_length=self._max_length).decide(self._max_length, None)
-        name = strategy.partition(":")[0]
-        if given.overflow == "split" or name in _NEEDS_EPOCH:
-            what = "overflow=split" if given.overflow == "split" else name
+        request = request_row(strategy, self._basis)
+        if given.overflow == "split" or request.strategy.needs_epoch:
+            what = "overflow=split" if given.overflow == "split" else request.name
             raise OptionError(f"{what} needs a whole epoch and cannot batch a stream")
-        self._strategy = parse_strategy(strategy, asdict(self._basis))
-        _require_lengths(self._strategy, strategy, given)
+        _require_lengths(request, given)
+        self._strategy = request.strategy
         self._window = _window_size(self._strategy, given.read_ahead)
         self._fingerprint: dict[str, Any] = {
-            "strategy": {"name": name, **asdict(self._strategy)},
+            "strategy": {"name": request.name, **request.params},
             "window": self._window,
             **{key: getattr(self._basis, key) for key in ("max_length", "overflow", "seed")},
         }
@@ -267,22 +266,22 @@ class StreamBatcher:
         }
 
 
-def _require_lengths(strategy: Strategy, spec: str, given: Settings) -> None:
+def _require_lengths(request: RowRequest, given: Settings) -> None:
     """Raise OptionError if the strategy needs a longest sample, which a stream does not know."""
-    name = spec.partition(":")[0]
     if given.max_length is not None:
         return
-    if hasattr(strategy, "max_length"):
+    name, strategy = request.name, request.strategy
+    if strategy.row_length is not None:
         raise OptionError(f"strategy {name} needs max_length: the longest sample is not known")
-    sized = given.batch_size is not None or "batch_size=" in spec
-    if hasattr(strategy, "batch_size") and not sized:
+    sized = given.batch_size is not None or request.sets("batch_size")
+    if strategy.batch_capacity is not None and not sized:
         raise OptionError(f"strategy {name} needs batch_size, or max_length to derive it from")
 
 
 def _window_size(strategy: Strategy, read_ahead: int) -> int:
     if strategy.window_size is not None:
         return strategy.window_size
-    batch_size: int = getattr(strategy, "batch_size", 1)
+    batch_size = strategy.batch_capacity or 1
     return max(batch_size, read_ahead // batch_size * batch_size)
 
 

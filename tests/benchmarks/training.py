@@ -23,7 +23,7 @@ import batchstat
 from batchstat import BatchSampler, CostModel
 
 ROOT = Path(__file__).parents[2]
-STRATEGIES = ("static", "fixed", "length-grouped", "bucketed", "token-budget")
+STRATEGIES = ("static", "fixed", "hf-group-by-length", "bucketed", "token-budget")
 
 
 def epoch_of(model: torch.nn.Module, sampler: BatchSampler, arguments: argparse.Namespace) -> float:

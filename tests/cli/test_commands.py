@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from batchstat.documents.schema import schema
-from batchstat.planning.strategies import STRATEGIES
+from batchstat.planning.strategies import OWN_STRATEGIES
 from conftest import SAMPLE_DATA, environment
 
 REVIEWS = [SAMPLE_DATA / "reviews.csv", "--text-column", "review", "--label-column", "label"]
@@ -194,20 +194,20 @@ def test_options_of_compare_reach_the_basis(run):
     assert rows[1]["steps"] == -(-rows[1]["batches"] // 2 // 4)
 
 
-def test_all_strategies_presets_seeds_and_a_model(run):
+def test_all_strategies_frameworks_seeds_and_a_model(run):
     corpus = ["compare", SAMPLE_DATA / "corpus.txt", "--json", "--no-plots"]
     record = json.loads(
         run(
             *(*corpus, "--all", "--strategy", "static:batch_size=3"),
-            *("--preset", "fairseq", "--preset", "trl", "--seeds", 3),
+            *("--strategy", "fairseq", "--strategy", "trl", "--seeds", 3),
             *("--model", "hidden=768,layers=12"),
         ).stdout
     )
     jsonschema.validate(record, schema("compare"))
     rows = record["strategies"]
-    names = [row["name"] for row in rows if row["preset"] is None]
-    assert sorted(names) == sorted(STRATEGIES)
-    assert [row["preset"] for row in rows if row["preset"]] == ["fairseq", "trl"]
+    names = [row["name"] for row in rows]
+    assert sorted(names) == sorted([*OWN_STRATEGIES, "fairseq", "trl"])
+    assert names[:3] == ["static", "fairseq", "trl"]
     assert rows[0]["params"]["batch_size"] == 3
     assert record["left_out"] == []
     assert record["seeds"] == 3
@@ -219,14 +219,18 @@ def test_all_strategies_presets_seeds_and_a_model(run):
     plain = json.loads(run(*corpus).stdout)
     assert plain["strategies"][0]["seeds"] is None
     assert plain["strategies"][0]["relative_cost"]["model"] is None
-    assert set(plain["left_out"]) == set(STRATEGIES) - {row["name"] for row in plain["strategies"]}
+    assert set(plain["left_out"]) == set(OWN_STRATEGIES) - {
+        row["name"] for row in plain["strategies"]
+    }
 
 
 def test_what_the_table_shows_beside_its_rows(run):
     corpus = ["compare", SAMPLE_DATA / "corpus.txt", "--no-plots"]
-    lines = run(*corpus, "--preset", "fairseq", "--seeds", 2).stdout.splitlines()
+    lines = run(
+        *corpus, "--strategy", "fairseq", "--seeds", 2, "--world-size", 2
+    ).stdout.splitlines()
     assert any("over 2 seeds" in line for line in lines)
-    assert "preset   fairseq is max-tokens:required_batch_size_multiple=8" in lines
+    assert "but      fairseq has remainder dummy" in lines
     for word in ("sorted   ", "least    ", "left out ", "price   ", "result   ", "use      "):
         assert any(line.startswith(word) for line in lines), word
 
@@ -234,7 +238,7 @@ def test_what_the_table_shows_beside_its_rows(run):
 @pytest.mark.parametrize(
     ("flags", "code", "message"),
     [
-        (["--preset", "farseq"], 2, "unknown preset 'farseq': did you mean 'fairseq'?"),
+        (["--strategy", "farseq"], 2, "unknown strategy 'farseq': did you mean 'fairseq'?"),
         (["--seeds", "0"], 2, "seeds=0: must be between 1"),
         (["--model", "hidden=768"], 2, "has no layers"),
         (["--model", "nowhere"], 3, "not a folder with config.json"),

@@ -85,7 +85,7 @@ SAID: dict[str, tuple[list[str], str]] = {
         r"above the last edge 50: .* with (--max-length 50)",
     ),
     "no edge of a buffer": (
-        ["compare", *N, "--strategy", "dynamic-buckets:boundaries=50"],
+        ["compare", *N, "--strategy", "lhotse:boundaries=50"],
         r"above the last edge 50: .* with (--max-length 50)",
     ),
     "a ratio": (["check", *N, "--max-padding", "95"], r"(max-padding)='95': did you mean (95%)\?"),
@@ -113,14 +113,17 @@ SAID: dict[str, tuple[list[str], str]] = {
         ["compare", *N, "--overflow", "splits"],
         r"unknown (overflow) .* did you mean '(\w+)'",
     ),
-    "a preset": (["compare", *N, "--preset", "lotse"], r"unknown (preset) .* mean '([\w-]+)'"),
+    "a framework": (
+        ["compare", *N, "--strategy", "lotse"],
+        r"unknown (strategy) .* mean '([\w-]+)'",
+    ),
     "a sampler": (
         ["compare", *CLASSES, "--sampler", "upsamplin"],
-        r"unknown (balance) .* did you mean '(\w+)'",
+        r"unknown (sampler) .* did you mean '(\w+)'",
     ),
     "no weights": (
         ["compare", *CLASSES, "--sampler", "count"],
-        r"(balance) 'count' needs count: write '(count=)N'",
+        r"(sampler) 'count' needs count: write '(count=)N'",
     ),
     "a model": (["compare", *N, "--model", "hidden=3"], r"(model) .* write (hidden=768,layers=12)"),
     "a cost": (["buckets", *N, "--cost", "linea"], r"unknown (cost) .* did you mean '(\w+)'"),

@@ -12,9 +12,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from batchstat.planning.samplers import SAMPLERS
 from batchstat.planning.strategies import STRATEGIES
 from batchstat.planning.strategies.bucket_edges import RULES
-from batchstat.planning.strategies.presets import PRESETS
 from batchstat.simulation.compare import DEFAULT_STRATEGIES
 from conftest import ROOT, SAMPLE_DATA, Run, environment
 
@@ -94,12 +94,15 @@ def test_the_json_example_names_real_keys(checkout: Path, run: Run):
         assert key in record["strategies"][0] or key in record["strategies"][0]["params"], key
 
 
-def test_every_strategy_preset_and_rule_is_named(run: Run):
-    for name in (*STRATEGIES, *PRESETS, *RULES):
+def test_every_strategy_and_rule_is_named(run: Run):
+    for name in (*STRATEGIES, *RULES):
         assert f"`{name}`" in README, name
     shown = run("compare", "--help", COLUMNS="200").stdout
     for name in DEFAULT_STRATEGIES:
         assert name in shown, name
+    listed = run("explain", "strategy", "sampler").stdout
+    for name in (*STRATEGIES, *SAMPLERS):
+        assert name in listed, name
 
 
 def test_sample_data_is_made_by_its_script(tmp_path: Path):

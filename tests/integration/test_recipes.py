@@ -132,7 +132,7 @@ def test_weighted_gradients_are_those_of_the_step():
         lengths = torch.tensor(LENGTHS[records], dtype=torch.float64)[:, None]
         return ((model(lengths) - 3) ** 2).mean()
 
-    for strategy in ("grouped", "token-budget"):
+    for strategy in ("asym", "token-budget"):
         sampler = BatchSampler(LENGTHS, strategy, gradient_accumulation_steps=2, **SETTINGS)
         records = []
         for batch in sampler.batches():
@@ -568,14 +568,14 @@ def test_steps_of_unlike_numbers_of_batches_on_two_processes(run, tmp_path, fram
     lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / "some.txt").write_text("".join(lines[:60]), encoding="utf-8")
     run("profile", "some.txt", "--no-plots")
-    flags = ["--strategy", "grouped", "--batch-size", 7, "--world-size", 2]
+    flags = ["--strategy", "asym", "--batch-size", 7, "--world-size", 2]
     printed = run("recipe", framework, *flags).stdout
     (tmp_path / "train.py").write_text(printed, encoding="utf-8")
     trained = launched(tmp_path)
     assert trained.returncode == 0, trained.stderr
     results = tmp_path / "batchstat-results" / "lengths.parquet"
     for rank in range(2):
-        sampler = BatchSampler(results, "grouped", batch_size=7, rank=rank, world_size=2)
+        sampler = BatchSampler(results, "asym", batch_size=7, rank=rank, world_size=2)
         assert f"rank {rank}, epoch 0: {len(sampler)} batches" in trained.stdout
 
 
@@ -648,7 +648,7 @@ def test_epochs_after_a_resumed_one_of_datasets_are_whole():
 
 
 @pytest.mark.parametrize("balance", ["none", "upsampling"])
-@pytest.mark.parametrize("strategy", ["token-budget", "length-grouped", "max-tokens"])
+@pytest.mark.parametrize("strategy", ["token-budget", "hf-group-by-length", "fairseq"])
 @pytest.mark.parametrize("order", ["shuffled", "blocks"])
 def test_loaders_of_all_ranks_are_the_report(balance, strategy, order):
     """Padding, batches, repeats and sequence counted in real loaders, over two epochs."""
@@ -724,7 +724,7 @@ def test_uneven_ranks_join(tmp_path):
         (["--remainder", "dummy"], "has empty batches"),
         (["--remainder", "uneven", "--world-size", 2], "different numbers of steps"),
         (["--distribute", "samples", "--world-size", 2], "different numbers of steps"),
-        (["trainer", "--strategy", "grouped"], "which Trainer does not support"),
+        (["trainer", "--strategy", "asym"], "which Trainer does not support"),
     ],
 )
 def test_what_no_recipe_can_say(run, flags, message):

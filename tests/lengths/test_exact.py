@@ -59,8 +59,9 @@ def test_sums_and_products(numbers, data):
 
 SPECS = [
     *("static", "fixed", "bucketed", "token-budget", "packed", "packed:within_samples=true"),
-    *("packed:method=wrapped", "padding-free", "grouped", "length-grouped", "max-tokens"),
-    *("boundaries", "dynamic-buckets"),
+    *("packed:method=wrapped", "padding-free", "asym", "hf-group-by-length"),
+    "fairseq:required_batch_size_multiple=1",
+    *("boundaries", "lhotse"),
 ]
 
 

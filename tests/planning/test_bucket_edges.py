@@ -39,7 +39,7 @@ def batches(made: BatchPlan) -> list[list[int]]:
 
 def test_golden_vector_of_transformers():
     lengths = [5, 3, 9, 1, 7, 2, 8, 4, 6, 10, 11, 12, 15, 14, 13, 16]
-    made = plan("length-grouped", lengths)
+    made = plan("hf-group-by-length:batch_size=2", lengths)
     order = [15, 0, 1, 3, 6, 4, 7, 5, 11, 10, 9, 8, 2, 12, 13, 14]
     assert made.samples.tolist() == order
     assert (np.diff(made.batch_offsets) == 2).all()
@@ -47,8 +47,8 @@ def test_golden_vector_of_transformers():
 
 @given(LENGTHS, st.integers(1, 9), st.none() | st.integers(1, 5))
 def test_length_grouped_is_the_plain_loop(lengths, size, group):
-    spec = "length-grouped" + (f":group={group}" if group else "")
-    made = plan(spec, lengths, batch_size=size)
+    spec = f"hf-group-by-length:batch_size={size}" + (f",group={group}" if group else "")
+    made = plan(spec, lengths)
     assert batches(made) == oracle.length_grouped(lengths, batch_size=size, group=group)
     assert made.widths.tolist() == [max(lengths[i] for i in batch) for batch in batches(made)]
 
@@ -104,7 +104,7 @@ def test_no_other_edges_cost_less(cost, lengths, buckets, multiple, least):
 def test_golden_vectors_of_fairseq():
     lengths = [1, 1, 2, 3, 3, 4, 5, 5, 6, 8]
     expected = [[0, 1, 2, 3], [4, 5], [6, 7], [8], [9]]
-    spec = "max-tokens:tokens_per_batch=12,shuffle_batches=false,required_batch_size_multiple"
+    spec = "fairseq:tokens_per_batch=12,shuffle_batches=false,required_batch_size_multiple"
     assert batches(plan(f"{spec}=1", lengths)) == expected
     # With a multiple of two the batches are the same, and the wrapper then drops the odd last one.
     assert batches(plan(f"{spec}=2", lengths)) == expected[:-1]
@@ -119,7 +119,7 @@ def test_golden_vectors_of_fairseq():
     st.none() | st.integers(1, 12),
 )
 def test_max_tokens_is_the_plain_loop(lengths, budget, multiple, most):
-    spec = f"max-tokens:shuffle_batches=false,required_batch_size_multiple={multiple}"
+    spec = f"fairseq:shuffle_batches=false,required_batch_size_multiple={multiple}"
     spec += f",max_samples={most}" if most else ""
     made = plan(spec, lengths, tokens_per_batch=budget)
     expected = oracle.max_tokens(
@@ -132,7 +132,7 @@ def test_max_tokens_is_the_plain_loop(lengths, budget, multiple, most):
 
 
 def test_samples_above_the_budget_of_max_tokens_are_alone():
-    spec = "max-tokens:shuffle_batches=false"
+    spec = "fairseq:shuffle_batches=false,required_batch_size_multiple=1"
     assert batches(plan(spec, [5, 65, 70, 6])) == [[0, 3], [1], [2]]
 
 
@@ -140,7 +140,7 @@ def test_samples_above_the_budget_of_max_tokens_are_alone():
 def test_grouped_is_the_plain_loop(lengths, size, thresholds):
     rising = sorted(thresholds)
     written = ",".join(map(str, rising))
-    made = plan(f"grouped:thresholds={written}", lengths, batch_size=size)
+    made = plan(f"asym:thresholds={written}", lengths, batch_size=size)
     expected = oracle.grouped(lengths, batch_size=size, thresholds=rising)
     assert batches(made) == [batch for step in expected for batch in step]
     assert np.diff(made.step_offsets).tolist() == [len(step) for step in expected]
@@ -152,13 +152,13 @@ def test_the_published_demonstration_of_asym():
     lengths = np.repeat([1, 4, 16, 64], np.array([64, 16, 4, 1]) * 1024 // 85 + 1)[:1024]
     lengths = np.random.default_rng(0).permutation(lengths).tolist()
     alone = plan("static", lengths, batch_size=256)
-    made = plan("grouped:thresholds=1,4,16", lengths, batch_size=256)
+    made = plan("asym:thresholds=1,4,16", lengths, batch_size=256)
     assert len(made.step_offsets) - 1 == len(alone) == 4
     assert sorted(set(made.widths.tolist())) == [1, 4, 16, 64]
     total = int((np.diff(made.batch_offsets) * made.widths).sum())
     assert total == sum(lengths)
     assert int((np.diff(alone.batch_offsets) * alone.widths).sum()) == 64 * 1024
-    assert batches(plan("grouped", lengths, batch_size=256)) == batches(made)
+    assert batches(plan("asym:rule=optimal", lengths, batch_size=256)) == batches(made)
 
 
 MIXED = [5, 3, 9, 1, 7, 2, 8, 4, 6, 10, 11, 12, 15, 14, 13, 16, 2, 2, 2, 3]
@@ -215,7 +215,7 @@ def test_golden_vectors_of_lhotse(spec, expected):
 
     The batch of samples 2, 9 and 10 has 3 x 11 tokens, which is above the budget of 30.
     """
-    made = plan(f"dynamic-buckets:buckets=4,tokens_per_batch=30,shuffle=false{spec}", MIXED)
+    made = plan(f"lhotse:buckets=4,tokens_per_batch=30,shuffle=false{spec}", MIXED)
     assert sorted(batches(made)) == sorted(expected)
     assert (np.diff(made.batch_offsets) * made.widths).max() == 33
 
@@ -223,7 +223,7 @@ def test_golden_vectors_of_lhotse(spec, expected):
 @given(LENGTHS, st.integers(1, 200), st.none() | st.integers(1, 6), st.sampled_from([1, 8]))
 def test_dynamic_buckets_that_hold_all_are_the_plain_loop(lengths, budget, most, multiple):
     made = plan(
-        "dynamic-buckets:boundaries=10,20,60,shuffle=false",
+        "lhotse:boundaries=10,20,60,shuffle=false",
         lengths,
         tokens_per_batch=budget,
         max_samples=most,
@@ -245,9 +245,7 @@ def test_dynamic_buckets_that_hold_all_are_the_plain_loop(lengths, budget, most,
 def test_a_batch_of_dynamic_buckets_is_over_its_budget_by_its_last_sample_only(
     lengths, budget, buffer, shuffle
 ):
-    spec = (
-        f"dynamic-buckets:boundaries=10,20,60,buffer_size={buffer},shuffle={str(shuffle).lower()}"
-    )
+    spec = f"lhotse:boundaries=10,20,60,buffer_size={buffer},shuffle={str(shuffle).lower()}"
     made = plan(spec, lengths, tokens_per_batch=budget)
     assert sorted(made.samples.tolist()) == list(range(len(lengths)))
     for batch in batches(made):
@@ -261,7 +259,7 @@ def test_a_batch_of_dynamic_buckets_is_over_its_budget_by_its_last_sample_only(
 def test_dynamic_buckets_draw_from_their_buffer_alone():
     """A sample cannot come before those that left no room for it in the buffer."""
     lengths = np.random.default_rng(0).integers(1, 60, 3000).tolist()
-    made = plan("dynamic-buckets:buffer_size=100", lengths, tokens_per_batch=600)
+    made = plan("lhotse:buffer_size=100", lengths, tokens_per_batch=600)
     place = np.empty(3000, dtype=int)
     place[made.samples] = np.arange(3000)
     ends = made.row_offsets[made.batch_offsets]
@@ -359,9 +357,7 @@ def test_equal_cost_finds_the_most_even_thresholds_where_these_can_be_tried():
     assert gap(found[0]) == min(gap(int(value)) for value in values[:-1])
 
 
-@pytest.mark.parametrize(
-    "spec", ["boundaries:buckets=4", "dynamic-buckets:buckets=4", "grouped:groups=4"]
-)
+@pytest.mark.parametrize("spec", ["boundaries:buckets=4", "lhotse:buckets=4", "asym:groups=4"])
 def test_more_buckets_than_different_lengths(spec):
     message = "=4: the lengths have only 3 distinct widths: set at most 3"
     with pytest.raises(InputError, match=spec.partition(":")[2].removesuffix("=4") + message):
@@ -413,16 +409,16 @@ def test_boundaries_are_found_where_none_are_given():
         ("boundaries:buckets=0", "buckets=0"),
         ("boundaries:boundaries=3,99999999999999999999", "must be between"),
         ("boundaries:boundaries=3,buckets=2", "are mutually exclusive"),
-        ("grouped:thresholds=3,groups=2", "are mutually exclusive"),
-        ("dynamic-buckets:boundaries=3,buckets=2", "are mutually exclusive"),
+        ("asym:thresholds=3,groups=2", "are mutually exclusive"),
+        ("lhotse:boundaries=3,buckets=2", "are mutually exclusive"),
         ("boundaries:pad=edges", "did you mean 'edge'"),
         ("boundaries:rule=quantiles", "did you mean 'quantile'"),
-        ("grouped:rule=cost", "unknown rule 'cost'"),
-        ("dynamic-buckets:rule=x", "unknown rule 'x'"),
-        ("dynamic-buckets:boundaries=3,1", "must be above 0 and strictly rising"),
+        ("asym:rule=cost", "unknown rule 'cost'"),
+        ("lhotse:rule=x", "unknown rule 'x'"),
+        ("lhotse:boundaries=3,1", "must be above 0 and strictly rising"),
         ("boundaries:leftovers=kept", "did you mean 'keep'"),
-        ("length-grouped:group=0", "group=0"),
-        ("length-grouped:boundaries=3", "unknown parameter of length-grouped"),
+        ("hf-group-by-length:group=0", "group=0"),
+        ("hf-group-by-length:boundaries=3", "unknown parameter of hf-group-by-length"),
     ],
 )
 def test_parameters_that_cannot_be_meant(spec, message):
@@ -430,7 +426,7 @@ def test_parameters_that_cannot_be_meant(spec, message):
         parse_strategy(spec, SETTINGS)
 
 
-@pytest.mark.parametrize("name", ["boundaries", "dynamic-buckets"])
+@pytest.mark.parametrize("name", ["boundaries", "lhotse"])
 def test_a_sample_above_the_last_edge(name):
     with pytest.raises(InputError) as raised:
         plan(f"{name}:boundaries=10,40", [5, 41])

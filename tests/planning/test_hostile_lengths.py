@@ -13,7 +13,7 @@ from batchstat import InputError
 from batchstat.documents.base import to_text
 from batchstat.documents.comparison import comparison_json
 from batchstat.documents.schema import schema
-from batchstat.planning.strategies import STRATEGIES
+from conftest import SPECS
 
 BUDGET = 64
 HOSTILE = {
@@ -34,7 +34,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", SPECS)
 @pytest.mark.parametrize("case", HOSTILE)
 def test_hostile_lengths(name, case):
     lengths = HOSTILE[case]
@@ -50,7 +50,7 @@ def test_hostile_lengths(name, case):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", SPECS)
 @given(
     lengths=st.lists(st.sampled_from([0, 1, 2, 63, 64, 65, 128, 900]), min_size=1, max_size=60),
     budget=st.sampled_from([1, 63, 64, 65, 1000]),

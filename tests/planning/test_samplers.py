@@ -278,7 +278,7 @@ def distributed(strategy, work, basis):
     ]
 
 
-@pytest.mark.parametrize("name", ["static", "token-budget", "packed:method=wrapped", "grouped"])
+@pytest.mark.parametrize("name", ["static", "token-budget", "packed:method=wrapped", "asym"])
 @pytest.mark.parametrize("distribute", ["batches", "samples", "independent", "chunks"])
 @pytest.mark.parametrize("remainder", ["repeat", "drop", "uneven"])
 @pytest.mark.parametrize("spec", ["none", "downsampling", "weighted-random"])

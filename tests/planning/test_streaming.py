@@ -91,8 +91,8 @@ SPECS = [
     *("static:batch_size=3", "fixed:batch_size=2", "bucketed:batch_size=4,read_ahead=20"),
     *("token-budget:read_ahead=15", "token-budget:read_ahead=500", "bucketed:read_ahead=400"),
     *("packed", "packed:read_ahead=30", "packed:method=ffd", "packed:within_samples=true"),
-    *("packed:max_samples_per_row=3", "grouped", "boundaries", "max-tokens", "padding-free"),
-    *("token-budget:read_ahead=900,max_samples=3,shuffle_batches=false", "length-grouped"),
+    *("packed:max_samples_per_row=3", "asym", "boundaries", "fairseq", "padding-free"),
+    *("token-budget:read_ahead=900,max_samples=3,shuffle_batches=false", "hf-group-by-length"),
 ]
 
 

@@ -18,7 +18,6 @@ from batchstat.planning.strategies import STRATEGIES
 from batchstat.planning.strategies.boundaries import LEFTOVERS, PADS
 from batchstat.planning.strategies.bucket_edges import RULES
 from batchstat.planning.strategies.packed import METHODS
-from batchstat.planning.strategies.presets import PRESETS
 from batchstat.render.choices import PARAMETERS, VALUES
 from batchstat.render.glossary import COLUMNS, Entry, entries, explain, explain_all
 from batchstat.render.screens.balance import balance_screen
@@ -49,10 +48,10 @@ def test_every_key_of_a_comparison_is_explained():
 def test_every_column_of_a_comparison_is_explained():
     lengths = np.random.default_rng(0).integers(1, 300, 500)
     model = batchstat.CostModel(hidden=8, layers=1)
-    made = batchstat.compare(lengths, model=model, seeds=2, presets=["trl"])
+    made = batchstat.compare(lengths, model=model, seeds=2, strategies=["static", "trl"])
     tables = [
         part
-        for part in comparison_screen(made, lambda row: row.spec).renderables
+        for part in comparison_screen(made, lambda row: row.label).renderables
         if isinstance(part, Rows)
     ]
     headings = {heading for table in tables for heading in table.columns}
@@ -66,7 +65,7 @@ def test_every_column_of_ranks_and_samplers_is_explained():
     labels = ["spam", "ham"] * 250
     made = batchstat.compare(lengths, labels=labels, world_size=2)
     report = batchstat.balance(lengths, labels=labels, world_size=2)
-    screens = (comparison_screen(made, lambda row: row.spec), balance_screen(report, str))
+    screens = (comparison_screen(made, lambda row: row.label), balance_screen(report, str))
     tables = [part for screen in screens for part in screen.renderables if isinstance(part, Rows)]
     headings = {heading for table in tables for heading in table.columns} - {"spam", "ham"}
     assert len(headings) > 30
@@ -80,22 +79,16 @@ def test_every_key_of_a_balance_report_is_explained():
         assert key in {*keys(schema("compare"))} or explain(key), key
 
 
-@pytest.mark.parametrize("name", [*STRATEGIES, *PRESETS, *RULES, *SAMPLERS])
-def test_strategies_presets_and_rules_are_explained(name):
+@pytest.mark.parametrize("name", [*STRATEGIES, *RULES, *SAMPLERS])
+def test_strategies_rules_and_samplers_are_explained(name):
     entry = explain(name)[0]
     assert entry.name == name
     assert len(entry.text) > 20
     assert "`" not in entry.text
     if name in STRATEGIES:
-        assert {key for key, _ in entry.facts} == {f.name for f in fields(STRATEGIES[name])}
-    if name in PRESETS:
-        assert {key for key, _ in entry.facts} == {
-            "strategy",
-            "ranks",
-            "last_batch",
-            "long",
-            "budget",
-        }
+        own = {"order", "distribute", "remainder"}
+        known = {f.name for f in fields(STRATEGIES[name])}
+        assert known <= {key for key, _ in entry.facts} <= known | own
 
 
 def test_every_setting_is_explained():
@@ -113,7 +106,7 @@ def test_the_command(run):
     assert shown.returncode == 0
     assert shown.stdout.startswith("length_separation  compare.json strategies[].grouping")
     assert run("explain", "row", "use").stdout.startswith("packing_efficiency")
-    assert "required_batch_size_multiple=8" in run("explain", "fairseq").stdout
+    assert "--required-batch-size-multiple" in run("explain", "fairseq").stdout
     listed = run("explain").stdout
     for name in ("token-budget", "lhotse", "equal-cost", "read_ahead", "fill", "separation"):
         assert name in listed
@@ -136,8 +129,6 @@ def names_on(entry: Entry) -> Iterator[str]:
         yield from entry.kind.removeprefix("parameter of ").split(", ")
     for key, value in entry.facts:
         yield key
-        if entry.kind == "preset" and key != "strategy":
-            continue  # prose
         for word in re.findall(r"[a-z][\w-]*", value) if " " not in value else ():
             if word not in ("true", "false", "unset"):
                 yield word

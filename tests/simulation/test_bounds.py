@@ -57,7 +57,7 @@ def test_best_fit_is_near_the_bound(lengths, capacity):
 def test_the_bounds_of_a_comparison():
     lengths = np.random.default_rng(0).lognormal(4, 1, 5000).astype(int).clip(1, 512)
     made = batchstat.compare(
-        lengths, strategies=["token-budget:read_ahead=5000", "packed", "max-tokens"]
+        lengths, strategies=["token-budget:read_ahead=5000", "packed", "fairseq"]
     )
     whole, packed, _ = (row.counts for row in made.strategies)
     assert made.bounds.sorted_padding_tokens == whole.padding_tokens

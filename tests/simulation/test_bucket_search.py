@@ -103,7 +103,7 @@ def test_without_a_number_there_are_as_many_buckets_as_can_be():
 
 def test_edges_to_paste_are_a_strategy():
     made = find_buckets(SKEWED, buckets=5)
-    kept = next(row.spec for row in made.uses if "leftovers" not in row.spec)
+    kept = next(row.label for row in made.uses if "leftovers" not in row.label)
     pasted = batchstat.compare(SKEWED, strategies=[kept]).strategies[0]
     auto = "boundaries:boundaries=auto,buckets=5,pad=edge"
     found = batchstat.compare(SKEWED, strategies=[auto]).strategies[0]

@@ -11,11 +11,11 @@ from hypothesis import given
 from batchstat import InputError
 from batchstat.planning.batch_table import Batches
 from batchstat.planning.epoch import make_epoch
-from batchstat.planning.strategies import STRATEGIES
 from batchstat.planning.strategies.spec import parse_strategy
 from batchstat.planning.windows import plan_epoch, plan_windows
 from batchstat.simulation.counts import PlanCounts
 from batchstat.simulation.epoch_meter import measure
+from conftest import SPECS
 
 PAD = -1
 SETTINGS: dict[str, Any] = {"tokens_per_batch": 64, "batch_size": 4, "read_ahead": 10}
@@ -55,7 +55,7 @@ def chunks(steps, size: int):
         yield [batch for step in steps[first : first + size] for batch in step]
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("name", SPECS)
 @given(
     lengths=st.lists(st.integers(0, 80), min_size=8, max_size=120),
     max_length=st.integers(1, 90),

@@ -78,7 +78,7 @@ def test_random_batches_are_not_separated_and_sorted_ones_are():
             "static",
             "bucketed:read_ahead=20000",
             "bucketed:read_ahead=20000,shuffle_batches=false",
-            "length-grouped",
+            "hf-group-by-length",
         ],
     )
     random, shuffled, falling, grouped = (row.counts.grouping for row in made.strategies)
@@ -90,5 +90,5 @@ def test_random_batches_are_not_separated_and_sorted_ones_are():
     assert grouped.neighbour_correlation > 0.5
     alike = next(w.message for w in made.warnings if w.code == "alike_neighbours")
     assert "shuffle_batches=false" in alike
-    assert "length-grouped" in alike
+    assert "hf-group-by-length" in alike
     assert "static" not in alike

@@ -39,9 +39,9 @@ def command(options: Options) -> None:
     from batchstat.cli.weights import inlined
     from batchstat.documents.balance import balance_json
     from batchstat.gate.check import DEFAULT_STRATEGY
+    from batchstat.planning.strategies.spec import parse_strategies
     from batchstat.render.screens.balance import balance_screen
     from batchstat.simulation.balance import DEFAULT_SAMPLERS, balance, check_epochs
-    from batchstat.simulation.compare import parse_strategies
 
     inputs, asked = read_inputs(options), options.read(Samplers)
     settings = inputs.settings

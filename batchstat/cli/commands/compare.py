@@ -37,7 +37,7 @@ def command(options: Options) -> None:
 
     batchstat compare --strategy static --strategy token-budget:read_ahead=1000
 
-    batchstat compare --preset fairseq --preset trl
+    batchstat compare --strategy static --strategy fairseq --strategy trl
 
     batchstat compare --strategy token-budget --world-size 8 --export plan.parquet
     """
@@ -48,8 +48,9 @@ def command(options: Options) -> None:
     from batchstat.cli.results import CommandResult, publish
     from batchstat.documents.comparison import comparison_json
     from batchstat.errors import OptionError
+    from batchstat.planning.strategies.spec import parse_strategies
     from batchstat.render.screens.comparison import comparison_screen
-    from batchstat.simulation.compare import check_seeds, compare, parse_strategies
+    from batchstat.simulation.compare import check_seeds, compare
     from batchstat.simulation.cost_model import load_model
     from batchstat.simulation.estimate import check_share, read_share
 
@@ -61,7 +62,7 @@ def command(options: Options) -> None:
     settings = inputs.settings
     strategies = _strategies(inputs, every=table.every)
     check_seeds(settings, table.seeds)
-    parse_strategies(strategies, settings.decide(longest=1, stated_max=None), table.preset)
+    parse_strategies(strategies, settings.decide(longest=1, stated_max=None))
     share = None
     if table.subsample is not None:
         share = read_share(table.subsample)
@@ -73,7 +74,6 @@ def command(options: Options) -> None:
     comparison = compare(
         found.profile,
         strategies=strategies,
-        presets=table.preset,
         model=model,
         seeds=table.seeds,
         subsample=share,
@@ -105,32 +105,21 @@ def _to_use(
     """Return the command that trains with a row, or that simulates it where no script can reproduce
     its batches.
     """
-    from dataclasses import asdict, replace
-
     from batchstat.cli.pasted import command_line
-    from batchstat.planning.strategies.spec import parse_strategy
     from batchstat.render.recipes.writing import holds_text, refusal
 
-    basis = replace(
-        comparison.basis, order=row.order, distribute=row.distribute, remainder=row.remainder
-    )
-    strategy = parse_strategy(row.spec, asdict(basis))
-    has_script = holds_text(profile) and not refusal("torch", row.spec, strategy, basis)
-    size = row.params.get("batch_size")
+    has_script = holds_text(profile) and not refusal("torch", row.request)
     decided = {
-        "strategy": row.spec,
-        "tokens_per_batch": basis.tokens_per_batch,
-        "max_length": basis.max_length,
-        "batch_size": None if size is None or "batch_size=" in row.spec else size,
+        "strategy": row.label,
+        "tokens_per_batch": comparison.basis.tokens_per_batch,
+        "max_length": comparison.basis.max_length,
+        "batch_size": None if row.request.sets("batch_size") else row.params.get("batch_size"),
     }
-    if row.preset is not None:
-        decided |= {"order": row.order, "distribute": row.distribute, "remainder": row.remainder}
     return command_line(inputs, "recipe" if has_script else "compare", **decided)
 
 
 def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
     """Write the batches of the best row, and report which row and epoch they are from."""
-    from dataclasses import replace
     from io import BytesIO
 
     from batchstat.cli.streams import say
@@ -139,26 +128,23 @@ def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
     from batchstat.training.plan_file import export_plan
 
     best = comparison.best
-    basis = replace(
-        comparison.basis, order=best.order, distribute=best.distribute, remainder=best.remainder
-    )
     file = BytesIO()
-    export_plan(profile, best.spec, basis, file)
+    export_plan(profile, best.request, file)
     write_file(path, file.getvalue(), remedy="name another with --export")
     say(
-        f"wrote {batches(best.counts.batches)} of {best.label}, epoch {basis.epoch}, to "
+        f"wrote {batches(best.counts.batches)} of {best.label}, epoch {comparison.basis.epoch}, to "
         f"{path.as_posix()}"
     )
 
 
 def _strategies(inputs: "Inputs", *, every: bool) -> tuple[str, ...]:
     """Return the strategies of the rows: those of the flags, or the default ones and the
-    configuration's; with `every`, all others too.
+    configuration's; with `every`, all others of batchstat's own too.
     """
-    from batchstat.planning.strategies import STRATEGIES
+    from batchstat.planning.strategies import OWN_STRATEGIES
     from batchstat.simulation.compare import DEFAULT_STRATEGIES
 
-    usual = tuple(STRATEGIES) if every else DEFAULT_STRATEGIES
+    usual = tuple(OWN_STRATEGIES) if every else DEFAULT_STRATEGIES
     wanted = inputs.get("strategy", usual)
     if isinstance(wanted, str):
         return tuple(dict.fromkeys((*usual, wanted)))

@@ -8,7 +8,7 @@ from batchstat.cli.records import Names
 
 @takes(Names)
 def command(options: Options) -> None:
-    """Explain a column, a key, a strategy, a preset, a rule or a setting.
+    """Explain a column, a key, a strategy, a rule or a setting.
 
     batchstat explain separation
 

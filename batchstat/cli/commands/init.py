@@ -32,8 +32,9 @@ def command(options: Options) -> None:
     from batchstat.errors import OptionError
     from batchstat.gate.check import DEFAULT_STRATEGY
     from batchstat.gate.proposal import propose_limits
+    from batchstat.planning.strategies.spec import parse_strategies
     from batchstat.render.recipes.writing import workflow
-    from batchstat.simulation.compare import parse_strategies, simulate
+    from batchstat.simulation.compare import simulate
 
     inputs = read_inputs(options, CheckSettings(DEFAULT_CHECK))
     if not inputs.corpus or STANDARD_INPUT in map(str, inputs.corpus):

@@ -22,9 +22,9 @@ def command(options: Options) -> None:
     from batchstat.errors import InputError
     from batchstat.gate.check import DEFAULT_STRATEGY
     from batchstat.parameters import one_of
+    from batchstat.planning.strategies.spec import parse_strategies
     from batchstat.profiling.parquet import load_profile
     from batchstat.render.recipes.writing import FRAMEWORKS, holds_text, recipe
-    from batchstat.simulation.compare import parse_strategies
     from batchstat.storage.result_files import LENGTHS_FILE
 
     framework = one_of("framework", options.read(Framework).framework, FRAMEWORKS)
@@ -36,9 +36,9 @@ def command(options: Options) -> None:
     if not holds_text(profile):
         raise InputError("a recipe reads text, but the profile was made from lengths or token ids")
     basis = settings.decide(profile.stats.max, profile.stated_max)
-    (asked,) = parse_strategies([spec], basis)
+    (request,) = parse_strategies([spec], basis)
     lengths = (folder / LENGTHS_FILE).as_posix()
     template = inputs.get("chat_template")
     file = None if template is None else template.as_posix()
-    text = recipe(framework, profile, lengths, spec, asked.strategy, settings, basis, file)
+    text = recipe(framework, profile, lengths, request, settings, file)
     emit(text, sys.stdout.encoding)

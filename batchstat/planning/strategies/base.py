@@ -23,14 +23,24 @@ class Strategy(ABC):
             before any budget is applied.
         drop_last: whether the epoch's last batch is dropped if it could have held more samples.
         own_parameters: names of parameters that are not taken from the shared settings.
+        order: the order of samples that belongs to the strategy; None for that of the settings.
+        distribute: the same for how it reaches the ranks.
+        remainder: the same for what does not divide evenly over the ranks.
         packs_rows: whether a row may hold several samples, which attention must keep apart.
+        needs_epoch: whether a window alone does not determine its batches.
+        varies_steps: whether its steps have different numbers of batches.
 
     Raises:
         OptionError: a number below 1, above 2,147,483,647 or not whole.
     """
 
     own_parameters: ClassVar[tuple[str, ...]] = ()
+    order: ClassVar[str | None] = None
+    distribute: ClassVar[str | None] = None
+    remainder: ClassVar[str | None] = None
     packs_rows: ClassVar[bool] = False
+    needs_epoch: ClassVar[bool] = False
+    varies_steps: ClassVar[bool] = False
 
     pad_to_multiple_of: int = 1
     drop_last: bool = False
@@ -54,10 +64,34 @@ class Strategy(ABC):
         return False
 
     @property
+    def pads_to_edges(self) -> bool:
+        """Whether a batch may be wider than its longest sample, by the edge of its bucket."""
+        return False
+
+    @property
     def looks_ahead(self) -> int | None:
         """`read_ahead`; None if the strategy has none, or uses the whole epoch."""
-        size: int | None = getattr(self, "read_ahead", None)
-        return size
+        return self._parameter("read_ahead")
+
+    @property
+    def batch_capacity(self) -> int | None:
+        """`batch_size`; None if the number of samples per batch is not fixed."""
+        return self._parameter("batch_size")
+
+    @property
+    def budget(self) -> int | None:
+        """`tokens_per_batch`; None if the strategy has no budget of total tokens."""
+        return self._parameter("tokens_per_batch")
+
+    @property
+    def row_length(self) -> int | None:
+        """Tokens that every row has, or may hold; None if rows have no such length."""
+        return None
+
+    def _parameter(self, name: str) -> int | None:
+        """Return a number that means the same in every strategy that has it; else None."""
+        number: int | None = vars(self).get(name)
+        return number
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> "Summary | None":
         """Return the batches of an epoch that is one window of these lengths, as `plan` makes them;

@@ -53,6 +53,11 @@ class Boundaries(Strategy):
         one_of("leftovers", self.leftovers, LEFTOVERS)
         check_choice(self.rule, ("boundaries", self.boundaries), ("buckets", self.buckets))
 
+    @property
+    def pads_to_edges(self) -> bool:
+        """Whether `pad` is `edge`."""
+        return self.pad == "edge"
+
     def plan(self, window: Window) -> BatchPlan:
         """Sort into buckets, cut into batches, shuffle.
 

@@ -23,6 +23,11 @@ class Fixed(Strategy):
         """Samples in whole batches; affects only how much is held in memory at once."""
         return whole_batches(self.batch_size)
 
+    @property
+    def row_length(self) -> int:
+        """`max_length`: every row is padded to it."""
+        return self.max_length
+
     def plan(self, window: Window) -> BatchPlan:
         """Cut every `batch_size` samples. Raises InputError if one is longer than `max_length`."""
         n = len(window.lengths)

@@ -53,6 +53,11 @@ class Packed(Strategy):
         return None
 
     @property
+    def row_length(self) -> int:
+        """`max_length`: what a row may hold."""
+        return self.max_length
+
+    @property
     def attends_within_samples(self) -> bool:
         """Whether attention stays within the samples of a row."""
         return self.within_samples

@@ -1,13 +1,59 @@
 """Strategies as users write them: `name` or `name:key=value,key=value`."""
 
-from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from typing import Any
 
 from batchstat.errors import OptionError, unknown
 from batchstat.parameters import read_parameters
+from batchstat.planning.settings import Basis
 from batchstat.planning.strategies import STRATEGIES
 from batchstat.planning.strategies.base import Strategy
+
+
+@dataclass(frozen=True)
+class RowRequest:
+    """A strategy to plan with.
+
+    Attributes:
+        spec: as the user wrote it.
+        strategy: the parsed strategy.
+        settings: its settings: the shared ones, with the order and the distribution that belong to
+            the strategy.
+    """
+
+    spec: str
+    strategy: Strategy
+    settings: Basis
+
+    @property
+    def name(self) -> str:
+        """The strategy's name, without parameters."""
+        return self.spec.partition(":")[0]
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """All parameters of the strategy."""
+        return asdict(self.strategy)
+
+    def sets(self, key: str) -> bool:
+        """Return whether the strategy sets a parameter itself, whatever the shared settings are."""
+        return f"{key}=" in self.spec or key in self.strategy.own_parameters
+
+
+def parse_strategies(specs: Sequence[str], basis: Basis) -> list[RowRequest]:
+    """Return each requested strategy once. Raises OptionError for none or an invalid one."""
+    if not specs:
+        raise OptionError("no strategy: name at least one")
+    return [request_row(spec, basis) for spec in dict.fromkeys(specs)]
+
+
+def request_row(spec: str, basis: Basis) -> RowRequest:
+    """Return the strategy that `spec` names, with its settings. Raises as `parse_strategy`."""
+    strategy = parse_strategy(spec, vars(basis))
+    own = {key: getattr(strategy, key) for key in ("order", "distribute", "remainder")}
+    changed = {key: value for key, value in own.items() if value not in (None, vars(basis)[key])}
+    return RowRequest(spec, strategy, replace(basis, **changed) if changed else basis)
 
 
 def parse_strategy(spec: str, settings: Mapping[str, Any]) -> Strategy:

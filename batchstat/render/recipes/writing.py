@@ -9,9 +9,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from batchstat.errors import OptionError
-from batchstat.planning.settings import Basis, Settings
+from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.strategies.fixed import Fixed
+from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.profile import Profile
 from batchstat.tokenization.builtin import NAME as BUILTIN
 
@@ -29,10 +29,8 @@ def recipe(
     framework: str,
     profile: Profile,
     lengths: str,
-    spec: str,
-    strategy: Strategy,
+    request: RowRequest,
     settings: Settings,
-    basis: Basis,
     template: str | None = None,
 ) -> str:
     """Return a script that trains on the batches that `compare` measures.
@@ -41,19 +39,18 @@ def recipe(
         framework: one of `FRAMEWORKS`.
         profile: the profile of the corpus.
         lengths: path of its `lengths.parquet`.
-        spec: the strategy, as it is written.
-        strategy: the parsed strategy.
+        request: the strategy, with its settings.
         settings: the settings, as given.
-        basis: the settings, with all defaults decided.
         template: file of a chat template, if the tokenizer's own is not used.
 
     Raises:
         OptionError: record numbers alone cannot represent the batches.
     """
-    refused = refusal(framework, spec, strategy, basis)
+    refused = refusal(framework, request)
     if refused is not None:
         raise OptionError(refused)
-    flat = spec.partition(":")[0] in ("packed", "padding-free")
+    spec, strategy, basis = request.spec, request.strategy, request.settings
+    flat = strategy.packs_rows
     has_labels = profile.labels is not None and profile.labels.offsets is None and not flat
     classes = profile.labels.names if has_labels and profile.labels is not None else ()
     tokenizer = BUILTIN if profile.tokenizer is None else profile.tokenizer.name
@@ -109,22 +106,22 @@ def holds_text(profile: Profile) -> bool:
     return not counted and profile.corpus.options.content not in ("tokens", "length")
 
 
-def refusal(framework: str, spec: str, strategy: Strategy, basis: Basis) -> str | None:
+def refusal(framework: str, request: RowRequest) -> str | None:
     """Return why there is no script for a strategy; None if there is one."""
-    why = ""
+    why, strategy, basis = "", request.strategy, request.settings
     unlike = basis.remainder == "uneven" or basis.distribute not in ("batches", "balanced")
-    if basis.overflow == "split" or getattr(strategy, "method", "") == "wrapped":
+    if basis.overflow == "split" or strategy.cuts_samples:
         why = "splits samples, which needs starts and stops"
-    elif getattr(strategy, "pad", "") == "edge":
+    elif strategy.pads_to_edges:
         why = "pads to edges, which needs the width of each batch"
     elif basis.remainder == "dummy":
         why = "with remainder=dummy has empty batches, which need a dummy step"
     elif basis.world_size > 1 and unlike:
         way = f"distribute={basis.distribute}, remainder={basis.remainder}"
         why = f"with {way} may give ranks different numbers of steps"
-    elif framework == "trainer" and spec.partition(":")[0] == "grouped":
+    elif framework == "trainer" and strategy.varies_steps:
         why = "has steps with different numbers of batches, which Trainer does not support"
-    return f"{spec} {why}: write the script around BatchSampler.batches()" if why else None
+    return f"{request.spec} {why}: write the script around BatchSampler.batches()" if why else None
 
 
 def _changed(settings: Settings) -> Mapping[str, Any]:
@@ -161,8 +158,8 @@ def _import_of(module: str, names: Sequence[str]) -> str:
 def _padding(strategy: Strategy) -> str:
     """Return the arguments that pad a batch."""
     padding = "padding=True"
-    if isinstance(strategy, Fixed):
-        padding = f'padding="max_length", max_length={strategy.max_length}'
+    if strategy.row_length is not None:
+        padding = f'padding="max_length", max_length={strategy.row_length}'
     if strategy.pad_to_multiple_of > 1:
         padding += f", pad_to_multiple_of={strategy.pad_to_multiple_of}"
     return padding

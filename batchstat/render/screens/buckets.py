@@ -39,7 +39,7 @@ def buckets_screen(report: BucketReport, command: Callable[[str], str]) -> Rende
 def _uses(report: BucketReport, command: Callable[[str], str]) -> Iterator[RenderableType]:
     """Yield the lines to paste, each with its result."""
     for word, row in zip(("use", "or"), report.uses, strict=False):
-        yield pasted(word, command(row.spec))
+        yield pasted(word, command(row.label))
         yield heading("", _given(row))
 
 

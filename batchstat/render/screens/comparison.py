@@ -34,7 +34,7 @@ def comparison_screen(
         parts.append(heading("visits", _visits(comparison)))
     parts += [Text(), _strategies(comparison)]
     parts += [heading("sorted", _sorted(comparison)), heading("least", _least(comparison))]
-    parts += _presets(comparison)
+    parts += _own_settings(comparison)
     if comparison.left_out:
         parts.append(heading("left out", f"{', '.join(comparison.left_out)} (--all shows them)"))
     price = Text("price", style="bold").append(
@@ -124,18 +124,15 @@ def _least(comparison: Comparison) -> str:
     )
 
 
-def _presets(comparison: Comparison) -> list[RenderableType]:
-    return [
-        heading("preset", f"{row.preset} is {row.spec}{_distributed(row, comparison)}")
-        for row in comparison.strategies
-        if row.preset is not None
-    ]
-
-
-def _distributed(row: StrategyResult, comparison: Comparison) -> str:
-    if comparison.basis.world_size == 1:
-        return ""
-    return f"; on ranks: distribute {row.distribute}, remainder {row.remainder}"
+def _own_settings(comparison: Comparison) -> Iterator[RenderableType]:
+    """Yield the settings of each row that differ from those that the rows share."""
+    keys = ("order", "distribute", "remainder") if comparison.basis.world_size > 1 else ("order",)
+    for row in comparison.strategies:
+        own, shared = row.request.settings, comparison.basis
+        pairs = [(key, getattr(own, key), getattr(shared, key)) for key in keys]
+        differing = [f"{key} {mine}" for key, mine, theirs in pairs if mine != theirs]
+        if differing:
+            yield heading("but", f"{row.label} has {', '.join(differing)}")
 
 
 def _price(comparison: Comparison) -> Rows:
@@ -297,7 +294,7 @@ def _recommendations(
         row = choice.packed
         text = f"{row.label}: {_speed_up(comparison, row)}, but it needs varlen attention, which "
         yield heading("packing", text + "keeps the samples of a row apart")
-    if choice.best is not current or comparison.sweep.spec == current.spec:
+    if choice.best is not current or comparison.sweep.spec == current.label:
         yield heading("sorting", _sorting(comparison))
     yield heading("", "Speed-ups are estimates: time both on your hardware.")
 

@@ -1,5 +1,6 @@
-"""Presets: the golden vectors of the originals, and their names."""
+"""Frameworks: the golden vectors of the originals, and their names."""
 
+from dataclasses import fields
 from itertools import pairwise
 
 import numpy as np
@@ -7,10 +8,9 @@ import pytest
 
 import batchstat
 from batchstat import OptionError
-from batchstat.parameters import with_parameter
 from batchstat.planning.epoch import Epoch
 from batchstat.planning.plan import BatchPlan
-from batchstat.planning.strategies.presets import PRESETS, preset_spec
+from batchstat.planning.strategies import FRAMEWORKS
 from batchstat.planning.strategies.spec import parse_strategy
 from batchstat.planning.windows import plan_epoch
 
@@ -18,15 +18,14 @@ MIXED = [5, 3, 9, 1, 7, 2, 8, 4, 6, 10, 11, 12, 15, 14, 13, 16, 2, 2, 2, 3]
 
 
 def plan(name: str, lengths: list[int], changed: str = "", **settings: int) -> BatchPlan:
-    """A preset's plan, unshuffled where it can be."""
-    spec = preset_spec(name, settings["max_length"])
+    """A framework's plan, unshuffled where it can be."""
     given = {"batch_size": 2, "read_ahead": 9} | settings
-    if "batch_size=" in spec:  # the vectors are of other sizes than the defaults of the original
-        spec = with_parameter(spec, "batch_size", given["batch_size"])
-    if hasattr(parse_strategy(spec, given), "shuffle_batches") and "shuffle_batches" not in spec:
+    parameters = {field.name: field for field in fields(FRAMEWORKS[name])}
+    if "batch_size" in FRAMEWORKS[name].own_parameters:  # the vectors are of other sizes
+        changed += f",batch_size={given['batch_size']}"
+    if "shuffle_batches" in parameters:
         changed += ",shuffle_batches=false"
-    written = f"{spec}{changed if ':' in spec else ':' + changed.lstrip(',')}"
-    strategy = parse_strategy(written, given)
+    strategy = parse_strategy(f"{name}:{changed.lstrip(',')}", given)
     visits = Epoch(np.arange(len(lengths)), np.array(lengths))
     return plan_epoch(strategy, visits, seed=0, epoch=0)
 
@@ -91,7 +90,7 @@ def test_trl():
     assert all(len({sample // 1000 for sample in row}) == 1 for row in rows(many))
     # Rows are packed by the thousand, and batched all together: 1,001 rows, 3 a batch.
     assert len(many) == -(-1001 // 3)
-    assert parse_strategy(preset_spec("trl", 10), {"tokens_per_batch": 1, "max_length": 10})
+    assert parse_strategy("trl", {"tokens_per_batch": 1, "max_length": 10})
 
 
 def test_axolotl():
@@ -122,17 +121,44 @@ def test_asym_splits_steps_at_even_costs():
     assert len(made.step_offsets) - 1 == 4
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_is_a_row(name):
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_every_framework_is_a_row(name):
     lengths = np.random.default_rng(0).integers(1, 300, 3000)
-    made = batchstat.compare(lengths, presets=[name])
+    made = batchstat.compare(lengths, strategies=["static", name])
     row = made.strategies[-1]
-    assert (row.label, row.preset) == (name, name)
-    assert row.spec == preset_spec(name, 299)
+    assert (row.label, row.name) == (name, name)
     assert row.counts.samples + row.counts.dropped_samples == 3000
-    assert len(made.strategies) == 6
 
 
-def test_a_preset_that_is_not_known():
-    with pytest.raises(OptionError, match="unknown preset 'farseq': did you mean 'fairseq'"):
-        batchstat.compare([3, 4], presets=["farseq"])
+EQUAL = {
+    "hf-trainer": "static:batch_size=8",
+    "trl": "packed:read_ahead=1000,within_samples=true",
+    "axolotl": "packed:method=first-fit,read_ahead=100000,max_samples_per_row=200,"
+    "within_samples=true",
+    "tf-data": "boundaries:boundaries=8,9,10,11,12,13,14,15,16,17,18,19,20,exclusive=true,"
+    "shuffle_batches=false",
+    "infinibatch": "token-budget:read_ahead=10000",
+}
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_a_framework_is_one_of_batchstats_own_strategies(name):
+    """By whatever the settings say, and with the order and the ranks that it has."""
+    lengths = np.random.default_rng(0).integers(1, 40, 500)
+    settings = {"max_length": 20, "tokens_per_batch": 120, "batch_size": 3, "read_ahead": 50}
+    row = batchstat.compare(lengths, strategies=[name], world_size=3, **settings).strategies[0]
+    own = row.request.settings
+    ways = {"order": own.order, "distribute": own.distribute, "remainder": own.remainder}
+    same = batchstat.compare(lengths, strategies=[EQUAL[name]], world_size=3, **settings, **ways)
+    assert row.counts == same.strategies[0].counts
+
+
+def test_parameters_of_a_framework_can_be_set():
+    row = batchstat.compare([3] * 40, strategies=["hf-trainer:batch_size=16"]).strategies[0]
+    assert row.counts.batches == 3
+    assert row.params["batch_size"] == 16
+
+
+def test_a_framework_that_is_not_known():
+    with pytest.raises(OptionError, match="unknown strategy 'farseq': did you mean 'fairseq'"):
+        batchstat.compare([3, 4], strategies=["farseq"])

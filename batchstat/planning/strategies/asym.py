@@ -1,6 +1,7 @@
-"""`grouped`: steps of a fixed number of samples, each in a few batches of similar length."""
+"""`asym`: steps of a fixed number of samples, each in a few batches of similar length."""
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,20 +15,25 @@ _USUAL_GROUPS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grouped(Strategy):
+class Asym(Strategy):
     """Each step of `batch_size` consecutive samples is split by length into batches, each padded to
     its own longest; gradients are summed over the step.
 
     Group i holds lengths above threshold i - 1 up to threshold i, the last group those above all
     thresholds; a group without samples makes no batch. Without `thresholds`, a `rule` of
     `boundaries` finds those of `groups` groups (4 unless set, or as many as there are distinct
-    lengths); asym's own rule is `equal-cost`. Source: asym's batch grouping.
+    lengths). Source: asym's batch grouping.
+
+    Ranks: not defined; as set by --distribute and --remainder. Last batch: kept; the last step is
+    short. Longer samples: in the last group. Budget: none; `batch_size` samples per step.
     """
+
+    varies_steps: ClassVar[bool] = True
 
     batch_size: int
     thresholds: tuple[int, ...] = ()
     groups: int | None = None
-    rule: str = "optimal"
+    rule: str = "equal-cost"
 
     def __post_init__(self) -> None:
         super().__post_init__()

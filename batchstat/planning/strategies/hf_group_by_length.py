@@ -1,6 +1,7 @@
-"""`length-grouped`: how Hugging Face's Trainer groups samples by length."""
+"""`hf-group-by-length`: how Hugging Face's Trainer groups samples by length."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,17 +14,28 @@ _MOST_GROUPED, _LEAST_GROUPS = 50, 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class LengthGrouped(Strategy):
+class HfGroupByLength(Strategy):
     """Groups of `group` × `batch_size` × `gradient_accumulation_steps` consecutive samples are
     sorted longest first and cut every `batch_size`, across their borders; the longest sample of all
     is swapped with the first.
 
     `group` is 50 unless set, or smaller if the epoch would have fewer than four groups. The first
-    batch holds the longest sample, so that running out of memory shows early. Source:
-    transformers' get_length_grouped_indices.
+    batch holds the longest sample, so that running out of memory shows early. This is Hugging
+    Face's Trainer with train_sampling_strategy='group_by_length' (transformers 5;
+    group_by_length=True before). Source: transformers' get_length_grouped_indices.
+
+    Ranks: accelerate distributes batches in turn, filled up with the first ones (even_batches).
+    Last batch: kept; it is short, unless dataloader_drop_last. Longer samples: truncated by the
+    tokenizer. Budget: none; `batch_size` samples, whatever their length.
     """
 
-    batch_size: int
+    order: ClassVar[str | None] = "shuffled"
+    distribute: ClassVar[str | None] = "batches"
+    remainder: ClassVar[str | None] = "repeat"
+    own_parameters: ClassVar[tuple[str, ...]] = ("batch_size",)
+    needs_epoch: ClassVar[bool] = True
+
+    batch_size: int = 8
     gradient_accumulation_steps: int = 1
     group: int | None = None
 

@@ -1,8 +1,9 @@
-"""`dynamic-buckets`: how lhotse batches a stream."""
+"""`lhotse`: how lhotse batches a stream."""
 
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,7 +19,7 @@ _USUAL_BUCKETS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class DynamicBuckets(Strategy):
+class Lhotse(Strategy):
     """A buffer of `buffer_size` samples, in buckets by length, is refilled after every batch.
 
     A random bucket is chosen, or the nearest one that can fill a batch. Random samples of it join
@@ -27,8 +28,15 @@ class DynamicBuckets(Strategy):
     one takes the batch over the budget. Samples left in the buckets at the end become short
     batches, or are all dropped with `drop_last`. Without `boundaries`, a `rule` of `boundaries`
     finds the edges of `buckets` buckets (10 unless set) from the first 10,000 samples; longer
-    samples go into the last bucket. Source: lhotse's DynamicBucketingSampler.
+    samples go into the last bucket. Source: lhotse's DynamicBucketingSampler with shuffle=True.
+
+    Ranks: batches in turn; the samples of the last ones are spread over all ranks, and repeated if
+    there are fewer samples than ranks. Last batch: kept as short batches. Longer samples: a batch
+    of one, with a warning. Budget: checked after a sample has joined.
     """
+
+    distribute: ClassVar[str | None] = "batches"
+    remainder: ClassVar[str | None] = "spread"
 
     tokens_per_batch: int
     boundaries: tuple[int, ...] = ()
@@ -53,7 +61,7 @@ class DynamicBuckets(Strategy):
         )
         longest = int(window.lengths.max())
         if self.boundaries and longest > edges[-1]:
-            raise above_last_edge("dynamic-buckets", edges, longest)
+            raise above_last_edge("lhotse", edges, longest)
         bucket = np.minimum(np.searchsorted(edges, window.lengths), len(edges) - 1)
         padded = round_up(window.lengths, self.pad_to_multiple_of)
         drawn = _Buffer(self, padded.tolist(), bucket.tolist(), len(edges), window).batches()
@@ -69,7 +77,7 @@ class _Buffer:
 
     def __init__(
         self,
-        settings: DynamicBuckets,
+        settings: Lhotse,
         lengths: list[int],
         bucket: list[int],
         buckets: int,

@@ -1,6 +1,7 @@
-"""`max-tokens`: how fairseq batches by size."""
+"""`fairseq`: how fairseq batches by size."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,18 +13,24 @@ from batchstat.planning.strategies.cutting import one_sample_a_row
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaxTokens(Strategy):
+class Fairseq(Strategy):
     """The epoch is sorted shortest first; a batch grows while rows × longest stays in the budget.
 
     The size of a batch is below `required_batch_size_multiple` or a multiple of it; samples beyond
     the last multiple begin the next batch. As in fairseq, the epoch's last batch is dropped if its
     size is not a multiple; its samples are counted as dropped. A sample above the budget, on which
-    fairseq stops, is a batch of its own. Source: fairseq's batch_by_size, where the multiple is 8
-    by default.
+    fairseq stops, is a batch of its own. Source: fairseq's batch_by_size with --max-tokens.
+
+    Ranks: batches in turn; ranks without a batch left run an empty step. Last batch: dropped if its
+    size is not a multiple (--required-batch-size-multiple). Longer samples: an error, or dropped
+    with --skip-invalid-size-inputs-valid-test. Budget: rows × longest is at most --max-tokens.
     """
 
+    distribute: ClassVar[str | None] = "batches"
+    remainder: ClassVar[str | None] = "dummy"
+
     tokens_per_batch: int
-    required_batch_size_multiple: int = 1
+    required_batch_size_multiple: int = 8
     max_samples: int | None = None
     shuffle_batches: bool = True
 

@@ -1,0 +1,113 @@
+"""Frameworks whose batching is one of batchstat's own strategies with other parameters."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from batchstat.planning.strategies.boundaries import Boundaries
+from batchstat.planning.strategies.packed import Packed
+from batchstat.planning.strategies.static import Static
+from batchstat.planning.strategies.token_budget import TokenBudget
+
+
+@dataclass(frozen=True, kw_only=True)
+class HfTrainer(Static):
+    """Hugging Face Trainer with its defaults (transformers 5: per_device_train_batch_size=8,
+    train_sampling_strategy='random' and a padding collator): shuffled samples, padded to the
+    longest of their batch.
+
+    Ranks: accelerate distributes batches in turn, filled up with the first ones (even_batches).
+    Last batch: kept; it is short, unless dataloader_drop_last. Longer samples: truncated by the
+    tokenizer. Budget: none; `batch_size` samples, whatever their length.
+    """
+
+    order: ClassVar[str | None] = "shuffled"
+    distribute: ClassVar[str | None] = "batches"
+    remainder: ClassVar[str | None] = "repeat"
+    own_parameters: ClassVar[tuple[str, ...]] = ("batch_size",)
+
+    batch_size: int = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trl(Packed):
+    """TRL's SFTTrainer with packing=True: best fit decreasing, 1,000 samples at a time;
+    padding_free is implied, so attention keeps samples apart.
+
+    Ranks: accelerate distributes batches in turn, filled up with the first ones (even_batches).
+    Last batch: kept; each 1,000 samples leave rows that are not full. Longer samples: truncated to
+    `max_length` (bfd), or split: --overflow split (bfd_split). Budget: rows of `max_length`.
+    """
+
+    distribute: ClassVar[str | None] = "batches"
+    remainder: ClassVar[str | None] = "repeat"
+
+    read_ahead: int | None = 1000
+    within_samples: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axolotl(Packed):
+    """axolotl with sample_packing: first fit in the sampler's order, 100,000 samples at a time, at
+    most 200 per row; its attention keeps samples apart.
+
+    Ranks: batches in turn; all ranks stop with the shortest. Last batch: kept. Longer samples:
+    dropped before packing; any that remain get a row of their own, over its length. Budget: rows of
+    sequence_len.
+    """
+
+    distribute: ClassVar[str | None] = "batches"
+    remainder: ClassVar[str | None] = "drop"
+
+    method: str = "first-fit"
+    read_ahead: int | None = 100_000
+    max_samples_per_row: int | None = 200
+    within_samples: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class TfData(Boundaries):
+    """tf.data's bucket_by_sequence_length with tensor2tensor's edges: from 8 below `max_length`,
+    each a tenth above the last.
+
+    Ranks: shard() distributes samples in turn, each rank batches its own. Last batch: kept; samples
+    left in each bucket come last; drop_remainder is leftovers=drop. Longer samples: in the last
+    bucket. Budget: `tokens_per_batch` // upper edge samples; tensor2tensor also rounds that down to
+    divisors of a highly composite number, which is not reproduced here.
+    """
+
+    distribute: ClassVar[str | None] = "samples"
+    remainder: ClassVar[str | None] = "uneven"
+
+    max_length: int
+    exclusive: bool = True
+    shuffle_batches: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.boundaries and self.buckets is None:
+            object.__setattr__(self, "boundaries", _tensor2tensor_edges(self.max_length))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Infinibatch(TokenBudget):
+    """infinibatch's BucketedReadaheadBatchIterator with read_ahead=10000 and a batch_size that
+    divides the budget by the longest.
+
+    Ranks: chunked_dataset_iterator distributes chunks of the corpus, each rank batches its own.
+    Last batch: kept; each window ends with a short batch. Longer samples: a batch of one, over the
+    budget, silently. Budget: rows × longest is at most the budget.
+    """
+
+    distribute: ClassVar[str | None] = "chunks"
+    remainder: ClassVar[str | None] = "uneven"
+    own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
+
+    read_ahead: int = 10_000
+
+
+def _tensor2tensor_edges(max_length: int) -> tuple[int, ...]:
+    edges, edge = [], 8
+    while edge < max_length:
+        edges.append(edge)
+        edge = max(edge + 1, int(edge * 1.1))
+    return (*edges, max_length)
