@@ -190,7 +190,7 @@ class CompareFile(Compared, File):
     strategies: Annotated[list[Strategy], Field(min_length=1)]
     """The rows of the table, one per strategy."""
     choice: Choice
-    left_out: list[str]
+    not_shown: list[str]
     """Strategies that no row has."""
     bounds: Bounds
     sweep: Sweep

@@ -51,12 +51,12 @@ class Grouping(Document):
     neighbour_correlation: Annotated[float, Field(ge=-_ROUNDED_ONE, le=_ROUNDED_ONE)] | None
     """Correlation of a step's mean length with the next one's (Pearson): near 1 where batches come
     sorted, near 0 where they are shuffled; null for fewer than 4 steps."""
-    length_separation: Annotated[float, Field(le=_ROUNDED_ONE)] | None
+    length_homogeneity: Annotated[float, Field(le=_ROUNDED_ONE)] | None
     """Ratio of the variance of lengths that lies between batches, beyond what it is in random
     batches (epsilon squared): 0 for random batches, 1 where every batch holds one length."""
-    samples_per_batch_spread: Amount
+    samples_per_batch_cv: Amount
     """Standard deviation / mean of the samples of a batch."""
-    tokens_per_step_spread: Amount
+    tokens_per_step_cv: Amount
     """Standard deviation / mean of the real tokens of a step."""
 
 
@@ -76,7 +76,7 @@ class Mixing(Document):
     """Batches whose samples are all of one class."""
     single_class_ratio: Ratio
     """single_class_batches / batches."""
-    class_separation: Annotated[float, Field(le=_ROUNDED_ONE)] | None
+    class_homogeneity: Annotated[float, Field(le=_ROUNDED_ONE)] | None
     """How far batching sorts the classes apart (Fleiss's kappa): 0 where batches are as mixed as
     random ones, 1 where every batch holds one class, below 0 where each holds the same mixture;
     null where there is but one class, or no batch of two samples."""
@@ -282,7 +282,7 @@ def _mixing(mixing: Any) -> View:
         "mean": mixing.mean_classes,
         "max": mixing.max_classes,
     }
-    return View({"classes_per_batch": per_batch, "class_separation": mixing.separation}, mixing)
+    return View({"classes_per_batch": per_batch, "class_homogeneity": mixing.homogeneity}, mixing)
 
 
 def _seeds(spread: Any) -> dict[str, Any]:

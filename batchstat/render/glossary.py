@@ -49,7 +49,7 @@ WORDS: Mapping[str, str] = {
     "that was asked for; batchstat check refuses it.",
     "limit": "What batchstat check holds a number against.",
     "baseline": "The numbers of an earlier run, to hold a check's against.",
-    "cut": "Tokens that are never computed, of those visited: truncated and dropped together.",
+    "lost": "Tokens that are in the epoch but never computed: truncated and dropped together.",
 }
 
 COLUMNS: Mapping[str, str] = {
@@ -59,15 +59,12 @@ COLUMNS: Mapping[str, str] = {
     "samples/batch": "samples_per_batch",
     "shapes": "distinct_shapes",
     "attention": "quadratic",
-    "price": "grouping",
-    "row use": "packing_efficiency",
-    "neighbours": "neighbour_correlation",
-    "separation": "length_separation",
-    "samples ±": "samples_per_batch_spread",
-    "tokens ±": "tokens_per_step_spread",
+    "cost": "relative_cost",
+    "correlation": "neighbour_correlation",
+    "batch size ±": "samples_per_batch_cv",
+    "step tokens ±": "tokens_per_step_cv",
     "classes/batch": "classes_per_batch",
     "single class": "single_class_ratio",
-    "class separation": "class_separation",
     "class ratio": "class_ratio",
     "compute": "relative_compute",
     "mean length": "mean_length",
@@ -79,13 +76,12 @@ COLUMNS: Mapping[str, str] = {
     "shared": "shared_samples",
     "accuracy ±": "accuracy_bound",
     "accuracy": "accuracy_bound",
-    "idle": "rank_idle",
-    "idle attention": "rank_idle_quadratic",
+    "attention idle": "rank_idle_quadratic",
     "steps/rank": "max_steps",
     "slowest": "worst",
     "mean": "mean_tokens",
     "because": "worst",
-    "left out": "left_out",
+    "more": "not_shown",
     "speed-up": "speed_up",
     "least": "bounds",
     "all samples sorted": "sorted",
@@ -113,7 +109,7 @@ class Entry:
 
 
 def explain_all(words: Sequence[str]) -> list[Entry]:
-    """All that several names mean, each of which may be of several words: `row use`.
+    """All that several names mean, each of which may be of several words: `packing efficiency`.
 
     Raises:
         OptionError: nothing has one of the names.

@@ -102,7 +102,7 @@ def compare(
         model=model,
         seeds=seeds,
         strategies=tuple(rows),
-        left_out=tuple(name for name in OWN_STRATEGIES if name not in shown),
+        not_shown=tuple(name for name in OWN_STRATEGIES if name not in shown),
         choice=choice,
         bounds=_bounds(best.request.strategy, work, basis),
         sweep=sweep(best, basis, works.of),

@@ -248,7 +248,7 @@ class Comparison:
         model: the transformer whose compute is estimated, if any.
         seeds: number of seeds tried for each row.
         strategies: the rows, in the order requested.
-        left_out: names of the strategies that are not shown.
+        not_shown: names of the strategies that are not shown.
         choice: the recommended rows.
         bounds: lower bounds, and the sorted epoch.
         sweep: padding against `read_ahead`.
@@ -264,7 +264,7 @@ class Comparison:
     model: CostModel | None
     seeds: int
     strategies: tuple[StrategyResult, ...]
-    left_out: tuple[str, ...]
+    not_shown: tuple[str, ...]
     choice: Choice
     bounds: Bounds
     sweep: Sweep

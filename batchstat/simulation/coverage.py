@@ -38,7 +38,7 @@ class Mixing:
         sum_classes: sum over batches of their distinct classes.
         max_classes: most distinct classes in any batch.
         single_class_batches: number of batches with one class.
-        separation: 0 if batches are as mixed as random ones, 1 if each holds one class, below 0 if
+        homogeneity: 0 if batches are as mixed as random ones, 1 if each holds one class, below 0 if
             classes are spread more evenly than by chance; None if there is only one class, or no
             batch of two samples. If two random samples of a batch have the same class with
             probability p, and two of the epoch with q, it is (p − q) / (1 − q), which is Fleiss's
@@ -50,7 +50,7 @@ class Mixing:
     sum_classes: int
     max_classes: int
     single_class_batches: int
-    separation: float | None
+    homogeneity: float | None
 
     @property
     def mean_classes(self) -> float:
@@ -87,17 +87,17 @@ class Mixing:
         total = np.bincount(code, minlength=classes).astype(np.float64)
         n = total.sum()
         chance = (total * (total - 1)).sum() / (n * (n - 1)) if n > 1 else 1.0
-        separation = None
+        homogeneity = None
         if several.any() and chance < 1:
             within = alike.sum() / samples[several].sum()
-            separation = float((within - chance) / (1 - chance))
+            homogeneity = float((within - chance) / (1 - chance))
         return cls(
             batches=batches,
             min_classes=int(different.min()),
             sum_classes=int(different.sum()),
             max_classes=int(different.max()),
             single_class_batches=int(np.count_nonzero(different == 1)),
-            separation=separation,
+            homogeneity=homogeneity,
         )
 
 

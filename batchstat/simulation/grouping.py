@@ -18,17 +18,17 @@ class Grouping:
     Attributes:
         neighbour_correlation: Pearson's correlation of a step's mean length with that of the next
             (lag-1 autocorrelation), in [-1, 1]: near 1 if consecutive steps are alike.
-        length_separation: share of the variance of lengths that lies between batches, beyond that
+        length_homogeneity: share of the variance of lengths that lies between batches, beyond that
             of random batches: about 0 for random batches, 1 if every batch holds one length. This
             is Kelley's epsilon squared (1935).
-        samples_per_batch_spread: standard deviation / mean of the samples per batch.
-        tokens_per_step_spread: standard deviation / mean of the real tokens per step.
+        samples_per_batch_cv: standard deviation / mean of the samples per batch.
+        tokens_per_step_cv: standard deviation / mean of the real tokens per step.
     """
 
     neighbour_correlation: float | None
-    length_separation: float | None
-    samples_per_batch_spread: float
-    tokens_per_step_spread: float
+    length_homogeneity: float | None
+    samples_per_batch_cv: float
+    tokens_per_step_cv: float
 
 
 @dataclass
@@ -141,12 +141,12 @@ class GroupingTally:
         """The grouping of all batches added."""
         return Grouping(
             neighbour_correlation=self._neighbours.correlation,
-            length_separation=self._separation(),
-            samples_per_batch_spread=self._samples.spread,
-            tokens_per_step_spread=self._step_tokens.spread,
+            length_homogeneity=self._homogeneity(),
+            samples_per_batch_cv=self._samples.spread,
+            tokens_per_step_cv=self._step_tokens.spread,
         )
 
-    def _separation(self) -> float | None:
+    def _homogeneity(self) -> float | None:
         n, batches = self._entries, int(self._samples.weight)
         spread = self._squares * n - self._tokens**2  # n² times the variance, in whole numbers
         if n == batches or spread == 0:

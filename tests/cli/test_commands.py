@@ -209,7 +209,7 @@ def test_all_strategies_frameworks_seeds_and_a_model(run):
     assert sorted(names) == sorted([*OWN_STRATEGIES, "fairseq", "trl"])
     assert names[:3] == ["static", "fairseq", "trl"]
     assert rows[0]["params"]["batch_size"] == 3
-    assert record["left_out"] == []
+    assert record["not_shown"] == []
     assert record["seeds"] == 3
     assert record["model"]["hidden"] == 768
     for row in rows:
@@ -219,7 +219,7 @@ def test_all_strategies_frameworks_seeds_and_a_model(run):
     plain = json.loads(run(*corpus).stdout)
     assert plain["strategies"][0]["seeds"] is None
     assert plain["strategies"][0]["relative_cost"]["model"] is None
-    assert set(plain["left_out"]) == set(OWN_STRATEGIES) - {
+    assert set(plain["not_shown"]) == set(OWN_STRATEGIES) - {
         row["name"] for row in plain["strategies"]
     }
 
@@ -231,7 +231,7 @@ def test_what_the_table_shows_beside_its_rows(run):
     ).stdout.splitlines()
     assert any("over 2 seeds" in line for line in lines)
     assert "but      fairseq has remainder dummy" in lines
-    for word in ("sorted   ", "least    ", "left out ", "price   ", "result   ", "use      "):
+    for word in ("sorted   ", "least    ", "more    ", "cost    ", "result   ", "use      "):
         assert any(line.startswith(word) for line in lines), word
 
 

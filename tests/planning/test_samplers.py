@@ -354,18 +354,18 @@ def test_class_separation_is_fleiss_kappa(batches):
     several = [held for held in known if len(held) > 1]
     every = [each for held in known for each in held]
     if not several or alike(every) == 1:
-        assert found.separation is None
+        assert found.homogeneity is None
         return
     within = sum(len(held) * alike(held) for held in several) / sum(map(len, several))
     expected = (within - alike(every)) / (1 - alike(every))
-    assert found.separation == pytest.approx(float(expected))
+    assert found.homogeneity == pytest.approx(float(expected))
 
 
 def test_class_separation_of_random_and_of_sorted_batches():
     codes = np.random.default_rng(0).choice(3, 20_000, p=[0.7, 0.2, 0.1])
     batch = np.arange(20_000) // 20
-    assert abs(Mixing.of(batch, codes, 1000, 3).separation) < 0.01
-    assert Mixing.of(np.sort(codes), np.sort(codes), 3, 3).separation == 1
+    assert abs(Mixing.of(batch, codes, 1000, 3).homogeneity) < 0.01
+    assert Mixing.of(np.sort(codes), np.sort(codes), 3, 3).homogeneity == 1
 
 
 def test_length_sorted_batches_sort_classes_that_differ_in_length():
@@ -376,8 +376,8 @@ def test_length_sorted_batches_sort_classes_that_differ_in_length():
         lengths, labels=labels, strategies=["static", "token-budget"], tokens_per_batch=4096
     ).strategies
     plain, budget = (row.counts.reach.mixing for row in rows)
-    assert abs(plain.separation) < 0.1
-    assert budget.separation > 0.9
+    assert abs(plain.homogeneity) < 0.1
+    assert budget.homogeneity > 0.9
     assert budget.single_class_ratio > 0.9
 
 
@@ -643,7 +643,7 @@ def test_the_command_and_the_check(run, tmp_path):
     reviews = [SAMPLE_DATA / "reviews.csv", "--text-column", "review", "--label-column", "label"]
     shown = run("balance", *reviews, "--world-size", 2)
     assert shown.returncode == 0
-    for column in ("class ratio", "coverage", "after 10", "class separation", "shared"):
+    for column in ("class ratio", "coverage", "after 10", "class homogeneity", "shared"):
         assert column in shown.stdout
     plots = tmp_path / "batchstat-results" / "plots"
     assert (plots / "balance.png").exists()

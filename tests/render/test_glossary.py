@@ -102,13 +102,13 @@ def test_nothing_is_explained_by_nothing():
 
 
 def test_the_command(run):
-    shown = run("explain", "separation")
+    shown = run("explain", "correlation")
     assert shown.returncode == 0
-    assert shown.stdout.startswith("length_separation  compare.json strategies[].grouping")
-    assert run("explain", "row", "use").stdout.startswith("packing_efficiency")
+    assert shown.stdout.startswith("neighbour_correlation  compare.json strategies[].grouping")
+    assert run("explain", "packing", "efficiency").stdout.startswith("packing_efficiency")
     assert "--required-batch-size-multiple" in run("explain", "fairseq").stdout
     listed = run("explain").stdout
-    for name in ("token-budget", "lhotse", "equal-cost", "read_ahead", "fill", "separation"):
+    for name in ("token-budget", "lhotse", "equal-cost", "read_ahead", "fill", "correlation"):
         assert name in listed
     unknown = run("explain", "paddin")
     assert unknown.returncode == 2
@@ -173,8 +173,8 @@ def test_every_parameter_and_value_is_named():
 
 
 def test_several_names():
-    both = explain_all(["leftovers", "row", "use", "bfd"])
-    assert both == explain("leftovers") + explain("row use") + explain("bfd")
+    both = explain_all(["leftovers", "packing", "efficiency", "bfd"])
+    assert both == explain("leftovers") + explain("packing efficiency") + explain("bfd")
     assert explain_all(["row"]) == explain("row")
     for words, missing in ((["fill", "zzz"], "zzz"), (["row", "usee"], "usee"), (["a", "b"], "a")):
         with pytest.raises(OptionError, match=f"nothing is called '{missing}'"):

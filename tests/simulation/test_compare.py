@@ -60,7 +60,7 @@ def test_a_row_without_a_batch_leaves_the_table_standing():
     assert "fairseq" not in {row.label for row in made.strategies}
     message = next(w.message for w in made.warnings if w.code == "no_batch")
     assert message.startswith("fairseq is not shown: no batches left: ")
-    assert "fairseq" not in made.left_out
+    assert "fairseq" not in made.not_shown
     with pytest.raises(batchstat.InputError, match="no batches left"):
         batchstat.compare([3, 4, 5], strategies=["fairseq"])
 
@@ -228,8 +228,8 @@ def test_lengths_come_in_any_array(kind):
 def test_the_table_says_what_it_leaves_out():
     made = batchstat.compare(SKEWED)
     assert [row.name for row in made.strategies] == list(DEFAULT_STRATEGIES)
-    assert set(made.left_out) | set(DEFAULT_STRATEGIES) == set(OWN_STRATEGIES)
-    assert batchstat.compare(SKEWED, strategies=list(OWN_STRATEGIES)).left_out == ()
+    assert set(made.not_shown) | set(DEFAULT_STRATEGIES) == set(OWN_STRATEGIES)
+    assert batchstat.compare(SKEWED, strategies=list(OWN_STRATEGIES)).not_shown == ()
 
 
 def test_the_spread_over_seeds_is_that_of_runs_with_each():

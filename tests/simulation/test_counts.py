@@ -93,7 +93,7 @@ def test_counts_are_those_of_padded_arrays(
         sum((matrix != PAD).sum() for matrix in step)
         for step in chunks(list(steps_of(plans, arrays)), 3)
     ]
-    spread = counts.grouping.tokens_per_step_spread
+    spread = counts.grouping.tokens_per_step_cv
     assert spread == pytest.approx(np.std(steps) / np.mean(steps))
     assert counts.total_tokens == sum(matrix.size for matrix in arrays)
     assert counts.padding_tokens == sum((matrix == PAD).sum() for matrix in arrays)

@@ -37,12 +37,12 @@ def test_grouping_is_the_plain_analysis(batches, gradient_accumulation_steps):
         np.array(steps),
     )
     sizes = [len(batch) for batch in batches]
-    assert found.samples_per_batch_spread == pytest.approx(np.std(sizes) / np.mean(sizes))
+    assert found.samples_per_batch_cv == pytest.approx(np.std(sizes) / np.mean(sizes))
     steps = [
         sum(map(sum, batches[i : i + gradient_accumulation_steps]))
         for i in range(0, len(batches), gradient_accumulation_steps)
     ]
-    assert found.tokens_per_step_spread == pytest.approx(np.std(steps) / np.mean(steps))
+    assert found.tokens_per_step_cv == pytest.approx(np.std(steps) / np.mean(steps))
 
     means = [sum(batch) / len(batch) for batch in batches]
     one, other = step_means[:-1], step_means[1:]
@@ -57,10 +57,10 @@ def test_grouping_is_the_plain_analysis(batches, gradient_accumulation_steps):
     inside = sum((x - m) ** 2 for batch, m in zip(batches, means, strict=True) for x in batch)
     total = sum((x - np.mean(everything)) ** 2 for x in everything)
     if n == k or len(set(everything)) == 1:
-        assert found.length_separation is None
+        assert found.length_homogeneity is None
     else:
         expected = 1 - (inside / (n - k)) / (total / (n - 1))
-        assert found.length_separation == pytest.approx(expected, abs=1e-9)
+        assert found.length_homogeneity == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_few_random_batches_alarm_nobody():
@@ -82,9 +82,9 @@ def test_random_batches_are_not_separated_and_sorted_ones_are():
         ],
     )
     random, shuffled, falling, grouped = (row.counts.grouping for row in made.strategies)
-    assert abs(random.length_separation) < 0.02
+    assert abs(random.length_homogeneity) < 0.02
     assert abs(random.neighbour_correlation) < 0.1
-    assert shuffled.length_separation > 0.99
+    assert shuffled.length_homogeneity > 0.99
     assert abs(shuffled.neighbour_correlation) < 0.1
     assert falling.neighbour_correlation > 0.99
     assert grouped.neighbour_correlation > 0.5

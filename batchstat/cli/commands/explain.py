@@ -10,9 +10,9 @@ from batchstat.cli.records import Names
 def command(options: Options) -> None:
     """Explain a column, a key, a strategy, a rule or a setting.
 
-    batchstat explain separation
+    batchstat explain correlation
 
-    batchstat explain token-budget row use
+    batchstat explain token-budget packing efficiency
     """
     from batchstat.cli.streams import console, emit, render
     from batchstat.render.glossary import COLUMNS, entries, explain_all

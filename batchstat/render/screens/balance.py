@@ -93,7 +93,7 @@ def _differ(row: SamplerResult) -> bool:
 def _batches(report: BalanceReport) -> Rows:
     rows = Rows(
         *("sampler", "compute", "padding", "batches", "fill", "coverage"),
-        *("classes/batch", "single class", "class separation"),
+        *("classes/batch", "single class", "class homogeneity"),
     )
     for row in report.samplers:
         counts, mixing = row.row.counts, row.row.counts.reach.mixing
@@ -107,7 +107,7 @@ def _batches(report: BalanceReport) -> Rows:
             percent(counts.reach.coverage),
             f"{mixing.mean_classes:,.2f}",
             percent(mixing.single_class_ratio),
-            decimal(mixing.separation),
+            decimal(mixing.homogeneity),
         )
     return rows
 
@@ -137,7 +137,7 @@ def _share(count: int, total: int) -> str:
 
 def _ranks(report: BalanceReport) -> Rows:
     rows = Rows(
-        *("sampler", "samples", "class ratio", "steps", "idle"),
+        *("sampler", "samples", "class ratio", "steps", "rank idle"),
         *("shared", "unseen", "repeated", "dropped"),
     )
     for row in report.samplers:
@@ -173,9 +173,10 @@ def _range(low: int, high: int) -> str:
 def _verdict(report: BalanceReport) -> str:
     words = [_of_sampler(row, report) for row in report.balanced]
     apart = [
-        f"{one_line(row.spec)} {mixing.separation:.2f}"
+        f"{one_line(row.spec)} {mixing.homogeneity:.2f}"
         for row in report.samplers
-        if (mixing := row.row.counts.reach.mixing) is not None and (mixing.separation or 0) > _APART
+        if (mixing := row.row.counts.reach.mixing) is not None
+        and (mixing.homogeneity or 0) > _APART
     ]
     if apart:
         strategy = report.samplers[0].row.label

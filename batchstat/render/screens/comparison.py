@@ -31,19 +31,19 @@ def comparison_screen(
     if comparison.model is not None:
         parts.append(heading("model", _model(comparison.model)))
     if comparison.basis.sampler != "none" or comparison.basis.keep_labels:
-        parts.append(heading("visits", _visits(comparison)))
+        parts.append(heading("sampler", _sampled(comparison)))
     parts += [Text(), _strategies(comparison)]
     parts += [heading("sorted", _sorted(comparison)), heading("least", _least(comparison))]
     parts += _own_settings(comparison)
-    if comparison.left_out:
-        parts.append(heading("left out", f"{', '.join(comparison.left_out)} (--all shows them)"))
-    price = Text("price", style="bold").append(
-        "   attention, model: estimated compute / needed; then how far batches are from random",
+    if comparison.not_shown:
+        parts.append(heading("more", f"{', '.join(comparison.not_shown)} (--all shows them)"))
+    cost = Text("cost", style="bold").append(
+        "    attention, model: estimated compute / needed; then how far batches are from random",
         "not bold",
     )
-    parts += [Text(), price, _price(comparison), Text()]
+    parts += [Text(), cost, _cost(comparison), Text()]
     if comparison.basis.world_size > 1:
-        words = "   idle: time that ranks wait for the slowest; then the worst step"
+        words = "   rank idle: time that ranks wait for the slowest; then the worst step"
         parts += [Text("ranks", style="bold").append(words, "not bold"), _ranks(comparison), Text()]
     parts += [heading("result", _verdict(comparison)), *_recommendations(comparison, command)]
     return Group(*parts)
@@ -63,7 +63,7 @@ def _sample(sample: SampleFacts) -> str:
     )
 
 
-def _visits(comparison: Comparison) -> str:
+def _sampled(comparison: Comparison) -> str:
     counts = comparison.current.counts
     samples = counts.samples - counts.duplicated_samples + counts.dropped_samples
     return (
@@ -78,7 +78,7 @@ def _strategies(comparison: Comparison) -> Rows:
     spread = ["±", *spread] if comparison.subsample is not None else spread
     rows = Rows(
         *("strategy", "padding", *spread, "speed-up", "batches", "steps"),
-        *("samples/batch", "fill", "shapes", "cut"),
+        *("samples/batch", "fill", "shapes", "lost"),
     )
     for row in comparison.strategies:
         counts = row.counts
@@ -135,13 +135,13 @@ def _own_settings(comparison: Comparison) -> Iterator[RenderableType]:
             yield heading("but", f"{row.label} has {', '.join(differing)}")
 
 
-def _price(comparison: Comparison) -> Rows:
+def _cost(comparison: Comparison) -> Rows:
     model = ["model"] if comparison.model is not None else []
     labelled = comparison.current.counts.reach.mixing is not None
-    classes = ("classes/batch", "single class", "class separation") if labelled else ()
+    classes = ("classes/batch", "single class", "class homogeneity") if labelled else ()
     rows = Rows(
-        *("strategy", "attention", *model, "row use"),
-        *("neighbours", "separation", "samples ±", "tokens ±"),
+        *("strategy", "attention", *model, "packing efficiency"),
+        *("correlation", "length homogeneity", "batch size ±", "step tokens ±"),
         *classes,
     )
     for row in comparison.strategies:
@@ -153,9 +153,9 @@ def _price(comparison: Comparison) -> Rows:
             *([f"{costs['model']:.2f}"] if model else []),
             "-" if efficiency is None else percent(efficiency),
             decimal(grouping.neighbour_correlation),
-            decimal(grouping.length_separation),
-            percent(grouping.samples_per_batch_spread, 0),
-            percent(grouping.tokens_per_step_spread, 0),
+            decimal(grouping.length_homogeneity),
+            percent(grouping.samples_per_batch_cv, 0),
+            percent(grouping.tokens_per_step_cv, 0),
             *_mixing(row.counts.reach.mixing),
         )
     return rows
@@ -164,13 +164,13 @@ def _price(comparison: Comparison) -> Rows:
 def _mixing(mixing: Mixing | None) -> list[str]:
     if mixing is None:
         return []
-    separation = decimal(mixing.separation)
-    return [f"{mixing.mean_classes:,.2f}", percent(mixing.single_class_ratio), separation]
+    homogeneity = decimal(mixing.homogeneity)
+    return [f"{mixing.mean_classes:,.2f}", percent(mixing.single_class_ratio), homogeneity]
 
 
 def _ranks(comparison: Comparison) -> Rows:
     rows = Rows(
-        *("strategy", "steps/rank", "idle", "idle attention"),
+        *("strategy", "steps/rank", "rank idle", "attention idle"),
         *("repeated", "dropped", "shared", "accuracy ±", "step", "slowest", "mean", "because"),
     )
     for row in comparison.strategies:
@@ -305,10 +305,10 @@ def _trade_off(row: StrategyResult, current: StrategyResult) -> str:
         words = ["the same steps and batch size"]
     else:
         words = [_steps(row, current), f"{_samples(row)} samples per batch"]
-    separation = counts.grouping.length_separation
-    if separation is not None and separation >= _NOTICED:
+    homogeneity = counts.grouping.length_homogeneity
+    if homogeneity is not None and homogeneity >= _NOTICED:
         words.append(
-            f"batches hold similar lengths (separation {separation:.2f}, 0 is random): watch the "
+            f"batches hold similar lengths (homogeneity {homogeneity:.2f}, 0 is random): watch the "
             "loss"
         )
     if row.packs_rows:
@@ -340,4 +340,4 @@ def _sorting(comparison: Comparison) -> str:
 
 
 _NOTICED = 0.5
-"""Length separation from which on a trade-off mentions it."""
+"""Length homogeneity from which on a trade-off mentions it."""
