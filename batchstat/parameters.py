@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _Record = TypeVar("_Record", bound="DataclassInstance")
 
 
-MOST = 2**31 - 1
+MAX_INT = 2**31 - 1
 """Largest value of any setting: tokens and samples of one batch fit in 64 bits."""
 
 MOST_RANKS = 10**6
@@ -71,16 +71,16 @@ def documented(record: type[_Record]) -> type[_Record]:
 _NO_BOUNDS: Mapping[str, int] = {}
 
 
-def whole_number(name: str, value: object, least: int = 1, most: int = MOST) -> int:
-    """Return `value` as an int between `least` and `most`; else raise an `OptionError`."""
+def whole_number(name: str, value: object, min_value: int = 1, max_value: int = MAX_INT) -> int:
+    """Return `value` as an int in this range; else raise an `OptionError`."""
     try:
         if isinstance(value, bool):
             raise TypeError
         number = index(value)  # type: ignore[arg-type]
     except TypeError:
         raise OptionError(f"{name}={short(value)}: must be a whole number") from None
-    if not least <= number <= most:
-        raise OptionError(f"{name}={short(number)}: must be between {least} and {most:,}")
+    if not min_value <= number <= max_value:
+        raise OptionError(f"{name}={short(number)}: must be between {min_value} and {max_value:,}")
     return number
 
 
@@ -100,13 +100,14 @@ def named_path(name: str, given: str | os.PathLike[str]) -> Path:
 
 def check_fields(
     record: "DataclassInstance",
-    least: Mapping[str, int] = _NO_BOUNDS,
-    most: Mapping[str, int] = _NO_BOUNDS,
+    min_values: Mapping[str, int] = _NO_BOUNDS,
+    max_values: Mapping[str, int] = _NO_BOUNDS,
 ) -> None:
     """Check a frozen dataclass against its annotations.
 
-    Ints are whole numbers of at least 1 or `least[name]` and at most `MOST` or `most[name]`,
-    booleans are booleans; an optional int may be None; an option whose values are names has one.
+    Ints are whole numbers of at least 1 or `min_values[name]`, and at most `MAX_INT` or
+    `max_values[name]`; booleans are booleans; an optional int may be None; an option whose values
+    are names has one of them.
 
     Raises:
         OptionError: a field that does not match, named with its value.
@@ -118,7 +119,7 @@ def check_fields(
     for each in fields(record):
         value = getattr(record, each.name)
         if each.type is int or (each.type == (int | None) and value is not None):
-            bounds = least.get(each.name, 1), most.get(each.name, MOST)
+            bounds = min_values.get(each.name, 1), max_values.get(each.name, MAX_INT)
             number = whole_number(each.name, value, *bounds)
             object.__setattr__(record, each.name, number)
         elif each.type is bool and not isinstance(value, bool):

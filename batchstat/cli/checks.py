@@ -37,7 +37,7 @@ def chosen_checks(options: Options) -> list[Inputs]:
         checks = list(found.checks or (found.shared,))
     chosen = [read_inputs(options, each) for each in checks]
     for inputs in chosen:
-        basis = inputs.settings.decide(longest=1, stated_max=None)
+        basis = inputs.settings.resolve(longest=1, stated_max=None)
         parse_strategies([inputs.get("strategy", DEFAULT_STRATEGY)], basis)
         _ = inputs.reading
     return chosen

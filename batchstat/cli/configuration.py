@@ -271,7 +271,7 @@ def _typed(key: str, value: Any) -> Any:
         if not isinstance(value, bool):
             raise OptionError(f"{name}={short(value)}: must be true or false")
         return value
-    return whole_number(name, value, least=0) if int in types else _text(name, value)
+    return whole_number(name, value, min_value=0) if int in types else _text(name, value)
 
 
 def _text(name: str, value: Any) -> str:
@@ -291,4 +291,4 @@ def _validate(values: Mapping[str, Any]) -> None:
         own["sampler"] = inlined(own["sampler"])
     settings = Settings(**own)
     if "strategy" in values:
-        parse_strategies([values["strategy"]], settings.decide(longest=1, stated_max=None))
+        parse_strategies([values["strategy"]], settings.resolve(longest=1, stated_max=None))

@@ -40,7 +40,7 @@ def command_line(inputs: Inputs, command: str, **values: str | int | None) -> st
 
 def next_command(inputs: Inputs, profile: Profile) -> str:
     """Return the comparison to run on a new profile."""
-    basis = inputs.settings.decide(profile.stats.max, profile.stated_max)
+    basis = inputs.settings.resolve(profile.stats.max, profile.stated_max)
     return command_line(inputs, "compare", tokens_per_batch=basis.tokens_per_batch)
 
 

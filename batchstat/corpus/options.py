@@ -72,7 +72,7 @@ class CorpusOptions:
     )
 
     def __post_init__(self) -> None:
-        check_fields(self, least={"min_chars": 0})
+        check_fields(self, min_values={"min_chars": 0})
         if "" in self.named_columns:
             raise OptionError(
                 "a column name is empty: name one, or read the file without a header, where "

@@ -173,5 +173,5 @@ def _ranks(row: Any) -> list[dict[str, Any]]:
                 for of_class, count in zip(row.classes, each.classes, strict=True)
             ],
         }
-        for rank, each in enumerate(row.row.counts.reach.ranks)
+        for rank, each in enumerate(row.row.counts.sample_coverage.ranks)
     ]

@@ -255,7 +255,7 @@ def strategy_of(row: Any, model: Any = None, speed_up: float | None = None) -> S
         speed_up: over the current setup, in a comparison.
     """
     counts = row.counts
-    held = [each.samples for each in counts.reach.ranks]
+    held = [each.samples for each in counts.sample_coverage.ranks]
     extremes = {"min_samples": min(held), "max_samples": max(held)}
     composed = {
         "speed_up": speed_up,
@@ -269,11 +269,11 @@ def strategy_of(row: Any, model: Any = None, speed_up: float | None = None) -> S
             "quadratic": counts.relative_cost(0, 1),
             "model": model and counts.relative_cost(model.linear, model.quadratic),
         },
-        "mixing": counts.reach.mixing and _mixing(counts.reach.mixing),
-        "ranks": View(extremes, row, counts.ranks, counts.reach),
+        "mixing": counts.sample_coverage.mixing and _mixing(counts.sample_coverage.mixing),
+        "ranks": View(extremes, row, counts.ranks, counts.sample_coverage),
         "seeds": row.seeds and _seeds(row.seeds),
     }
-    return Strategy.of(composed, counts, counts.reach, row)
+    return Strategy.of(composed, counts, counts.sample_coverage, row)
 
 
 def _mixing(mixing: Any) -> View:

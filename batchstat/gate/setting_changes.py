@@ -9,7 +9,7 @@ from batchstat.gate.limits import Limit
 from batchstat.lengths.arrays import round_up
 from batchstat.parameters import with_parameter
 from batchstat.planning.samplers.spec import sampler_name
-from batchstat.planning.settings import Basis, Settings
+from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.fixed import Fixed
 from batchstat.planning.strategies.spec import RowRequest, request_row
@@ -35,7 +35,7 @@ def changes_of(limit: Limit, profile: Profile, spec: str, settings: Settings) ->
         settings: the settings, as given.
     """
     number = limit.path.removeprefix("strategy.")
-    basis = settings.decide(profile.stats.max, profile.stated_max)
+    basis = settings.resolve(profile.stats.max, profile.stated_max)
     now = _Now(profile, request_row(spec, basis), settings, basis)
     if number.startswith(_SEEN):
         yield from now.seeing_more()
@@ -67,7 +67,7 @@ class _Now:
     profile: Profile
     request: RowRequest
     settings: Settings
-    basis: Basis
+    basis: ResolvedSettings
 
     @property
     def strategy(self) -> Strategy:

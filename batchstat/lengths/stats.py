@@ -49,11 +49,11 @@ class LengthStats:
         for first in range(0, len(lengths), _AT_ONCE):
             values, counts = np.unique(lengths[first : first + _AT_ONCE], return_counts=True)
             part = cls(values.astype(np.int64), counts)
-            found = part if found is None else found.with_more(part)
+            found = part if found is None else found.merge(part)
         assert found is not None, "n is at least 1"
         return found
 
-    def with_more(self, other: "LengthStats") -> "LengthStats":
+    def merge(self, other: "LengthStats") -> "LengthStats":
         """Return the statistics of these lengths and the others together."""
         values = np.union1d(self.values, other.values)
         counts = np.zeros(len(values), dtype=np.int64)
@@ -115,13 +115,13 @@ class LengthStats:
         if overflow == "drop" or len(values) == 0:
             return kept
         if overflow == "truncate":
-            return kept.with_more(LengthStats(np.array([max_length]), counts.sum(keepdims=True)))
+            return kept.merge(LengthStats(np.array([max_length]), counts.sum(keepdims=True)))
         rest = (values - 1) % max_length + 1
         sizes, which = np.unique(rest, return_inverse=True)
         ends = np.bincount(which, weights=counts, minlength=len(sizes)).astype(np.int64)
         full = dot((values - rest) // max_length, counts)
         parts = LengthStats(np.array([max_length]), np.array([full]))
-        return kept.with_more(parts).with_more(LengthStats(sizes, ends))
+        return kept.merge(parts).merge(LengthStats(sizes, ends))
 
     def histogram(self, edges: tuple[int, ...]) -> Histogram:
         """Return the histogram of the lengths between `edges`, which span all of them."""
@@ -130,7 +130,7 @@ class LengthStats:
         return Histogram(edges, tuple(int(count) for count in counts))
 
 
-def checked_lengths(lengths: npt.ArrayLike) -> Ints:
+def validate_lengths(lengths: npt.ArrayLike) -> Ints:
     """Return (n,) tokens per sample, as 64-bit integers.
 
     Raises:

@@ -1,4 +1,4 @@
-"""`Batches`: the batches of planned epochs, a few numbers each, in units to be distributed."""
+"""`BatchTable`: the batches of planned epochs, a few numbers each, in units to be distributed."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from batchstat.planning.strategies.histogram import Summary
 
 
 @dataclass(frozen=True, eq=False)
-class Batches:
+class BatchTable:
     """Batches as columns of numbers, grouped in units: steps of a plan, each for one rank.
 
     Attributes:
@@ -38,7 +38,7 @@ class Batches:
         return len(self.rows)
 
     @property
-    def units(self) -> int:
+    def n_units(self) -> int:
         """Number of units."""
         return len(self.unit_offsets) - 1
 
@@ -48,7 +48,7 @@ class Batches:
         return self.rows * self.widths
 
     @classmethod
-    def of(cls, plans: Iterable[BatchPlan]) -> "Batches":
+    def of(cls, plans: Iterable[BatchPlan]) -> "BatchTable":
         """Return the batches of the plans of all windows of an epoch."""
         parts: list[tuple[Ints, ...]] = []
         for plan in plans:
@@ -75,7 +75,7 @@ class Batches:
         )
 
     @classmethod
-    def told(cls, summary: Summary) -> "Batches":
+    def from_summary(cls, summary: Summary) -> "BatchTable":
         """Build from per-batch totals only; each batch is a unit of whole samples."""
         return cls(
             **summary._asdict(),
@@ -84,7 +84,7 @@ class Batches:
         )
 
     @classmethod
-    def concatenate(cls, every: Sequence["Batches"]) -> "Batches":
+    def concatenate(cls, every: Sequence["BatchTable"]) -> "BatchTable":
         """Concatenate batches; the units of the first come before those of the next."""
         sizes = np.concatenate([np.diff(each.unit_offsets) for each in every])
         columns = {
@@ -92,13 +92,13 @@ class Batches:
         }
         return cls(**columns, unit_offsets=offsets_from_sizes(sizes))
 
-    def take(self, units: Ints) -> "Batches":
+    def take(self, units: Ints) -> "BatchTable":
         """Return the batches of these units, in this order."""
         offsets, batches = gather_groups(self.unit_offsets, units)
         columns = {name: getattr(self, name)[batches] for name in _NUMBERS}
-        return Batches(**columns, unit_offsets=offsets)
+        return BatchTable(**columns, unit_offsets=offsets)
 
-    def of_units(self, numbers: Ints) -> Ints:
+    def sum_by_unit(self, numbers: Ints) -> Ints:
         """Return (n_units,) sums of a number that each batch has."""
         return sums(numbers, self.unit_offsets)
 

@@ -22,12 +22,12 @@ class Classes:
     Attributes:
         codes: (n,) index into `names`; −1 for no class.
         names: the classes, in the order of their first sample in the corpus.
-        several: number of samples with several labels.
+        multilabel_count: number of samples with several labels.
     """
 
     codes: Ints
     names: tuple[str, ...]
-    several: int = 0
+    multilabel_count: int = 0
 
     @cached_property
     def sizes(self) -> Ints:
@@ -49,7 +49,7 @@ class Classes:
         return np.flatnonzero(self.codes >= 0)
 
     @property
-    def without(self) -> int:
+    def unlabelled_count(self) -> int:
         """Number of samples without a class."""
         return len(self.codes) - len(self.all_members)
 

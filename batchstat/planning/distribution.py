@@ -8,7 +8,7 @@ BALANCED_TURNS = 64
 """Turns that are sorted together by cost."""
 
 
-def distribute_round_robin(n: int, world_size: int, remainder: str) -> Ints:
+def round_robin(n: int, world_size: int, remainder: str) -> Ints:
     """Return (n_turns, world_size) 0 … n − 1 distributed in turn; −1 where a rank has none.
 
     An incomplete last turn is filled from the start again, repeatedly if n is below `world_size`
@@ -23,7 +23,7 @@ def distribute_round_robin(n: int, world_size: int, remainder: str) -> Ints:
     return np.concatenate([np.arange(n), filling]).reshape(-1, world_size)
 
 
-def distribute_chunks(n: int, world_size: int, remainder: str) -> list[Ints]:
+def contiguous(n: int, world_size: int, remainder: str) -> list[Ints]:
     """Split 0 … n − 1 into consecutive parts, one per rank, whose sizes differ by at most 1.
 
     The first parts are the larger ones, as in infinibatch's ChunkedSourceIterator. A smaller part
@@ -38,10 +38,8 @@ def distribute_chunks(n: int, world_size: int, remainder: str) -> list[Ints]:
     return [np.resize(part, size) if len(part) else np.arange(size) % n for part in parts]
 
 
-def distribute_balanced(
-    costs: Ints, world_size: int, remainder: str, rng: np.random.Generator
-) -> Ints:
-    """Distribute like `distribute_round_robin`, but with about the same cost in each rank of a
+def balanced(costs: Ints, world_size: int, remainder: str, rng: np.random.Generator) -> Ints:
+    """Distribute like `round_robin`, but with about the same cost in each rank of a
     turn.
 
     Within every 64 turns, items are sorted by cost and distributed in that order; then these turns
@@ -50,15 +48,15 @@ def distribute_balanced(
     Args:
         costs: (n,) cost of each item.
         world_size: number of ranks.
-        remainder: see `distribute_round_robin`.
+        remainder: see `round_robin`.
         rng: shuffles the turns.
     """
-    return balance_turns(distribute_round_robin(len(costs), world_size, remainder), costs, rng)
+    return balance_turns(round_robin(len(costs), world_size, remainder), costs, rng)
 
 
 def balance_turns(turns: Ints, costs: Ints, rng: np.random.Generator) -> Ints:
     """Return (n_turns, world_size) the same items with similar costs in each turn: see
-    `distribute_balanced`.
+    `balanced`.
     """
     for first in range(0, len(turns), BALANCED_TURNS):
         window = turns[first : first + BALANCED_TURNS]

@@ -48,7 +48,7 @@ class Epoch:
         return int(self.lengths.sum(dtype=np.int64))
 
     @property
-    def begun(self) -> int:
+    def sample_count(self) -> int:
         """Number of samples that begin here; a split one counts with its first part."""
         parts = 0 if self.starts is None else int(np.count_nonzero(self.starts))
         return len(self.lengths) - parts
@@ -76,7 +76,7 @@ class Epoch:
         return Epoch(self.samples[positions], self.lengths[positions], starts)
 
 
-def together(parts: Sequence[Epoch]) -> Epoch:
+def concatenate_epochs(parts: Sequence[Epoch]) -> Epoch:
     """Concatenate parts of an epoch; the result's truncated and dropped counts are 0."""
     if len(parts) == 1:
         return parts[0]

@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from batchstat.errors import InputError, OptionError
-from batchstat.lengths.stats import LengthStats, checked_lengths
+from batchstat.lengths.stats import LengthStats, validate_lengths
 from batchstat.planning.classes import Classes
 from batchstat.planning.samples import Samples
 from batchstat.profiling.profile import Profile
 
 
-class Given(NamedTuple):
+class PlanInputs(NamedTuple):
     """A corpus to simulate on.
 
     Attributes:
@@ -36,11 +36,11 @@ class Given(NamedTuple):
         return self.profile.stated_max if self.profile else None
 
 
-def as_given(
+def resolve_inputs(
     lengths: "Profile | str | Path | npt.ArrayLike",
     labels: Iterable[object] | None = None,
     keep: Sequence[str] = (),
-) -> Given:
+) -> PlanInputs:
     """Return the samples of a profile, or of lengths and labels.
 
     Args:
@@ -62,15 +62,15 @@ def as_given(
             raise OptionError("labels cannot be combined with a Profile, which already has labels")
         classes = _classes_of(lengths, keep)
         samples = Samples(lengths.lengths, lengths.records, classes, lengths.stats)
-        return Given(samples, lengths)
-    whole = checked_lengths(cast("npt.ArrayLike", lengths))
+        return PlanInputs(samples, lengths)
+    whole = validate_lengths(cast("npt.ArrayLike", lengths))
     classes = None
     if labels is not None:
         known = list(labels)
         if len(known) != len(whole):
             raise OptionError(f"{len(known):,} labels for {len(whole):,} lengths: pass one each")
         classes = Classes.encode(known, keep)
-    return Given(Samples(whole, np.arange(len(whole)), classes), None)
+    return PlanInputs(Samples(whole, np.arange(len(whole)), classes), None)
 
 
 def _classes_of(profile: Profile, keep: Sequence[str]) -> Classes | None:

@@ -7,22 +7,24 @@ from typing import NamedTuple
 import numpy as np
 
 from batchstat.lengths.arrays import Ints, gather_groups, offsets_from_sizes, round_up
-from batchstat.planning.batch_table import Batches
+from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.distribution import (
     BALANCED_TURNS,
     balance_turns,
-    distribute_balanced,
-    distribute_round_robin,
+    balanced,
+    round_robin,
 )
 from batchstat.planning.plan import BatchPlan
-from batchstat.planning.settings import Basis
-from batchstat.planning.shares import Work
+from batchstat.planning.settings import ResolvedSettings
+from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.windows import plan_windows
 from batchstat.rng import distribution_rng
 
 
-def plan_shares(strategy: Strategy, work: Work, basis: Basis) -> Iterator[Iterator[BatchPlan]]:
+def plan_shares(
+    strategy: Strategy, work: EpochShares, basis: ResolvedSettings
+) -> Iterator[Iterator[BatchPlan]]:
     """Yield, for each share of the work, the plans of its windows in turn."""
     for share in work.shares:
         plans = plan_windows(strategy, share, seed=basis.seed, epoch=basis.epoch)
@@ -31,7 +33,7 @@ def plan_shares(strategy: Strategy, work: Work, basis: Basis) -> Iterator[Iterat
         yield plans
 
 
-def distribute(shares: Sequence[Batches], work: Work, basis: Basis) -> Ints:
+def distribute(shares: Sequence[BatchTable], work: EpochShares, basis: ResolvedSettings) -> Ints:
     """Return (n_turns, world_size) the unit of each rank in each turn; −1 where it has none.
 
     Args:
@@ -40,16 +42,16 @@ def distribute(shares: Sequence[Batches], work: Work, basis: Basis) -> Ints:
         basis: the settings.
     """
     if not work.is_distributed:
-        return _side_by_side([each.units for each in shares])
+        return _side_by_side([each.n_units for each in shares])
     (batches,) = shares
     if basis.distribute == "balanced":
-        costs = batches.of_units(batches.total_tokens)
+        costs = batches.sum_by_unit(batches.total_tokens)
         rng = distribution_rng(basis.seed, basis.epoch)
-        return distribute_balanced(costs, basis.world_size, basis.remainder, rng)
-    return distribute_round_robin(batches.units, basis.world_size, basis.remainder)
+        return balanced(costs, basis.world_size, basis.remainder, rng)
+    return round_robin(batches.n_units, basis.world_size, basis.remainder)
 
 
-class Group(NamedTuple):
+class RankRound(NamedTuple):
     """Some of the units of an epoch, as they are distributed.
 
     Attributes:
@@ -58,12 +60,14 @@ class Group(NamedTuple):
         numbers: (n_units,) number of each among all units; those of the first turn may be repeated.
     """
 
-    batches: Batches
+    batches: BatchTable
     turns: Ints
     numbers: Ints
 
 
-def distribute_stream(planned: Iterator[Batches], basis: Basis) -> Iterator[Group]:
+def distribute_stream(
+    planned: Iterator[BatchTable], basis: ResolvedSettings
+) -> Iterator[RankRound]:
     """Yield units as `distribute` distributes them, without holding all of them: whole steps at a
     time, and last the remainder, filled from the first turn where it is repeated.
     """
@@ -74,39 +78,39 @@ def distribute_stream(planned: Iterator[Batches], basis: Basis) -> Iterator[Grou
     seen, begin = 0, None
     for batches in _units(planned, size):
         if begin is None:
-            begin = batches.take(np.arange(min(world_size, batches.units)))
-        numbers = np.arange(seen, seen + batches.units)
-        seen += batches.units
-        missing = -batches.units % world_size
+            begin = batches.take(np.arange(min(world_size, batches.n_units)))
+        numbers = np.arange(seen, seen + batches.n_units)
+        seen += batches.n_units
+        missing = -batches.n_units % world_size
         if missing and basis.remainder == "repeat":
             again = np.arange(missing) % seen
-            batches = Batches.concatenate([batches, begin.take(again)])
+            batches = BatchTable.concatenate([batches, begin.take(again)])
             numbers = np.concatenate([numbers, again])
-        turns = distribute_round_robin(batches.units, world_size, basis.remainder)
+        turns = round_robin(batches.n_units, world_size, basis.remainder)
         if basis.distribute == "balanced":
-            turns = balance_turns(turns, batches.of_units(batches.total_tokens), rng)
-        yield Group(batches, turns, numbers)
+            turns = balance_turns(turns, batches.sum_by_unit(batches.total_tokens), rng)
+        yield RankRound(batches, turns, numbers)
 
 
 GROUP_UNITS = 1 << 16
 
 
-def _units(planned: Iterator[Batches], size: int) -> Iterator[Batches]:
+def _units(planned: Iterator[BatchTable], size: int) -> Iterator[BatchTable]:
     """Yield the same batches, `size` units at a time; the last may be fewer."""
-    held: list[Batches] = []
+    held: list[BatchTable] = []
     waiting = 0
     for some in planned:
         held.append(some)
-        waiting += some.units
+        waiting += some.n_units
         if waiting < size:
             continue
-        whole = Batches.concatenate(held)
+        whole = BatchTable.concatenate(held)
         full = waiting - waiting % size
         for first in range(0, full, size):
             yield whole.take(np.arange(first, first + size))
         held, waiting = [whole.take(np.arange(full, waiting))], waiting - full
     if waiting:
-        yield Batches.concatenate(held)
+        yield BatchTable.concatenate(held)
 
 
 def _spread(plans: Iterator[BatchPlan], world_size: int, multiple: int) -> Iterator[BatchPlan]:

@@ -32,7 +32,7 @@ class Samples:
         return self.known or LengthStats.of(self.lengths)
 
     @cached_property
-    def is_unbroken(self) -> bool:
+    def is_contiguous(self) -> bool:
         """Whether no record is skipped, so that a sample's number is its record's."""
         return len(self.records) == 0 or int(self.records[-1]) == len(self.records) - 1
 
@@ -42,6 +42,6 @@ class Samples:
 
     def places(self, records: Ints) -> Ints:
         """Return (n,) the index of each record among the samples."""
-        if self.is_unbroken:
+        if self.is_contiguous:
             return records
         return np.searchsorted(self.records, records)

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from batchstat.errors import OptionError
-from batchstat.parameters import MOST, MOST_RANKS, check_fields, documented, option
+from batchstat.parameters import MAX_INT, MOST_RANKS, check_fields, documented, option
 
 if TYPE_CHECKING:
     from batchstat.planning.samplers.base import Sampler
@@ -150,7 +150,9 @@ class Settings:
     )
 
     def __post_init__(self) -> None:
-        check_fields(self, least={"seed": 0, "epoch": 0}, most={"world_size": MOST_RANKS})
+        check_fields(
+            self, min_values={"seed": 0, "epoch": 0}, max_values={"world_size": MOST_RANKS}
+        )
         if not isinstance(self.sampler, str):
             raise OptionError(f"sampler={self.sampler!r}: must be text, such as 'downsampling'")
         object.__setattr__(self, "keep_labels", _labels(self.keep_labels))
@@ -179,9 +181,9 @@ class Settings:
 
         return parse_sampler(self.sampler)
 
-    def decide(
+    def resolve(
         self, longest: int, stated_max: int | None, current_batch_size: int | None = None
-    ) -> "Basis":
+    ) -> "ResolvedSettings":
         """Return these settings with all defaults decided.
 
         Args:
@@ -197,17 +199,17 @@ class Settings:
         widest = round_up(max_length, self.pad_to_multiple_of)
         fixed = current_batch_size or self.batch_size
         least = max(DEFAULT_BUDGET, widest) if fixed is None else fixed * widest
-        budget = self.tokens_per_batch or min(least, MOST)
+        budget = self.tokens_per_batch or min(least, MAX_INT)
         decided = {
             "max_length": max_length,
             "tokens_per_batch": budget,
             "batch_size": self.batch_size or max(1, budget // widest),
         }
-        return Basis(**given | decided)
+        return ResolvedSettings(**given | decided)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Basis(Settings):
+class ResolvedSettings(Settings):
     """Settings with all defaults decided, as a report states them above its table."""
 
     tokens_per_batch: int = field()

@@ -6,19 +6,19 @@ import numpy as np
 
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
-from batchstat.parameters import MOST
-from batchstat.planning.distribution import distribute_chunks, distribute_round_robin
+from batchstat.parameters import MAX_INT
+from batchstat.planning.distribution import contiguous, round_robin
 from batchstat.planning.epoch import Epoch, make_epoch, some_of
 from batchstat.planning.order import make_order
-from batchstat.planning.samplers.per_class import Natural
+from batchstat.planning.samplers.per_class import NoSampling
 from batchstat.planning.samplers.torch_random import torch_permutation
 from batchstat.planning.samples import Samples
-from batchstat.planning.settings import Basis
+from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.streamed_epoch import STREAMED, StreamedEpoch
 
 
 @dataclass(frozen=True, eq=False)
-class Work:
+class EpochShares:
     """An epoch, and the shares of it that are planned separately.
 
     Attributes:
@@ -38,7 +38,7 @@ class Work:
         return self.shares[0] is self.visits
 
 
-def make_work(samples: Samples, basis: Basis) -> Work:
+def make_shares(samples: Samples, basis: ResolvedSettings) -> EpochShares:
     """Return the epoch of the samples of a corpus.
 
     Raises:
@@ -48,7 +48,7 @@ def make_work(samples: Samples, basis: Basis) -> Work:
         return _unsynced(samples, basis)
     if _is_streamed(basis):
         streamed = some_of(StreamedEpoch(samples, basis), basis.max_length)
-        return Work(samples, streamed, (streamed,))
+        return EpochShares(samples, streamed, (streamed,))
     order = "file" if basis.distribute in ("samples", "chunks") else basis.order
     visits = _visits(samples, _sequence(drawn(samples, basis), order, basis), basis)
     n = len(visits.lengths)
@@ -57,27 +57,27 @@ def make_work(samples: Samples, basis: Basis) -> Work:
     elif basis.distribute == "chunks":
         shares = [
             part[make_order(len(part), basis.order, seed=basis.seed, epoch=basis.epoch)]
-            for part in distribute_chunks(n, basis.world_size, basis.remainder)
+            for part in contiguous(n, basis.world_size, basis.remainder)
         ]
     else:
-        return Work(samples, visits, (visits,))
-    return Work(samples, visits, tuple(visits.take(share) for share in shares))
+        return EpochShares(samples, visits, (visits,))
+    return EpochShares(samples, visits, tuple(visits.take(share) for share in shares))
 
 
-def _is_streamed(basis: Basis) -> bool:
+def _is_streamed(basis: ResolvedSettings) -> bool:
     """Return whether every sample comes once, in an order that can be produced in pieces."""
-    natural = isinstance(basis.class_sampler, Natural) and not basis.keep_labels
+    natural = isinstance(basis.class_sampler, NoSampling) and not basis.keep_labels
     return natural and basis.order in STREAMED and basis.distribute in ("batches", "balanced")
 
 
-def drawn(samples: Samples, basis: Basis) -> Ints:
+def drawn(samples: Samples, basis: ResolvedSettings) -> Ints:
     """Return (n_drawn,) the samples of an epoch, as the sampler draws them.
 
     Raises:
         InputError: no labels for a sampler that needs them, or classes it cannot draw.
     """
     sampler = basis.class_sampler
-    if isinstance(sampler, Natural) and not basis.keep_labels:
+    if isinstance(sampler, NoSampling) and not basis.keep_labels:
         return np.arange(len(samples))
     if samples.classes is None:
         what = "keep_labels" if basis.keep_labels else f"sampler={basis.sampler}"
@@ -87,7 +87,7 @@ def drawn(samples: Samples, basis: Basis) -> Ints:
     return sampler.draw(samples.classes, seed=basis.seed, epoch=basis.epoch)
 
 
-def _sequence(chosen: Ints, order: str, basis: Basis) -> Ints:
+def _sequence(chosen: Ints, order: str, basis: ResolvedSettings) -> Ints:
     """Return the drawn samples in the given order."""
     if basis.class_sampler.has_sequence:
         if basis.order == "shuffled":
@@ -96,35 +96,33 @@ def _sequence(chosen: Ints, order: str, basis: Basis) -> Ints:
     return chosen[make_order(len(chosen), order, seed=basis.seed, epoch=basis.epoch)]
 
 
-def _visits(samples: Samples, sequence: Ints, basis: Basis) -> Epoch:
+def _visits(samples: Samples, sequence: Ints, basis: ResolvedSettings) -> Epoch:
     records = samples.records[sequence]
     # Lengths mapped from a file may have 32 bits, which widths and squares can overflow.
     lengths = samples.lengths[sequence].astype(np.int64, copy=False)
     return some_of(make_epoch(records, lengths, basis.max_length, basis.overflow), basis.max_length)
 
 
-def _distributed_samples(n: int, basis: Basis) -> list[Ints]:
+def _distributed_samples(n: int, basis: ResolvedSettings) -> list[Ints]:
     """Return each rank's positions, as torch's DistributedSampler distributes them."""
     if basis.order == "shuffled":
         sequence = torch_permutation(n, basis.seed + basis.epoch)
     else:
         sequence = make_order(n, basis.order, seed=basis.seed, epoch=basis.epoch)
-    turns = distribute_round_robin(n, basis.world_size, basis.remainder)
+    turns = round_robin(n, basis.world_size, basis.remainder)
     return [sequence[column[column >= 0]] for column in turns.T]
 
 
-def _unsynced(samples: Samples, basis: Basis) -> Work:
+def _unsynced(samples: Samples, basis: ResolvedSettings) -> EpochShares:
     """Let each rank draw and shuffle with a seed of its own, and take its turns of that."""
     shares = []
     most = np.zeros(len(samples), dtype=np.int64)
     for rank in range(basis.world_size):
-        own = replace(basis, seed=(basis.seed + rank) % (MOST + 1))
+        own = replace(basis, seed=(basis.seed + rank) % (MAX_INT + 1))
         chosen = drawn(samples, own)
         np.maximum(most, np.bincount(chosen, minlength=len(samples)), out=most)
         visits = _visits(samples, _sequence(chosen, basis.order, own), basis)
-        column = distribute_round_robin(len(visits.lengths), basis.world_size, basis.remainder)[
-            :, rank
-        ]
+        column = round_robin(len(visits.lengths), basis.world_size, basis.remainder)[:, rank]
         shares.append(visits.take(column[column >= 0]))
     by_any = np.repeat(np.arange(len(samples)), most)
-    return Work(samples, _visits(samples, by_any, basis), tuple(shares))
+    return EpochShares(samples, _visits(samples, by_any, basis), tuple(shares))

@@ -7,10 +7,10 @@ import numpy as np
 
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.stats import LengthStats
-from batchstat.planning.epoch import Epoch, check_parts, make_epoch, together
+from batchstat.planning.epoch import Epoch, check_parts, concatenate_epochs, make_epoch
 from batchstat.planning.order import stream_order
 from batchstat.planning.samples import Samples
-from batchstat.planning.settings import Basis
+from batchstat.planning.settings import ResolvedSettings
 
 STREAMED = ("file", "blocks")
 """Orders that can be produced piece by piece."""
@@ -22,7 +22,7 @@ class StreamedEpoch(Epoch):
     It is an `Epoch`; accessing `samples`, `lengths` or `starts` materialises the whole epoch.
     """
 
-    def __init__(self, corpus: Samples, basis: Basis) -> None:
+    def __init__(self, corpus: Samples, basis: ResolvedSettings) -> None:
         """Stream the corpus by these settings, whose order is one of `STREAMED`."""
         longest, overflow = basis.max_length, basis.overflow
         samples, excess = corpus.stats.above(longest)
@@ -41,7 +41,7 @@ class StreamedEpoch(Epoch):
             check_parts(self.count, longest)
 
     _corpus: Samples
-    _basis: Basis
+    _basis: ResolvedSettings
 
     @property
     def count(self) -> int:
@@ -54,7 +54,7 @@ class StreamedEpoch(Epoch):
         return self.stats.sum
 
     @property
-    def begun(self) -> int:
+    def sample_count(self) -> int:
         """Number of samples that begin here."""
         return len(self._corpus) - self.dropped_samples
 
@@ -77,25 +77,25 @@ class StreamedEpoch(Epoch):
             waiting += len(chunk.lengths)
             if waiting < size:
                 continue
-            whole = together(held)
+            whole = concatenate_epochs(held)
             full = waiting - waiting % size
             for first in range(0, full, size):
                 yield whole.take(slice(first, first + size))
             held, waiting = [whole.take(slice(full, None))], waiting - full
         if waiting:
-            yield together(held)
+            yield concatenate_epochs(held)
 
     def _chunks(self) -> Iterator[Epoch]:
         basis, corpus = self._basis, self._corpus
         order = stream_order(len(corpus), basis.order, seed=basis.seed, epoch=basis.epoch)
         for places in order:
             lengths = corpus.lengths[places].astype(np.int64)
-            records = places if corpus.is_unbroken else corpus.records[places]
+            records = places if corpus.is_contiguous else corpus.records[places]
             yield make_epoch(records, lengths, basis.max_length, basis.overflow)
 
     @cached_property
     def _whole(self) -> Epoch:
-        return together(list(self._chunks()))
+        return concatenate_epochs(list(self._chunks()))
 
     @property
     def samples(self) -> Ints:

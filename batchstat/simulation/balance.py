@@ -12,19 +12,19 @@ from batchstat.errors import InputError, NoBatchError, OptionError
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.exact import dot, total
 from batchstat.lengths.stats import LengthStats
-from batchstat.parameters import MOST, whole_number
+from batchstat.parameters import MAX_INT, whole_number
 from batchstat.planning.classes import Classes
-from batchstat.planning.inputs import Given, as_given
+from batchstat.planning.inputs import PlanInputs, resolve_inputs
 from batchstat.planning.samplers.spec import sampler_name
 from batchstat.planning.samples import Samples
-from batchstat.planning.settings import Basis, Settings
-from batchstat.planning.shares import drawn, make_work
+from batchstat.planning.settings import ResolvedSettings, Settings
+from batchstat.planning.shares import drawn, make_shares
 from batchstat.planning.strategies.spec import request_row
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.balances import BalanceReport, ClassDraw, SamplerResult
 from batchstat.simulation.compare import make_row
 from batchstat.simulation.comparison import ReportWarning
-from batchstat.simulation.warnings import cautions
+from batchstat.simulation.warnings import comparison_warnings
 
 DEFAULT_SAMPLERS = ("none", "downsampling", "upsampling", "weighted-random", "dynamic")
 DEFAULT_EPOCHS = 10
@@ -57,7 +57,7 @@ def balance(
         raise OptionError("no sampler: name at least one")
     rows = [Settings(**settings | {"sampler": spec}) for spec in dict.fromkeys(samplers)]
     check_epochs(rows[0], epochs)
-    given = as_given(lengths, labels, rows[0].keep_labels)
+    given = resolve_inputs(lengths, labels, rows[0].keep_labels)
     classes = given.samples.classes
     if classes is None:
         raise InputError("balance needs labels, but none were loaded; pass --label-column")
@@ -68,12 +68,12 @@ def balance(
         created=datetime.now(UTC).isoformat(),
         corpus=given.profile.corpus if given.profile else None,
         tokenizer=given.profile.tokenizer if given.profile else None,
-        basis=wanted.decide(given.stats.max, given.stated_max),
+        basis=wanted.resolve(given.stats.max, given.stated_max),
         epochs=epochs,
-        unlabelled=classes.without,
-        multilabel=classes.several,
+        unlabelled=classes.unlabelled_count,
+        multilabel=classes.multilabel_count,
         samplers=tuple(row for row, _ in made),
-        warnings=(*_cautions(classes), *(each for _, warnings in made for each in warnings)),
+        warnings=(*_class_warnings(classes), *(each for _, warnings in made for each in warnings)),
     )
 
 
@@ -81,28 +81,28 @@ def check_epochs(settings: Settings, epochs: int) -> int:
     """Return the number of epochs. Raises OptionError if it is not a positive integer, or the last
     epoch is too large.
     """
-    if settings.epoch + whole_number("epochs", epochs) - 1 > MOST:
-        raise OptionError(f"epoch={settings.epoch}, epochs={epochs}: the last is above {MOST:,}")
+    if settings.epoch + whole_number("epochs", epochs) - 1 > MAX_INT:
+        raise OptionError(f"epoch={settings.epoch}, epochs={epochs}: the last is above {MAX_INT:,}")
     return epochs
 
 
-def _natural_tokens(given: Given, settings: Settings, spec: str) -> int | None:
+def _natural_tokens(given: PlanInputs, settings: Settings, spec: str) -> int | None:
     """Return total tokens of an epoch of all samples; None if it has no batch."""
-    basis = settings.decide(given.stats.max, given.stated_max)
+    basis = settings.resolve(given.stats.max, given.stated_max)
     asked = request_row(spec, basis)
     try:
-        return make_row(asked, make_work(given.samples, asked.settings)).counts.total_tokens
+        return make_row(asked, make_shares(given.samples, asked.settings)).counts.total_tokens
     except NoBatchError:
         return None
 
 
 def _row(
-    given: Given, settings: Settings, spec: str, epochs: int, natural: int | None
+    given: PlanInputs, settings: Settings, spec: str, epochs: int, natural: int | None
 ) -> tuple[SamplerResult, list[ReportWarning]]:
-    samples, basis = given.samples, settings.decide(given.stats.max, given.stated_max)
+    samples, basis = given.samples, settings.resolve(given.stats.max, given.stated_max)
     asked = request_row(spec, basis)
     basis = asked.settings
-    work = make_work(samples, basis)
+    work = make_shares(samples, basis)
     row = make_row(asked, work)
     assert samples.classes is not None
     often = np.bincount(drawn(samples, basis), minlength=len(samples))
@@ -122,7 +122,7 @@ def _row(
         row=row,
         natural_tokens=natural,
     )
-    warned = cautions([row], work.visits, basis, given.stats)
+    warned = comparison_warnings([row], work.visits, basis, given.stats)
     named = [ReportWarning(w.code, f"{basis.sampler}: {w.message}") for w in warned]
     return found, named
 
@@ -141,7 +141,9 @@ class _Epoch(NamedTuple):
     ratio: float
 
 
-def _epochs(samples: Samples, classes: Classes, basis: Basis, epochs: int) -> Iterator[_Epoch]:
+def _epochs(
+    samples: Samples, classes: Classes, basis: ResolvedSettings, epochs: int
+) -> Iterator[_Epoch]:
     known = np.zeros(len(samples), dtype=bool)
 
     def of_classes(codes: Ints) -> Ints:
@@ -176,7 +178,7 @@ def _classes(
         )
 
 
-def _cautions(classes: Classes) -> Iterator[ReportWarning]:
+def _class_warnings(classes: Classes) -> Iterator[ReportWarning]:
     if len(classes.names) == 1:
         yield ReportWarning(
             "one_class", f"there is one class, {classes.names[0]!r}: nothing to balance"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from batchstat.lengths.stats import LengthStats
-from batchstat.planning.settings import Basis
+from batchstat.planning.settings import ResolvedSettings
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
 from batchstat.simulation.comparison import ReportWarning, StrategyResult
 
@@ -137,8 +137,8 @@ class SamplerResult:
         if self.name not in ("weighted-random", "per-batch"):
             return False
         # Each draw is of a random class, so counts differ by chance.
-        mean, together = sum(drawn) / len(drawn), int(self.params.get("samples", 1))
-        chance = _BY_CHANCE * math.sqrt(together * mean)
+        mean, concatenate_epochs = sum(drawn) / len(drawn), int(self.params.get("samples", 1))
+        chance = _BY_CHANCE * math.sqrt(concatenate_epochs * mean)
         return max(abs(each - mean) for each in drawn) <= chance
 
     @property
@@ -185,7 +185,7 @@ class BalanceReport:
     created: str
     corpus: CorpusFacts | None
     tokenizer: TokenizerFacts | None
-    basis: Basis
+    basis: ResolvedSettings
     epochs: int
     unlabelled: int
     multilabel: int

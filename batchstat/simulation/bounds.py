@@ -38,7 +38,7 @@ class Bounds:
         return self.sorted_padding_tokens / self.sorted_total_tokens
 
 
-def least_rows(stats: LengthStats, capacity: int) -> int:
+def min_packed_rows(stats: LengthStats, capacity: int) -> int:
     """Return a lower bound on the rows of `capacity` tokens for these lengths, none of them longer.
 
     For each k up to half the capacity: lengths above capacity − k have a row alone, the others

@@ -14,9 +14,9 @@ from batchstat.lengths.exact import product, sums_at
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import one_of, whole_number
 from batchstat.planning.epoch import make_epoch, some_of
-from batchstat.planning.inputs import as_given
-from batchstat.planning.settings import COSTS, Basis, Settings
-from batchstat.planning.shares import Work, make_work
+from batchstat.planning.inputs import resolve_inputs
+from batchstat.planning.settings import COSTS, ResolvedSettings, Settings
+from batchstat.planning.shares import EpochShares, make_shares
 from batchstat.planning.strategies.bucket_edges import (
     RULES,
     Cost,
@@ -115,7 +115,7 @@ class BucketReport:
     samples: int
     corpus: CorpusFacts | None
     tokenizer: TokenizerFacts | None
-    basis: Basis
+    basis: ResolvedSettings
     cost: str
     model: CostModel | None
     wanted: int
@@ -174,9 +174,9 @@ def find_buckets(
     if (cost == "model") != (model is not None):
         raise OptionError("cost=model and a model belong together; give both or neither")
     wanted_settings = Settings(**settings)
-    given = as_given(lengths, labels, wanted_settings.keep_labels)
+    given = resolve_inputs(lengths, labels, wanted_settings.keep_labels)
     profile, whole = given.profile, given.samples.lengths.astype(np.int64, copy=False)
-    basis = wanted_settings.decide(given.stats.max, given.stated_max)
+    basis = wanted_settings.resolve(given.stats.max, given.stated_max)
     visits = make_epoch(np.arange(len(whole)), whole, basis.max_length, basis.overflow)
     kept = np.maximum(some_of(visits, basis.max_length).lengths, 1)
     stats = LengthStats.of(round_up(kept, basis.pad_to_multiple_of))
@@ -203,11 +203,13 @@ def find_buckets(
         min_bucket_samples=min_bucket_samples,
         buckets=tuple(_buckets(chosen, real, basis)),
         found=found,
-        uses=tuple(_uses(chosen, make_work(given.samples, basis), basis)),
+        uses=tuple(_uses(chosen, make_shares(given.samples, basis), basis)),
     )
 
 
-def _uses(edges: tuple[int, ...], work: Work, basis: Basis) -> list[StrategyResult]:
+def _uses(
+    edges: tuple[int, ...], work: EpochShares, basis: ResolvedSettings
+) -> list[StrategyResult]:
     """Return the results with rows as wide as edges, short batches kept or dropped: the better
     first.
 
@@ -284,7 +286,9 @@ def _measured(
     return Edges(rule, wanted, edges, real.sum, total, paid / needed)
 
 
-def _buckets(edges: tuple[int, ...], real: LengthStats, basis: Basis) -> Iterator[Bucket]:
+def _buckets(
+    edges: tuple[int, ...], real: LengthStats, basis: ResolvedSettings
+) -> Iterator[Bucket]:
     above = np.searchsorted(edges, real.values)
     samples = sums_at(above, real.counts, len(edges))
     tokens = sums_at(above, product(real.values, real.counts), len(edges))

@@ -9,12 +9,12 @@ import numpy.typing as npt
 
 from batchstat.errors import InputError, NoBatchError, OptionError
 from batchstat.lengths.stats import log_edges
-from batchstat.parameters import MOST, whole_number
-from batchstat.planning.epoch import together
-from batchstat.planning.inputs import Given, as_given
+from batchstat.parameters import MAX_INT, whole_number
+from batchstat.planning.epoch import concatenate_epochs
+from batchstat.planning.inputs import PlanInputs, resolve_inputs
 from batchstat.planning.samples import Samples
-from batchstat.planning.settings import Basis, Settings
-from batchstat.planning.shares import Work, make_work
+from batchstat.planning.settings import ResolvedSettings, Settings
+from batchstat.planning.shares import EpochShares, make_shares
 from batchstat.planning.strategies import OWN_STRATEGIES
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import (
@@ -25,7 +25,7 @@ from batchstat.planning.strategies.spec import (
 )
 from batchstat.planning.strategies.static import Static
 from batchstat.profiling.profile import Profile
-from batchstat.simulation.bounds import Bounds, least_rows
+from batchstat.simulation.bounds import Bounds, min_packed_rows
 from batchstat.simulation.comparison import (
     Comparison,
     ReportWarning,
@@ -38,7 +38,7 @@ from batchstat.simulation.estimate import Drawn, check_share, draw
 from batchstat.simulation.measure import measured
 from batchstat.simulation.recommendation import choose
 from batchstat.simulation.sweep import sweep
-from batchstat.simulation.warnings import cautions
+from batchstat.simulation.warnings import comparison_warnings
 
 DEFAULT_STRATEGIES = ("fixed", "static", "bucketed", "token-budget", "packed")
 
@@ -74,16 +74,16 @@ def compare(
     """
     wanted = Settings(**settings)
     check_seeds(wanted, seeds)
-    given = as_given(lengths, labels, wanted.keep_labels)
+    given = resolve_inputs(lengths, labels, wanted.keep_labels)
     profile = given.profile
-    basis = decide(wanted, given, strategies)
+    basis = resolve_settings(wanted, given, strategies)
     parsed = parse_strategies(strategies, basis)
     drawn = None
     if subsample is not None:
         windows = [each.strategy.looks_ahead or 0 for each in parsed]
         drawn = draw(given.samples, check_share(subsample, wanted), basis, max(windows))
     samples = given.samples if drawn is None else drawn.samples
-    works = _Works(samples)
+    works = _EpochCache(samples)
     asked, rows, empty = _rows(parsed, works, model)
     if seeds > 1:
         rows = _over_seeds(rows, asked, samples, basis, seeds)
@@ -106,7 +106,7 @@ def compare(
         choice=choice,
         bounds=_bounds(best.request.strategy, work, basis),
         sweep=sweep(best, basis, works.of),
-        warnings=(*empty, *cautions(rows, work.visits, basis, given.stats)),
+        warnings=(*empty, *comparison_warnings(rows, work.visits, basis, given.stats)),
         subsample=None if drawn is None else drawn.facts,
     )
 
@@ -118,38 +118,42 @@ def simulate(profile: Profile, spec: str, settings: Settings) -> Simulation:
         OptionError: a strategy or parameter that is wrong by itself.
         InputError: the settings leave no samples.
     """
-    given = as_given(profile, keep=settings.keep_labels)
-    basis = decide(settings, given, [spec])
+    given = resolve_inputs(profile, keep=settings.keep_labels)
+    basis = resolve_settings(settings, given, [spec])
     asked = request_row(spec, basis)
-    work = make_work(given.samples, asked.settings)
+    work = make_shares(given.samples, asked.settings)
     row = make_row(asked, work)
-    return Simulation(basis, row, tuple(cautions([row], work.visits, basis, profile.stats)))
+    return Simulation(
+        basis, row, tuple(comparison_warnings([row], work.visits, basis, profile.stats))
+    )
 
 
-def decide(settings: Settings, given: Given, strategies: Sequence[str]) -> Basis:
+def resolve_settings(
+    settings: Settings, given: PlanInputs, strategies: Sequence[str]
+) -> ResolvedSettings:
     """Return the settings of a comparison; the batch size of the current setup sets the budget.
 
     Raises:
         OptionError: a strategy that is wrong by itself.
     """
-    basis = settings.decide(given.stats.max, given.stated_max)
+    basis = settings.resolve(given.stats.max, given.stated_max)
     rows = parse_strategies(strategies, basis)
     current = next((row for row in rows if isinstance(row.strategy, Static)), rows[0])
     own = current.strategy.batch_capacity if current.sets("batch_size") else None
-    return settings.decide(given.stats.max, given.stated_max, own)
+    return settings.resolve(given.stats.max, given.stated_max, own)
 
 
 def check_seeds(settings: Settings, seeds: int) -> int:
     """Return the number of seeds. Raises OptionError if it is not a positive integer, or the last
     seed is too large.
     """
-    if settings.seed + whole_number("seeds", seeds) - 1 > MOST:
-        raise OptionError(f"seed={settings.seed}, seeds={seeds}: the last is above {MOST:,}")
+    if settings.seed + whole_number("seeds", seeds) - 1 > MAX_INT:
+        raise OptionError(f"seed={settings.seed}, seeds={seeds}: the last is above {MAX_INT:,}")
     return seeds
 
 
 def _rows(
-    asked: list[RowRequest], works: "_Works", model: CostModel | None
+    asked: list[RowRequest], works: "_EpochCache", model: CostModel | None
 ) -> tuple[list[RowRequest], list[StrategyResult], list[ReportWarning]]:
     """Measure the rows that have a batch; return what they were made from, the results, and
     warnings for rows without a batch.
@@ -171,21 +175,23 @@ def _rows(
     return kept, rows, empty
 
 
-class _Works:
+class _EpochCache:
     """The epochs of a corpus, made once per order and way of distributing."""
 
     def __init__(self, samples: Samples) -> None:
         self.samples = samples
-        self._made: dict[tuple[str, str, str], Work] = {}
+        self._made: dict[tuple[str, str, str], EpochShares] = {}
 
-    def of(self, basis: Basis) -> Work:
+    def of(self, basis: ResolvedSettings) -> EpochShares:
         key = (basis.order, basis.distribute, basis.remainder)
         if key not in self._made:
-            self._made[key] = make_work(self.samples, basis)
+            self._made[key] = make_shares(self.samples, basis)
         return self._made[key]
 
 
-def make_row(asked: RowRequest, work: Work, model: CostModel | None = None) -> StrategyResult:
+def make_row(
+    asked: RowRequest, work: EpochShares, model: CostModel | None = None
+) -> StrategyResult:
     """Measure one row. Raises InputError if there is no batch, or no token."""
     counts, widths, steps = measured(asked.strategy, work, asked.settings, model=model)
     return StrategyResult(
@@ -200,12 +206,12 @@ def _over_seeds(
     rows: Sequence[StrategyResult],
     asked: Sequence[RowRequest],
     samples: Samples,
-    basis: Basis,
+    basis: ResolvedSettings,
     seeds: int,
 ) -> list[StrategyResult]:
     found = [[row.counts] for row in rows]
     for seed in range(basis.seed + 1, basis.seed + seeds):
-        works = _Works(samples)
+        works = _EpochCache(samples)
         for of_row, each in zip(found, asked, strict=True):
             other = replace(each.settings, seed=seed)
             counts = measured(each.strategy, works.of(other), other, by_sample=False).counts
@@ -218,7 +224,7 @@ def _over_seeds(
 def _estimated(
     rows: Sequence[StrategyResult], asked: Sequence[RowRequest], drawn: Drawn
 ) -> list[StrategyResult]:
-    works = [_Works(group) for group in drawn.groups]
+    works = [_EpochCache(group) for group in drawn.groups]
     found = []
     for row, each in zip(rows, asked, strict=True):
         ratios = [
@@ -230,11 +236,11 @@ def _estimated(
     return found
 
 
-def _bounds(best: Strategy, work: Work, basis: Basis) -> Bounds:
+def _bounds(best: Strategy, work: EpochShares, basis: ResolvedSettings) -> Bounds:
     """Return what the best row is compared with: the whole epoch sorted, cut by the row's own size
     or budget.
     """
-    visits = work.visits if work.is_distributed else together(work.shares)
+    visits = work.visits if work.is_distributed else concatenate_epochs(work.shares)
     size = best.batch_capacity
     spec = "token-budget" if size is None else "bucketed"
     own = {
@@ -249,7 +255,7 @@ def _bounds(best: Strategy, work: Work, basis: Basis) -> Bounds:
     counts, _, _ = measured(strategy, whole_epoch, replace(basis, world_size=1), by_sample=False)
     return Bounds(
         batches=max(1, -(-counts.real_tokens // basis.tokens_per_batch)),
-        packed_rows=least_rows(visits.stats, basis.max_length),
+        packed_rows=min_packed_rows(visits.stats, basis.max_length),
         sorted_strategy=spec,
         sorted_batches=counts.batches,
         sorted_padding_tokens=counts.padding_tokens,

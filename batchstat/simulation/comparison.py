@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from batchstat.lengths.stats import Histogram
 from batchstat.parameters import with_parameter
-from batchstat.planning.settings import Basis
+from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
 from batchstat.simulation.bounds import Bounds
@@ -230,7 +230,7 @@ class Simulation:
         warnings: warnings about the results.
     """
 
-    basis: Basis
+    basis: ResolvedSettings
     row: StrategyResult
     warnings: tuple[ReportWarning, ...]
 
@@ -260,7 +260,7 @@ class Comparison:
     samples: int
     corpus: CorpusFacts | None
     tokenizer: TokenizerFacts | None
-    basis: Basis
+    basis: ResolvedSettings
     model: CostModel | None
     seeds: int
     strategies: tuple[StrategyResult, ...]
@@ -306,7 +306,7 @@ class Comparison:
             "sum_samples_per_batch",
             "grouping",
             "ranks",
-            "reach",
+            "sample_coverage",
         )
         ratios = (
             "padding_tokens",

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from batchstat.errors import InputError, OptionError, short, unknown
-from batchstat.parameters import MOST, check_fields
+from batchstat.parameters import MAX_INT, check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +142,7 @@ def _size(written: str, config: Any, names: tuple[str, ...], *, needed: bool) ->
         size = getattr(config, name, None)
         if size is None or (not needed and type(size) is int and size == 0):
             continue
-        if type(size) is not int or not 1 <= size <= MOST:
+        if type(size) is not int or not 1 <= size <= MAX_INT:
             raise _refusal(written, f"{name} is {short(size)}: must be a whole number from 1")
         return size
     if needed:

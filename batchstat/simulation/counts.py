@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from batchstat.simulation.coverage import Reach
+from batchstat.simulation.coverage import Coverage
 from batchstat.simulation.grouping import Grouping
 from batchstat.simulation.rank_idle import RankCounts
 
@@ -49,7 +49,7 @@ class PlanCounts:
     sum_samples_per_batch: int
     grouping: Grouping
     ranks: RankCounts
-    reach: Reach
+    sample_coverage: Coverage
 
     @property
     def padding_tokens(self) -> int:
@@ -96,7 +96,7 @@ class PlanCounts:
     @property
     def coverage(self) -> float:
         """Samples computed at least once / samples of the corpus."""
-        return self.reach.coverage
+        return self.sample_coverage.coverage
 
     @property
     def rank_idle(self) -> float:

@@ -8,13 +8,13 @@ import numpy.typing as npt
 
 from batchstat.lengths.arrays import Ints, gather_groups, offsets_from_sizes
 from batchstat.lengths.exact import sums_at, total
-from batchstat.planning.batch_table import Batches
+from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.classes import Classes
 from batchstat.planning.epoch import Epoch
 from batchstat.planning.samples import Samples
 
 
-class Unique(NamedTuple):
+class DistinctCounts(NamedTuple):
     """Distinct samples and tokens that end up in a batch.
 
     Attributes:
@@ -29,7 +29,7 @@ class Unique(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Mixing:
+class ClassMixing:
     """How classes mix within batches, for samples that have a class.
 
     Attributes:
@@ -63,7 +63,7 @@ class Mixing:
         return self.single_class_batches / self.batches
 
     @classmethod
-    def of(cls, batch: Ints, code: Ints, batches: int, classes: int) -> "Mixing":
+    def of(cls, batch: Ints, code: Ints, batches: int, classes: int) -> "ClassMixing":
         """Count the classes of batches.
 
         Args:
@@ -120,7 +120,7 @@ class RankSamples(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Reach:
+class Coverage:
     """Which samples of the corpus are computed.
 
     Attributes:
@@ -136,7 +136,7 @@ class Reach:
     times: tuple[tuple[int, int], ...]
     shared_samples: int
     ranks: tuple[RankSamples, ...]
-    mixing: Mixing | None = None
+    mixing: ClassMixing | None = None
 
     @property
     def unique_samples(self) -> int:
@@ -171,8 +171,8 @@ class Reach:
         )
 
 
-class UnitTally:
-    """Accumulates the `Reach` of units that hold each sample once and are distributed in groups.
+class CoverageMeter:
+    """Accumulates the `Coverage` of units that hold each sample once and are distributed in groups.
 
     Only units of the first turn are repeated, to fill the last turn.
     """
@@ -188,7 +188,7 @@ class UnitTally:
         self._lowest = np.full(world_size, world_size)
         self._highest = np.full(world_size, -1)
 
-    def add(self, batches: Batches, turns: Ints, numbers: Ints) -> None:
+    def add(self, batches: BatchTable, turns: Ints, numbers: Ints) -> None:
         """Add the next units.
 
         Args:
@@ -197,7 +197,7 @@ class UnitTally:
             numbers: (n_units,) number of each unit among all units of the epoch.
         """
         world_size = len(self._samples)
-        size = batches.of_units(batches.samples)
+        size = batches.sum_by_unit(batches.samples)
         rank, unit = _distributed(turns)
         held = np.bincount(rank, weights=size[unit], minlength=world_size)
         self._samples += held.astype(np.int64)
@@ -211,12 +211,12 @@ class UnitTally:
         np.minimum.at(self._lowest, of_epoch, rank)
         np.maximum.at(self._highest, of_epoch, rank)
 
-    def reach(self, corpus_samples: int) -> Reach:
+    def coverage(self, corpus_samples: int) -> Coverage:
         """Return the reach of all units added, for a corpus of this many samples."""
         often, which = np.unique(np.append(self._times, 1), return_inverse=True)
         held = sums_at(which, np.append(self._size, self._once), len(often))
         known = zip(often.tolist(), held.tolist(), strict=True)
-        return Reach(
+        return Coverage(
             corpus_samples=corpus_samples,
             times=tuple((times, samples) for times, samples in known if samples),
             shared_samples=int(self._size[self._lowest < self._highest].sum()),
@@ -234,7 +234,7 @@ def _ranks(samples: Ints, batches: Ints) -> tuple[RankSamples, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class Entries:
+class BatchEntries:
     """The entries of planned batches, in order.
 
     Attributes:
@@ -248,9 +248,9 @@ class Entries:
     lengths: Ints
 
 
-def follow(
-    entries: Entries, batches: Batches, turns: Ints, visits: Epoch, samples: Samples
-) -> tuple[Unique, Reach]:
+def trace_samples(
+    entries: BatchEntries, batches: BatchTable, turns: Ints, visits: Epoch, samples: Samples
+) -> tuple[DistinctCounts, Coverage]:
     """Follow each sample to the ranks that compute it.
 
     Args:
@@ -274,7 +274,7 @@ def follow(
     tokens = np.minimum(
         sums_at(visited, visits.lengths, n), sums_at(place, entries.lengths[entry], n)
     )
-    unique = Unique(
+    unique = DistinctCounts(
         samples=int(np.minimum(np.bincount(first, minlength=n), times).sum()),
         tokens=total(tokens),
         headless=int(np.count_nonzero(there & (begun == 0))),
@@ -284,12 +284,12 @@ def follow(
     if samples.classes is not None:
         of_batch = np.repeat(np.arange(len(batch)), np.diff(entry_offsets))
         code = samples.classes.codes[place]
-        mixing = Mixing.of(of_batch, code, len(batch), len(samples.classes.names))
+        mixing = ClassMixing.of(of_batch, code, len(batch), len(samples.classes.names))
     shared = 0
     if world_size > 1:
         pairs = np.unique(place * world_size + ranks) // world_size
         shared = int(np.count_nonzero(np.bincount(pairs) > 1))
-    return unique, Reach(
+    return unique, Coverage(
         corpus_samples=n,
         times=tuple(zip(often.tolist(), count.tolist(), strict=True)),
         shared_samples=shared,
@@ -319,7 +319,7 @@ def _of_ranks(
     )
 
 
-def _batches(batches: Batches, rank: Ints, unit: Ints, world_size: int) -> Ints:
+def _batches(batches: BatchTable, rank: Ints, unit: Ints, world_size: int) -> Ints:
     """Return (world_size,) the number of batches of each rank."""
     sizes = np.diff(batches.unit_offsets)[unit]
     return np.bincount(rank, weights=sizes, minlength=world_size).astype(np.int64)

@@ -10,17 +10,17 @@ from batchstat.errors import InputError, NoBatchError
 from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.exact import added, product, total
 from batchstat.lengths.stats import LengthStats
-from batchstat.planning.batch_table import Batches
+from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.epoch import Epoch
 from batchstat.simulation.counts import PlanCounts
-from batchstat.simulation.coverage import Reach, Unique, UnitTally
-from batchstat.simulation.grouping import GroupingTally
-from batchstat.simulation.rank_idle import RankTally, steps_of
+from batchstat.simulation.coverage import Coverage, CoverageMeter, DistinctCounts
+from batchstat.simulation.grouping import GroupingMeter
+from batchstat.simulation.rank_idle import RankMeter, steps_of
 
 _WIDTH_BITS = 32
 
 
-class Measured(NamedTuple):
+class Measurement(NamedTuple):
     """Results of a strategy on an epoch.
 
     Attributes:
@@ -34,7 +34,7 @@ class Measured(NamedTuple):
     steps: Ints
 
 
-class Tally:
+class EpochMeter:
     """Accumulates the numbers of an epoch whose batches come in groups, in the order of turns."""
 
     def __init__(
@@ -69,18 +69,18 @@ class Tally:
             gradient_accumulation_steps,
         )
         self._multiple = pad_to_multiple_of
-        self._ranks = RankTally(world_size, gradient_accumulation_steps, even=even, cost=cost)
-        self._units, self._grouping = UnitTally(world_size), GroupingTally()
+        self._ranks = RankMeter(world_size, gradient_accumulation_steps, even=even, cost=cost)
+        self._units, self._grouping = CoverageMeter(world_size), GroupingMeter()
         self._sums: dict[str, int] = dict.fromkeys(_SUMS, 0)
         self._largest = self._reducible = self._most_samples = 0
         self._fewest_samples: int | None = None
-        self._planned = Unique(0, 0)
+        self._planned = DistinctCounts(0, 0)
         self._repeats = False
         self._widths: LengthStats | None = None
         self._shapes = np.empty(0, dtype=np.int64)
         self._steps: list[Ints] | None = [] if keep_steps else None
 
-    def add(self, batches: Batches, turns: Ints, numbers: Ints | None = None) -> None:
+    def add(self, batches: BatchTable, turns: Ints, numbers: Ints | None = None) -> None:
         """Add the next batches.
 
         Args:
@@ -90,9 +90,9 @@ class Tally:
             numbers: (n_units,) number of each unit among all of the epoch; those of the first turn
                 may be repeated, after all others. By default, none is.
         """
-        numbers = np.arange(batches.units) if numbers is None else numbers
+        numbers = np.arange(batches.n_units) if numbers is None else numbers
         units = turns[turns >= 0]
-        first = numbers == self._sums["units"] + np.arange(batches.units)
+        first = numbers == self._sums["units"] + np.arange(batches.n_units)
         self._note_planned(batches, units, first)
         if len(units) == 0:
             return
@@ -103,8 +103,8 @@ class Tally:
             self._steps.append(linear)
         self._units.add(batches, turns, numbers)
         self._note_batches(distributed, total(_attention(distributed, within=self._within)))
-        tokens = self._of_steps(turns, batches.of_units(batches.tokens))
-        entries = self._of_steps(turns, batches.of_units(batches.entries))
+        tokens = self._of_steps(turns, batches.sum_by_unit(batches.tokens))
+        entries = self._of_steps(turns, batches.sum_by_unit(batches.entries))
         means = np.asarray(tokens / entries, dtype=np.float64)
         self._grouping.add(
             distributed.entries, distributed.tokens, total(distributed.squares), means, tokens
@@ -115,17 +115,17 @@ class Tally:
         of_ranks = steps_of(turns, numbers, self._gradient_accumulation_steps)
         return added(of_ranks, lambda part: part.sum(axis=1), turns.shape[1])
 
-    def _note_planned(self, batches: Batches, units: Ints, first: npt.NDArray[np.bool_]) -> None:
+    def _note_planned(self, batches: BatchTable, units: Ints, first: npt.NDArray[np.bool_]) -> None:
         """Count the units that are new; a repeated unit was counted before."""
-        self._repeats = self._repeats or not first.all() or len(units) > batches.units
+        self._repeats = self._repeats or not first.all() or len(units) > batches.n_units
         new = batches if first.all() else batches.take(np.flatnonzero(first))
-        self._planned = Unique(
+        self._planned = DistinctCounts(
             self._planned.samples + int(new.samples.sum()),
             self._planned.tokens + total(new.tokens),
         )
         self._sums["units"] += int(np.count_nonzero(first))
 
-    def _note_batches(self, distributed: Batches, attention: int) -> None:
+    def _note_batches(self, distributed: BatchTable, attention: int) -> None:
         whole, sums = distributed.total_tokens, self._sums
         sums["batches"] += len(distributed)
         sums["rows"] += int(distributed.rows.sum())
@@ -143,11 +143,13 @@ class Tally:
         alone = (distributed.entries == 1) & (whole == round_up(distributed.tokens, self._multiple))
         self._reducible = max(self._reducible, int(whole[~alone].max(initial=0)))
         widths = LengthStats.of(distributed.widths)
-        self._widths = widths if self._widths is None else self._widths.with_more(widths)
+        self._widths = widths if self._widths is None else self._widths.merge(widths)
         shapes = np.unique((distributed.rows.astype(np.int64) << _WIDTH_BITS) + distributed.widths)
         self._shapes = np.union1d(self._shapes, shapes)
 
-    def measured(self, visits: Epoch, followed: tuple[Unique, Reach] | None = None) -> Measured:
+    def measured(
+        self, visits: Epoch, followed: tuple[DistinctCounts, Coverage] | None = None
+    ) -> Measurement:
         """Return the numbers of all batches added.
 
         Args:
@@ -166,8 +168,11 @@ class Tally:
         if followed is None:
             once = self._planned
             if not self._repeats:
-                once = Unique(sums["samples"], sums["real_tokens"])
-            followed = (once, self._units.reach(visits.dropped_samples + visits.begun))
+                once = DistinctCounts(sums["samples"], sums["real_tokens"])
+            followed = (
+                once,
+                self._units.coverage(visits.dropped_samples + visits.sample_count),
+            )
         unique, reach = followed
         samples, ranks = sums["samples"] + unique.headless, self._ranks.counts
         lost = visits.truncated_tokens + visits.dropped_tokens
@@ -189,7 +194,7 @@ class Tally:
             distinct_shapes=len(self._shapes),
             truncated_samples=visits.truncated_samples,
             truncated_tokens=visits.truncated_tokens,
-            dropped_samples=visits.dropped_samples + visits.begun - unique.samples,
+            dropped_samples=visits.dropped_samples + visits.sample_count - unique.samples,
             dropped_tokens=visits.dropped_tokens + visits.tokens - unique.tokens,
             duplicated_samples=samples - unique.samples,
             duplicated_tokens=sums["real_tokens"] - unique.tokens,
@@ -198,11 +203,11 @@ class Tally:
             sum_samples_per_batch=sums["sum_samples_per_batch"],
             grouping=self._grouping.grouping,
             ranks=ranks,
-            reach=reach,
+            sample_coverage=reach,
         )
         assert self._widths is not None
         steps = np.concatenate(self._steps) if self._steps else np.empty((0, 0), dtype=np.int64)
-        return Measured(counts, self._widths, steps)
+        return Measurement(counts, self._widths, steps)
 
 
 _SUMS = (
@@ -212,12 +217,12 @@ _SUMS = (
 
 
 def measure(
-    batches: Batches,
+    batches: BatchTable,
     turns: Ints,
     visits: Epoch,
-    followed: Callable[[], tuple[Unique, Reach]] | None = None,
+    followed: Callable[[], tuple[DistinctCounts, Coverage]] | None = None,
     **how: Any,
-) -> Measured:
+) -> Measurement:
     """Measure the batches of an epoch all at once, as they are distributed to the ranks.
 
     Args:
@@ -225,17 +230,17 @@ def measure(
         turns: (n_turns, world_size) the unit of each rank; −1 where it has none.
         visits: the samples of the epoch.
         followed: returns which samples are computed, if the distributed units do not determine it.
-        how: other arguments of `Tally`.
+        how: other arguments of `EpochMeter`.
 
     Raises:
         InputError: there is no batch, or no token: nothing to measure.
     """
-    tally = Tally(turns.shape[1], **how)
+    tally = EpochMeter(turns.shape[1], **how)
     tally.add(batches, turns)
     some = followed is not None and bool((turns >= 0).any())
     return tally.measured(visits, followed() if followed is not None and some else None)
 
 
-def _attention(batches: Batches, *, within: bool) -> Ints:
+def _attention(batches: BatchTable, *, within: bool) -> Ints:
     """Return (n_batches,) the cost of attention."""
     return batches.squares if within else product(batches.total_tokens, batches.widths)

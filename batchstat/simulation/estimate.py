@@ -17,7 +17,7 @@ from batchstat.errors import InputError, OptionError
 from batchstat.lengths.arrays import Ints
 from batchstat.planning.order import BLOCK_SIZE
 from batchstat.planning.samples import Samples
-from batchstat.planning.settings import Basis, Settings
+from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.rng import estimate_rng
 from batchstat.simulation.comparison import Interval, SampleFacts
 
@@ -71,7 +71,7 @@ class Drawn:
         return Interval(max(ratio - off, 0.0), min(ratio + off, 1.0))
 
 
-def draw(samples: Samples, share: float, basis: Basis, widest_window: int) -> Drawn:
+def draw(samples: Samples, share: float, basis: ResolvedSettings, widest_window: int) -> Drawn:
     """Draw a part of a corpus, in corpus order.
 
     Args:
@@ -104,5 +104,5 @@ def draw(samples: Samples, share: float, basis: Basis, widest_window: int) -> Dr
 def _some(samples: Samples, blocks: Ints, size: int) -> Samples:
     n = len(samples)
     places = np.concatenate([np.arange(b * size, min(b * size + size, n)) for b in blocks.tolist()])
-    records = places if samples.is_unbroken else samples.records[places].astype(np.int64)
+    records = places if samples.is_contiguous else samples.records[places].astype(np.int64)
     return Samples(samples.lengths[places].astype(np.int64), records)

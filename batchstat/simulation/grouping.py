@@ -105,7 +105,7 @@ _LEAST_STEPS = 4
 
 
 @dataclass
-class GroupingTally:
+class GroupingMeter:
     """Accumulates the `Grouping` of batches that come in groups, in order."""
 
     _neighbours: Neighbours = field(default_factory=Neighbours)

@@ -5,26 +5,26 @@ from typing import Any
 
 import numpy as np
 
-from batchstat.planning.batch_table import Batches
+from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.rank_plans import distribute, distribute_stream, plan_shares
-from batchstat.planning.settings import Basis
-from batchstat.planning.shares import Work
+from batchstat.planning.settings import ResolvedSettings
+from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.base import Strategy
 from batchstat.rng import window_rng
 from batchstat.simulation.cost_model import CostModel
-from batchstat.simulation.coverage import Entries, Reach, Unique, follow
-from batchstat.simulation.epoch_meter import Measured, Tally, measure
+from batchstat.simulation.coverage import BatchEntries, Coverage, DistinctCounts, trace_samples
+from batchstat.simulation.epoch_meter import EpochMeter, Measurement, measure
 
 
 def measured(
     strategy: Strategy,
-    work: Work,
-    basis: Basis,
+    work: EpochShares,
+    basis: ResolvedSettings,
     *,
     by_sample: bool = True,
     model: CostModel | None = None,
-) -> Measured:
+) -> Measurement:
     """Plan, distribute and measure an epoch.
 
     Args:
@@ -38,34 +38,34 @@ def measured(
     Raises:
         InputError: there is no batch, or no token.
     """
-    how = how_measured(strategy, basis, model)
+    how = measure_options(strategy, basis, model)
     plain = basis.sampler == "none" and not basis.keep_labels and work.samples.classes is None
     # If units hold each sample once, the distributed units determine what happens to every sample.
     in_parts = work.visits.is_split or strategy.cuts_samples
     whole = work.is_distributed and not in_parts and basis.remainder != "spread"
     if whole and (plain or not by_sample):
-        tally = Tally(basis.world_size, **how, keep_steps=basis.world_size > 1)
+        tally = EpochMeter(basis.world_size, **how, keep_steps=basis.world_size > 1)
         for group in distribute_stream(_planned(strategy, work, basis), basis):
             tally.add(*group)
         return tally.measured(work.visits)
     noted: list[BatchPlan] | None = [] if by_sample else None
     planned = [
-        Batches.of(plans if noted is None else _noted(plans, noted))
+        BatchTable.of(plans if noted is None else _noted(plans, noted))
         for plans in plan_shares(strategy, work, basis)
     ]
-    batches = Batches.concatenate(planned) if len(planned) > 1 else planned[0]
+    batches = BatchTable.concatenate(planned) if len(planned) > 1 else planned[0]
     turns = distribute(planned, work, basis)
 
-    def followed() -> tuple[Unique, Reach]:
-        return follow(_entries(noted or [], work), batches, turns, work.visits, work.samples)
+    def followed() -> tuple[DistinctCounts, Coverage]:
+        return trace_samples(_entries(noted or [], work), batches, turns, work.visits, work.samples)
 
     return measure(batches, turns, work.visits, followed if noted else None, **how)
 
 
-def how_measured(
-    strategy: Strategy, basis: Basis, model: CostModel | None = None
+def measure_options(
+    strategy: Strategy, basis: ResolvedSettings, model: CostModel | None = None
 ) -> dict[str, Any]:
-    """Return the arguments of a `Tally` for a strategy and the settings."""
+    """Return the arguments of a `EpochMeter` for a strategy and the settings."""
     rows_of = None if strategy.attends_within_samples else basis.max_length
     return {
         "tokens_per_batch": strategy.budget or basis.tokens_per_batch,
@@ -78,12 +78,14 @@ def how_measured(
     }
 
 
-def _planned(strategy: Strategy, work: Work, basis: Basis) -> Iterator[Batches]:
+def _planned(
+    strategy: Strategy, work: EpochShares, basis: ResolvedSettings
+) -> Iterator[BatchTable]:
     """Yield the batches of the only share, from its histogram alone if possible."""
     rng = window_rng(basis.seed, basis.epoch, 0)
     summary = strategy.summary(work.visits.stats, rng)
     if summary is not None:
-        yield Batches.told(summary)
+        yield BatchTable.from_summary(summary)
         return
     (plans,) = plan_shares(strategy, work, basis)
     some: list[BatchPlan] = []
@@ -92,10 +94,10 @@ def _planned(strategy: Strategy, work: Work, basis: Basis) -> Iterator[Batches]:
         some.append(plan)
         entries += len(plan.lengths)
         if entries >= _TOGETHER:
-            yield Batches.of(some)
+            yield BatchTable.of(some)
             some, entries = [], 0
     if some:
-        yield Batches.of(some)
+        yield BatchTable.of(some)
 
 
 _TOGETHER = 1 << 18
@@ -108,9 +110,9 @@ def _noted(plans: Iterator[BatchPlan], noted: list[BatchPlan]) -> Iterator[Batch
         yield plan
 
 
-def _entries(plans: list[BatchPlan], work: Work) -> Entries:
+def _entries(plans: list[BatchPlan], work: EpochShares) -> BatchEntries:
     begins = [np.ones(len(p.samples), bool) if p.starts is None else p.starts == 0 for p in plans]
-    return Entries(
+    return BatchEntries(
         places=work.samples.places(np.concatenate([plan.samples for plan in plans])),
         begins=np.concatenate(begins),
         lengths=np.concatenate([plan.lengths for plan in plans]),

@@ -6,7 +6,7 @@ import numpy as np
 
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.exact import added, total
-from batchstat.planning.batch_table import Batches
+from batchstat.planning.batch_table import BatchTable
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class RankCounts:
         return 1 - self.squares / (self.world_size * self.slowest_squares)
 
 
-class RankTally:
+class RankMeter:
     """Accumulates the `RankCounts` of units that come in groups of whole steps, except the last."""
 
     def __init__(
@@ -106,7 +106,7 @@ class RankTally:
         self._waited = -1.0
         self._worst: WorstStep | None = None
 
-    def add(self, turns: Ints, batches: Batches, attention: Ints) -> Ints:
+    def add(self, turns: Ints, batches: BatchTable, attention: Ints) -> Ints:
         """Add the next units.
 
         Args:
@@ -118,9 +118,11 @@ class RankTally:
             (n_steps, world_size) total tokens of each rank in each step.
         """
         linear = steps_of(
-            turns, batches.of_units(batches.total_tokens), self._gradient_accumulation_steps
+            turns, batches.sum_by_unit(batches.total_tokens), self._gradient_accumulation_steps
         )
-        quadratic = steps_of(turns, batches.of_units(attention), self._gradient_accumulation_steps)
+        quadratic = steps_of(
+            turns, batches.sum_by_unit(attention), self._gradient_accumulation_steps
+        )
         slowest = linear.max(axis=1)
         self._compute += self._slowest_compute(linear, quadratic)
         self._tokens += total(linear)
@@ -145,7 +147,7 @@ class RankTally:
         slowest = (np.arange(len(linear)), compute.argmax(axis=1))
         return per_token * total(linear[slowest]) + per_pair * total(quadratic[slowest])
 
-    def _step(self, step: int, turns: Ints, batches: Batches, linear: Ints) -> WorstStep:
+    def _step(self, step: int, turns: Ints, batches: BatchTable, linear: Ints) -> WorstStep:
         rank = int(linear[step].argmax())
         shared = turns[
             step * self._gradient_accumulation_steps : (step + 1)

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from batchstat.planning.settings import Basis
-from batchstat.planning.shares import Work
+from batchstat.planning.settings import ResolvedSettings
+from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.spec import request_row
 from batchstat.simulation.comparison import StrategyResult, Sweep, SweepPoint
 from batchstat.simulation.measure import measured
@@ -15,7 +15,9 @@ _MOST_SORTED = 10**7
 """The sweep skips a `read_ahead` above this, except the whole epoch, which uses the histogram."""
 
 
-def sweep(row: StrategyResult, basis: Basis, work_of: Callable[[Basis], Work]) -> Sweep:
+def sweep(
+    row: StrategyResult, basis: ResolvedSettings, work_of: Callable[[ResolvedSettings], EpochShares]
+) -> Sweep:
     """Return the best row with increasing `read_ahead`; `token-budget` if it has none, or packs,
     for users who cannot pack.
 

@@ -9,7 +9,7 @@ from batchstat.lengths.arrays import round_up
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning.epoch import Epoch
 from batchstat.planning.samplers.per_batch import PerBatch
-from batchstat.planning.settings import DEFAULT_BUDGET, Basis
+from batchstat.planning.settings import DEFAULT_BUDGET, ResolvedSettings
 from batchstat.simulation.comparison import ReportWarning, StrategyResult
 
 _ALIKE = 0.5
@@ -19,8 +19,8 @@ _CERTAIN = 3
 """Standard errors, of about 1 / √steps, above which a correlation is not chance."""
 
 
-def cautions(
-    rows: Sequence[StrategyResult], visits: Epoch, basis: Basis, stats: LengthStats
+def comparison_warnings(
+    rows: Sequence[StrategyResult], visits: Epoch, basis: ResolvedSettings, stats: LengthStats
 ) -> Iterator[ReportWarning]:
     """Yield warnings: long samples, batches over budget, different peaks, batches of one, problems
     with ranks and classes, sorted batches.
@@ -60,7 +60,7 @@ def cautions(
         )
 
 
-def _of_peaks(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[ReportWarning]:
+def _of_peaks(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> Iterator[ReportWarning]:
     """Yield warnings about batches over budget, and rows with different peak memory."""
     budget = basis.tokens_per_batch
     over = [
@@ -94,19 +94,19 @@ def _of_peaks(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[ReportWa
         )
 
 
-def _capacity(row: StrategyResult, basis: Basis) -> int:
+def _capacity(row: StrategyResult, basis: ResolvedSettings) -> int:
     """Return the most total tokens per batch that the row's parameters allow."""
     size = row.params.get("batch_size")
     budget: int = row.params.get("tokens_per_batch", basis.tokens_per_batch)
     return budget if size is None else size * _widest(basis)
 
 
-def _widest(basis: Basis) -> int:
+def _widest(basis: ResolvedSettings) -> int:
     return -(-basis.max_length // basis.pad_to_multiple_of) * basis.pad_to_multiple_of
 
 
 def _of_single_samples(
-    rows: Sequence[StrategyResult], visits: Epoch, basis: Basis, stats: LengthStats
+    rows: Sequence[StrategyResult], visits: Epoch, basis: ResolvedSettings, stats: LengthStats
 ) -> Iterator[ReportWarning]:
     """Yield a warning about batches of one sample, where no more fit."""
     budget, width = basis.tokens_per_batch, _widest(basis)
@@ -136,7 +136,7 @@ def _first_of(visits: Epoch, length: int) -> int:
 _AT_ONCE = 1 << 20
 
 
-def _more_ranks(samples: int, basis: Basis) -> ReportWarning:
+def _more_ranks(samples: int, basis: ResolvedSettings) -> ReportWarning:
     """Return a warning about more ranks than samples, when numbers say little about batching."""
     repeats = basis.remainder in ("repeat", "spread")
     what = "only compute samples that others compute too" if repeats else "have nothing to compute"
@@ -148,7 +148,7 @@ def _more_ranks(samples: int, basis: Basis) -> ReportWarning:
     )
 
 
-def _of_ranks(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[ReportWarning]:
+def _of_ranks(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> Iterator[ReportWarning]:
     """Yield warnings about ranks that wait indefinitely, and ranks that share samples."""
     uneven = [
         f"{row.label} {row.counts.ranks.min_steps:,} to {row.counts.ranks.max_steps:,}"
@@ -168,7 +168,7 @@ def _of_ranks(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[ReportWa
         if not row.counts.ranks.step_gap
         and row.remainder != "dummy"
         and basis.gradient_accumulation_steps > 1
-        and len(batches := {rank.batches for rank in row.counts.reach.ranks}) > 1
+        and len(batches := {rank.batches for rank in row.counts.sample_coverage.ranks}) > 1
     ]
     if unlike:
         yield ReportWarning(
@@ -179,7 +179,7 @@ def _of_ranks(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[ReportWa
         )
     independent = [row for row in rows if row.distribute == "independent"]
     if independent and basis.world_size > 1:
-        reach = independent[0].counts.reach
+        reach = independent[0].counts.sample_coverage
         yield ReportWarning(
             "independent",
             f"each rank has a different seed: {reach.shared_samples:,} samples are computed by "
@@ -189,7 +189,7 @@ def _of_ranks(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[ReportWa
         )
 
 
-def _of_classes(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[ReportWarning]:
+def _of_classes(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> Iterator[ReportWarning]:
     """Yield a warning about batches that do not have the classes their sampler is made for."""
     sampler = basis.class_sampler
     if not isinstance(sampler, PerBatch):
@@ -197,7 +197,7 @@ def _of_classes(rows: Sequence[StrategyResult], basis: Basis) -> Iterator[Report
     others = [
         f"{row.label} {mixing.min_classes} to {mixing.max_classes}"
         for row in rows
-        if (mixing := row.counts.reach.mixing) is not None
+        if (mixing := row.counts.sample_coverage.mixing) is not None
         and {mixing.min_classes, mixing.max_classes} != {sampler.classes}
     ]
     if others:

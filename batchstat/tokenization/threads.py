@@ -25,7 +25,7 @@ def worker_count(workers: int | None) -> int:
     Raises:
         OptionError: not between 1 and 1,000.
     """
-    return cores() if workers is None else whole_number("workers", workers, most=1_000)
+    return cores() if workers is None else whole_number("workers", workers, max_value=1_000)
 
 
 def in_order(

@@ -11,14 +11,14 @@ import numpy.typing as npt
 
 from batchstat.errors import InputError, OptionError
 from batchstat.parameters import whole_number
-from batchstat.planning.inputs import Given, as_given
+from batchstat.planning.inputs import PlanInputs, resolve_inputs
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import RowRequest, request_row
 from batchstat.storage.addresses import as_path
 from batchstat.storage.sealed_records import seal
 from batchstat.training.plan_file import load_plan
 from batchstat.training.rank_batches import Batch, RankBatches, plan_ranks
-from batchstat.training.state import SCHEMA, check_rank, fingerprint, refuse_other
+from batchstat.training.state import SCHEMA, check_rank, check_same_sampler, fingerprint
 
 if TYPE_CHECKING:
     from batchstat.profiling.profile import Profile
@@ -58,14 +58,14 @@ class BatchSampler:
             InputError: no samples, or a file that is not a profile.
         """
         wanted = Settings(world_size=world_size, **settings)
-        given = as_given(lengths, labels, wanted.keep_labels)
+        given = resolve_inputs(lengths, labels, wanted.keep_labels)
         if (empty := np.flatnonzero(given.samples.lengths == 0)).size:
             raise OptionError(
                 f"record {given.samples.records[empty[0]]} has length 0: a sample without tokens "
                 "cannot be trained on; drop such samples"
             )
         check_rank(rank, world_size)
-        basis = wanted.decide(given.stats.max, given.stated_max)
+        basis = wanted.resolve(given.stats.max, given.stated_max)
         self._begin(_Planned(given, request_row(strategy, basis), rank), basis.epoch)
 
     @classmethod
@@ -99,7 +99,7 @@ class BatchSampler:
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch; a different epoch starts at its first batch."""
         if epoch != self._epoch:
-            epoch = whole_number("epoch", epoch, least=0)
+            epoch = whole_number("epoch", epoch, min_value=0)
             self._source.check_epoch(epoch)
             self._epoch = epoch
             self._start, self._place = 0, _Place(epoch, 0)
@@ -159,7 +159,7 @@ class BatchSampler:
         epoch, batches = self._place.epoch, self._place.batches
         if consumed is not None:
             most = len(self._batches(epoch))
-            batches = whole_number("consumed", consumed, least=0, most=most)
+            batches = whole_number("consumed", consumed, min_value=0, max_value=most)
         return seal(
             {
                 "schema": SCHEMA,
@@ -179,8 +179,8 @@ class BatchSampler:
             OptionError: not a sampler state, or a state of another version, other lengths or other
                 settings; the message says which.
         """
-        refuse_other(state, self._source.fingerprint)
-        epoch = whole_number("epoch", state["epoch"], least=0)
+        check_same_sampler(state, self._source.fingerprint)
+        epoch = whole_number("epoch", state["epoch"], min_value=0)
         if epoch != self._epoch:
             self._source.check_epoch(epoch)
         most = len(self._batches(epoch))
@@ -251,7 +251,7 @@ class _Source(ABC):
 
 
 class _Planned(_Source):
-    def __init__(self, given: Given, request: RowRequest, rank: int) -> None:
+    def __init__(self, given: PlanInputs, request: RowRequest, rank: int) -> None:
         self._samples, self._request, self._rank = given.samples, request, rank
         self.samples = int(given.samples.records[-1]) + 1
         self.fingerprint = fingerprint(given, request)

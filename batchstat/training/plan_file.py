@@ -11,7 +11,7 @@ import numpy as np
 
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
-from batchstat.planning.inputs import as_given
+from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.profile import Profile
 from batchstat.storage.addresses import check_regular, is_remote, one_line
@@ -66,7 +66,7 @@ def export_plan(profile: Profile, request: RowRequest, file: BinaryIO) -> None:
     Raises:
         InputError: classes cannot be drawn as requested, or no batches are left.
     """
-    given = as_given(profile, keep=request.settings.keep_labels)
+    given = resolve_inputs(profile, keep=request.settings.keep_labels)
     batches = plan_ranks(given.samples, request)
     save_plan(batches, request.settings.epoch, fingerprint(given, request), file)
 

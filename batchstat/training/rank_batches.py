@@ -9,11 +9,11 @@ import numpy.typing as npt
 from batchstat.errors import NoBatchError
 from batchstat.lengths.arrays import Ints, expand_ranges, gather_groups
 from batchstat.lengths.exact import sums_at, total
-from batchstat.planning.batch_table import Batches
+from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.rank_plans import distribute, plan_shares
 from batchstat.planning.samples import Samples
-from batchstat.planning.shares import Work, make_work
+from batchstat.planning.shares import EpochShares, make_shares
 from batchstat.planning.strategies.spec import RowRequest
 
 
@@ -143,9 +143,9 @@ def plan_ranks(samples: Samples, request: RowRequest) -> RankBatches:
         InputError: classes cannot be drawn as requested, or no batches are left.
     """
     basis = request.settings
-    work = make_work(samples, basis)
+    work = make_shares(samples, basis)
     shares = [list(plans) for plans in plan_shares(request.strategy, work, basis)]
-    turns = distribute([Batches.of(plans) for plans in shares], work, basis)
+    turns = distribute([BatchTable.of(plans) for plans in shares], work, basis)
     if not (turns >= 0).any():
         raise NoBatchError()
     plan = BatchPlan.concatenate([plan for plans in shares for plan in plans])
@@ -206,7 +206,7 @@ def _distributed(plan: BatchPlan, turns: Ints, *, keep_empty: bool) -> _Dealt:
     return _Dealt(batches[kept], turn, rank, again[place[kept]])
 
 
-def _repeated(records: Ints, starts: Ints | None, work: Work) -> npt.NDArray[np.bool_]:
+def _repeated(records: Ints, starts: Ints | None, work: EpochShares) -> npt.NDArray[np.bool_]:
     """Return (n_entries,) whether each entry is already covered without it."""
     samples = work.samples.places(records)
     visits = work.visits

@@ -12,9 +12,9 @@ from batchstat.errors import OptionError
 from batchstat.lengths.labels import label_text
 from batchstat.parameters import one_of, whole_number
 from batchstat.planning.classes import Classes
-from batchstat.planning.distribution import distribute_round_robin
+from batchstat.planning.distribution import round_robin
 from batchstat.planning.order import make_order
-from batchstat.planning.samplers.per_class import Count, Counted, Downsampling, Upsampling
+from batchstat.planning.samplers.per_class import Count, Downsampling, PerClassSampler, Upsampling
 from batchstat.planning.samplers.weights import Weights
 from batchstat.rng import rank_sampler_seed
 from batchstat.training.state import check_rank
@@ -26,15 +26,15 @@ _REMAINDERS = ("repeat", "drop", "uneven")
 class _ClassSampler:
     """Positions of samples, drawn by class and shuffled, with a different draw in every epoch."""
 
-    def __init__(self, labels: Iterable[object], sampler: Counted, seed: int) -> None:
+    def __init__(self, labels: Iterable[object], sampler: PerClassSampler, seed: int) -> None:
         self._classes = Classes.encode(labels)
         self._sampler = sampler
-        self._seed = whole_number("seed", seed, least=0)
+        self._seed = whole_number("seed", seed, min_value=0)
         self._epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch."""
-        self._epoch = whole_number("epoch", epoch, least=0)
+        self._epoch = whole_number("epoch", epoch, min_value=0)
 
     def _drawn(self) -> Any:
         return self._sampler.draw(self._classes, seed=self._seed, epoch=self._epoch)
@@ -78,7 +78,7 @@ class ClassBalancedSampler(_ClassSampler):
             OptionError: an unknown mode.
             InputError: no sample has a label.
         """
-        sampler: Counted
+        sampler: PerClassSampler
         if isinstance(mode, str):
             name = one_of("mode", mode, ("downsampling", "upsampling"))
             sampler = Downsampling() if name == "downsampling" else Upsampling(even=even)
@@ -171,12 +171,12 @@ class RankSampler:
         self._sampler = sampler
         self._rank, self.world_size = rank, world_size
         self._remainder = one_of("remainder", remainder, _REMAINDERS)
-        self._seed = whole_number("seed", seed, least=0)
+        self._seed = whole_number("seed", seed, min_value=0)
         self._epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch, for the wrapped sampler too if it has epochs."""
-        self._epoch = whole_number("epoch", epoch, least=0)
+        self._epoch = whole_number("epoch", epoch, min_value=0)
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(epoch)
 
@@ -193,7 +193,7 @@ class RankSampler:
                 yield drawn[turn]
 
     def _turns(self, n: int) -> Any:
-        return distribute_round_robin(n, self.world_size, self._remainder)[:, self._rank]
+        return round_robin(n, self.world_size, self._remainder)[:, self._rank]
 
     def _drawn(self) -> list[Any]:
         with _seeded(self._sampler, self._seed, self._epoch):

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from batchstat.errors import OptionError
 from batchstat.parameters import MOST_RANKS, whole_number
-from batchstat.planning.inputs import Given
+from batchstat.planning.inputs import PlanInputs
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.storage.sealed_records import shown, unseal
 
@@ -34,12 +34,12 @@ _NAMES = 1000
 
 def check_rank(rank: int, world_size: int) -> None:
     """Raise OptionError if `rank` is not one of `world_size` ranks."""
-    whole_number("world_size", world_size, most=MOST_RANKS)
-    if not 0 <= whole_number("rank", rank, least=0) < world_size:
+    whole_number("world_size", world_size, max_value=MOST_RANKS)
+    if not 0 <= whole_number("rank", rank, min_value=0) < world_size:
         raise OptionError(f"rank={rank}: must be below world_size={world_size}")
 
 
-def fingerprint(given: Given, request: RowRequest) -> dict[str, Any]:
+def fingerprint(given: PlanInputs, request: RowRequest) -> dict[str, Any]:
     """Return everything the batches depend on except the epoch and the rank."""
     settings = {key: value for key, value in asdict(request.settings).items() if key != "epoch"}
     classes = given.samples.classes
@@ -51,7 +51,7 @@ def fingerprint(given: Given, request: RowRequest) -> dict[str, Any]:
     }
 
 
-def refuse_other(
+def check_same_sampler(
     state: Mapping[str, Any],
     fingerprint: Mapping[str, Any],
     schema: str = SCHEMA,
@@ -79,7 +79,7 @@ def refuse_other(
         if key not in own:
             raise OptionError(f"the state has no {key}: pass the complete result of state_dict()")
     for key in numbers:
-        whole_number(key, own[key], least=0, most=_MOST)
+        whole_number(key, own[key], min_value=0, max_value=_MOST)
     before = own["fingerprint"]
     if not isinstance(before, Mapping):
         raise OptionError(f"the state's fingerprint is {shown(before)}: pass state_dict()'s result")

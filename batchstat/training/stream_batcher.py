@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from batchstat.errors import InputError, OptionError
-from batchstat.parameters import MOST, whole_number
+from batchstat.parameters import MAX_INT, whole_number
 from batchstat.planning.plan import Window
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import RowRequest, request_row
 from batchstat.rng import window_rng
 from batchstat.storage.sealed_records import seal
-from batchstat.training.state import digest, refuse_other
+from batchstat.training.state import check_same_sampler, digest
 
 SCHEMA = "batchstat.stream/3"
 
@@ -80,8 +80,8 @@ class StreamBatcher:
         self._replay = replay
         self._beginning: Any = None
         self._length = length
-        self._max_length = given.max_length or MOST
-        self._basis = replace(given, max_length=self._max_length).decide(self._max_length, None)
+        self._max_length = given.max_length or MAX_INT
+        self._basis = replace(given, max_length=self._max_length).resolve(self._max_length, None)
         request = request_row(strategy, self._basis)
         if given.overflow == "split" or request.strategy.needs_epoch:
             what = "overflow=split" if given.overflow == "split" else request.name
@@ -100,7 +100,7 @@ class StreamBatcher:
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch, for the source too if it has epochs; a new epoch starts over."""
-        epoch = whole_number("epoch", epoch, least=0)
+        epoch = whole_number("epoch", epoch, min_value=0)
         if epoch != self._basis.epoch:
             self._basis = replace(self._basis, epoch=epoch)
             self._resume = None
@@ -163,7 +163,7 @@ class StreamBatcher:
                 message says which.
         """
         numbers = ("epoch", "window", "batches", "samples")
-        refuse_other(state, self._fingerprint, SCHEMA, numbers)
+        check_same_sampler(state, self._fingerprint, SCHEMA, numbers)
         for key in ("source", "lengths"):
             if key not in state:
                 raise OptionError(f"the state has no {key}: pass the full result of state_dict()")
@@ -207,11 +207,11 @@ class StreamBatcher:
             if (
                 isinstance(length, bool)
                 or not hasattr(length, "__index__")
-                or not 0 < length < MOST
+                or not 0 < length < MAX_INT
             ):
                 raise InputError(
                     f"sample {before + place} of the stream has length {length!r}: must be a whole "
-                    f"number between 1 and {MOST:,}"
+                    f"number between 1 and {MAX_INT:,}"
                 )
             found.append(int(length))
         return np.array(found, dtype=np.int64)

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from batchstat.planning.batch_table import Batches
+from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.epoch import make_epoch
 from batchstat.planning.strategies.spec import parse_strategy
 from batchstat.planning.windows import plan_windows
@@ -41,8 +41,8 @@ def batchstat(spec: str, lengths: np.ndarray) -> PlanCounts:
     """Planned and measured."""
     strategy = parse_strategy(spec, SETTINGS)
     visits = make_epoch(np.arange(len(lengths)), lengths, 512, "truncate")
-    batches = Batches.of(plan_windows(strategy, visits, seed=0, epoch=0))
-    turns = np.arange(batches.units)[:, None]
+    batches = BatchTable.of(plan_windows(strategy, visits, seed=0, epoch=0))
+    turns = np.arange(batches.n_units)[:, None]
     return measure(batches, turns, visits, tokens_per_batch=16_384)[0]
 
 

@@ -678,7 +678,7 @@ def test_loaders_of_all_ranks_are_the_report(balance, strategy, order):
             *(row.counts.batches, row.counts.total_tokens),
             row.counts.padding_tokens,
         )
-        assert dict(row.counts.reach.times) == Counter(times.values())
+        assert dict(row.counts.sample_coverage.times) == Counter(times.values())
 
 
 JOIN = """

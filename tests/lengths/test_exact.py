@@ -11,25 +11,25 @@ from hypothesis import given, settings
 import batchstat
 from batchstat.lengths import exact
 from batchstat.lengths.stats import LengthStats
-from batchstat.planning.batch_table import Batches
+from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.epoch import Epoch
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Settings
-from batchstat.planning.shares import Work
+from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.spec import parse_strategy
 from batchstat.planning.streamed_epoch import StreamedEpoch
 from batchstat.planning.windows import plan_windows
-from batchstat.simulation.bounds import least_rows
+from batchstat.simulation.bounds import min_packed_rows
 from batchstat.simulation.measure import measured
 
-MOST = 2**31 - 1
+MAX_INT = 2**31 - 1
 LARGE = st.one_of(
     st.integers(0, 5),
     st.integers(2**31 - 3, 2**32 + 3),
     st.integers(2**62 - 3, 2**63 - 1),
 )
 EXTREME = st.lists(
-    st.one_of(st.integers(0, 9), st.integers(10**9 - 2, 10**9), st.integers(MOST - 2, MOST)),
+    st.one_of(st.integers(0, 9), st.integers(10**9 - 2, 10**9), st.integers(MAX_INT - 2, MAX_INT)),
     min_size=1,
     max_size=40,
 ).filter(any)
@@ -70,9 +70,9 @@ SPECS = [
 @given(
     lengths=EXTREME,
     order=st.sampled_from(["file", "shuffled", "blocks"]),
-    multiple=st.sampled_from([1, 8, 2**30 + 1, MOST]),
+    multiple=st.sampled_from([1, 8, 2**30 + 1, MAX_INT]),
     world_size=st.sampled_from([1, 3]),
-    gradient_accumulation_steps=st.sampled_from([1, 2, MOST]),
+    gradient_accumulation_steps=st.sampled_from([1, 2, MAX_INT]),
 )
 def test_counts_of_extreme_lengths(
     spec, lengths, order, multiple, world_size, gradient_accumulation_steps
@@ -83,9 +83,9 @@ def test_counts_of_extreme_lengths(
         "pad_to_multiple_of": multiple,
         "world_size": world_size,
         "gradient_accumulation_steps": gradient_accumulation_steps,
-        "read_ahead": MOST,
+        "read_ahead": MAX_INT,
         "batch_size": 16,
-        "tokens_per_batch": MOST,
+        "tokens_per_batch": MAX_INT,
     }
     lengths = [length for length in lengths if length]
     counts = batchstat.compare(lengths, strategies=[spec], **given_).strategies[0].counts
@@ -117,10 +117,10 @@ def test_counts_of_extreme_lengths(
 
 @given(EXTREME, st.integers(1, 50), st.sampled_from(["bucketed", "token-budget", "packed"]))
 def test_batches_of_extreme_lengths_by_the_histogram(lengths, size, name):
-    given_ = Settings(batch_size=size, read_ahead=1000, tokens_per_batch=MOST)
-    strategy = parse_strategy(name, asdict(given_.decide(max(lengths), None)))
+    given_ = Settings(batch_size=size, read_ahead=1000, tokens_per_batch=MAX_INT)
+    strategy = parse_strategy(name, asdict(given_.resolve(max(lengths), None)))
     visits = Epoch(np.arange(len(lengths)), np.array(lengths))
-    planned = Batches.of(plan_windows(strategy, visits, seed=0, epoch=0))
+    planned = BatchTable.of(plan_windows(strategy, visits, seed=0, epoch=0))
     summary = strategy.summary(visits.stats, np.random.default_rng((0, 0, 0)))
     assert summary is not None
     for column in summary._fields:
@@ -128,7 +128,7 @@ def test_batches_of_extreme_lengths_by_the_histogram(lengths, size, name):
 
 
 @pytest.mark.parametrize("name", ["bucketed", "token-budget", "packed"])
-@pytest.mark.parametrize("length", [10**9, MOST])
+@pytest.mark.parametrize("length", [10**9, MAX_INT])
 def test_a_thousand_million_samples(name, length):
     """Of one length, which no memory holds: every number is a product."""
     n = 10**9
@@ -137,14 +137,19 @@ def test_a_thousand_million_samples(name, length):
         np.broadcast_to(np.int64(n - 1), n),
         known=LengthStats(np.array([length]), np.array([n])),
     )
-    given_ = {"batch_size": 10**6, "tokens_per_batch": MOST, "read_ahead": MOST, "order": "file"}
-    basis = Settings(**given_, pad_to_multiple_of=2**30 + 1).decide(length, None)
+    given_ = {
+        "batch_size": 10**6,
+        "tokens_per_batch": MAX_INT,
+        "read_ahead": MAX_INT,
+        "order": "file",
+    }
+    basis = Settings(**given_, pad_to_multiple_of=2**30 + 1).resolve(length, None)
     if name != "bucketed":  # which make a batch of every sample or two
         n = 10**5
         samples = Samples(samples.lengths[:n], np.arange(n))
     visits = StreamedEpoch(samples, basis)
     strategy = parse_strategy(name, asdict(basis))
-    counts, _, _ = measured(strategy, Work(samples, visits, (visits,)), basis)
+    counts, _, _ = measured(strategy, EpochShares(samples, visits, (visits,)), basis)
     width = -(-length // (2**30 + 1)) * (2**30 + 1)
     assert counts.real_tokens == n * length
     assert counts.total_tokens == n * width
@@ -155,11 +160,11 @@ def test_a_thousand_million_samples(name, length):
 
 
 def test_statistics_of_more_than_a_word_of_tokens():
-    stats = LengthStats(np.array([7, MOST]), np.array([3, 10**11]))
-    assert stats.sum == 21 + MOST * 10**11
-    assert stats.above(6) == (10**11 + 3, 3 + (MOST - 6) * 10**11)
+    stats = LengthStats(np.array([7, MAX_INT]), np.array([3, 10**11]))
+    assert stats.sum == 21 + MAX_INT * 10**11
+    assert stats.above(6) == (10**11 + 3, 3 + (MAX_INT - 6) * 10**11)
     assert stats.cut(1000, "split").sum == stats.sum
-    assert least_rows(stats, MOST) == 10**11 + 1
+    assert min_packed_rows(stats, MAX_INT) == 10**11 + 1
 
 
 def test_the_cost_of_attention_is_above_1():

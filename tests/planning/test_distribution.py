@@ -10,16 +10,16 @@ from hypothesis import given
 import batchstat
 from batchstat import OptionError
 from batchstat.planning.distribution import (
-    distribute_balanced,
-    distribute_chunks,
-    distribute_round_robin,
+    balanced,
+    contiguous,
+    round_robin,
 )
 from batchstat.planning.epoch import Epoch
 from batchstat.planning.rank_plans import spread_remainder
 from batchstat.planning.samplers.torch_random import torch_multinomial, torch_permutation
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Settings
-from batchstat.planning.shares import make_work
+from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies import STRATEGIES
 from batchstat.planning.strategies.spec import parse_strategy
 from batchstat.planning.windows import plan_epoch
@@ -85,8 +85,8 @@ def test_samples_are_distributed_as_by_distributed_sampler(
         seed=5,
         epoch=epoch,
     )
-    basis = settings.decide(10, None)
-    work = make_work(Samples(np.full(n, 3), np.arange(n)), basis)
+    basis = settings.resolve(10, None)
+    work = make_shares(Samples(np.full(n, 3), np.arange(n)), basis)
     for rank, share in enumerate(work.shares):
         sampler = torch.utils.data.DistributedSampler(
             range(n), world_size, rank, shuffle=shuffle, seed=5, drop_last=drop_last
@@ -107,13 +107,13 @@ def test_round_robin_is_the_plain_loop(n, world_size, remainder):
         place += 1
     for i, unit in enumerate(work):
         ranks[i % world_size].append(unit)
-    found = distribute_round_robin(n, world_size, remainder)
+    found = round_robin(n, world_size, remainder)
     assert [[unit for unit in rank if unit >= 0] for rank in found.T.tolist()] == ranks
 
 
 @given(SIZES, st.integers(1, 9), st.sampled_from(REMAINDERS))
 def test_parts_are_consecutive(n, world_size, remainder):
-    parts = [part.tolist() for part in distribute_chunks(n, world_size, remainder)]
+    parts = [part.tolist() for part in contiguous(n, world_size, remainder)]
     assert len(parts) == world_size
     sizes = [len(part) for part in parts]
     if remainder in ("uneven", "dummy"):
@@ -130,10 +130,8 @@ def test_parts_are_consecutive(n, world_size, remainder):
 @given(st.lists(st.integers(1, 99), min_size=1, max_size=300), st.integers(1, 5))
 def test_balanced_work_is_the_same_work(costs, world_size):
     for remainder in REMAINDERS:
-        plain = distribute_round_robin(len(costs), world_size, remainder)
-        found = distribute_balanced(
-            np.array(costs), world_size, remainder, np.random.default_rng(0)
-        )
+        plain = round_robin(len(costs), world_size, remainder)
+        found = balanced(np.array(costs), world_size, remainder, np.random.default_rng(0))
         assert sorted(found.ravel().tolist()) == sorted(plain.ravel().tolist())
 
         def waited(turns) -> int:
@@ -181,7 +179,7 @@ def test_rank_idle_is_the_plain_loop():
         tokens_per_batch=2048,
     )
     row, basis = made.strategies[0].counts, made.basis
-    work = make_work(Samples(SKEWED, np.arange(len(SKEWED))), basis)
+    work = make_shares(Samples(SKEWED, np.arange(len(SKEWED))), basis)
     sequence = work.visits.lengths.tolist()
     size = basis.batch_size
     batches = [sequence[i : i + size] for i in range(0, len(sequence), size)]
@@ -292,7 +290,7 @@ def test_the_command_shows_the_ranks_and_check_holds_them(run, tmp_path):
     lengths = ["a.csv", "--length-column", "n", "--tokens-per-batch", 2048]
     shown = run("compare", *lengths, "--world-size", 4, "--no-plots").stdout
     assert "4 ranks, distribute batches" in shown
-    assert any(line.startswith("ranks   idle") for line in shown.splitlines())
+    assert any(line.startswith("ranks   rank idle") for line in shown.splitlines())
     static = [*lengths, "--strategy", "static", "--world-size", 4]
     failed = run("check", *static, "--max-rank-idle", "1%", "--max-duplicated", "0%")
     assert failed.returncode == 1
@@ -313,7 +311,7 @@ def test_the_command_shows_the_ranks_and_check_holds_them(run, tmp_path):
 def test_the_last_batches_are_spread_over_all_ranks(name, lengths, world_size, multiple):
     """The rows of the last batches in a plain loop, as lhotse splits the cuts of its last ones."""
     settings = Settings(tokens_per_batch=96, pad_to_multiple_of=multiple)
-    basis = settings.decide(max(lengths), None)
+    basis = settings.resolve(max(lengths), None)
     strategy = parse_strategy(name, vars(basis))
     visits = Epoch(np.arange(len(lengths)), np.array(lengths))
     plan = plan_epoch(strategy, visits, seed=0, epoch=0)
@@ -427,7 +425,7 @@ def test_only_distributed_batches_can_be_spread(distribute):
 def test_balanced_ranks_are_short_only_at_the_end(remainder):
     """A rank has no turn without work before its last one: it would not wait, but go on."""
     for n in range(1, 200, 7):
-        turns = distribute_balanced(np.arange(n), 3, remainder, np.random.default_rng(n))
+        turns = balanced(np.arange(n), 3, remainder, np.random.default_rng(n))
         assert (turns[:-1] >= 0).all()
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 import batchstat
 from batchstat import BatchSampler, InputError, OptionError, RankSampler
 from batchstat.errors import BatchstatError
-from batchstat.parameters import MOST
+from batchstat.parameters import MAX_INT
 from batchstat.planning import size_limits as room
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies import STRATEGIES
@@ -23,11 +23,11 @@ CORPORA = {
     "ones": [1] * 17,
     "equal": [64] * 30,
     "mixed": [3, 9, 27, 81, 243] * 6,
-    "one giant": [2, 3, 5, 7, 11] * 4 + [MOST],
-    "giants": [MOST] * 9,
+    "one giant": [2, 3, 5, 7, 11] * 4 + [MAX_INT],
+    "giants": [MAX_INT] * 9,
     "rising": list(range(1, 60)),
 }
-ENDS = st.sampled_from([1, 2, 7, 64, MOST - 1, MOST])
+ENDS = st.sampled_from([1, 2, 7, 64, MAX_INT - 1, MAX_INT])
 
 
 def whole_numbers(record: type) -> list[str]:
@@ -97,7 +97,7 @@ def test_the_numbers_are_those_of_the_batches(name, data):
         (b - a) ** 2 * times for (_, a, b), times in parts.items()
     )
     records = {record for record, _, _ in parts}
-    assert counts.reach.unique_samples == len(records)
+    assert counts.sample_coverage.unique_samples == len(records)
     assert counts.coverage == len(records) / len(lengths)
     assert all(0 <= a < b <= lengths[record] for record, a, b in parts)
     if given_["distribute"] != "independent":  # whose ranks draw by themselves

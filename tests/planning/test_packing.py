@@ -17,7 +17,7 @@ from batchstat.planning.windows import plan_epoch
 
 SETTINGS = {"tokens_per_batch": 30, "max_length": 10, "read_ahead": 4, "max_samples": 2}
 LENGTHS = st.lists(st.integers(0, 30), min_size=1, max_size=120)
-MOST = st.sampled_from([1, 2, 3, 1000])
+MAX_INT = st.sampled_from([1, 2, 3, 1000])
 
 
 def plan(spec: str, lengths: list[int], **settings: object) -> BatchPlan:
@@ -59,7 +59,7 @@ def test_golden_vector_of_llama_factory():
     assert lengths_of(made) == [[7, 3], [6, 2, 1], [5]]
 
 
-@given(LENGTHS, st.integers(30, 64), MOST)
+@given(LENGTHS, st.integers(30, 64), MAX_INT)
 def test_best_fit_is_the_textbook(lengths, capacity, most):
     falling = sorted(lengths, reverse=True)
     found = packing.best_fit(np.array(falling), capacity, most)
@@ -75,14 +75,14 @@ def test_golden_vector_of_axolotl():
     assert rows(plan_epoch(strategy, visits, seed=0, epoch=0)) == rows(made)
 
 
-@given(LENGTHS, st.integers(30, 64), MOST)
+@given(LENGTHS, st.integers(30, 64), MAX_INT)
 def test_first_fit_is_the_textbook(lengths, capacity, most):
     for sequence in (lengths, sorted(lengths, reverse=True)):
         found = packing.first_fit(np.array(sequence), capacity, most)
         assert row_of_each(found) == oracle.first_fit(sequence, capacity, most)
 
 
-@given(LENGTHS, st.integers(1, 64), MOST)
+@given(LENGTHS, st.integers(1, 64), MAX_INT)
 def test_next_fit_is_the_plain_loop(lengths, capacity, most):
     found = packing.next_fit(np.array(lengths), capacity, most)
     assert row_of_each(found) == oracle.next_fit(lengths, capacity, most)

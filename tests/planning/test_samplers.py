@@ -19,16 +19,16 @@ from batchstat.documents.balance import balance_json
 from batchstat.documents.base import to_text
 from batchstat.documents.schema import schema
 from batchstat.planning.classes import Classes
-from batchstat.planning.distribution import distribute_round_robin
+from batchstat.planning.distribution import round_robin
 from batchstat.planning.samplers import SAMPLERS
 from batchstat.planning.samplers.draws import draw_distinct, round_shares
 from batchstat.planning.samplers.spec import parse_sampler
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Settings
-from batchstat.planning.shares import make_work
+from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.spec import parse_strategy
 from batchstat.planning.windows import plan_windows
-from batchstat.simulation.coverage import Mixing, Reach
+from batchstat.simulation.coverage import ClassMixing, Coverage
 from conftest import SAMPLE_DATA, needs
 
 LABELS = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=60)
@@ -154,9 +154,9 @@ def test_per_batch_is_so_many_classes_of_so_many_samples(p, k):
     rng = np.random.default_rng(2)
     labels = rng.choice(["a", "b", "c"], 400, p=[0.7, 0.2, 0.1]).tolist()
     spec = f"per-batch:classes={p},samples={k}"
-    work = make_work(
+    work = make_shares(
         Samples(np.full(400, 5), np.arange(400), Classes.encode(labels)),
-        Settings(sampler=spec).decide(5, None),
+        Settings(sampler=spec).resolve(5, None),
     )
     sequence = work.visits.samples.tolist()
     assert len(sequence) == max(1, 400 // (p * k)) * p * k
@@ -171,7 +171,7 @@ def test_per_batch_is_so_many_classes_of_so_many_samples(p, k):
     report = batchstat.balance(
         np.full(400, 5), labels=labels, samplers=[spec], strategy="static"
     ).samplers[0]
-    mixing = report.row.counts.reach.mixing
+    mixing = report.row.counts.sample_coverage.mixing
     assert (mixing.min_classes, mixing.max_classes) == (p, p)
     assert report.row.counts.batches == max(1, 400 // (p * k))
 
@@ -214,7 +214,7 @@ def test_distributed_sampler_around_a_balancing_sampler(spec, world_size, epoch,
         seed=5,
         epoch=epoch,
     )
-    work = make_work(Samples(np.full(78, 3), np.arange(78), classes), settings.decide(3, None))
+    work = make_shares(Samples(np.full(78, 3), np.arange(78), classes), settings.resolve(3, None))
     for rank, share in enumerate(work.shares):
         sampler = torch.utils.data.DistributedSampler(
             drawn, world_size, rank, seed=5, drop_last=drop_last
@@ -242,7 +242,7 @@ def test_a_sample_of_several_labels_is_of_the_rarest(samples, keep):
         expected = min(labels, key=lambda label: (counts[label], first.index(label)), default=None)
         assert (classes.names[code] if code >= 0 else None) == expected
     assert all(classes.sizes > 0)
-    assert classes.several == sum(len(labels) > 1 for labels in kept)
+    assert classes.multilabel_count == sum(len(labels) > 1 for labels in kept)
 
 
 def test_labels_of_any_type():
@@ -271,7 +271,7 @@ def distributed(strategy, work, basis):
                     ]
                 )
     if work.is_distributed:
-        turns = distribute_round_robin(len(units), basis.world_size, basis.remainder)
+        turns = round_robin(len(units), basis.world_size, basis.remainder)
         of_rank = [[unit for unit in column if unit >= 0] for column in turns.T.tolist()]
     return [
         (rank, batch) for rank, held in enumerate(of_rank) for unit in held for batch in units[unit]
@@ -296,10 +296,10 @@ def test_samples_are_followed_to_their_ranks(name, distribute, remainder, spec, 
     }
     settings |= {"world_size": 3, "tokens_per_batch": 512, "max_length": 200}
     row = batchstat.compare(lengths, labels=labels, strategies=[name], **settings).strategies[0]
-    reach, counts = row.counts.reach, row.counts
-    basis = Settings(**settings).decide(int(lengths.max()), None)
+    reach, counts = row.counts.sample_coverage, row.counts
+    basis = Settings(**settings).resolve(int(lengths.max()), None)
     classes = Classes.encode(labels)
-    work = make_work(Samples(lengths, np.arange(203), classes), basis)
+    work = make_shares(Samples(lengths, np.arange(203), classes), basis)
     batches = distributed(parse_strategy(name, vars(basis)), work, basis)
 
     times: Counter[int] = Counter()
@@ -341,7 +341,7 @@ def test_samples_are_followed_to_their_ranks(name, distribute, remainder, spec, 
 def test_class_separation_is_fleiss_kappa(batches):
     batch = np.array([i for i, held in enumerate(batches) for _ in held])
     code = np.array([each for held in batches for each in held])
-    found = Mixing.of(batch, code, len(batches), 4)
+    found = ClassMixing.of(batch, code, len(batches), 4)
     known = [[each for each in held if each >= 0] for held in batches]
     assert found.min_classes == min(len(set(held)) for held in known)
     assert found.sum_classes == sum(len(set(held)) for held in known)
@@ -364,8 +364,8 @@ def test_class_separation_is_fleiss_kappa(batches):
 def test_class_separation_of_random_and_of_sorted_batches():
     codes = np.random.default_rng(0).choice(3, 20_000, p=[0.7, 0.2, 0.1])
     batch = np.arange(20_000) // 20
-    assert abs(Mixing.of(batch, codes, 1000, 3).homogeneity) < 0.01
-    assert Mixing.of(np.sort(codes), np.sort(codes), 3, 3).homogeneity == 1
+    assert abs(ClassMixing.of(batch, codes, 1000, 3).homogeneity) < 0.01
+    assert ClassMixing.of(np.sort(codes), np.sort(codes), 3, 3).homogeneity == 1
 
 
 def test_length_sorted_batches_sort_classes_that_differ_in_length():
@@ -375,7 +375,7 @@ def test_length_sorted_batches_sort_classes_that_differ_in_length():
     rows = batchstat.compare(
         lengths, labels=labels, strategies=["static", "token-budget"], tokens_per_batch=4096
     ).strategies
-    plain, budget = (row.counts.reach.mixing for row in rows)
+    plain, budget = (row.counts.sample_coverage.mixing for row in rows)
     assert abs(plain.homogeneity) < 0.1
     assert budget.homogeneity > 0.9
     assert budget.single_class_ratio > 0.9
@@ -386,7 +386,7 @@ def test_the_accuracy_bound_is_the_worst_case(times):
     """All ways in which samples can be right or wrong."""
     assume(any(times))
     known = Counter(count for count in times if count)
-    reach = Reach(len(times), tuple(sorted(known.items())), 0, ())
+    reach = Coverage(len(times), tuple(sorted(known.items())), 0, ())
     worst = max(
         abs(
             sum(c * r for c, r in zip(times, right, strict=True)) / sum(times)
@@ -400,14 +400,14 @@ def test_the_accuracy_bound_is_the_worst_case(times):
 def test_forty_nine_samples_on_two_ranks():
     """The published evaluation: 25 each, one of them twice, so accuracy is off by up to 1.96 %."""
     row = batchstat.compare([9] * 49, strategies=["static"], world_size=2, distribute="samples")
-    reach = row.strategies[0].counts.reach
+    reach = row.strategies[0].counts.sample_coverage
     assert [rank.samples for rank in reach.ranks] == [25, 25]
     assert dict(reach.times) == {1: 48, 2: 1}
     assert reach.accuracy_bound == pytest.approx(48 / (49 * 50))
     exact = batchstat.compare(
         [9] * 49, strategies=["static"], world_size=2, distribute="samples", remainder="uneven"
     )
-    assert exact.strategies[0].counts.reach.accuracy_bound == pytest.approx(0)
+    assert exact.strategies[0].counts.sample_coverage.accuracy_bound == pytest.approx(0)
 
 
 def test_the_published_notebook_of_rare_positives():
@@ -431,7 +431,7 @@ def test_the_published_notebook_of_rare_positives():
     ]
     assert (row.samples, row.unique, row.max_repeats) == (2 * positive, 2 * positive, 1)
     assert row.coverage == pytest.approx(2 * positive / n)
-    reach = row.row.counts.reach
+    reach = row.row.counts.sample_coverage
     assert reach.shared_samples == 0
     assert reach.unique_samples == 2 * positive
     for rank in reach.ranks:
@@ -451,9 +451,9 @@ def test_ranks_that_draw_for_themselves_overlap():
         batchstat.compare(np.full(n, 5), distribute=distribute, **settings)
         for distribute in ("samples", "independent")
     )
-    assert synced.strategies[0].counts.reach.shared_samples == 0
-    assert synced.strategies[0].counts.reach.unseen_samples == 0
-    reach = independent.strategies[0].counts.reach
+    assert synced.strategies[0].counts.sample_coverage.shared_samples == 0
+    assert synced.strategies[0].counts.sample_coverage.unseen_samples == 0
+    reach = independent.strategies[0].counts.sample_coverage
     missed = (1 - 1 / ranks) ** ranks
     assert reach.unseen_samples == pytest.approx(missed * n, rel=0.05)
     once = (1 - 1 / ranks) ** (ranks - 1)
@@ -504,8 +504,8 @@ def test_only_some_labels():
 @pytest.mark.parametrize("order", ["file", "shuffled", "blocks"])
 def test_the_order_of_what_is_drawn(order):
     labels = ["a"] * 3000 + ["b"] * 500
-    basis = Settings(sampler="downsampling", order=order).decide(5, None)
-    work = make_work(Samples(np.full(3500, 5), np.arange(3500), Classes.encode(labels)), basis)
+    basis = Settings(sampler="downsampling", order=order).resolve(5, None)
+    work = make_shares(Samples(np.full(3500, 5), np.arange(3500), Classes.encode(labels)), basis)
     sequence = work.visits.samples.tolist()
     drawn = parse_sampler("downsampling").draw(Classes.encode(labels), seed=0, epoch=0)
     assert sorted(sequence) == drawn.tolist()
@@ -724,7 +724,7 @@ def test_missing_and_several_labels_of_any_kind():
     several = Classes.encode([["a", "b"], ["a"], [], ("a", "a"), {"b"}, None, "a", np.array(["a"])])
     assert several.names == ("a", "b")
     assert several.codes.tolist() == [1, 0, -1, 0, 1, -1, 0, 0]
-    assert several.several == 1
+    assert several.multilabel_count == 1
     with pytest.raises(OptionError, match="sampler=3: must be text"):
         batchstat.balance([1, 2], labels=["a", "b"], samplers=[3])
 

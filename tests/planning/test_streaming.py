@@ -18,20 +18,20 @@ from batchstat.errors import InputError
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning import order
 from batchstat.planning import rank_plans as distributed
-from batchstat.planning.batch_table import Batches
+from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.epoch import Epoch, make_epoch
 from batchstat.planning.order import make_order
 from batchstat.planning.rank_plans import distribute, plan_shares
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import OVERFLOWS, Settings
-from batchstat.planning.shares import make_work
+from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.spec import parse_strategy
 from batchstat.planning.streamed_epoch import StreamedEpoch
 from batchstat.planning.windows import plan_windows
 from batchstat.profiling import memmap as arrays
 from batchstat.profiling.parquet import read_file, save_lengths
-from batchstat.simulation.epoch_meter import Measured, measure
-from batchstat.simulation.measure import how_measured, measured
+from batchstat.simulation.epoch_meter import Measurement, measure
+from batchstat.simulation.measure import measure_options, measured
 from conftest import SAMPLE_DATA
 
 LENGTHS = st.lists(st.integers(0, 60), min_size=1, max_size=150).filter(any)
@@ -50,7 +50,7 @@ def test_an_epoch_in_pieces(lengths, kind, overflow, max_length, size, at_once, 
     records = np.cumsum(np.arange(len(lengths)) % 3 + 1)
     samples = Samples(np.array(lengths), records)
     given = {"order": kind, "overflow": overflow, "seed": 3, "epoch": 1}
-    basis = Settings(max_length=max_length, **given).decide(60, None)
+    basis = Settings(max_length=max_length, **given).resolve(60, None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(order, "_AT_ONCE", max(at_once, block))
         patch.setattr(order, "BLOCK_SIZE", block)
@@ -62,7 +62,7 @@ def test_an_epoch_in_pieces(lengths, kind, overflow, max_length, size, at_once, 
         whole = [each for piece in pieces for each in entries(piece)]
         assert whole == entries(expected) == entries(streamed)
         assert [each.count for each in pieces] == [each.count for each in expected.pieces(size)]
-    for name in ("count", "tokens", "begun", "is_split", *_SUMS):
+    for name in ("count", "tokens", "sample_count", "is_split", *_SUMS):
         assert getattr(streamed, name) == getattr(expected, name), name
     if expected.count:
         assert streamed.stats.values.tolist() == expected.stats.values.tolist()
@@ -113,15 +113,15 @@ def test_measured_in_groups(spec, data):
         gradient_accumulation_steps=data.draw(st.integers(1, 3)),
         pad_to_multiple_of=data.draw(st.sampled_from([1, 8])),
         drop_last=data.draw(st.booleans()),
-    ).decide(60, None)
+    ).resolve(60, None)
     strategy = parse_strategy(spec, asdict(basis))
     assume(basis.overflow != "drop" or lengths.min() <= basis.max_length)
-    work = make_work(Samples(lengths, np.arange(len(lengths))), basis)
-    how = how_measured(strategy, basis)
+    work = make_shares(Samples(lengths, np.arange(len(lengths))), basis)
+    how = measure_options(strategy, basis)
 
-    def at_once() -> Measured:
+    def at_once() -> Measurement:
         (plans,) = plan_shares(strategy, work, basis)
-        batches = Batches.of(plans)
+        batches = BatchTable.of(plans)
         return measure(batches, distribute([batches], work, basis), work.visits, **how)
 
     found = []
@@ -160,13 +160,13 @@ def same(one: Any, other: Any) -> None:
 
 @given(LENGTHS, st.sampled_from(["packed", "token-budget", "bucketed"]), st.booleans())
 def test_batches_by_the_histogram_are_those_of_the_plan(lengths, name, shuffle):
-    basis = Settings(max_length=60, tokens_per_batch=180, read_ahead=1000).decide(60, None)
+    basis = Settings(max_length=60, tokens_per_batch=180, read_ahead=1000).resolve(60, None)
     strategy = parse_strategy(f"{name}:shuffle_batches={str(shuffle).lower()}", asdict(basis))
     visits = Epoch(np.arange(len(lengths)), np.array(lengths))
-    planned = Batches.of(plan_windows(strategy, visits, seed=4, epoch=2))
+    planned = BatchTable.of(plan_windows(strategy, visits, seed=4, epoch=2))
     summary = strategy.summary(visits.stats, np.random.default_rng((4, 2, 0)))
     assert summary is not None
-    told = Batches.told(summary)
+    told = BatchTable.from_summary(summary)
     for column in ("rows", "widths", "entries", "samples", "tokens", "squares", "unit_offsets"):
         assert getattr(told, column).tolist() == getattr(planned, column).tolist(), column
 

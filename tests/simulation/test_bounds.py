@@ -10,7 +10,7 @@ from hypothesis import given
 import batchstat
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning.strategies.packing import best_fit
-from batchstat.simulation.bounds import least_rows
+from batchstat.simulation.bounds import min_packed_rows
 
 
 def fewest_rows(lengths: list[int], capacity: int) -> int:
@@ -34,7 +34,7 @@ def fewest_rows(lengths: list[int], capacity: int) -> int:
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=8), st.integers(12, 20))
 def test_no_packing_has_fewer_rows(lengths, capacity):
-    least = least_rows(LengthStats.of(np.array(lengths)), capacity)
+    least = min_packed_rows(LengthStats.of(np.array(lengths)), capacity)
     assert -(-sum(lengths) // capacity) <= least <= fewest_rows(lengths, capacity)
 
 
@@ -43,14 +43,14 @@ def test_no_packing_has_fewer_rows(lengths, capacity):
     [([300] * 7, 512, 7), ([6, 6, 6, 5, 5, 5], 10, 5), ([4, 4, 4, 6, 6, 6], 10, 3), ([0], 10, 1)],
 )
 def test_the_bound_knows_what_cannot_share_a_row(lengths, capacity, rows):
-    assert least_rows(LengthStats.of(np.array(lengths)), capacity) == rows
+    assert min_packed_rows(LengthStats.of(np.array(lengths)), capacity) == rows
 
 
 @given(st.lists(st.integers(0, 64), min_size=1, max_size=300), st.integers(64, 100))
 def test_best_fit_is_near_the_bound(lengths, capacity):
     falling = np.sort(np.maximum(lengths, 1))[::-1]
     rows = int(best_fit(falling, capacity, 1000).row.max()) + 1
-    least = least_rows(LengthStats.of(falling), capacity)
+    least = min_packed_rows(LengthStats.of(falling), capacity)
     assert least <= rows <= 11 / 9 * least + 1
 
 

@@ -15,7 +15,7 @@ from batchstat.documents.comparison import comparison_json
 from batchstat.documents.schema import schema
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Settings
-from batchstat.planning.shares import make_work
+from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies import OWN_STRATEGIES, STRATEGIES
 from batchstat.planning.strategies.spec import parse_strategy
 from batchstat.planning.windows import plan_epoch
@@ -76,8 +76,8 @@ def test_samples_cut_into_parts_are_counted_by_any_part():
         .strategies[0]
         .counts
     )
-    basis = Settings(**settings).decide(25, None)
-    visits = make_work(Samples(np.array(lengths), np.arange(len(lengths))), basis).visits
+    basis = Settings(**settings).resolve(25, None)
+    visits = make_shares(Samples(np.array(lengths), np.arange(len(lengths))), basis).visits
     strategy = parse_strategy("fairseq:required_batch_size_multiple=1", asdict(basis))
     made = plan_epoch(strategy, visits, seed=3, epoch=0)
     assert row.dropped_tokens > 0

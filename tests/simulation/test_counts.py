@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from batchstat import InputError
-from batchstat.planning.batch_table import Batches
+from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.epoch import make_epoch
 from batchstat.planning.strategies.spec import parse_strategy
 from batchstat.planning.windows import plan_epoch, plan_windows
@@ -23,8 +23,8 @@ SETTINGS: dict[str, Any] = {"tokens_per_batch": 64, "batch_size": 4, "read_ahead
 
 def measured(plans, visits, **settings: Any) -> PlanCounts:
     """On one rank."""
-    batches = Batches.of(plans)
-    turns = np.arange(batches.units)[:, None]
+    batches = BatchTable.of(plans)
+    turns = np.arange(batches.n_units)[:, None]
     return measure(batches, turns, visits, tokens_per_batch=64, **settings).counts
 
 

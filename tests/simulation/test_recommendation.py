@@ -14,7 +14,7 @@ from hypothesis import assume, given, settings
 
 import batchstat
 from batchstat.planning.samples import Samples
-from batchstat.planning.shares import make_work
+from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies import OWN_STRATEGIES, STRATEGIES
 from batchstat.planning.strategies.spec import parse_strategy
 from batchstat.planning.windows import plan_epoch
@@ -51,7 +51,7 @@ class Facts:
     def __init__(self, row, lengths, model):
         self.name = row.label.partition(":")[0]
         basis = row.request.settings
-        work = make_work(Samples(np.array(lengths), np.arange(len(lengths))), basis)
+        work = make_shares(Samples(np.array(lengths), np.arange(len(lengths))), basis)
         plan = plan_epoch(
             strategy := parse_strategy(row.label, asdict(basis)), work.visits, seed=0, epoch=0
         )

@@ -103,7 +103,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     settings = Settings(tokens_per_batch=32, world_size=2, max_length=16, read_ahead=10)
     found["plan"] = folder / "plan.parquet"
     with found["plan"].open("wb") as file:
-        export_plan(profile, "token-budget", settings.decide(profile.stats.max, None), file)
+        export_plan(profile, "token-budget", settings.resolve(profile.stats.max, None), file)
     options = batchstat.CorpusOptions(text_column=("text",))
     store = CountCache(str(folder / "parts"))
     shard = count_shard(

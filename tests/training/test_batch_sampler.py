@@ -104,7 +104,7 @@ def test_what_is_trained_on_is_what_was_simulated(
         if start == 0
     )
     assert sum(times.values()) == counts.samples
-    assert dict(counts.reach.times) == Counter(times.values())
+    assert dict(counts.sample_coverage.times) == Counter(times.values())
     repeated = sum(
         again
         for batch in every

@@ -50,7 +50,7 @@ def command(options: Options) -> None:
     strategy = inputs.get("strategy", DEFAULT_STRATEGY)
     check_epochs(settings, asked.epochs)
     for spec in samplers:
-        basis = replace(settings, sampler=spec).decide(longest=1, stated_max=None)
+        basis = replace(settings, sampler=spec).resolve(longest=1, stated_max=None)
         parse_strategies([strategy], basis)
     found = find_profile(inputs)
     shared = {key: value for key, value in asdict(settings).items() if key != "sampler"}

@@ -62,7 +62,7 @@ def command(options: Options) -> None:
     settings = inputs.settings
     strategies = _strategies(inputs, every=table.every)
     check_seeds(settings, table.seeds)
-    parse_strategies(strategies, settings.decide(longest=1, stated_max=None))
+    parse_strategies(strategies, settings.resolve(longest=1, stated_max=None))
     share = None
     if table.subsample is not None:
         share = read_share(table.subsample)

@@ -40,7 +40,7 @@ def command(options: Options) -> None:
     if not inputs.corpus or STANDARD_INPUT in map(str, inputs.corpus):
         raise OptionError("no corpus: name the files that the check reads")
     strategy, settings = inputs.get("strategy", DEFAULT_STRATEGY), inputs.settings
-    parse_strategies([strategy], settings.decide(longest=1, stated_max=None))
+    parse_strategies([strategy], settings.resolve(longest=1, stated_max=None))
     path, before = _target()
     profile, _ = count(inputs)
     limits = propose_limits(report_json(profile, simulate(profile, strategy, settings)))

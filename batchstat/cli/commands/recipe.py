@@ -30,12 +30,12 @@ def command(options: Options) -> None:
     framework = one_of("framework", options.read(Framework).framework, FRAMEWORKS)
     inputs = read_inputs(options)
     spec, settings = inputs.get("strategy", DEFAULT_STRATEGY), inputs.settings
-    parse_strategies([spec], settings.decide(longest=1, stated_max=None))
+    parse_strategies([spec], settings.resolve(longest=1, stated_max=None))
     folder = inputs.output
     profile = load_profile(folder, "run batchstat profile CORPUS first, or pass its folder with -o")
     if not holds_text(profile):
         raise InputError("a recipe reads text, but the profile was made from lengths or token ids")
-    basis = settings.decide(profile.stats.max, profile.stated_max)
+    basis = settings.resolve(profile.stats.max, profile.stated_max)
     (request,) = parse_strategies([spec], basis)
     lengths = (folder / LENGTHS_FILE).as_posix()
     template = inputs.get("chat_template")

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from batchstat.errors import OptionError
 from batchstat.planning.classes import Classes
-from batchstat.planning.samplers.per_class import Counted
+from batchstat.planning.samplers.per_class import PerClassSampler
 
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dynamic(Counted):
+class Dynamic(PerClassSampler):
     """A class with d times as many samples as the smallest gets d^(decay^epoch) times as many, at
     most `cap` times, without replacement: unchanged in epoch 0, balanced in the end.
 

@@ -12,7 +12,7 @@ from batchstat.planning.samplers.draws import draw_counts
 from batchstat.rng import sampler_rng
 
 
-class Counted(Sampler):
+class PerClassSampler(Sampler):
     """A given number of random samples of each class."""
 
     @abstractmethod
@@ -31,7 +31,7 @@ class Counted(Sampler):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Natural(Sampler):
+class NoSampling(Sampler):
     """Every sample comes once, including those without a label; with `keep_labels`, only samples
     with these labels.
     """
@@ -42,7 +42,7 @@ class Natural(Sampler):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Downsampling(Counted):
+class Downsampling(PerClassSampler):
     """Every class gets as many samples as the smallest has, without replacement (Catalyst's
     BalanceClassSampler).
     """
@@ -53,7 +53,7 @@ class Downsampling(Counted):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Upsampling(Counted):
+class Upsampling(PerClassSampler):
     """Every class gets as many samples as the largest has, with replacement in classes with fewer
     (Catalyst's BalanceClassSampler): some of their samples come often, some never. With `even`,
     each of them comes as often as any other, or once more.
@@ -67,7 +67,7 @@ class Upsampling(Counted):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Count(Counted):
+class Count(PerClassSampler):
     """Every class gets `count` samples, with replacement in classes with fewer (Catalyst's
     BalanceClassSampler); `even` as in upsampling.
     """

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from batchstat.errors import InputError, OptionError, short
 from batchstat.planning.classes import Classes, not_there
 from batchstat.planning.samplers.draws import round_shares
-from batchstat.planning.samplers.per_class import Counted
+from batchstat.planning.samplers.per_class import PerClassSampler
 
 _MOST = 10**18
 
 
 @dataclass(frozen=True, kw_only=True)
-class Weights(Counted):
+class Weights(PerClassSampler):
     """Classes share `length` samples (by default as many as the corpus has) in proportion to their
     weights, rounded so that the total is exact (largest remainder). A class without a weight gets
     none. A class with too few samples is drawn from with replacement; `even` as in upsampling.

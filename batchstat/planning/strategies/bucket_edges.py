@@ -7,7 +7,7 @@ import numpy as np
 
 from batchstat.errors import InputError, OptionError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
-from batchstat.parameters import MOST, one_of, whole_number
+from batchstat.parameters import MAX_INT, one_of, whole_number
 
 Cost = Callable[[int], float]
 
@@ -15,7 +15,7 @@ Cost = Callable[[int], float]
 def check_edges(name: str, edges: Sequence[int]) -> None:
     """Raise OptionError if edges given by a user are not above 0, do not rise, or are too large."""
     for edge in edges[-1:]:
-        whole_number(name, edge, least=-MOST)
+        whole_number(name, edge, min_value=-MAX_INT)
     if any(low >= high for low, high in pairwise((0, *edges))):
         written = ",".join(map(str, edges))
         raise OptionError(f"{name}={written}: must be above 0 and strictly rising")

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from batchstat.lengths.arrays import Ints, round_up
-from batchstat.parameters import MOST
+from batchstat.parameters import MAX_INT
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.cutting import one_sample_a_row
@@ -52,7 +52,7 @@ class Fairseq(Strategy):
         if not self.drop_last or len(offsets) < 2:
             return False
         size = int(offsets[-1] - offsets[-2])
-        most = min(self.tokens_per_batch // max(int(padded[-1]), 1), self.max_samples or MOST)
+        most = min(self.tokens_per_batch // max(int(padded[-1]), 1), self.max_samples or MAX_INT)
         return size + self.required_batch_size_multiple <= most
 
     def _cuts(self, padded: Ints) -> list[int]:
@@ -61,7 +61,7 @@ class Fairseq(Strategy):
         The settled part of the open batch has an allowed size; samples since then wait until the
         size is allowed again.
         """
-        most, multiple = self.max_samples or MOST, self.required_batch_size_multiple
+        most, multiple = self.max_samples or MAX_INT, self.required_batch_size_multiple
         offsets = [0]
         settled = 0
         for at, longest in enumerate(padded.tolist()):

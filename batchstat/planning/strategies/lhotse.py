@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from batchstat.lengths.arrays import offsets_from_sizes, round_up
-from batchstat.parameters import MOST
+from batchstat.parameters import MAX_INT
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.bucket_edges import above_last_edge, check_choice, find_edges
@@ -88,7 +88,7 @@ class _Buffer:
         self.bucket = bucket
         self.keeps_short = not (settings.drop_last and window.last)
         self.draws = _numbers(window.rng)
-        self.most = settings.max_samples or MOST
+        self.most = settings.max_samples or MAX_INT
         kind = list if settings.shuffle else deque
         self.waiting: list[list[int] | deque[int]] = [kind() for _ in range(buckets)]
         self.held: list[Counter[int]] = [Counter() for _ in range(buckets)]

@@ -8,7 +8,7 @@ import numpy as np
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, expand_ranges, gather_groups, round_up
 from batchstat.lengths.stats import LengthStats
-from batchstat.parameters import MOST, one_of
+from batchstat.parameters import MAX_INT, one_of
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.cutting import cut_by_budget, longest_first
@@ -120,7 +120,7 @@ class Packed(Strategy):
         if self.method != "bfd" or stats.count > (self.read_ahead or stats.count):
             return None
         self._check_longest(stats.max)
-        rows = Runs.packed(stats, self.max_length, self.max_samples_per_row or MOST)
+        rows = Runs.packed(stats, self.max_length, self.max_samples_per_row or MAX_INT)
         offsets = rows.within(
             self.tokens_per_batch, self.pad_to_multiple_of, None, keep_short=not self.drop_last
         )
@@ -158,7 +158,7 @@ class Packed(Strategy):
         """Do the same for samples that are packed together."""
         if self.method == "wrapped":
             return _wrapped(lengths, self.max_length)
-        most = self.max_samples_per_row or MOST
+        most = self.max_samples_per_row or MAX_INT
         if self.method in _IN_TURN:
             found = _IN_TURN[self.method](lengths, self.max_length, most)
             return np.arange(len(lengths)), lengths, None, found

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from batchstat.lengths.arrays import offsets_from_sizes, round_up
-from batchstat.parameters import MOST
+from batchstat.parameters import MAX_INT
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.packing import next_fit
@@ -34,7 +34,7 @@ class PaddingFree(Strategy):
         """Concatenate consecutive samples; a sample above the budget is alone."""
         multiple = self.pad_to_multiple_of
         capacity = self.tokens_per_batch // multiple * multiple
-        each = next_fit(window.lengths, capacity, self.max_samples or MOST).each
+        each = next_fit(window.lengths, capacity, self.max_samples or MAX_INT).each
         offsets = offsets_from_sizes(each)
         ends = offsets_from_sizes(window.lengths)
         widths = round_up(np.diff(ends[offsets]), multiple)

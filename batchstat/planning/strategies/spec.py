@@ -6,7 +6,7 @@ from typing import Any
 
 from batchstat.errors import OptionError, unknown
 from batchstat.parameters import read_parameters
-from batchstat.planning.settings import Basis
+from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.strategies import STRATEGIES
 from batchstat.planning.strategies.base import Strategy
 
@@ -24,7 +24,7 @@ class RowRequest:
 
     spec: str
     strategy: Strategy
-    settings: Basis
+    settings: ResolvedSettings
 
     @property
     def name(self) -> str:
@@ -41,14 +41,14 @@ class RowRequest:
         return f"{key}=" in self.spec or key in self.strategy.own_parameters
 
 
-def parse_strategies(specs: Sequence[str], basis: Basis) -> list[RowRequest]:
+def parse_strategies(specs: Sequence[str], basis: ResolvedSettings) -> list[RowRequest]:
     """Return each requested strategy once. Raises OptionError for none or an invalid one."""
     if not specs:
         raise OptionError("no strategy: name at least one")
     return [request_row(spec, basis) for spec in dict.fromkeys(specs)]
 
 
-def request_row(spec: str, basis: Basis) -> RowRequest:
+def request_row(spec: str, basis: ResolvedSettings) -> RowRequest:
     """Return the strategy that `spec` names, with its settings. Raises as `parse_strategy`."""
     strategy = parse_strategy(spec, vars(basis))
     own = {key: getattr(strategy, key) for key in ("order", "distribute", "remainder")}

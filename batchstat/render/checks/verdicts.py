@@ -7,7 +7,7 @@ from batchstat.errors import printable
 from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.gate.outcome import Check, Outcome, worst
 from batchstat.gate.quantities import Number, exact, shown, shown_apart
-from batchstat.planning.settings import Basis
+from batchstat.planning.settings import ResolvedSettings
 from batchstat.render.screens.layout import basis_line, whose
 from batchstat.render.text import counted, one_line
 
@@ -68,7 +68,9 @@ def basis(check: Check) -> str:
     """Return the strategy and settings of a check; empty if there is no report."""
     if check.report is None:
         return ""
-    return f"{one_line(check.strategy, 200)} · {basis_line(Basis(**check.report['basis']))}"
+    return (
+        f"{one_line(check.strategy, 200)} · {basis_line(ResolvedSettings(**check.report['basis']))}"
+    )
 
 
 def rows(check: Check) -> list[tuple[str, ...]]:

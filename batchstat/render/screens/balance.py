@@ -96,7 +96,7 @@ def _batches(report: BalanceReport) -> Rows:
         *("classes/batch", "single class", "class homogeneity"),
     )
     for row in report.samplers:
-        counts, mixing = row.row.counts, row.row.counts.reach.mixing
+        counts, mixing = row.row.counts, row.row.counts.sample_coverage.mixing
         assert mixing is not None
         rows.add(
             _name(row),
@@ -104,7 +104,7 @@ def _batches(report: BalanceReport) -> Rows:
             percent(counts.padding_ratio, 2),
             f"{counts.batches:,}",
             percent(counts.fill),
-            percent(counts.reach.coverage),
+            percent(counts.sample_coverage.coverage),
             f"{mixing.mean_classes:,.2f}",
             percent(mixing.single_class_ratio),
             decimal(mixing.homogeneity),
@@ -141,7 +141,7 @@ def _ranks(report: BalanceReport) -> Rows:
         *("shared", "unseen", "repeated", "dropped"),
     )
     for row in report.samplers:
-        counts, reach = row.row.counts, row.row.counts.reach
+        counts, reach = row.row.counts, row.row.counts.sample_coverage
         held = [each.samples for each in reach.ranks]
         rows.add(
             _name(row),
@@ -175,7 +175,7 @@ def _verdict(report: BalanceReport) -> str:
     apart = [
         f"{one_line(row.spec)} {mixing.homogeneity:.2f}"
         for row in report.samplers
-        if (mixing := row.row.counts.reach.mixing) is not None
+        if (mixing := row.row.counts.sample_coverage.mixing) is not None
         and (mixing.homogeneity or 0) > _APART
     ]
     if apart:

@@ -9,7 +9,7 @@ from batchstat.render.screens.layout import Rows, basis_line, heading, pasted
 from batchstat.render.text import batches, counted, decimal, percent
 from batchstat.simulation.comparison import Comparison, SampleFacts, SeedSpread, StrategyResult
 from batchstat.simulation.cost_model import CostModel
-from batchstat.simulation.coverage import Mixing
+from batchstat.simulation.coverage import ClassMixing
 from batchstat.simulation.rank_idle import WorstStep
 
 _ABOUT_EQUAL = 1.1
@@ -68,7 +68,7 @@ def _sampled(comparison: Comparison) -> str:
     samples = counts.samples - counts.duplicated_samples + counts.dropped_samples
     return (
         f"{counted(samples, 'sample')}; {comparison.current.label} computes "
-        f"{percent(counts.reach.coverage)} of the corpus's {comparison.samples:,}: see batchstat "
+        f"{percent(counts.coverage)} of the corpus's {comparison.samples:,}: see batchstat "
         "balance"
     )
 
@@ -137,7 +137,7 @@ def _own_settings(comparison: Comparison) -> Iterator[RenderableType]:
 
 def _cost(comparison: Comparison) -> Rows:
     model = ["model"] if comparison.model is not None else []
-    labelled = comparison.current.counts.reach.mixing is not None
+    labelled = comparison.current.counts.sample_coverage.mixing is not None
     classes = ("classes/batch", "single class", "class homogeneity") if labelled else ()
     rows = Rows(
         *("strategy", "attention", *model, "packing efficiency"),
@@ -156,12 +156,12 @@ def _cost(comparison: Comparison) -> Rows:
             decimal(grouping.length_homogeneity),
             percent(grouping.samples_per_batch_cv, 0),
             percent(grouping.tokens_per_step_cv, 0),
-            *_mixing(row.counts.reach.mixing),
+            *_mixing(row.counts.sample_coverage.mixing),
         )
     return rows
 
 
-def _mixing(mixing: Mixing | None) -> list[str]:
+def _mixing(mixing: ClassMixing | None) -> list[str]:
     if mixing is None:
         return []
     homogeneity = decimal(mixing.homogeneity)
@@ -184,8 +184,8 @@ def _ranks(comparison: Comparison) -> Rows:
             percent(counts.rank_idle_quadratic),
             f"{counts.duplicated_samples:,}",
             f"{counts.dropped_samples:,}",
-            f"{counts.reach.shared_samples:,}",
-            percent(counts.reach.accuracy_bound, 2),
+            f"{counts.sample_coverage.shared_samples:,}",
+            percent(counts.sample_coverage.accuracy_bound, 2),
             f"{worst.step:,}",
             f"{worst.tokens:,}",
             f"{worst.mean_tokens:,.0f}",

@@ -5,7 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from batchstat.errors import printable
-from batchstat.planning.settings import Basis
+from batchstat.planning.settings import ResolvedSettings
 from batchstat.render.text import class_name, corpus_name, counted, one_line, tokenizer_name
 from batchstat.simulation.comparison import Comparison
 
@@ -92,7 +92,7 @@ def whose(
     return " · ".join(words)
 
 
-def basis_line(basis: Basis) -> str:
+def basis_line(basis: ResolvedSettings) -> str:
     """Return the settings of a table in one line; of those at defaults, only the main ones."""
     words = [
         f"at most {basis.tokens_per_batch:,} tokens per batch",
