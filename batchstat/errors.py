@@ -31,6 +31,11 @@ def short(value: object) -> str:
         return "a number of thousands of digits"
 
 
+def counted(number: int, word: str, plural: str = "") -> str:
+    """Return a number with its noun, whose plural takes an s unless given."""
+    return f"{number:,} {word if number == 1 else plural or word + 's'}"
+
+
 def printable(text: str) -> str:
     """Return text that may contain the user's data, on one line and with everything escaped that
     moves a terminal's cursor or that a CI runner takes for a command.

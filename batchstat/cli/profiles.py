@@ -1,117 +1,137 @@
 """The profile that a command works from: counted, reused, or loaded from the results folder."""
 
+import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from batchstat.cli.executors import check_engine, engine_of, parts_of_folder, store_of
 from batchstat.cli.inputs import Inputs
-from batchstat.cli.profile_log import OnOutcome, part_log
-from batchstat.cli.progress import shown
+from batchstat.cli.profile_log import profile_log
+from batchstat.cli.progress import shown_progress
 from batchstat.cli.records import Counting, Partial, Tokenization
 from batchstat.cli.streams import say
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.parts import parts_of
-from batchstat.corpus.sources import STANDARD_INPUT, Source, find_sources
 from batchstat.errors import InputError, OptionError
 from batchstat.parameters import options_of
-from batchstat.profiling.build import counter
-from batchstat.profiling.cache import CountCache
-from batchstat.profiling.conduct import RunOptions, build, count_shard
-from batchstat.profiling.executors.executor import CountingExecutor
+from batchstat.profiling.build import build, count_shard
+from batchstat.profiling.cache import CountCache, default_folder
+from batchstat.profiling.inputs import Corpus, open_corpus
 from batchstat.profiling.parquet import load_profile
 from batchstat.profiling.profile import Profile
-from batchstat.profiling.shards import Shard, ShardSpec
+from batchstat.profiling.run_options import RunOptions
+from batchstat.profiling.shards import PARTS_FOLDER, Shard, ShardSpec
 from batchstat.profiling.staleness import changes, same_input
 from batchstat.simulation.comparison import ReportWarning
 from batchstat.storage.result_files import profile_version
 from batchstat.storage.results import check_results
-from batchstat.tokenization.tokenizer import Tokenizer
 
 
 def count(
-    given: Inputs, *, folder: Path | None = None, reuse: bool = False
+    inputs: Inputs, *, folder: Path | None = None, reuse: bool = False
 ) -> tuple[Profile, bool]:
     """Return the profile of a corpus, and whether it was reused from the results folder.
 
     It is reused only if nothing that could change it differs.
 
     Args:
-        given: the settings in force.
+        inputs: the settings in force.
         folder: the results folder; None if it has none.
         reuse: whether a profile there may be reused.
     """
-    counting = given.options.read(Counting)
-    sources, options, loaded = _prepared(given)
-    if reuse and not counting.no_cache and folder is not None:
-        try:
-            kept = load_profile(folder)
-            if same_input(kept, sources, options, loaded):
-                return kept, True
-        except (InputError, OSError):
-            pass  # there is none that this version can read
-    store, is_cache = store_of(counting, folder)
-    parts = parts_of(sources, options)
-    engine = engine_of(counting, parts)
+    run, corpus = _opened(inputs)
+    if reuse and not run.recount and folder is not None:
+        with suppress(InputError, OSError):  # there is none that this version can read
+            stored = load_profile(folder)
+            if same_input(stored, corpus):
+                return stored, True
+    cache = _cache(run, folder)
     # For a single part, the outcome of the run says it all.
-    log = part_log(folder if len(parts) > 1 else None, len(parts), engine, loaded)
-    with _conduct(given, engine, store, log) as conduct:
-        profile = build(sources, options, loaded, replace(conduct, fall_back_to_temp=is_cache))
-    if is_cache and store is not None:
-        store.make_room()
-    return profile, False
+    with _reported(run, cache, folder if len(corpus.parts) > 1 else None) as reported:
+        return build(corpus, reported), False
 
 
-def shard(given: Inputs, share: ShardSpec, folder: Path) -> Shard:
+def shard(inputs: Inputs, spec: ShardSpec, folder: Path) -> Shard:
     """Count a shard of a corpus into a folder of its own."""
-    counting = given.options.read(Counting)
-    sources, options, loaded = _prepared(given)
-    if any(each.path == STANDARD_INPUT for each in sources):
+    run, corpus = _opened(inputs)
+    if corpus.reads_standard_input:
         raise OptionError("standard input cannot be sharded: name files")
-    if counting.count_cache is not None:
+    if run.count_cache is not None:
         raise OptionError("a shard stores its counts in its own folder: remove --count-cache")
-    own = [part for i, part in enumerate(parts_of(sources, options)) if share.takes(i)]
-    store, engine = parts_of_folder(folder), engine_of(counting, own)
-    log = part_log(folder, len(own), engine, loaded)
-    with _conduct(given, engine, store, log) as conduct:
-        return count_shard(sources, options, loaded, share, conduct)
+    with _reported(run, _parts_of(folder), folder) as reported:
+        return count_shard(corpus, spec, reported)
 
 
-def _prepared(
-    given: Inputs,
-) -> tuple[tuple[Source, ...], CorpusOptions, Tokenizer | None]:
-    """Return the sources, how to read them, and the tokenizer that counts them."""
-    options = given.reading
-    check_engine(given.options.read(Counting))
-    partial = given.options.read(Partial).allow_partial
-    sources = find_sources(given.corpus, options.input_format, _warn, allow_empty=partial)
-    if options.input_format is None and any(each.path == STANDARD_INPUT for each in sources):
-        _warn("standard input is read as lines of text; use --input-format for another format")
-    return (
-        sources,
-        options,
-        counter(options, given.get("tokenizer"), given.get("chat_template"), sources),
+def _opened(inputs: Inputs) -> tuple[RunOptions, Corpus]:
+    """Return how a command counts, and what."""
+    run, options = _run_options(inputs), inputs.reading
+    tokenizer, template = inputs.get("tokenizer"), inputs.get("chat_template")
+    corpus = open_corpus(
+        inputs.corpus, options, tokenizer, template, _warn, allow_empty=run.allow_partial
     )
+    if corpus.reads_standard_input and options.input_format is None:
+        _warn("standard input is read as lines of text; use --input-format for another format")
+    return run, corpus
+
+
+def _run_options(inputs: Inputs) -> RunOptions:
+    counting = inputs.options.read(Counting)
+    cache, workers = counting.count_cache, counting.workers
+    run = RunOptions(
+        executor=counting.executor or "auto",
+        workers=workers,
+        scheduler=counting.scheduler,
+        count_cache=None if cache is None else CountCache.at(cache),
+        recount=counting.no_cache,
+        allow_partial=inputs.options.read(Partial).allow_partial,
+        on_warning=_warn,
+    )
+    if workers is not None:
+        # The tokenizers library has its own threads, which only this variable limits.
+        os.environ.setdefault("RAYON_NUM_THREADS", str(workers))
+    return run
 
 
 @contextmanager
-def _conduct(
-    given: Inputs,
-    engine: CountingExecutor,
-    store: CountCache | None,
-    log: AbstractContextManager[OnOutcome],
+def _reported(
+    run: RunOptions, cache: CountCache | None, folder: Path | None
 ) -> Iterator[RunOptions]:
-    with shown() as on_progress, log as on_outcome:
-        yield RunOptions(
-            engine=engine,
-            store=store,
-            recount=given.options.read(Counting).no_cache,
-            allow_partial=given.options.read(Partial).allow_partial,
-            on_progress=on_progress,
-            on_outcome=on_outcome,
-            on_warning=_warn,
-        )
+    """Yield the options of a run with its cache, its progress shown and logged in a folder."""
+    with shown_progress() as on_progress, profile_log(folder):
+        yield replace(run, count_cache=cache, on_progress=on_progress)
+
+
+def _cache(run: RunOptions, folder: Path | None) -> CountCache | None:
+    """Return where the counts of parts are stored; None if only in memory or a temporary folder.
+
+    Raises:
+        InputError: it is not writable.
+    """
+    if run.count_cache is not None:
+        run.count_cache.try_writing("pass another folder with --count-cache")
+        return run.count_cache
+    if run.executor == "dask":
+        if folder is None:
+            raise OptionError("--executor dask needs a folder for counts: pass --count-cache DIR")
+        return _parts_of(folder)
+    default = None if run.recount else default_folder()
+    if default is not None:
+        cache = CountCache(str(default), is_optional=True)
+        with suppress(InputError):  # a cache may be read-only
+            cache.try_writing("")
+            return cache
+    return None
+
+
+def _parts_of(folder: Path) -> CountCache:
+    """Return the count cache in a results folder.
+
+    Raises:
+        InputError: it is not writable.
+    """
+    cache = CountCache.at(folder / PARTS_FOLDER)
+    cache.try_writing("pass another folder with -o")
+    return cache
 
 
 @dataclass(frozen=True)
@@ -137,20 +157,20 @@ class FoundProfile:
         return found
 
 
-def find_profile(given: Inputs) -> FoundProfile:
+def find_profile(inputs: Inputs) -> FoundProfile:
     """Return the profile that a command works from.
 
     Raises:
         OptionError: options for counting where nothing is counted.
         InputError: no corpus and no profile, or a results folder that cannot be written.
     """
-    check_results(given.output)
-    version = profile_version(given.output)
-    if given.corpus:
-        profile, is_reused = count(given, folder=given.output, reuse=True)
+    check_results(inputs.output)
+    version = profile_version(inputs.output)
+    if inputs.corpus:
+        profile, is_reused = count(inputs, folder=inputs.output, reuse=True)
         return FoundProfile(profile, version if is_reused else "")
-    refuse_counting(given)
-    profile = load_profile(given.output)
+    refuse_counting(inputs)
+    profile = load_profile(inputs.output)
     return FoundProfile(profile, version, tuple(changes(profile)))
 
 

@@ -20,7 +20,7 @@ _SECONDS_BETWEEN_LINES = 10
 
 
 @contextmanager
-def shown() -> Iterator[OnProgress]:
+def shown_progress() -> Iterator[OnProgress]:
     """Yield a callback that takes each `Progress` while a corpus is counted."""
     if not sys.stderr.isatty():
         yield _lines()

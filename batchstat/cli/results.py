@@ -11,10 +11,10 @@ from batchstat.cli.records import Output
 from batchstat.cli.streams import console, emit, render, say, written
 from batchstat.documents.base import to_text
 from batchstat.documents.profile import profile_json
+from batchstat.errors import counted
 from batchstat.profiling.parquet import save_lengths
 from batchstat.profiling.profile import Profile
 from batchstat.render.screens.profile import identity, profile_screen
-from batchstat.render.text import counted
 from batchstat.storage.result_files import LENGTHS_FILE, PROFILE_FILE, outdated, profile_version
 from batchstat.storage.results import Writer, only_writer, write_files
 

@@ -7,8 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchstat.errors import InputError, printable, without_commands
-from batchstat.render.text import counted
+from batchstat.errors import InputError, counted, printable, without_commands
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

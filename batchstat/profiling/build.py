@@ -1,27 +1,38 @@
-"""Build the `Profile` of a corpus."""
+"""Build the `Profile` of a corpus: find its files, count their parts, merge the counts."""
 
 import os
+import sys
+import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from batchstat.corpus.opening import Rereadable
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.sources import Source, find_sources
-from batchstat.errors import OptionError
+from batchstat.corpus.parts import Part
+from batchstat.errors import InputError, StorageFullError
 from batchstat.parameters import named_path
 from batchstat.profiling.cache import CountCache
-from batchstat.profiling.conduct import RunOptions, build
-from batchstat.profiling.counting import Counting
-from batchstat.profiling.executors.local import given_executor, threads
-from batchstat.profiling.merge import alone
+from batchstat.profiling.counting import Counting, facts_of
+from batchstat.profiling.executors.local import threads
+from batchstat.profiling.inputs import Corpus, open_corpus, tokenizer_for
+from batchstat.profiling.merge import (
+    CachedPart,
+    CacheEvictedError,
+    PartResults,
+    merge_parts,
+    single_part,
+)
 from batchstat.profiling.profile import Profile
-from batchstat.tokenization.builtin import NAME as BUILTIN
-from batchstat.tokenization.chat import with_chat_template
-from batchstat.tokenization.loading import load_tokenizer
+from batchstat.profiling.run_options import DEFAULT_RUN, RunOptions
+from batchstat.profiling.scheduler import Scheduler
+from batchstat.profiling.shards import Shard, ShardSpec
+from batchstat.profiling.tasks import CountTask
+from batchstat.storage.addresses import one_line
 from batchstat.tokenization.piece_counter import PieceError
 from batchstat.tokenization.threads import worker_count
 from batchstat.tokenization.tokenizer import Tokenizer
@@ -31,6 +42,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Path_ = str | os.PathLike[str]
+
+_MAX_EVICTIONS = 20
+"""A small cache may evict counts of this run to make room for those of other runs."""
+
+_LISTED = 100
 
 
 def profile(
@@ -60,8 +76,8 @@ def profile(
             ProcessPoolExecutor or the one of a Dask client; files, or parts
             of large ones, are counted on it.
         count_cache: where the counts of parts are stored, so that a restarted run counts only what
-            is missing: a folder or an address that all of the executor's workers can reach;
-            defaults to a temporary folder of this machine.
+            is missing: a folder or an address that all of the executor's workers can reach; by
+            default they are not stored beyond the run.
         options: other fields of `batchstat.CorpusOptions`, such as `label_column="label"`.
 
     Raises:
@@ -73,52 +89,140 @@ def profile(
     template = None if chat_template is None else named_path("chat_template", chat_template)
     if isinstance(corpus, str | os.PathLike):
         corpus = [corpus]
-    if isinstance(corpus, Sequence):
-        sources = find_sources(corpus, read_as.input_format)
-        counts = counter(read_as, tokenizer, template, sources)
-        count = worker_count(workers)
-        engine = threads(count) if executor is None else given_executor(executor, workers)
-        if count_cache is not None:
-            named_path("count_cache", count_cache)
-        store = None if count_cache is None else CountCache.at(count_cache)
-        return build(sources, read_as, counts, RunOptions(engine, store))
-
-    return _of_table(corpus, read_as, counter(read_as, tokenizer, template), worker_count(workers))
+    if not isinstance(corpus, Sequence):
+        counter = tokenizer_for(read_as, tokenizer, template)
+        return _of_table(corpus, read_as, counter, worker_count(workers))
+    found = open_corpus(corpus, read_as, tokenizer, template)
+    if count_cache is not None:
+        named_path("count_cache", count_cache)
+    cache = None if count_cache is None else CountCache.at(count_cache)
+    return build(found, RunOptions(executor or "threads", workers, count_cache=cache))
 
 
-def counter(
-    options: CorpusOptions,
-    tokenizer: str | None,
-    chat_template: Path | None,
-    sources: Sequence[Source] = (),
-) -> Tokenizer | None:
-    """Return the tokenizer for a corpus read with `options`; None if it needs no counting.
+def build(corpus: Corpus, run: RunOptions = DEFAULT_RUN) -> Profile:
+    """Count a corpus.
 
     Raises:
-        OptionError: a tokenizer, chat template or other option that has no effect here.
-        InputError: a tokenizer or template that cannot be loaded.
+        OptionError: an executor that cannot be used.
+        InputError: a part that cannot be read with these options, or parts that failed.
+        StorageFullError: there is no space for the counts.
     """
-    formats = {source.format for source in sources}
-    if not {"csv", "tsv"} & formats:
-        flags = {"--no-header": not options.header, "--quote": options.quote is not None}
-        for flag in (flag for flag, given in flags.items() if given):
-            raise OptionError(f"{flag} is for .csv and .tsv files, but the corpus has none")
-    if chat_template is not None and options.content != "messages":
-        raise OptionError("chat_template needs a messages_column: pass one")
-    counted = f"a {options.content}_column" if options.content in ("tokens", "length") else ""
-    if formats == {"npy"}:
-        counted = "a .npy file"
-    if counted:
-        needless = {
-            "tokenizer": tokenizer is not None,
-            "strip": options.strip,
-            "min_chars": options.min_chars > 0,
-        }
-        for name in (name for name, given in needless.items() if given):
-            raise OptionError(f"{name} is for texts, but {counted} has none: remove it")
-        return None
-    loaded = load_tokenizer(BUILTIN if tokenizer is None else tokenizer)
-    return with_chat_template(loaded, chat_template) if options.content == "messages" else loaded
+    cache = run.count_cache
+    try:
+        counted = _built(corpus, run)
+    except StorageFullError as full:
+        if cache is None or not cache.is_optional or corpus.reads_standard_input:
+            raise
+        run.on_warning(f"{full.reason}: recounting without the cache")
+        counted = _built(corpus, replace(run, count_cache=None))
+    if cache is not None and cache.is_optional:
+        cache.make_room()
+    return counted
+
+
+def _built(corpus: Corpus, run: RunOptions) -> Profile:
+    created = datetime.now(UTC).isoformat()
+    parts = corpus.parts
+    with _cache_of(run) as cache:
+        scheduler = _scheduler(corpus, parts, run, cache)
+        with scheduler.log.ending(scheduler.done.values(), scheduler.failed.values()):
+            for _ in range(_MAX_EVICTIONS):
+                scheduler.count()
+                if scheduler.failed and not run.allow_partial:
+                    raise _failure(scheduler.failed, len(parts), run)
+                counted = {
+                    i: CachedPart((cache,), result.key, result.samples, result.counts)
+                    for i, result in scheduler.done.items()
+                }
+                try:
+                    results = PartResults(counted, scheduler.failed)
+                    return merge_parts(parts, results, corpus.options, created)
+                except CacheEvictedError as evicted:
+                    scheduler.forget(evicted.number)
+            raise InputError(
+                f"{cache.address}: cached counts disappear before they can be read: use another "
+                "folder with --count-cache"
+            )
+
+
+def count_shard(corpus: Corpus, spec: ShardSpec, run: RunOptions) -> Shard:
+    """Count one shard of the parts into the count cache; failed parts are named in the shard.
+
+    Raises:
+        InputError: a part that cannot be read with these options.
+    """
+    created = datetime.now(UTC).isoformat()
+    numbers = [i for i in range(len(corpus.parts)) if spec.takes(i)]
+    assert run.count_cache is not None, "a shard stores its parts"
+    own = [corpus.parts[i] for i in numbers]
+    scheduler = _scheduler(corpus, own, run, run.count_cache)
+    with scheduler.log.ending(scheduler.done.values(), scheduler.failed.values()):
+        scheduler.count()
+    tokenizer = corpus.tokenizer
+    return Shard(
+        created=created,
+        shard=spec.number,
+        shards=spec.of,
+        sources=corpus.sources,
+        options=corpus.options,
+        tokenizer=None if tokenizer is None else facts_of(tokenizer, corpus.options),
+        kept={numbers[i]: (r.key, r.samples) for i, r in sorted(scheduler.done.items())},
+        failed={numbers[i]: why for i, why in sorted(scheduler.failed.items())},
+        by_pieces=scheduler.by_pieces,
+    )
+
+
+def _scheduler(
+    corpus: Corpus, parts: Sequence[Part], run: RunOptions, cache: CountCache
+) -> Scheduler:
+    executor, tokenizer = run.executor_for(parts), corpus.tokenizer
+    if corpus.reads_standard_input and not executor.in_process:
+        executor = threads(worker_count(None))  # only this process can read it
+    task = CountTask(
+        corpus.options,
+        tokenizer,
+        cache,
+        executor.threads,
+        recount=run.recount,
+        in_memory=run.count_cache is None,
+    )
+    # A copy is made while reading only if it may have to be read again.
+    copies = corpus.reads_standard_input and tokenizer is not None and tokenizer.pieces is not None
+    return Scheduler(parts, task, executor, run, Rereadable(sys.stdin.buffer) if copies else None)
+
+
+@contextmanager
+def _cache_of(run: RunOptions) -> Iterator[CountCache]:
+    """Yield the count cache, or one in a temporary folder."""
+    if run.count_cache is not None:
+        yield run.count_cache
+        return
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="batchstat-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise InputError(
+            f"counts cannot be stored during the run: {one_line(error)}: set TMPDIR to a writable "
+            "folder"
+        ) from None
+    with folder as path:
+        yield CountCache(path)
+
+
+def _failure(failed: Mapping[int, str], parts: int, run: RunOptions) -> InputError:
+    """Return the error for parts that failed, after a warning for each if there are several."""
+    first = failed[min(failed)]
+    if parts == 1:
+        return InputError(first)
+    if len(failed) > 1:
+        for i in sorted(failed)[:_LISTED]:
+            run.on_warning(f"not counted: {failed[i]}")
+    if len(failed) > _LISTED:
+        run.on_warning(f"not counted: {len(failed) - _LISTED:,} more, all listed in the log")
+    return InputError(
+        f"{len(failed):,} of {parts:,} parts failed after 3 attempts each: {first}: fix or "
+        "remove them and run again, which counts only what is missing, or pass "
+        "--allow-partial"
+    )
 
 
 def _of_table(
@@ -129,10 +233,10 @@ def _of_table(
     created = datetime.now(UTC).isoformat()
     counting = Counting(options, workers)
     try:
-        found = counting.profile(TableReader(table, options), tokenizer)
+        counted = counting.profile(TableReader(table, options), tokenizer)
     except PieceError as difference:
         assert tokenizer is not None
         warnings.warn(f"{difference}: recounting every text as a whole", stacklevel=3)
-        whole = replace(tokenizer, pieces=None)
-        found = counting.profile(TableReader(table, options), whole)
-    return alone(found, created)
+        by_text = replace(tokenizer, pieces=None)
+        counted = counting.profile(TableReader(table, options), by_text)
+    return single_part(counted, created)

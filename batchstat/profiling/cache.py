@@ -10,6 +10,7 @@ import hashlib
 import io
 import os
 import secrets
+import sys
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -32,7 +33,7 @@ from batchstat.storage.sealed_records import decoded
 MOST_BYTES = 1 << 30
 """Size limit of the cache folder; beyond it, the least recently used entries are evicted."""
 
-JOB_ENDING = ".job"
+TASK_ENDING = ".job"
 
 _TRIES, _PAUSE_SECONDS = 3, 1.0
 
@@ -76,6 +77,16 @@ class PartCounts:
     label_seen: bool | None
     difference: str = ""
 
+    @property
+    def bytes(self) -> int:
+        """Approximate memory that they take."""
+        profile = self.profile
+        found = profile.records.nbytes + profile.lengths.nbytes
+        if profile.labels is not None:
+            found += profile.labels.codes.nbytes + sum(map(sys.getsizeof, profile.labels.names))
+            found += 0 if profile.labels.offsets is None else profile.labels.offsets.nbytes
+        return found
+
 
 @dataclass(frozen=True)
 class CountCache:
@@ -83,14 +94,17 @@ class CountCache:
 
     Attributes:
         address: a path, or an address that all workers can reach.
+        is_optional: whether the cache may be full or lose entries, so that counting goes on without
+            it, and is kept below a limit.
     """
 
     address: str
+    is_optional: bool = False
 
     @classmethod
-    def at(cls, place: str | os.PathLike[str]) -> "CountCache":
-        """Return the store in a folder, as an absolute path for all workers, or at an address."""
-        written = os.fspath(place) if isinstance(place, str | Path) else str(place)
+    def at(cls, folder: str | os.PathLike[str]) -> "CountCache":
+        """Return the cache in a folder, as an absolute path for all workers, or at an address."""
+        written = os.fspath(folder) if isinstance(folder, str | Path) else str(folder)
         return cls(written if is_remote(written) else str(Path(written).absolute()))
 
     @cached_property
@@ -205,7 +219,7 @@ class CountCache:
         found = []
         try:
             for path in self.folder.iterdir():
-                if path.name.endswith((_ENDING, JOB_ENDING, ".tmp")):
+                if path.name.endswith((_ENDING, TASK_ENDING, ".tmp")):
                     with suppress(OSError):  # another process may delete it in the meantime
                         state = path.stat()
                         found.append((state.st_mtime_ns, state.st_size, path))

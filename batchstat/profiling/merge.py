@@ -22,71 +22,42 @@ from batchstat.profiling.profile import CorpusFacts, Labels, Profile
 
 
 class CachedPart(NamedTuple):
-    """Where the counts of a part are stored, and how many samples it has.
+    """Where the counts of a part are, and how many samples it has.
 
     Attributes:
-        stores: stores to look in; one that has the counts is enough.
+        caches: caches to look in; one that has the counts is enough.
         key: key of the counts.
         samples: samples in the part.
+        counts: the counts, if they are in memory.
     """
 
-    stores: tuple[CountCache, ...]
+    caches: tuple[CountCache, ...]
     key: str
     samples: int
+    counts: PartCounts | None = None
 
-    def counts(self) -> PartCounts | None:
-        """Return the stored counts; None if they are missing or damaged.
+    def load(self) -> PartCounts | None:
+        """Return the counts; None if they are missing or damaged.
 
         Raises:
             InputError: an address that cannot be read.
         """
-        found = (store.get(self.key) for store in self.stores)
-        return next((each for each in found if each and len(each.profile) == self.samples), None)
+        if self.counts is not None:
+            return self.counts
+        cached = (cache.get(self.key) for cache in self.caches)
+        return next((c for c in cached if c and len(c.profile) == self.samples), None)
 
 
 class PartResults(NamedTuple):
     """Results of the parts of a corpus, by part number.
 
     Attributes:
-        kept: where the counts of most parts are stored.
+        counted: where the counts of most parts are.
         failed: why the other parts have no counts.
     """
 
-    kept: Mapping[int, CachedPart]
+    counted: Mapping[int, CachedPart]
     failed: Mapping[int, str]
-
-
-def of_parts(
-    parts: Sequence[Part],
-    counted: PartResults,
-    options: CorpusOptions,
-    created: str,
-) -> Profile:
-    """Build the profile of a corpus from the stored counts of its parts.
-
-    Args:
-        parts: all parts of the corpus, in order.
-        counted: results of the parts.
-        options: how the corpus was read.
-        created: when reading began, ISO 8601 in UTC.
-
-    Raises:
-        CacheEvictedError: stored counts no longer exist.
-        InputError: there are no samples, or no record has the label.
-    """
-    sources: list[Source] = []
-    whole = _Whole(sum(kept.samples for kept in counted.kept.values()))
-    begins = [i for i, part in enumerate(parts) if part.first == 0]
-    for begin, end in pairwise([*begins, len(parts)]):
-        found = _Read(parts[begin].source)
-        for i in range(begin, end):
-            if i in counted.kept:
-                found.add(i, counted.kept[i], whole)
-        sources.append(found.source(options, complete=found.parts == end - begin))
-    if whole.first is None:
-        raise InputError(f"no part could be counted: {counted.failed[min(counted.failed)]}")
-    failed = tuple(counted.failed[i] for i in sorted(counted.failed))
-    return whole.profile(created, sources, options, failed)
 
 
 class CacheEvictedError(Exception):
@@ -97,7 +68,44 @@ class CacheEvictedError(Exception):
         self.number = number
 
 
-class _Read:
+def merge_parts(
+    parts: Sequence[Part],
+    results: PartResults,
+    options: CorpusOptions,
+    created: str,
+) -> Profile:
+    """Build the profile of a corpus from the counts of its parts.
+
+    Args:
+        parts: all parts of the corpus, in order.
+        results: results of the parts.
+        options: how the corpus was read.
+        created: when reading began, ISO 8601 in UTC.
+
+    Raises:
+        CacheEvictedError: stored counts no longer exist.
+        InputError: there are no samples, or no record has the label.
+    """
+    sources: list[Source] = []
+    corpus = _MergedCorpus(sum(part.samples for part in results.counted.values()))
+    firsts = [i for i, part in enumerate(parts) if part.first == 0]
+    for first, stop in pairwise([*firsts, len(parts)]):
+        merged = _MergedSource(parts[first].source)
+        for i in range(first, stop):
+            if i in results.counted:
+                counts = results.counted[i].load()
+                if counts is None:
+                    raise CacheEvictedError(i)
+                merged.add(counts)
+                corpus.add(counts.profile)
+        sources.append(merged.source(options, complete=merged.parts == stop - first))
+    if corpus.first is None:
+        raise InputError(f"no part could be counted: {results.failed[min(results.failed)]}")
+    failed = tuple(results.failed[i] for i in sorted(results.failed))
+    return corpus.profile(created, sources, options, failed)
+
+
+class _MergedSource:
     """A source, merged part by part."""
 
     def __init__(self, source: Source) -> None:
@@ -105,17 +113,13 @@ class _Read:
         self._digests: list[str] = []
         self._labels: list[bool] = []
 
-    def add(self, number: int, kept: CachedPart, whole: "_Whole") -> None:
-        """Add its next part, to the corpus too. Raise CacheEvictedError if its counts are gone."""
-        counts = kept.counts()
-        if counts is None:
-            raise CacheEvictedError(number)
+    def add(self, counts: PartCounts) -> None:
+        """Add its next part."""
         self.parts += 1
         self._digests += counts.digests
         self._labels += [] if counts.label_seen is None else [counts.label_seen]
         if self._source.path == STANDARD_INPUT:
             (self._source,) = counts.profile.corpus.sources
-        whole.add(counts.profile)
 
     def source(self, options: CorpusOptions, *, complete: bool) -> Source:
         """Return the source, completed with what is known once it has been read.
@@ -133,7 +137,7 @@ class _Read:
         return replace(self._source, digest=joined_digest(self._digests))
 
 
-class _Whole:
+class _MergedCorpus:
     """The samples of consecutive parts, with record numbers continued from part to part."""
 
     def __init__(self, samples: int) -> None:
@@ -141,21 +145,21 @@ class _Whole:
         self._lengths, self._records = new_array(samples, LONGEST), new_array(samples, FAR)
         self._samples = self._seen = 0
         self._skipped: dict[str, int] = {}
-        self._faults: list[str] = []
+        self._bad_records: list[str] = []
         self._left_out: Counter[str] = Counter()
         self._labels: list[Labels] = []
 
     def add(self, part: Profile) -> None:
         """Append the next part."""
         self.first = self.first or part
-        place = slice(self._samples, self._samples + len(part))
-        self._lengths[place] = part.lengths
-        self._records[place] = part.records + self._seen
+        at = slice(self._samples, self._samples + len(part))
+        self._lengths[at] = part.lengths
+        self._records[at] = part.records + self._seen
         self._samples += len(part)
         self._seen += len(part) + sum(part.corpus.skipped.values())
         for reason, count in part.corpus.skipped.items():
             self._skipped[reason] = self._skipped.get(reason, 0) + count
-        self._faults += part.corpus.faults[: EXAMPLES - len(self._faults)]
+        self._bad_records += part.corpus.faults[: EXAMPLES - len(self._bad_records)]
         self._left_out.update(part.corpus.left_out)
         self._labels += [] if part.labels is None else [part.labels]
 
@@ -175,7 +179,7 @@ class _Whole:
             tuple(sources),
             options,
             self._skipped,
-            tuple(self._faults),
+            tuple(self._bad_records),
             failed,
             dict(sorted(self._left_out.items())),
         )
@@ -189,19 +193,19 @@ class _Whole:
         )
 
 
-def alone(profile: Profile, created: str) -> Profile:
+def single_part(profile: Profile, created: str) -> Profile:
     """Return the profile of a single-part corpus. Raise InputError if it has no samples."""
-    whole = _Whole(len(profile))
-    whole.add(profile)
-    return whole.profile(created, profile.corpus.sources, profile.corpus.options)
+    corpus = _MergedCorpus(len(profile))
+    corpus.add(profile)
+    return corpus.profile(created, profile.corpus.sources, profile.corpus.options)
 
 
 def _merged(parts: Sequence[Labels]) -> Labels:
     names = tuple(dict.fromkeys(name for part in parts for name in part.names))
-    place = {name: i for i, name in enumerate(names)}
+    numbers = {name: i for i, name in enumerate(names)}
     codes = []
     for part in parts:
-        own = np.array([*(place[name] for name in part.names), -1], dtype=np.int64)
+        own = np.array([*(numbers[name] for name in part.names), -1], dtype=np.int64)
         codes.append(own[part.codes])
     joined = np.concatenate(codes)
     if all(part.offsets is None for part in parts):

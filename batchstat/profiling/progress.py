@@ -64,9 +64,9 @@ class ProgressTracker:
         """Note the progress of a part."""
         self._set(self._numbers[part], amount)
 
-    def note_done(self, i: int, samples: int, tokens: int, *, was_kept: bool) -> None:
+    def note_done(self, i: int, samples: int, tokens: int, *, was_cached: bool) -> None:
         """Note that a part is counted, now or earlier."""
-        self._set(i, CountedAmount(self._parts[i].bytes, samples, tokens), is_work=not was_kept)
+        self._set(i, CountedAmount(self._parts[i].bytes, samples, tokens), is_work=not was_cached)
 
     def begin_again(self) -> None:
         """Reset all parts to not counted."""

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import (
     BrokenExecutor,
     CancelledError,
@@ -11,24 +11,20 @@ from concurrent.futures import (
     ThreadPoolExecutor,
 )
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from batchstat.corpus.opening import Rereadable
 from batchstat.corpus.parts import Part
-from batchstat.errors import BatchstatError, InputError, SourceError
+from batchstat.errors import BatchstatError, InputError, SourceError, counted
 from batchstat.profiling.executors.executor import CountingExecutor, ExecutorLostError
-from batchstat.profiling.progress import Progress, ProgressTracker
-from batchstat.profiling.tasks import (
-    CountTask,
-    LocalContext,
-    PartResult,
-    RemoteTask,
-    check_answer,
-    count_part,
-)
+from batchstat.profiling.progress import ProgressTracker
+from batchstat.profiling.run_log import RunLog
+from batchstat.profiling.run_options import RunOptions
+from batchstat.profiling.tasks import CountTask, LocalContext, PartResult, RemoteTask
+from batchstat.profiling.worker import check_answer, count_part
 from batchstat.storage.addresses import is_remote, one_line
 
 TRIES = 3
@@ -41,52 +37,29 @@ _ALONE_AFTER = 2
 """Losses of an executor after which suspected parts are counted one at a time."""
 
 
-@dataclass(frozen=True)
-class PartOutcome:
-    """Outcome of one attempt to count a part.
-
-    Attributes:
-        part: the part.
-        tries: number of attempts so far.
-        done: its counts; None if the attempt failed.
-        failure: why it failed.
-        is_last: whether it will not be tried again.
-    """
-
-    part: Part
-    tries: int
-    done: PartResult | None
-    failure: str = ""
-    is_last: bool = True
-
-
 class Scheduler:
     """Counting of the parts of one run.
 
     Attributes:
         done: parts that are counted, by their number.
         failed: why the others could not be counted.
+        log: log of its parts.
     """
 
     def __init__(
         self,
         parts: Sequence[Part],
-        job: CountTask,
-        engine: CountingExecutor,
-        *,
-        keep_going: bool = False,
+        task: CountTask,
+        executor: CountingExecutor,
+        run: RunOptions,
         standard_input: Rereadable | None = None,
-        on_outcome: Callable[[PartOutcome], object] = lambda _: None,
-        on_progress: Callable[[Progress], object] = lambda _: None,
-        on_warning: Callable[[str], object] = lambda _: None,
     ) -> None:
-        """`keep_going`: whether to continue if a part cannot be read with the given options."""
+        """If the run allows a partial profile, it continues where a part cannot be read."""
         self.done: dict[int, PartResult] = {}
         self.failed: dict[int, str] = {}
-        self._parts, self._job, self._engine = parts, job, engine
-        self._keep_going, self._standard_input = keep_going, standard_input
-        self._on_outcome, self._on_warning = on_outcome, on_warning
-        self._meter = ProgressTracker(parts, on_progress)
+        self._parts, self._task, self._executor, self._run = parts, task, executor, run
+        self._standard_input = standard_input
+        self._progress = ProgressTracker(parts, run.on_progress)
         self._todo = list(range(len(parts)))
         self._again: list[int] = []
         self._flying: dict[Future[PartResult], int] = {}
@@ -96,6 +69,8 @@ class Scheduler:
         self._suspects: set[int] = set()
         self._end = len(parts)
         self._error: BatchstatError | None = None
+        tokenizer = task.tokenizer.name if task.tokenizer else "already counted"
+        self.log = RunLog(f"{counted(len(parts), 'part')}, counted by {executor.name}, {tokenizer}")
 
     def count(self) -> None:
         """Count all parts, or all before the first that cannot be read with the given options.
@@ -108,8 +83,8 @@ class Scheduler:
             if not self._todo:
                 self._try_again()
             try:
-                with self._engine.start() as executor, self._given() as given:
-                    self._work(executor, given)
+                with self._executor.start() as executor, self._task_for_workers() as task:
+                    self._work(executor, task)
             except (BrokenExecutor, CancelledError, ExecutorLostError) as loss:
                 self._note_loss(loss)
         if self._error is not None:
@@ -119,7 +94,7 @@ class Scheduler:
     @property
     def by_pieces(self) -> bool:
         """Whether counting by pieces was found correct, as far as it was checked."""
-        return self._job.by_pieces
+        return self._task.by_pieces
 
     def forget(self, i: int) -> None:
         """Schedule a part for recounting because its counts no longer exist."""
@@ -127,35 +102,35 @@ class Scheduler:
         heappush(self._todo, i)
 
     @contextmanager
-    def _given(self) -> Iterator[CountTask | RemoteTask]:
-        """Provide the job in the form that the executor's workers receive."""
-        if not self._engine.in_process:
+    def _task_for_workers(self) -> Iterator[CountTask | RemoteTask]:
+        """Provide the task in the form that the executor's workers receive."""
+        if not self._executor.in_process:
             try:
-                sent = RemoteTask.send(self._job)
+                sent = RemoteTask.send(self._task)
             except OSError as error:
-                raise self._job.store.refusal("the counting task", error) from None
+                raise self._task.cache.refusal("the counting task", error) from None
             try:
                 yield sent
             finally:
                 sent.end()
             return
-        stop, pool = threading.Event(), ThreadPoolExecutor(self._job.threads)
+        stop, pool = threading.Event(), ThreadPoolExecutor(self._task.threads)
         try:
-            shared = LocalContext(pool, self._meter.note, stop, self._standard_input)
-            yield replace(self._job, shared=shared)
+            local = LocalContext(pool, self._progress.note, stop, self._standard_input)
+            yield replace(self._task, local=local)
         finally:
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _work(self, executor: Executor, given: CountTask | RemoteTask) -> None:
-        """Work until nothing is left to do, or everything must be redone with another job."""
+    def _work(self, executor: Executor, task: CountTask | RemoteTask) -> None:
+        """Work until nothing is left to do, or everything must be redone with another task."""
         ended: SimpleQueue[Future[PartResult]] = SimpleQueue()
         while self._todo or self._flying:
             while self._todo and len(self._flying) < self._room():
                 i = self._next()
                 part = replace(self._parts[i], folder=self._folder)
                 try:
-                    future = executor.submit(count_part, given, part)
+                    future = executor.submit(count_part, task, part)
                 except Exception as error:
                     heappush(self._todo, i)
                     if isinstance(error, RuntimeError) and not isinstance(error, BrokenExecutor):
@@ -168,10 +143,10 @@ class Scheduler:
             try:
                 future = ended.get(timeout=_POLL_SECONDS)
             except Empty:
-                if self._engine.is_disconnected():
-                    raise ExecutorLostError(f"{self._engine.name} is lost") from None
+                if self._executor.is_disconnected():
+                    raise ExecutorLostError(f"{self._executor.name} is lost") from None
                 continue
-            if future in self._flying and not self._settle(self._flying[future], future):
+            if future in self._flying and not self._note_end(self._flying[future], future):
                 return
             if not self._todo and not self._flying:
                 self._try_again()
@@ -184,7 +159,7 @@ class Scheduler:
             time.sleep(_PAUSE_SECONDS)
 
     def _room(self) -> int:
-        return 1 if self._suspects else self._engine.max_in_flight
+        return 1 if self._suspects else self._executor.max_in_flight
 
     def _next(self) -> int:
         if not self._suspects:
@@ -194,18 +169,18 @@ class Scheduler:
         heapify(self._todo)
         return i
 
-    def _settle(self, i: int, future: "Future[PartResult]") -> bool:
-        """Note how a part ended, and return whether the run continues with the same job."""
+    def _note_end(self, i: int, future: "Future[PartResult]") -> bool:
+        """Note how a part ended, and return whether the run continues with the same task."""
         error = None if future.cancelled() else future.exception()
         if isinstance(error, BrokenExecutor):
             raise error
         if future.cancelled() or isinstance(error, CancelledError):
-            raise ExecutorLostError(f"{self._engine.name} is lost")
+            raise ExecutorLostError(f"{self._executor.name} is lost")
         del self._flying[future]
         self._suspects.discard(i)
         if error is None:
             try:
-                return self._note_done(i, self._answer(i, future.result()))
+                return self._note_done(i, self._checked(i, future.result()))
             except SourceError as answered:
                 error = answered
         if isinstance(error, BatchstatError) and not isinstance(error, SourceError):
@@ -218,37 +193,37 @@ class Scheduler:
 
     def _is_bug(self, error: BaseException) -> bool:
         """Return whether an error is a bug: in this process, no other machine could avoid it."""
-        known = isinstance(error, SourceError | OSError | MemoryError)
-        return self._engine.in_process and not known
+        is_known = isinstance(error, SourceError | OSError | MemoryError)
+        return self._executor.in_process and not is_known
 
-    def _answer(self, i: int, answer: PartResult) -> PartResult:
+    def _checked(self, i: int, answer: PartResult) -> PartResult:
         """Return the checked answer for a part. Raise SourceError if it cannot be right."""
-        if self._engine.in_process:
+        if self._executor.in_process:
             return answer
-        return check_answer(answer, self._parts[i], self._job)
+        return check_answer(answer, self._parts[i], self._task)
 
-    def _note_done(self, i: int, done: PartResult) -> bool:
-        self.done[i] = done
-        self._meter.note_done(i, done.samples, done.tokens, was_kept=done.was_kept)
-        self._on_outcome(PartOutcome(self._parts[i], self._tries[i], done))
-        if not done.difference or not self._job.by_pieces:
+    def _note_done(self, i: int, result: PartResult) -> bool:
+        self.done[i] = result
+        self._progress.note_done(i, result.samples, result.tokens, was_cached=result.was_cached)
+        self.log.done(self._parts[i], result)
+        if not result.difference or not self._task.by_pieces:
             return True
-        self._on_warning(f"{done.difference}: recounting every text as a whole")
-        self._job = replace(self._job, by_pieces=False)
+        self._run.on_warning(f"{result.difference}: recounting every text as a whole")
+        self._task = replace(self._task, by_pieces=False)
         again = [*self.done, *self._flying.values()]
         for future in self._flying:
             future.cancel()
         self.done.clear()
         self._flying.clear()
-        self._meter.begin_again()
+        self._progress.begin_again()
         self._todo += again
         heapify(self._todo)
         return False
 
     def _note_refused(self, i: int, error: BatchstatError) -> None:
         """Note a part that cannot be read or stored, which will be the same at every attempt."""
-        self._on_outcome(PartOutcome(self._parts[i], self._tries[i], None, str(error)))
-        if self._keep_going and isinstance(error, InputError):
+        self._log_failure(i, str(error))
+        if self._run.allow_partial and isinstance(error, InputError):
             self.failed[i] = str(error)
         elif i < self._end:
             self._end, self._error = i, error
@@ -268,11 +243,14 @@ class Scheduler:
     def _note_failed(self, i: int, error: BaseException) -> None:
         reason = str(error) if isinstance(error, SourceError) else self._reason(i, error)
         is_last = self._tries[i] >= TRIES
-        self._on_outcome(PartOutcome(self._parts[i], self._tries[i], None, reason, is_last))
+        self._log_failure(i, reason, is_last=is_last)
         if is_last:
             self.failed[i] = reason
         elif i < self._end:
             self._again.append(i)
+
+    def _log_failure(self, i: int, reason: str, *, is_last: bool = True) -> None:
+        self.log.failed(self._parts[i], self._tries[i], reason, is_last=is_last)
 
     def _reason(self, i: int, error: BaseException) -> str:
         what = "out of memory" if isinstance(error, MemoryError) else one_line(error)
@@ -291,13 +269,14 @@ class Scheduler:
         """
         self._losses += 1
         broken = isinstance(loss, BrokenExecutor)
-        if not self._engine.restartable:
+        name = self._executor.name
+        if not self._executor.restartable:
             raise InputError(
-                f"{self._engine.name} is broken ({one_line(loss)}): pass a new executor; with the "
-                "same count_cache only missing parts are counted"
+                f"{name} is broken ({one_line(loss)}): pass a new executor; with the same "
+                "count_cache only missing parts are counted"
             )
         if not (broken and self._flying) and self._losses >= TRIES:
-            raise InputError(f"{self._engine.name} was lost {self._losses} times: {one_line(loss)}")
+            raise InputError(f"{name} was lost {self._losses} times: {one_line(loss)}")
         flying = sorted(self._flying.values())
         self._flying.clear()
         alone = len(flying) == 1
@@ -305,14 +284,11 @@ class Scheduler:
             if broken and alone and self._tries[i] >= TRIES:
                 reason = "the worker died unexpectedly (possibly out of memory)"
                 self.failed[i] = f"{self._parts[i].shown} could not be counted: {reason}"
-                self._on_outcome(PartOutcome(self._parts[i], self._tries[i], None, self.failed[i]))
+                self._log_failure(i, self.failed[i])
                 self._suspects.discard(i)
                 self._losses = 0
                 continue
-            outcome = PartOutcome(
-                self._parts[i], self._tries[i], None, one_line(loss), is_last=False
-            )
-            self._on_outcome(outcome)
+            self._log_failure(i, one_line(loss), is_last=False)
             heappush(self._todo, i)
             if broken and self._losses >= _ALONE_AFTER:
                 self._suspects.add(i)

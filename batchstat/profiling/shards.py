@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +15,7 @@ from batchstat.corpus.sources import Source
 from batchstat.errors import InputError, OptionError
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.executors.versions import versions
-from batchstat.profiling.merge import CachedPart, CacheEvictedError, PartResults, of_parts
+from batchstat.profiling.merge import CachedPart, CacheEvictedError, PartResults, merge_parts
 from batchstat.profiling.parquet import check_formats
 from batchstat.profiling.profile import Profile, TokenizerFacts
 from batchstat.storage.addresses import as_path, check_regular, one_line
@@ -47,8 +48,8 @@ class ShardSpec:
     @classmethod
     def parse(cls, written: str) -> "ShardSpec":
         """Parse `I/N`. Raise OptionError unless 1 ≤ I ≤ N."""
-        found = _WRITTEN.fullmatch(written)
-        number, of = (int(found[1]), int(found[2])) if found else (0, 0)
+        match = _WRITTEN.fullmatch(written)
+        number, of = (int(match[1]), int(match[2])) if match else (0, 0)
         if not 1 <= number <= of:
             raise OptionError(f"shard={written}: must be I/N with 1 ≤ I ≤ N, such as 3/100")
         return cls(number, of)
@@ -61,77 +62,58 @@ class ShardSpec:
         return f"{self.number}/{self.of}"
 
 
-@dataclass(frozen=True)
-class Shard:
-    """A shard that was counted.
-
-    Attributes:
-        created: when reading began, ISO 8601 in UTC.
-        share: which shard of how many.
-        sources: all sources of the corpus, as listed.
-        options: how the corpus is read.
-        tokenizer: tokenizer that counted.
-        kept: key of the counts and number of samples of its parts, by their number in the corpus.
-        failed: why its other parts could not be counted.
-        by_pieces: whether texts were counted by pieces wherever that is faster.
-        versions: versions of the libraries that counted.
-    """
-
-    created: str
-    share: ShardSpec
-    sources: tuple[Source, ...]
-    options: CorpusOptions
-    tokenizer: TokenizerFacts | None
-    kept: dict[int, tuple[str, int]]
-    failed: dict[int, str]
-    by_pieces: bool = True
-    versions: dict[str, str] = field(default_factory=versions)
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """All parts of the corpus."""
-        return parts_of(self.sources, self.options)
-
-    def to_json(self) -> dict[str, Any]:
-        """shard.json."""
-        written = _Written(
-            schema=SHARD_SCHEMA,
-            tool={"name": "batchstat", "version": __version__},
-            created=self.created,
-            shard=self.share.number,
-            shards=self.share.of,
-            sources=self.sources,
-            options=self.options,
-            tokenizer=self.tokenizer,
-            versions=self.versions,
-            by_pieces=self.by_pieces,
-            kept=self.kept,
-            failed=self.failed,
-        )
-        return seal(asdict(written))
-
-
 def _check_key(name: str, key: str) -> None:
     if not _KEY.fullmatch(key):
         raise ValueError(f"{name} is {shown(key)}: must be a SHA-256 digest")
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Written:
-    """Declaration of shard.json: see `Shard`."""
+class Shard:
+    """A shard that was counted, and the content of shard.json.
 
-    schema: str
-    tool: Mapping[str, str]
+    Attributes:
+        schema: schema of the file.
+        tool: name and version of batchstat.
+        created: when reading began, ISO 8601 in UTC.
+        shard: which shard it is, from 1.
+        shards: of how many.
+        sources: all sources of the corpus, as listed.
+        options: how the corpus is read.
+        tokenizer: tokenizer that counted.
+        versions: versions of the libraries that counted.
+        by_pieces: whether texts were counted by pieces wherever that is faster.
+        kept: key of the counts and number of samples of its parts, by their number in the corpus.
+        failed: why its other parts could not be counted.
+    """
+
+    schema: str = SHARD_SCHEMA
+    tool: Mapping[str, str] = field(
+        default_factory=lambda: {"name": "batchstat", "version": __version__}
+    )
     created: Time
     shard: int
     shards: int
     sources: tuple[Source, ...]
     options: CorpusOptions
     tokenizer: TokenizerFacts | None
-    versions: Mapping[str, str]
-    by_pieces: bool
+    versions: Mapping[str, str] = field(default_factory=versions)
+    by_pieces: bool = True
     kept: Mapping[int, tuple[Annotated[str, _check_key], int]]
     failed: Mapping[int, str]
+
+    @property
+    def spec(self) -> ShardSpec:
+        """Which shard of how many."""
+        return ShardSpec.parse(f"{self.shard}/{self.shards}")
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """All parts of the corpus."""
+        return parts_of(self.sources, self.options)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return shard.json."""
+        return seal(asdict(self))
 
 
 def read_shard(folder: Path) -> Shard:
@@ -139,21 +121,10 @@ def read_shard(folder: Path) -> Shard:
     path = folder / SHARD_FILE
     try:
         check_regular(path)
-        found: _Written = decoded(_Written, unseal(parse(path.read_bytes()), SHARD_SCHEMA))
-        check_formats(found.sources)
-        shard = Shard(
-            found.created,
-            ShardSpec.parse(f"{found.shard}/{found.shards}"),
-            found.sources,
-            found.options,
-            found.tokenizer,
-            dict(found.kept),
-            dict(found.failed),
-            found.by_pieces,
-            dict(found.versions),
-        )
-        own = [i for i in range(len(shard.parts)) if shard.share.takes(i)]
-        if not set(own) >= shard.kept.keys() | shard.failed.keys():
+        shard: Shard = decoded(Shard, unseal(parse(path.read_bytes()), SHARD_SCHEMA))
+        check_formats(shard.sources)
+        own = {i for i in range(len(shard.parts)) if shard.spec.takes(i)}
+        if not own >= shard.kept.keys() | shard.failed.keys():
             raise ValueError("it lists parts of other shards")
         return shard
     except (FileNotFoundError, NotADirectoryError):
@@ -180,46 +151,42 @@ def merge_shards(folders: Sequence[Path], *, allow_partial: bool = False) -> Pro
             raise InputError(
                 f"{folder.as_posix()} and {shards[0][0].as_posix()} cannot be merged: {other}"
             )
-    kept: dict[int, CachedPart] = {}
+    counted: dict[int, CachedPart] = {}
     failed: dict[int, str] = {}
     for folder, shard in shards:
-        store = CountCache(_joined(folder))
+        cache = CountCache(str(as_path(folder) / PARTS_FOLDER))
         for i, (key, samples) in shard.kept.items():
-            before = kept.get(i, CachedPart((), key, samples))
+            before = counted.get(i, CachedPart((), key, samples))
             if (before.key, before.samples) != (key, samples):
                 raise InputError(
                     f"{first.parts[i].shown} changed between {folder.as_posix()} and another "
                     "shard: recount it"
                 )
-            kept[i] = before._replace(stores=(*before.stores, store))
+            counted[i] = before._replace(caches=(*before.caches, cache))
         failed |= shard.failed
     parts = first.parts
-    failed = {i: why for i, why in failed.items() if i not in kept}
-    missing = [i for i in range(len(parts)) if i not in kept and i not in failed]
+    failed = {i: why for i, why in failed.items() if i not in counted}
+    missing = [i for i in range(len(parts)) if i not in counted and i not in failed]
     failed |= {i: f"{parts[i].shown} is in no shard" for i in missing}
     if failed and not allow_partial:
-        raise InputError(_incomplete(failed, missing, first.share.of, len(parts)))
+        raise InputError(_incomplete(failed, missing, first.shards, len(parts)))
     created = min((shard.created for _, shard in shards), key=datetime.fromisoformat)
     try:
-        return of_parts(parts, PartResults(kept, failed), first.options, created)
-    except CacheEvictedError as gone:
-        number = gone.number
+        return merge_parts(parts, PartResults(counted, failed), first.options, created)
+    except CacheEvictedError as evicted:
+        number = evicted.number
         raise InputError(
-            f"the counts of {parts[number].shown} in {kept[number].stores[-1].address} are missing "
-            f"or damaged: recount shard {number % first.share.of + 1}/{first.share.of}"
+            f"the counts of {parts[number].shown} in {counted[number].caches[-1].address} are "
+            f"missing or damaged: recount shard {number % first.shards + 1}/{first.shards}"
         ) from None
 
 
-def _joined(folder: Path) -> str:
-    return str(as_path(folder) / PARTS_FOLDER)
-
-
 def _difference(one: Shard, other: Shard) -> str:
-    if one.share.of != other.share.of:
-        return f"one is of {one.share.of} shards, the other of {other.share.of}"
+    if one.shards != other.shards:
+        return f"one is of {one.shards} shards, the other of {other.shards}"
     if one.sources != other.sources:
-        found = set(one.sources) ^ set(other.sources)
-        example = min((source.path for source in found), default="their order")
+        differing = set(one.sources) ^ set(other.sources)
+        example = min((source.path for source in differing), default="their order")
         return f"the corpus was not the same ({example}): recount them"
     if one.versions != other.versions:
         names = [n for n in one.versions if one.versions[n] != other.versions.get(n)]

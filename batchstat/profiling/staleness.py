@@ -3,43 +3,37 @@
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
-from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.parts import digest_of
 from batchstat.corpus.sources import STANDARD_INPUT, Source
+from batchstat.profiling.inputs import Corpus
 from batchstat.profiling.profile import Profile
 from batchstat.storage.addresses import as_path, etag_of, is_remote
-from batchstat.tokenization.tokenizer import Tokenizer
 
 _CLOCK_SLACK = timedelta(seconds=2)
 """File systems may stamp with a coarser clock than the one that stamped the profile."""
 
 
-def same_input(
-    profile: Profile,
-    sources: tuple[Source, ...],
-    options: CorpusOptions,
-    tokenizer: Tokenizer | None,
-) -> bool:
+def same_input(profile: Profile, corpus: Corpus) -> bool:
     """Return whether building the profile again would certainly give the same one.
 
     Raises:
         OSError: a source that cannot be read.
     """
-    corpus, known = profile.corpus, profile.tokenizer
-    if corpus.failed or corpus.options != options or (known is None) != (tokenizer is None):
+    facts, counter, tokenizer = profile.corpus, profile.tokenizer, corpus.tokenizer
+    if facts.failed or facts.options != corpus.options or corpus.reads_standard_input:
         return False
-    if known is not None and tokenizer is not None:
-        counts = (tokenizer.name, tokenizer.digest, tokenizer.max_length, tokenizer.library)
-        if (known.name, known.digest, known.max_length, known.library) != counts:
-            return False
-    if STANDARD_INPUT in (source.path for source in sources):
+    if (counter is None) != (tokenizer is None):
         return False
+    if counter is not None and tokenizer is not None:
+        for name in ("name", "digest", "max_length", "library"):
+            if getattr(counter, name) != getattr(tokenizer, name):
+                return False
     # The listing is compared before any file is read.
-    if _listed(corpus.sources) != _listed(sources):
+    if _listed(facts.sources) != _listed(corpus.sources):
         return False
     return all(
-        kept.digest == (source.digest or digest_of(source))
-        for kept, source in zip(corpus.sources, sources, strict=True)
+        counted.digest == (source.digest or digest_of(source))
+        for counted, source in zip(facts.sources, corpus.sources, strict=True)
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TypeVar
 
-from batchstat.errors import printable
+from batchstat.errors import counted, printable
 
 Class = TypeVar("Class")
 
@@ -23,11 +23,6 @@ def percent(ratio: float, digits: int = 1) -> str:
 def decimal(number: float | None) -> str:
     """Return a number with two digits, or a dash for None."""
     return "-" if number is None else f"{number:.2f}".replace("-0.00", "0.00")
-
-
-def counted(number: int, word: str, plural: str = "") -> str:
-    """Return a number with its noun, whose plural takes an s unless given."""
-    return f"{number:,} {word if number == 1 else plural or word + 's'}"
 
 
 def batches(number: int) -> str:

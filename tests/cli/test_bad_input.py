@@ -147,7 +147,7 @@ def test_a_crash_is_no_limit_and_says_what_it_is(tmp_path):
     from conftest import environment
 
     code = (
-        "import sys, batchstat.profiling.tasks as j; j.key_of = lambda *given: 1 / 0;"
+        "import sys, batchstat.profiling.worker as j; j.key_of = lambda *given: 1 / 0;"
         "sys.argv = ['batchstat', 'profile', 'a.csv'];"
         "from batchstat.__main__ import main; main()"
     )

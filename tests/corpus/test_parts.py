@@ -19,6 +19,9 @@ from batchstat.corpus.digests import content_digests
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.parts import digest_of, parts_of
 from batchstat.corpus.sources import Source, find_sources
+from batchstat.profiling.build import build
+from batchstat.profiling.inputs import open_corpus
+from batchstat.profiling.run_options import RunOptions
 
 LINES = st.lists(
     st.sampled_from(
@@ -250,13 +253,7 @@ def test_positions_of_a_part_end_at_its_size(tmp_path):
     seen: list[Any] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "PART_BYTES", 500_000)
-        sources = find_sources([path])
-        from batchstat.profiling.build import counter
-        from batchstat.profiling.conduct import RunOptions, build
-
-        conduct = RunOptions(on_progress=seen.append)
-        options = CorpusOptions()
-        build(sources, options, counter(options, None, None, sources), conduct)
+        build(open_corpus([path], CorpusOptions(), None, None), RunOptions(on_progress=seen.append))
     assert np.all(np.diff([each.bytes for each in seen]) >= 0)
     assert (seen[-1].bytes, seen[-1].total_bytes) == (1_600_000,) * 2
     assert (seen[-1].work.bytes, seen[-1].work.samples) == (1_600_000, 100_000)

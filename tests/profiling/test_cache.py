@@ -13,11 +13,14 @@ import batchstat
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.parts import parts_of
 from batchstat.corpus.sources import find_sources
-from batchstat.profiling.build import counter
+from batchstat.profiling.build import build
 from batchstat.profiling.cache import CountCache, default_folder
-from batchstat.profiling.conduct import RunOptions, build
+from batchstat.profiling.inputs import open_corpus
 from batchstat.profiling.parquet import save_lengths
-from batchstat.profiling.tasks import CountTask, key_of
+from batchstat.profiling.run_options import RunOptions
+from batchstat.profiling.tasks import CountTask, MemoryBudget
+from batchstat.profiling.worker import key_of
+from batchstat.tokenization.loading import load_tokenizer
 from conftest import SAMPLE_DATA, environment, two_words_definition
 
 FILES = ["corpus.txt", "reviews.csv"]
@@ -45,16 +48,12 @@ class Counted:
     def __init__(self, path: Path, cache: CountCache | None, **given) -> None:
         self.bytes = 0
         tokenizer = given.pop("tokenizer", None)
-        options = CorpusOptions(**given)
-        sources = find_sources([path])
-        loaded = counter(options, tokenizer, None, sources)
-        self.profile = build(
-            sources, options, loaded, RunOptions(store=cache, on_outcome=self._note)
-        )
+        corpus = open_corpus([path], CorpusOptions(**given), tokenizer, None)
+        run = RunOptions(count_cache=cache, on_progress=self._note)
+        self.profile = build(corpus, run)
 
-    def _note(self, outcome) -> None:
-        if outcome.done is not None and not outcome.done.was_kept:
-            self.bytes += outcome.part.bytes
+    def _note(self, progress) -> None:
+        self.bytes = progress.work.bytes
 
 
 def assert_same(one: batchstat.Profile, other: batchstat.Profile) -> None:
@@ -216,15 +215,14 @@ def test_several_processes_at_once(corpus, tmp_path):
     program = (
         "import sys\n"
         "from batchstat.corpus.options import CorpusOptions\n"
-        "from batchstat.corpus.sources import find_sources\n"
-        "from batchstat.profiling.build import counter\n"
+        "from batchstat.profiling.build import build\n"
         "from batchstat.profiling.cache import CountCache\n"
-        "from batchstat.profiling.conduct import RunOptions, build\n"
-        "sources = find_sources([sys.argv[1]]); options = CorpusOptions()\n"
+        "from batchstat.profiling.inputs import open_corpus\n"
+        "from batchstat.profiling.run_options import RunOptions\n"
         "cache = CountCache(sys.argv[2])\n"
         "for _ in range(15):\n"
-        "    loaded = counter(options, None, None, sources)\n"
-        "    found = build(sources, options, loaded, RunOptions(store=cache))\n"
+        "    corpus = open_corpus([sys.argv[1]], CorpusOptions(), None, None)\n"
+        "    found = build(corpus, RunOptions(count_cache=cache))\n"
         "    cache.make_room(8000)\n"
         "    print(int(found.lengths.sum()), len(found))\n"
     )
@@ -243,10 +241,9 @@ def test_several_processes_at_once(corpus, tmp_path):
 def test_a_file_that_is_another_while_it_is_counted_is_not_kept(tmp_path, cache):
     path = tmp_path / "a.txt"
     path.write_text("some words\n")
-    sources = find_sources([path])
-    loaded = counter(CorpusOptions(), None, None, sources)
+    corpus = open_corpus([path], CorpusOptions(), None, None)
     path.write_text("somewords!\n")
-    build(sources, CorpusOptions(), loaded, RunOptions(store=cache))
+    build(corpus, RunOptions(count_cache=cache))
     path.write_text("some words\n")
     assert_same(Counted(path, cache).profile, Counted(path, None).profile)
 
@@ -281,9 +278,9 @@ def test_the_command_line_keeps_counts_unless_told_not_to(corpus, tmp_path, run)
 
 def test_the_key_names_all_that_counts(corpus):
     [part, *_] = parts_of(find_sources([corpus]), CorpusOptions())
-    loaded = counter(CorpusOptions(), None, None, (part.source,))
-    store = CountCache("nowhere")
-    jobs = [CountTask(CorpusOptions(), each, store, False, 1) for each in (loaded, loaded, None)]
+    loaded = load_tokenizer("builtin")
+    cache = CountCache("nowhere")
+    jobs = [CountTask(CorpusOptions(), each, cache, 1) for each in (loaded, loaded, None)]
     one, same, other = (key_of(part, ("digest",), job) for job in jobs)
     assert one == same != other
     assert one != key_of(part, ("another",), jobs[0])
@@ -330,3 +327,25 @@ def test_standard_input_is_nobody_elses(tmp_path):
             capture_output=True,
         )
     assert len(list((tmp_path / "kept").glob("*.counts"))) == 2
+
+
+def test_counts_in_memory_are_not_read_again(corpus, cache, monkeypatch):
+    """Nor written, where nothing is to be kept: beyond the budget they are."""
+    plain = Counted(corpus, cache).profile
+    calls: list[str] = []
+    for name in ("get", "put"):
+        method = getattr(CountCache, name)
+
+        def noted(self, *given, name=name, method=method):
+            calls.append(name)
+            return method(self, *given)
+
+        monkeypatch.setattr(CountCache, name, noted)
+    assert_same(Counted(corpus, None).profile, plain)
+    assert calls == ["get"] * 3  # nothing is there
+    assert_same(Counted(corpus, cache).profile, plain)
+    assert calls == ["get"] * 6
+    monkeypatch.setattr(MemoryBudget.__init__, "__defaults__", (10_000,))
+    calls.clear()
+    assert_same(Counted(corpus, None).profile, plain)
+    assert sorted(calls) == ["get"] * 4 + ["put"]

@@ -34,15 +34,17 @@ from batchstat.corpus.parts import Part, parts_of
 from batchstat.corpus.sources import Source, find_sources
 from batchstat.documents.schema import schema
 from batchstat.errors import InputError, SourceError, StorageFullError
-from batchstat.profiling.build import counter
+from batchstat.profiling.build import build, count_shard
 from batchstat.profiling.cache import CountCache
-from batchstat.profiling.conduct import RunOptions, build, count_shard
 from batchstat.profiling.executors.executor import CountingExecutor, ExecutorLostError
-from batchstat.profiling.executors.local import given_executor, threads
+from batchstat.profiling.executors.local import threads, wrap_executor
+from batchstat.profiling.inputs import Corpus
 from batchstat.profiling.progress import CountedAmount, Progress, ProgressTracker
+from batchstat.profiling.run_options import RunOptions
 from batchstat.profiling.scheduler import TRIES, Scheduler
 from batchstat.profiling.shards import ShardSpec, merge_shards
-from batchstat.profiling.tasks import CountTask, RemoteTask, count_part
+from batchstat.profiling.tasks import CountTask, RemoteTask
+from batchstat.profiling.worker import count_part
 from batchstat.tokenization.loading import load_tokenizer
 from batchstat.tokenization.piece_counter import PieceError
 from conftest import Run as Command
@@ -270,7 +272,7 @@ def test_processes_that_come_to_a_sudden_end(tmp_path, monkeypatch, kill, failed
     job = CountTask(
         options, load_tokenizer("builtin"), CountCache(str(tmp_path / "parts")), False, 1
     )
-    run = Scheduler(parts_of(sources, options), job, engine)
+    run = Scheduler(parts_of(sources, options), job, engine, RunOptions())
     run.count()
     assert sorted(run.failed) == failed
     assert sorted(run.done) == [i for i in range(6) if i not in failed]
@@ -334,10 +336,10 @@ def test_answers_that_cannot_be(tmp_path, monkeypatch, change, message):
     """Whoever counts elsewhere may answer anything: it is tried again, and then it has failed."""
     monkeypatch.setattr("batchstat.profiling.scheduler._PAUSE_SECONDS", 0)
     sources = sources_of(tmp_path, 2)
-    engine = given_executor(Answering(change))
-    conduct = RunOptions(engine=engine, on_warning=lambda _: None)
+    engine = wrap_executor(Answering(change))
+    run = RunOptions(executor=engine, on_warning=lambda _: None)
     with pytest.raises(InputError, match=re.escape(message)):
-        build(sources, CorpusOptions(), load_tokenizer("builtin"), conduct)
+        build(Corpus(sources, CorpusOptions(), load_tokenizer("builtin")), run)
 
 
 def fail_once_then_kill(flag: Path, given, part):
@@ -357,9 +359,12 @@ def test_what_is_to_be_tried_again_is_not_forgotten_with_an_executor(tmp_path, m
     own = partial(fail_once_then_kill, tmp_path / "flag")
     monkeypatch.setattr("batchstat.profiling.scheduler.count_part", own)
     store = CountCache(str(tmp_path / "parts"))
-    job = CountTask(CorpusOptions(), load_tokenizer("builtin"), store, False, 1)
+    job = CountTask(CorpusOptions(), load_tokenizer("builtin"), store, 1)
     run = Scheduler(
-        parts_of(sources, CorpusOptions()), job, CountingExecutor("processes", spawned, 1, 1)
+        parts_of(sources, CorpusOptions()),
+        job,
+        CountingExecutor("processes", spawned, 1, 1),
+        RunOptions(),
     )
     run.count()
     assert sorted(run.done) == [0, 1, 2]
@@ -381,11 +386,11 @@ def test_a_disk_that_is_full_ends_the_run(tmp_path, monkeypatch):
     monkeypatch.setattr(CountCache, "write", write)
     monkeypatch.setattr("batchstat.profiling.cache._PAUSE_SECONDS", 0)
     options, store = CorpusOptions(), CountCache(str(tmp_path / "parts"))
-    conduct = RunOptions(engine=threads(2), store=store, allow_partial=True)
+    run = RunOptions(executor=threads(2), count_cache=store, allow_partial=True)
     with pytest.raises(
         StorageFullError, match=r"counts of .*txt cannot be stored in .*parts: No space"
     ):
-        build(sources, options, load_tokenizer("builtin"), conduct)
+        build(Corpus(sources, options, load_tokenizer("builtin")), run)
     assert len(list(store.folder.glob("*.counts"))) == 7
     assert len(set(tries)) <= 7 + 4
     assert max(Counter(tries).values()) == 3
@@ -393,7 +398,7 @@ def test_a_disk_that_is_full_ends_the_run(tmp_path, monkeypatch):
 
 def test_a_cache_that_is_full_is_done_without(tmp_path, monkeypatch):
     sources = sources_of(tmp_path, 5)
-    full, kept = CountCache(str(tmp_path / "cache")), CountCache.write
+    full, kept = CountCache(str(tmp_path / "cache"), is_optional=True), CountCache.write
 
     def write(store: CountCache, name: str, content: bytes) -> None:
         if store == full:
@@ -403,8 +408,8 @@ def test_a_cache_that_is_full_is_done_without(tmp_path, monkeypatch):
     monkeypatch.setattr(CountCache, "write", write)
     monkeypatch.setattr("batchstat.profiling.cache._PAUSE_SECONDS", 0)
     warned: list[str] = []
-    conduct = RunOptions(store=full, fall_back_to_temp=True, on_warning=warned.append)
-    found = build(sources, CorpusOptions(), load_tokenizer("builtin"), conduct)
+    run = RunOptions(count_cache=full, on_warning=warned.append)
+    found = build(Corpus(sources, CorpusOptions(), load_tokenizer("builtin")), run)
     assert found.lengths.tolist() == [3] * 5
     assert len(warned) == 1
     assert "cache: No space left on device: recounting without the cache" in warned[0]
@@ -454,7 +459,9 @@ def test_an_executor_that_is_found_broken(tmp_path):
         yield begun[-1]
 
     engine = CountingExecutor("processes", start, 1, 1, in_process=True)
-    found = build(sources, CorpusOptions(), load_tokenizer("builtin"), RunOptions(engine=engine))
+    found = build(
+        Corpus(sources, CorpusOptions(), load_tokenizer("builtin")), RunOptions(executor=engine)
+    )
     assert (len(begun), found.lengths.tolist()) == (3, [3])
 
 
@@ -463,13 +470,13 @@ def test_how_far_it_has_come():
     parts = [Part(Source(f"{i}.txt", 10, "", "txt"), 0, 10) for i in range(3)]
     seen: list[Progress] = []
     meter = ProgressTracker(parts, seen.append)
-    meter.note_done(0, 100, 1_000, was_kept=True)
+    meter.note_done(0, 100, 1_000, was_cached=True)
     meter.note(parts[1], CountedAmount(4, 40, 400))
     meter.note(parts[1], CountedAmount(6, 60, 600))
     meter.note(parts[1], CountedAmount(4, 40, 400))  # at another try
-    meter.note_done(1, 100, 1_000, was_kept=False)
+    meter.note_done(1, 100, 1_000, was_cached=False)
     meter.begin_again()
-    meter.note_done(2, 100, 1_000, was_kept=False)
+    meter.note_done(2, 100, 1_000, was_cached=False)
     assert [each.bytes for each in seen] == [10, 14, 16, 14, 20, 10]
     assert [each.work.bytes for each in seen] == [0, 4, 6, 10, 16, 26]
     assert seen[-1] == Progress(10, 30, CountedAmount(26, 260, 2_600))
@@ -486,19 +493,15 @@ def test_an_engine_that_is_lost_again_and_again(tmp_path):
 
     with pytest.raises(InputError, match="cluster was lost 3 times: gone"):
         build(
-            sources,
-            CorpusOptions(),
-            load_tokenizer("builtin"),
-            RunOptions(engine=CountingExecutor("cluster", start, 2, 1, in_process=True)),
+            Corpus(sources, CorpusOptions(), load_tokenizer("builtin")),
+            RunOptions(executor=CountingExecutor("cluster", start, 2, 1, in_process=True)),
         )
 
 
 def test_a_worker_with_other_versions_is_refused(tmp_path):
     (source,) = sources_of(tmp_path, 1)
     store = CountCache(str(tmp_path / "parts"))
-    job = CountTask(
-        CorpusOptions(), load_tokenizer("builtin"), store, False, 1, versions={"pyarrow": "1"}
-    )
+    job = CountTask(CorpusOptions(), load_tokenizer("builtin"), store, 1, versions={"pyarrow": "1"})
     with pytest.raises(InputError, match="has other versions; the run began with"):
         count_part(job, *parts_of([source], CorpusOptions()))
 
@@ -506,7 +509,7 @@ def test_a_worker_with_other_versions_is_refused(tmp_path):
 def test_a_job_that_is_another_is_not_loaded(tmp_path):
     (source,) = sources_of(tmp_path, 1)
     store = CountCache(str(tmp_path / "parts"))
-    sent = RemoteTask.send(CountTask(CorpusOptions(), load_tokenizer("builtin"), store, False, 1))
+    sent = RemoteTask.send(CountTask(CorpusOptions(), load_tokenizer("builtin"), store, 1))
     content = (store.folder / sent.name).read_bytes()
     (store.folder / sent.name).write_bytes(pickle.dumps("something else"))
     (part,) = parts_of([source], CorpusOptions())
@@ -555,17 +558,16 @@ def test_any_executor_counts(tmp_path):
     assert not list((tmp_path / "parts").glob("*.job"))
     with ThreadPoolExecutor(2) as pool:
         assert batchstat.profile(paths, executor=pool).lengths.tolist() == found.lengths.tolist()
-        assert given_executor(pool).in_process
+        assert wrap_executor(pool).in_process
 
 
 def test_what_vanishes_between_tries_is_named(tmp_path):
     sources = sources_of(tmp_path, 3)
     (tmp_path / "1.txt").unlink()
-    options = CorpusOptions()
-    loaded = counter(options, None, None, sources)
+    corpus = Corpus(sources, CorpusOptions(), load_tokenizer("builtin"))
     with pytest.raises(InputError, match=r"1 of 3 parts failed.*1\.txt no longer exists"):
-        build(sources, options, loaded, RunOptions(engine=threads(2)))
-    partial = build(sources, options, loaded, RunOptions(engine=threads(2), allow_partial=True))
+        build(corpus, RunOptions(executor=threads(2)))
+    partial = build(corpus, RunOptions(executor=threads(2), allow_partial=True))
     assert len(partial) == 2
     assert not issubclass(InputError, SourceError)
     assert partial.corpus.failed == (f"{tmp_path.as_posix()}/1.txt no longer exists",)
@@ -616,20 +618,22 @@ def test_pieces_that_are_wrong_count_nowhere(tmp_path, order):
     sources = {name: find_sources([tmp_path / f"{name}.txt"]) for name in "ab"}
     shards = []
     for i, name in enumerate(order, 1):
-        conduct = RunOptions(store=store, on_warning=lambda _: None)
+        run = RunOptions(count_cache=store, on_warning=lambda _: None)
         if name == "a":
-            assert build(sources["a"], options, loaded, conduct).lengths.tolist() == [99]
+            assert build(Corpus(sources["a"], options, loaded), run).lengths.tolist() == [99]
         else:
-            build(sources["b"], options, loaded, conduct)
+            build(Corpus(sources["b"], options, loaded), run)
         folder = tmp_path / f"part-{i}"
-        own = RunOptions(store=CountCache(str(folder / "parts")), on_warning=lambda _: None)
+        own = RunOptions(count_cache=CountCache(str(folder / "parts")), on_warning=lambda _: None)
         both = (*sources["a"], *sources["b"])
-        shard = count_shard(both, options, loaded, ShardSpec(i, 2), own)
+        shard = count_shard(Corpus(both, options, loaded), ShardSpec(i, 2), own)
         (folder / "shard.json").write_text(json.dumps(shard.to_json()))
         shards.append(folder)
     warned: list[str] = []
     both = (*sources["a"], *sources["b"])
-    found = build(both, options, loaded, RunOptions(store=store, on_warning=warned.append))
+    found = build(
+        Corpus(both, options, loaded), RunOptions(count_cache=store, on_warning=warned.append)
+    )
     assert found.lengths.tolist() == expected
     assert "recounting every text as a whole" in warned[0]
     with pytest.raises(InputError, match="counting by pieces was found wrong in one of them"):

@@ -18,13 +18,15 @@ import batchstat
 from batchstat.errors import BatchstatError, InputError, OptionError
 from batchstat.gate.baseline import Baseline, load_baselines, save_baselines
 from batchstat.planning.settings import Settings
-from batchstat.profiling.build import counter
+from batchstat.profiling.build import count_shard
 from batchstat.profiling.cache import CountCache, PartCounts
-from batchstat.profiling.conduct import RunOptions, count_shard
+from batchstat.profiling.inputs import Corpus
 from batchstat.profiling.parquet import read_file, save_lengths
+from batchstat.profiling.run_options import RunOptions
 from batchstat.profiling.shards import ShardSpec, merge_shards, read_shard
 from batchstat.profiling.staleness import changes
 from batchstat.storage.sealed_records import digest_of, digest_of_numbers, parse
+from batchstat.tokenization.loading import load_tokenizer
 from batchstat.training.plan_file import export_plan, load_plan
 from batchstat.training.reading import read_samples
 from conftest import resealed, write_jsonl
@@ -107,11 +109,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     options = batchstat.CorpusOptions(text_column=("text",))
     store = CountCache(str(folder / "parts"))
     shard = count_shard(
-        profile.corpus.sources,
-        options,
-        counter(options, None, None),
+        Corpus(profile.corpus.sources, options, load_tokenizer("builtin")),
         ShardSpec(1, 1),
-        RunOptions(store=store),
+        RunOptions(count_cache=store),
     )
     found["shard"] = folder / "shard.json"
     found["shard"].write_text(json.dumps(shard.to_json()))

@@ -47,8 +47,8 @@ def command(options: Options) -> None:
         raise OptionError("no corpus: name at least one file, or - for standard input")
     check_results(output.output)
     if (shard := options.read(Sharding).shard) is not None:
-        counted = profiles.shard(inputs, ShardSpec.parse(shard), output.output)
-        _publish_shard(counted, output, allow_partial=options.read(Partial).allow_partial)
+        result = profiles.shard(inputs, ShardSpec.parse(shard), output.output)
+        _publish_shard(result, output, allow_partial=options.read(Partial).allow_partial)
         return
     profile, _ = profiles.count(inputs, folder=output.output)
     publish_profile(profile, output, next_command(inputs, profile))
@@ -59,10 +59,9 @@ def _publish_shard(shard: "Shard", output: Output, *, allow_partial: bool) -> No
     from batchstat.cli.results import encoded
     from batchstat.cli.streams import console, emit, render, say, written
     from batchstat.documents.base import to_text
-    from batchstat.errors import InputError
+    from batchstat.errors import InputError, counted
     from batchstat.profiling.shards import SHARD_FILE
     from batchstat.render.screens.shard import shard_screen
-    from batchstat.render.text import counted
     from batchstat.storage.results import only_writer, write_files
 
     text = to_text(shard.to_json())

@@ -65,7 +65,7 @@ def _begin(threads: int) -> None:
     threading.Thread(target=follow, daemon=True).start()
 
 
-def given_executor(executor: Executor, workers: int | None = None) -> CountingExecutor:
+def wrap_executor(executor: Executor, workers: int | None = None) -> CountingExecutor:
     """Return an executor that the caller owns and shuts down."""
 
     @contextmanager

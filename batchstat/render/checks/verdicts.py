@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from batchstat.errors import printable
+from batchstat.errors import counted, printable
 from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.gate.outcome import Check, Outcome, worst
 from batchstat.gate.quantities import Number, exact, shown, shown_apart
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.render.screens.layout import basis_line, whose
-from batchstat.render.text import counted, one_line
+from batchstat.render.text import one_line
 
 _LABELS = {limit.path: limit.label for limit in NAMED_LIMITS.values()}
 _MOST_DIGITS = 17

@@ -6,8 +6,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from batchstat.errors import counted
 from batchstat.render.plots import style
-from batchstat.render.text import class_name, corpus_name, counted, one_line, percent
+from batchstat.render.text import class_name, corpus_name, one_line, percent
 from batchstat.simulation.balances import BalanceReport, SamplerResult
 
 _MOST_CLASSES = 20

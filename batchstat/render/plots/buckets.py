@@ -3,8 +3,9 @@
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from batchstat.errors import counted
 from batchstat.render.plots import style
-from batchstat.render.text import corpus_name, counted, one_line
+from batchstat.render.text import corpus_name, one_line
 from batchstat.simulation.bucket_search import BucketReport
 
 _LOOKS = {

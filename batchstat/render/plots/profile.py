@@ -5,13 +5,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from batchstat.errors import counted
 from batchstat.lengths.stats import LengthStats
 from batchstat.profiling.profile import ClassCount, Profile
 from batchstat.render.plots import style
 from batchstat.render.text import (
     class_name,
     corpus_name,
-    counted,
     percent,
     shown_classes,
     tokenizer_name,

@@ -4,10 +4,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from batchstat.errors import counted
 from batchstat.lengths.arrays import Ints
 from batchstat.render.plots import style
 from batchstat.render.screens.layout import sample_words
-from batchstat.render.text import corpus_name, counted, one_line, percent
+from batchstat.render.text import corpus_name, one_line, percent
 from batchstat.simulation.comparison import Comparison
 
 _MOST_COLUMNS, _MOST_ROWS = 400, 200

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from batchstat.errors import counted
 from batchstat.render.screens.layout import Rows, basis_line, heading, pasted
-from batchstat.render.text import class_name, counted, decimal, one_line, percent
+from batchstat.render.text import class_name, decimal, one_line, percent
 from batchstat.simulation.balances import MOST_COMPUTE, BalanceReport, SamplerResult
 
 _MOST_CLASSES = 12

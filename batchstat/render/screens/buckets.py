@@ -6,9 +6,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from batchstat.errors import counted
 from batchstat.planning.strategies.bucket_edges import RULES
 from batchstat.render.screens.layout import heading, pasted, table
-from batchstat.render.text import counted, percent
+from batchstat.render.text import percent
 from batchstat.simulation.bucket_search import NUMBERS, BucketReport, Edges
 from batchstat.simulation.comparison import StrategyResult
 

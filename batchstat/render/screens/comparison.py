@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from batchstat.errors import counted
 from batchstat.render.screens.layout import Rows, basis_line, heading, pasted
-from batchstat.render.text import batches, counted, decimal, percent
+from batchstat.render.text import batches, decimal, percent
 from batchstat.simulation.comparison import Comparison, SampleFacts, SeedSpread, StrategyResult
 from batchstat.simulation.cost_model import CostModel
 from batchstat.simulation.coverage import ClassMixing

@@ -4,9 +4,9 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from batchstat.errors import printable
+from batchstat.errors import counted, printable
 from batchstat.planning.settings import ResolvedSettings
-from batchstat.render.text import class_name, corpus_name, counted, one_line, tokenizer_name
+from batchstat.render.text import class_name, corpus_name, one_line, tokenizer_name
 from batchstat.simulation.comparison import Comparison
 
 _GAP, _LEAST_NAME = 2, 14

@@ -6,9 +6,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from batchstat.errors import counted
 from batchstat.profiling.profile import ClassCount, Profile
 from batchstat.render.screens.layout import heading, pasted, table, whose
-from batchstat.render.text import age, class_name, counted, one_line, percent, shown_classes
+from batchstat.render.text import age, class_name, one_line, percent, shown_classes
 
 _LONGEST_BAR = 40
 _BESIDE_BAR = 48

@@ -2,9 +2,10 @@
 
 from rich.console import Group, RenderableType
 
+from batchstat.errors import counted
 from batchstat.profiling.shards import Shard
 from batchstat.render.screens.layout import heading
-from batchstat.render.text import corpus_name, counted
+from batchstat.render.text import corpus_name
 
 
 def shard_screen(shard: Shard) -> RenderableType:
@@ -15,7 +16,7 @@ def shard_screen(shard: Shard) -> RenderableType:
     return Group(
         heading("corpus", corpus_name(paths)),
         heading(
-            "shard", f"{shard.share}: {own} counted{failed}; the corpus has {len(shard.parts):,}"
+            "shard", f"{shard.spec}: {own} counted{failed}; the corpus has {len(shard.parts):,}"
         ),
         heading("next", "batchstat merge FOLDER-OF-EACH-SHARD ... -o whole"),
     )

@@ -1,0 +1,95 @@
+"""What is counted: the files of a corpus, how they are read, and the tokenizer that counts them."""
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.parts import Part, parts_of
+from batchstat.corpus.sources import STANDARD_INPUT, Source, find_sources
+from batchstat.errors import OptionError
+from batchstat.tokenization.builtin import NAME as BUILTIN
+from batchstat.tokenization.chat import with_chat_template
+from batchstat.tokenization.loading import load_tokenizer
+from batchstat.tokenization.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Files to count, and how.
+
+    Attributes:
+        sources: the files, in order.
+        options: how they are read.
+        tokenizer: tokenizer that counts; None if they need no counting.
+    """
+
+    sources: tuple[Source, ...]
+    options: CorpusOptions
+    tokenizer: Tokenizer | None
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts of all files: the units of counting."""
+        return parts_of(self.sources, self.options)
+
+    @property
+    def reads_standard_input(self) -> bool:
+        """Whether standard input is one of the files."""
+        return any(source.path == STANDARD_INPUT for source in self.sources)
+
+
+def open_corpus(
+    paths: Sequence[str | os.PathLike[str]],
+    options: CorpusOptions,
+    tokenizer: str | None,
+    chat_template: Path | None,
+    on_warning: Callable[[str], object] = warnings.warn,
+    *,
+    allow_empty: bool = False,
+) -> Corpus:
+    """Find the files of a corpus, and load the tokenizer that counts them.
+
+    Raises:
+        OptionError, InputError: as in `find_sources` and `tokenizer_for`.
+    """
+    sources = find_sources(paths, options.input_format, on_warning, allow_empty=allow_empty)
+    return Corpus(sources, options, tokenizer_for(options, tokenizer, chat_template, sources))
+
+
+def tokenizer_for(
+    options: CorpusOptions,
+    tokenizer: str | None,
+    chat_template: Path | None,
+    sources: Sequence[Source] = (),
+) -> Tokenizer | None:
+    """Return the tokenizer for a corpus read with `options`; None if it needs no counting.
+
+    Raises:
+        OptionError: a tokenizer, chat template or other option that has no effect here.
+        InputError: a tokenizer or template that cannot be loaded.
+    """
+    formats = {source.format for source in sources}
+    if not {"csv", "tsv"} & formats:
+        flags = {"--no-header": not options.header, "--quote": options.quote is not None}
+        for flag in (flag for flag, is_set in flags.items() if is_set):
+            raise OptionError(f"{flag} is for .csv and .tsv files, but the corpus has none")
+    if chat_template is not None and options.content != "messages":
+        raise OptionError("chat_template needs a messages_column: pass one")
+    counted = f"a {options.content}_column" if options.content in ("tokens", "length") else ""
+    if formats == {"npy"}:
+        counted = "a .npy file"
+    if counted:
+        needless = {
+            "tokenizer": tokenizer is not None,
+            "strip": options.strip,
+            "min_chars": options.min_chars > 0,
+        }
+        for name in (name for name, is_set in needless.items() if is_set):
+            raise OptionError(f"{name} is for texts, but {counted} has none: remove it")
+        return None
+    loaded = load_tokenizer(BUILTIN if tokenizer is None else tokenizer)
+    return with_chat_template(loaded, chat_template) if options.content == "messages" else loaded

@@ -1,0 +1,81 @@
+"""How a corpus is counted: by which executor, with which cache, and what is called meanwhile."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from batchstat.corpus.parts import Part
+from batchstat.errors import OptionError
+from batchstat.parameters import one_of
+from batchstat.profiling.cache import CountCache
+from batchstat.profiling.executors import NAMES
+from batchstat.profiling.executors.executor import CountingExecutor
+from batchstat.profiling.executors.local import processes, threads, wrap_executor
+from batchstat.profiling.progress import Progress
+from batchstat.tokenization.threads import worker_count
+
+PROCESSES_FROM = 256 << 20
+"""Bytes of a corpus from which processes count it: they take a second to start."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a corpus is counted.
+
+    Attributes:
+        executor: a name of `NAMES`, where `auto` means threads, or processes for a large corpus;
+            or an executor of the caller.
+        workers: number of threads or processes; None for one per core.
+        scheduler: address of the scheduler for `dask`.
+        count_cache: where the counts of parts are stored; None to store none beyond the run.
+        recount: whether to ignore counts that are already stored.
+        allow_partial: whether to build a profile from the parts that could be counted.
+        on_progress: called with the progress of the count.
+        on_warning: called with each warning.
+
+    Raises:
+        OptionError: an unknown executor, or options that do not apply to it.
+    """
+
+    executor: str | Executor | CountingExecutor = "threads"
+    workers: int | None = None
+    scheduler: str | None = None
+    count_cache: CountCache | None = None
+    recount: bool = False
+    allow_partial: bool = False
+    on_progress: Callable[[Progress], object] = lambda _: None
+    on_warning: Callable[[str], object] = warnings.warn
+
+    def __post_init__(self) -> None:
+        if isinstance(self.executor, str):
+            one_of("executor", self.executor, NAMES)
+        worker_count(self.workers)
+        if self.executor == "dask":
+            if self.workers is not None:
+                raise OptionError("--workers does not apply to --executor dask: remove it")
+        elif self.scheduler is not None:
+            raise OptionError("--scheduler needs --executor dask: add it, or remove --scheduler")
+
+    def executor_for(self, parts: Sequence[Part]) -> CountingExecutor:
+        """Return the executor for the parts of a corpus.
+
+        Raises:
+            OptionError: a missing or invalid scheduler address, or Dask is not installed.
+        """
+        if isinstance(self.executor, CountingExecutor):
+            return self.executor
+        if isinstance(self.executor, Executor):
+            return wrap_executor(self.executor, self.workers)
+        if self.executor == "dask":
+            from batchstat.profiling.executors.dask import dask
+
+            return dask(self.scheduler)
+        count, name = worker_count(self.workers), self.executor
+        if name == "auto":
+            large = len(parts) > 1 and sum(part.bytes for part in parts) >= PROCESSES_FROM
+            name = "processes" if large and count > 1 else "threads"
+        return threads(count) if name == "threads" else processes(count, len(parts))
+
+
+DEFAULT_RUN = RunOptions()

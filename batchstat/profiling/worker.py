@@ -1,0 +1,184 @@
+"""Count one part on any worker, and check what a worker elsewhere answers."""
+
+import hashlib
+import json
+import secrets
+import time
+from dataclasses import asdict, fields, replace
+from typing import get_origin
+
+from batchstat._version import __version__
+from batchstat.corpus.digests import content_digests
+from batchstat.corpus.parts import Part
+from batchstat.corpus.reader import CorpusReader
+from batchstat.corpus.sources import STANDARD_INPUT
+from batchstat.errors import InputError, SourceError
+from batchstat.profiling.cache import PartCounts
+from batchstat.profiling.counting import Counting
+from batchstat.profiling.executors.versions import different_versions
+from batchstat.profiling.parquet import SCHEMA
+from batchstat.profiling.progress import CountedAmount
+from batchstat.profiling.tasks import CountTask, PartResult, RemoteTask, received, this_worker
+from batchstat.storage.addresses import is_remote
+from batchstat.tokenization.piece_counter import PieceError
+from batchstat.tokenization.tokenizer import Tokenizer
+
+
+def count_part(sent: CountTask | RemoteTask, part: Part) -> PartResult:
+    """Count a part and store its counts, unless they are stored already.
+
+    Raises:
+        InputError: the part cannot be read with these options, or this machine has other versions
+            than the run began with.
+        SourceError: the part cannot be read now, or the cache cannot be written.
+        StorageFullError: the cache has no space.
+    """
+    began = time.monotonic()
+    task = sent if isinstance(sent, CountTask) else received(sent)
+    if other := different_versions(task.versions):
+        raise InputError(
+            f"worker {this_worker()} has other versions; the run began with {other}: install the "
+            "same versions everywhere"
+        )
+    is_input = part.source.path == STANDARD_INPUT
+    digests: tuple[str, ...] = ()
+    # Only the run that reads a stream knows its content.
+    beside, before = secrets.token_hex() if is_input else "", None
+    if not is_input and not part.source.digest:
+        before = _state(part)
+        digests, beside = content_digests(part)
+    content = (*digests, beside)
+    key = key_of(part, content, task)
+    counts = None if task.recount or is_input else _cached(task, key)
+    was_cached = counts is not None
+    if counts is None:
+        counts = _counted(task, part, digests)
+        records = len(counts.profile) + sum(counts.profile.corpus.skipped.values())
+        if not (is_input or part.source.bytes or records):
+            raise part.source.emptiness()
+        if before is not None and before != _state(part):
+            raise SourceError(f"{part.source.shown} changed while it was being read: run again")
+    stays = task.local is not None and task.local.memory.take(counts.bytes)
+    if not (was_cached or (stays and task.in_memory)):
+        _store(task, key, counts, part)
+    return PartResult(
+        key=key,
+        content=content,
+        samples=len(counts.profile),
+        tokens=int(counts.profile.lengths.sum()),
+        was_cached=was_cached,
+        seconds=time.monotonic() - began,
+        worker=this_worker(),
+        difference=counts.difference,
+        counts=counts if stays else None,
+    )
+
+
+def check_answer(answer: object, part: Part, task: CountTask) -> PartResult:
+    """Check what another process returned for a part that it counted.
+
+    Raises:
+        SourceError: it is not an answer of `count_part`, or it is about another part.
+    """
+    if not isinstance(answer, PartResult):
+        raise SourceError(f"{part.shown}: a worker answered {type(answer).__name__}, not counts")
+    answer = replace(answer, counts=None)
+    for name, kind in _ANSWERED.items():
+        value = getattr(answer, name)
+        if type(value) is not kind:
+            raise SourceError(f"{part.shown}: a worker answered with {name}={str(value)[:80]!r}")
+    if min(answer.samples, answer.tokens) < 0:
+        raise SourceError(
+            f"{part.shown}: a worker answered with {answer.samples} samples of {answer.tokens} "
+            "tokens"
+        )
+    if not all(isinstance(text, str) for text in answer.content):
+        raise SourceError(f"{part.shown}: a worker answered with content that is not text")
+    if answer.key != key_of(part, answer.content, task):
+        raise SourceError(f"{part.shown}: a worker answered with the counts of another part")
+    return answer
+
+
+_ANSWERED = {
+    field.name: get_origin(field.type) or field.type
+    for field in fields(PartResult)
+    if field.name != "counts"
+}
+
+
+def _store(task: CountTask, key: str, counts: PartCounts, part: Part) -> None:
+    try:
+        task.cache.put(key, counts)
+    except OSError as error:
+        raise task.cache.refusal(f"the counts of {part.shown}", error) from None
+
+
+def _state(part: Part) -> tuple[int, ...] | None:
+    try:
+        status = part.location.stat()
+    except OSError:
+        return None  # reading it gives the better error message
+    if is_remote(part.source.path):
+        return (status.st_size,)
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+
+
+def key_of(part: Part, content: tuple[str, ...], task: CountTask) -> str:
+    """Return a digest of everything the counts of a part depend on, and of its path.
+
+    The path is included because messages name it. `content` are digests of its bytes and of
+    anything else they are read with, as far as these are not in its source.
+
+    Stopping at the first bad record or not does not change the counts of a part without any.
+    """
+    counter, tokenizer = None, task.tokenizer
+    if tokenizer is not None:
+        counter = (
+            tokenizer.name,
+            tokenizer.digest,
+            tokenizer.library,
+            tokenizer.max_length,
+            tokenizer.special_tokens_per_sample,
+            tokenizer.special_tokens_per_pair,
+        )
+    options = replace(task.options, on_error="fail")
+    place = (asdict(part.source), part.first, part.stop)
+    parts = (SCHEMA, __version__, place, content, asdict(options), counter, task.by_pieces)
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _cached(task: CountTask, key: str) -> PartCounts | None:
+    counts = task.cache.get(key)
+    if counts and task.options.on_error == "fail" and counts.profile.corpus.unreadable:
+        return None
+    return counts
+
+
+def _counted(task: CountTask, part: Part, digests: tuple[str, ...]) -> PartCounts:
+    counting = Counting(task.options, task.threads)
+    standard_input = None
+    if task.local is not None:
+        local = task.local
+        standard_input = local.standard_input if part.source.path == STANDARD_INPUT else None
+
+        def note(amount: CountedAmount) -> None:
+            if local.stop.is_set():
+                raise InputError("interrupted")
+            local.on_progress(part, amount)
+
+        counting = replace(counting, on_progress=note, pool=local.pool)
+
+    def counts(tokenizer: Tokenizer | None, difference: str = "") -> PartCounts:
+        if standard_input is not None:
+            standard_input.rewind()
+        reader = CorpusReader([part], task.options, standard_input)
+        profile = counting.profile(reader, tokenizer)
+        return PartCounts(profile, digests, reader.readings[0].label_seen, difference)
+
+    by_text = task.tokenizer and replace(task.tokenizer, pieces=None)
+    if not task.by_pieces:
+        return counts(by_text)
+    try:
+        return counts(task.tokenizer)
+    except PieceError as difference:
+        return counts(by_text, str(difference))
