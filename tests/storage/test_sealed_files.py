@@ -18,6 +18,7 @@ import batchstat
 from batchstat.errors import BatchstatError, InputError, OptionError
 from batchstat.gate.baseline import Baseline, load_baselines, save_baselines
 from batchstat.planning.settings import Settings
+from batchstat.planning.strategies.spec import request_row
 from batchstat.profiling.build import count_shard
 from batchstat.profiling.cache import CountCache, PartCounts
 from batchstat.profiling.inputs import Corpus
@@ -105,7 +106,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     settings = Settings(tokens_per_batch=32, world_size=2, max_length=16, read_ahead=10)
     found["plan"] = folder / "plan.parquet"
     with found["plan"].open("wb") as file:
-        export_plan(profile, "token-budget", settings.resolve(profile.stats.max, None), file)
+        basis = settings.resolve(profile.stats.max, None)
+        export_plan(profile, request_row("token-budget", basis), file)
     options = batchstat.CorpusOptions(text_column=("text",))
     store = CountCache(str(folder / "parts"))
     shard = count_shard(
