@@ -39,7 +39,7 @@ class DrawnClass(Document):
     """Samples of the class in the corpus."""
     after: Count
     """Samples of the class that are drawn, repeats counted."""
-    unique_samples: Count
+    unique_samples: Annotated[Count, Field(validation_alias="unique")]
     max_repeats: Count
     coverage: Ratio
     coverage_after: Ratio
@@ -155,7 +155,6 @@ def _sampler(row: Any, epoch: int) -> Sampler:
     made = {
         "tokens": row.lengths.sum,
         "lengths": DrawnLengths.of(percentiles(row.lengths), row.lengths),
-        "classes": [each.numbers() for each in row.classes],
         "epochs": epochs,
         "ranks": _ranks(row),
         "strategy": strategy_of(row.row),

@@ -5,13 +5,16 @@ Schema, the paths of limits and the glossary follow from that.
 """
 
 import json
-from collections.abc import Collection, Mapping
-from typing import Annotated, Any, Self
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from batchstat._version import __version__
 from batchstat.errors import without_commands
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
@@ -77,6 +80,25 @@ class File(Document):
     tool: Tool
     created: Created
     """When the work began, in UTC: the one value that differs between equal runs."""
+
+
+def to_frame(rows: "Iterable[Document]") -> "pd.DataFrame":
+    """Return the numbers of documents, a row each; those of nested objects are joined by `_`.
+
+    Numbers that no row has are left out.
+    """
+    import pandas as pd
+
+    frame = pd.DataFrame(dict(_numbers(row.to_json())) for row in rows)
+    return frame.dropna(axis="columns", how="all")
+
+
+def _numbers(part: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in part.items():
+        if isinstance(value, Mapping):
+            yield from _numbers(value, f"{name}{key}_") if key != "params" else ()
+        elif value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+            yield f"{name}{key}", value
 
 
 def head(schema: str, created: str) -> dict[str, Any]:

@@ -67,20 +67,6 @@ class ClassDraw:
         """Mean tokens per drawn sample of the class; None if none is drawn."""
         return self.tokens_after / self.after if self.after else None
 
-    def numbers(self) -> dict[str, Any]:
-        """Return its counts and ratios, by their names in frames and JSON."""
-        return {
-            "label": self.label,
-            "before": self.before,
-            "after": self.after,
-            "unique_samples": self.unique,
-            "max_repeats": self.max_repeats,
-            "coverage": self.coverage,
-            "coverage_after": self.coverage_after,
-            "mean_length": self.mean_length,
-            "mean_length_after": self.mean_length_after,
-        }
-
 
 @dataclass(frozen=True, kw_only=True)
 class SamplerResult:
@@ -224,14 +210,17 @@ class BalanceReport:
         return min((r for r in cheap if r.coverage_after >= most - AS_MUCH_SEEN), key=_computed)
 
     def to_frame(self) -> "pd.DataFrame":
-        """Return one row per sampler and class: `sampler`, `label`, counts before and after,
-        coverage.
+        """Return one row per sampler and class: `sampler`, `label`, and the numbers of the class by
+        the keys of balance.json.
         """
-        import pandas as pd
+        from batchstat.documents.balance import DrawnClass
+        from batchstat.documents.base import to_frame
 
-        return pd.DataFrame(
-            {"sampler": row.spec, **each.numbers()} for row in self.samplers for each in row.classes
-        )
+        pairs = [(row.spec, each) for row in self.samplers for each in row.classes]
+        frame = to_frame(DrawnClass.of(each) for _, each in pairs)
+        frame.insert(0, "sampler", [spec for spec, _ in pairs])
+        frame.insert(1, "label", [each.label for _, each in pairs])
+        return frame
 
 
 def _computed(row: SamplerResult) -> int:

@@ -1,7 +1,7 @@
 """`Comparison`: the results of `compare`, as one record of counts with ratios as properties."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from statistics import mean, pstdev
 from typing import TYPE_CHECKING, Any
 
@@ -296,44 +296,13 @@ class Comparison:
         return {name: row.counts.relative_cost(*shape) for name, shape in shapes.items()}
 
     def to_frame(self) -> "pd.DataFrame":
-        """Return one row per strategy: as it was written, its counts, and their ratios."""
-        import pandas as pd
+        """Return one row per strategy: its label as `strategy`, and its numbers by the keys of
+        compare.json; those of nested objects are joined by `_`.
+        """
+        from batchstat.documents.base import to_frame
+        from batchstat.documents.strategy import strategy_of
 
-        internal = (
-            "tokens_per_batch",
-            "visited_tokens",
-            "row_tokens",
-            "sum_samples_per_batch",
-            "grouping",
-            "ranks",
-            "sample_coverage",
-        )
-        ratios = (
-            "padding_tokens",
-            "padding_ratio",
-            "fill",
-            "packing_efficiency",
-            "truncated_ratio",
-            "dropped_ratio",
-            "duplicated_ratio",
-            "coverage",
-            "rank_idle",
-            "rank_idle_quadratic",
-            "mean_samples_per_batch",
-        )
-        rows = []
-        for row in self.strategies:
-            counts = {key: n for key, n in asdict(row.counts).items() if key not in internal}
-            derived = {name: getattr(row.counts, name) for name in ratios}
-            derived |= {"compute": row.counts.compute, "speed_up": self.speed_up(row)}
-            costs = {f"relative_cost_{name}": cost for name, cost in self.costs(row).items()}
-            grouping = asdict(row.counts.grouping)
-            estimate = {} if row.interval is None else _estimated(row.interval)
-            rows.append(
-                {"strategy": row.label, **counts, **derived, **estimate, **costs, **grouping}
-            )
-        return pd.DataFrame(rows)
-
-
-def _estimated(interval: Interval) -> dict[str, float]:
-    return {"padding_ratio_low": interval.low, "padding_ratio_high": interval.high}
+        rows = [strategy_of(row, self.model, self.speed_up(row)) for row in self.strategies]
+        frame = to_frame(rows)
+        frame.insert(0, "strategy", [row.label for row in rows])
+        return frame

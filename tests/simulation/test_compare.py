@@ -223,6 +223,10 @@ def test_lengths_come_in_any_array(kind):
     assert (frame["relative_cost_linear"] >= 1).all()
     assert (frame["coverage"] == 1).all()
     assert not frame.map(lambda cell: isinstance(cell, dict | list | tuple)).any(axis=None)
+    rows = comparison_json(made)["strategies"]
+    assert frame["ranks_worst_step"].tolist() == [row["ranks"]["worst"]["step"] for row in rows]
+    scalars = {key for key, value in rows[0].items() if type(value) in (int, float)}
+    assert scalars <= set(frame.columns)
 
 
 def test_the_table_says_what_it_leaves_out():

@@ -96,5 +96,5 @@ def test_a_frame_has_the_interval():
     found = batchstat.compare(corpus("mixed"), subsample=0.2, strategies=["static"])
     frame = found.to_frame()
     row = found.strategies[0]
-    assert frame["padding_ratio_low"][0] == row.interval.low
-    assert frame["padding_ratio_high"][0] == row.interval.high
+    assert frame["interval_low"][0] == row.interval.low
+    assert frame["interval_high"][0] == row.interval.high
