@@ -1,13 +1,18 @@
 """`Chunk`: the records that every reader yields."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
+from batchstat.corpus.bad_records import BadRecord
+from batchstat.errors import InputError
+
 Column: TypeAlias = "pa.Array | list[Any]"
 """Values of one column: Arrow's, or Python's as parsed from JSON."""
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -24,8 +29,8 @@ class Chunk:
         lines: (size,) line on which each record starts; None in files without lines.
         counted: whether the content is a number of tokens, regardless of the options.
         blank: empty records, such as an empty line: their values are meaningless.
-        failed: records already counted as bad: their values are meaningless.
-        before: returns how many lines or records of the file precede the part that is read.
+        bad: records that cannot be read: their values are meaningless.
+        before: returns how many records of the file precede the part that is read.
         label_seen: whether any record so far has the label; None if none could be read.
     """
 
@@ -37,7 +42,28 @@ class Chunk:
     lines: Sequence[int] | None = None
     counted: bool = False
     blank: set[int] = field(default_factory=set)
-    failed: set[int] = field(default_factory=set)
+    bad: Mapping[int, BadRecord] = field(default_factory=dict)
     before: Callable[[], int] = int
     label_seen: bool | None = True
     tools: str | None = None
+
+
+def grouped(
+    items: Iterable[Item], size: Callable[[Item], int], enough: int
+) -> Iterator[list[Item]]:
+    """Yield items in lists of about `enough` in size; items before an error come before it."""
+    taken: list[Item] = []
+    room = enough
+    try:
+        for item in items:
+            taken.append(item)
+            room -= size(item)
+            if room <= 0:
+                yield taken
+                taken, room = [], enough
+    except InputError:
+        if taken:
+            yield taken
+        raise
+    if taken:
+        yield taken

@@ -18,7 +18,7 @@ from batchstat.corpus.arrow_values import (
     kind_of,
     ranges,
 )
-from batchstat.corpus.bad_records import MOST_TEXT_BYTES, BadRecords, Location, too_long
+from batchstat.corpus.bad_records import MOST_TEXT_BYTES, BadRecord, Location, too_long
 from batchstat.corpus.chat import ChatError, Message, Tool, as_chat, as_tools
 from batchstat.corpus.chunk import Chunk, Column
 from batchstat.corpus.options import CorpusOptions
@@ -68,19 +68,16 @@ Content = Texts | Chats | PrecountedLengths
 
 
 class ChunkContent:
-    """Checked values of one chunk; anything wrong with a record is noted.
+    """Checked values of one chunk.
 
     Attributes:
-        ok: (size,) records that could be read so far.
+        bad: records that cannot be read, as far as they were checked.
     """
 
-    def __init__(
-        self, chunk: Chunk, place: Callable[[int], Location], bad_records: BadRecords
-    ) -> None:
-        """Exclude what the reader knows to be blank or bad."""
-        self.ok: Mask = np.ones(chunk.size, dtype=bool)
-        self.ok[list(chunk.failed | chunk.blank)] = False
-        self._chunk, self._place, self._bad_records = chunk, place, bad_records
+    def __init__(self, chunk: Chunk, locate: Callable[[int], Location]) -> None:
+        """`locate`: returns the location of a record, for messages."""
+        self.bad = dict(chunk.bad)
+        self._chunk, self._locate = chunk, locate
 
     def text(self, column: str) -> pa.LargeStringArray:
         """Return (size,) the column as texts, empty where a record has none."""
@@ -88,7 +85,7 @@ class ChunkContent:
         if isinstance(values, pa.Array):
             if not (holds_text(values.type) or pa.types.is_null(values.type)):
                 raise InputError(
-                    f"{self._place(0)}: column {column!r} is {values.type} where text is expected"
+                    f"{self._locate(0)}: column {column!r} is {values.type} where text is expected"
                 )
             for i in _nulls(values):
                 self._fail(i, f"{column!r} is null where text is expected")
@@ -106,7 +103,7 @@ class ChunkContent:
         for i, value in enumerate(_as_list(self._values(column))):
             chats.append([])
             try:
-                chat = as_chat(value) if self.ok[i] else []
+                chat = as_chat(value) if self._is_good(i) else []
             except ChatError as error:
                 self._fail(i, f"{column!r}: {error}", "chat")
             else:
@@ -127,7 +124,7 @@ class ChunkContent:
             ids = decoded_type(values.type.value_type)
             if not (pa.types.is_integer(ids) or pa.types.is_null(ids)):
                 raise InputError(
-                    f"{self._place(0)}: column {column!r} is {values.type} where lists of token "
+                    f"{self._locate(0)}: column {column!r} is {values.type} where lists of token "
                     "ids are expected"
                 )
             for i in _nulls(values):
@@ -177,7 +174,7 @@ class ChunkContent:
             kind = values.type.value_type if is_list(values.type) else values.type
             if not can_label(kind):
                 raise InputError(
-                    f"{self._place(0)}: column {column!r} is {values.type} where a label is "
+                    f"{self._locate(0)}: column {column!r} is {values.type} where a label is "
                     "expected: text, a number, a boolean, or a list of them"
                 )
             if not is_list(values.type):
@@ -220,9 +217,11 @@ class ChunkContent:
         return size <= MOST_TEXT_BYTES
 
     def _fail(self, i: int, message: str, reason: str = "wrong_type") -> None:
-        if self.ok[i]:
-            self.ok[i] = False
-            self._bad_records.add(reason, self._place(i), message)
+        if self._is_good(i):
+            self.bad[i] = BadRecord(reason, message)
+
+    def _is_good(self, i: int) -> bool:
+        return i not in self.bad and i not in self._chunk.blank
 
     def _as_arrow(self, texts: list[str] | list[object]) -> pa.LargeStringArray:
         try:
@@ -238,14 +237,14 @@ class ChunkContent:
 
 
 def read_content(
-    chunk: Chunk, options: CorpusOptions, place: Callable[[int], Location], bad_records: BadRecords
-) -> tuple[Content, pa.Array | None, Mask]:
-    """Return a chunk's content, its labels, and (size,) which records could be read.
+    chunk: Chunk, options: CorpusOptions, locate: Callable[[int], Location]
+) -> tuple[Content, pa.Array | None, dict[int, BadRecord]]:
+    """Return a chunk's content, its labels, and the records that cannot be read.
 
     Raises:
-        InputError: a column of another type; a bad record unless bad records are skipped.
+        InputError: a column of another type.
     """
-    values = ChunkContent(chunk, place, bad_records)
+    values = ChunkContent(chunk, locate)
     column = chunk.content[0]
     content: Content
     if options.content == "messages":
@@ -258,7 +257,7 @@ def read_content(
         second = values.text(chunk.content[1]) if len(chunk.content) > 1 else None
         content = values.without_long(Texts(values.text(column), second))
     labels = values.labels(chunk.label) if chunk.label else None
-    return content, labels, values.ok
+    return content, labels, values.bad
 
 
 def _is_number(text: str) -> bool:

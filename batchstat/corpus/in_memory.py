@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from batchstat.corpus.arrow_values import decoded, decoded_bytes, holds_text, ranges
-from batchstat.corpus.bad_records import BadRecords
 from batchstat.corpus.chunk import Chunk, Column
 from batchstat.corpus.columns import Columns, choose_columns
 from batchstat.corpus.formats.columnar import as_chunks
@@ -20,7 +19,7 @@ from batchstat.errors import OptionError
 
 _CHUNK_RECORDS = 10_000
 
-_Read = Callable[[str, Any, CorpusOptions, BadRecords], Iterator[Chunk]]
+_Read = Callable[[str, Any, CorpusOptions], Iterator[Chunk]]
 
 
 class TableReader(CorpusReader):
@@ -49,7 +48,7 @@ class TableReader(CorpusReader):
 
         def chunks() -> Iterator[Chunk]:
             nonlocal size
-            for chunk in self._read(self._name, self._table, self._options, reading.bad_records):
+            for chunk in self._read(self._name, self._table, self._options):
                 for values in chunk.columns.values():
                     data = _as_bytes(values)
                     digest.update(data)
@@ -70,22 +69,19 @@ def _as_bytes(values: Column) -> memoryview:
     return memoryview(sink.getvalue())
 
 
-def _dataset(
-    name: str, table: Any, options: CorpusOptions, bad_records: BadRecords
-) -> Iterator[Chunk]:
+def _dataset(name: str, table: Any, options: CorpusOptions) -> Iterator[Chunk]:
     columns: Columns | None = None
-    records = size = 0
+    size = 0
     for part in table.with_format("arrow").iter(_CHUNK_RECORDS):
         if columns is None:
             texts = [field.name for field in part.schema if holds_text(field.type)]
             columns = choose_columns(name, part.column_names, texts, options)
         for batch in part.select(list(columns.all)).combine_chunks().to_batches():
             size += batch.nbytes
-            yield from as_chunks(name, records, batch, columns, size, bad_records)
-            records += len(batch)
+            yield from as_chunks(batch, columns, size)
 
 
-def _frame(name: str, table: Any, options: CorpusOptions, _: BadRecords) -> Iterator[Chunk]:
+def _frame(name: str, table: Any, options: CorpusOptions) -> Iterator[Chunk]:
     names = [str(column) for column in table.columns]
     texts = [
         names[i]

@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from batchstat.corpus.bad_records import MOST_RECORD_BYTES, BadRecords, Location, too_long
+from batchstat.corpus.bad_records import (
+    MOST_RECORD_BYTES,
+    BadRecord,
+    BadRecords,
+    Location,
+    too_long,
+)
 from batchstat.corpus.opening import OpenSource
 from batchstat.errors import InputError
 
@@ -16,14 +22,6 @@ _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _PROBE_BYTES = 1 << 16
 _REMEDY = "convert it to UTF-8, for example with iconv"
-
-
-@dataclass(frozen=True)
-class BadLine:
-    """Why a line cannot be read: a word as in `BadRecord`, and a message."""
-
-    reason: str
-    message: str
 
 
 @dataclass(frozen=True)
@@ -58,12 +56,12 @@ class Lines:
     Attributes:
         texts: (n,) large_string, without the line ends.
         first: number of the first line, from 1.
-        broken: lines that cannot be read: they are empty here.
+        bad: lines that cannot be read: they are empty here.
     """
 
     texts: pa.LargeStringArray
     first: int
-    broken: dict[int, BadLine] = field(default_factory=dict)
+    bad: dict[int, BadRecord] = field(default_factory=dict)
 
     @property
     def numbers(self) -> range:
@@ -75,11 +73,11 @@ def read_lines(opened: OpenSource) -> Iterator[Lines]:
     r"""Yield the lines of a source in blocks of about 8 MiB. A line ends with \n or \r\n only.
 
     A byte-order mark at the start is not part of the text. A line is never divided; one of more
-    than `MOST_RECORD_BYTES` is broken.
+    than `MOST_RECORD_BYTES` is bad.
     """
     for block in _blocks(opened):
         if block.long is not None:
-            bad = BadLine("too_long", too_long("line", block.long.size))
+            bad = BadRecord("too_long", too_long("line", block.long.size))
             yield Lines(pa.array([""], pa.large_string()), block.first, {0: bad})
             continue
         texts = _split(block.data)
@@ -87,10 +85,10 @@ def read_lines(opened: OpenSource) -> Iterator[Lines]:
             texts.validate(full=True)
             yield Lines(texts, block.first)
         except pa.ArrowInvalid:
-            yield _without_broken_lines(block)
+            yield _without_bad_lines(block)
 
 
-def read_raw_lines(opened: OpenSource, bad_records: BadRecords) -> Iterator[str | LongLine]:
+def read_raw_lines(opened: OpenSource, *, skip: bool) -> Iterator[str | LongLine]:
     r"""Yield the lines of a source one by one, with their \n or \r\n; otherwise as `read_lines`.
 
     If bad records are skipped, bytes that are not UTF-8 become lone surrogates, which the caller
@@ -103,13 +101,14 @@ def read_raw_lines(opened: OpenSource, bad_records: BadRecords) -> Iterator[str 
         try:
             text = block.data.decode()
         except UnicodeDecodeError as error:
-            if not bad_records.skip:
+            if not skip:
                 start = block.data.rfind(b"\n", 0, error.start) + 1
                 yield from io.StringIO(block.data[:start].decode(), newline="\n")
                 line = block.first + block.data.count(b"\n", 0, start)
                 message = not_utf8(block.offset + error.start, block.data[error.start])
-                place = Location(opened.path, line, "line", opened.lines_before)
-                raise bad_records.refusal(f"{place}: {message}") from None
+                location = Location(opened.path, line, "line", opened.lines_before)
+                bad = BadRecord("not_utf8", message)
+                BadRecords(skip).raise_or_count(location, bad)
             text = block.data.decode(errors="surrogateescape")
         yield from io.StringIO(text, newline="\n")
 
@@ -224,9 +223,9 @@ def _split(data: bytes) -> pa.LargeStringArray:
     return pa.LargeStringArray.from_buffers(len(ends), pa.py_buffer(offsets), text)
 
 
-def _without_broken_lines(block: _Block) -> Lines:
+def _without_bad_lines(block: _Block) -> Lines:
     good: list[str] = []
-    broken: dict[int, BadLine] = {}
+    bad: dict[int, BadRecord] = {}
     offset = block.offset
     lines = block.data.removesuffix(b"\n").split(b"\n")
     for i, line in enumerate(lines):
@@ -234,10 +233,10 @@ def _without_broken_lines(block: _Block) -> Lines:
             good.append(line.removesuffix(b"\r").decode())
         except UnicodeDecodeError as error:
             message = not_utf8(offset + error.start, line[error.start])
-            broken[i] = BadLine("not_utf8", message)
+            bad[i] = BadRecord("not_utf8", message)
             good.append("")
         offset += len(line) + 1
-    return Lines(pa.array(good, pa.large_string()), block.first, broken)
+    return Lines(pa.array(good, pa.large_string()), block.first, bad)
 
 
 def not_utf8(at: int, byte: int) -> str:

@@ -1,6 +1,5 @@
 """Read a corpus as blocks of samples: skipped records are counted, samples keep their record."""
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,7 +15,6 @@ from batchstat.corpus.opening import Rereadable, open_source
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.parts import Part
 from batchstat.corpus.sources import Source
-from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
 from batchstat.parameters import one_of
 
@@ -65,22 +63,18 @@ class Block:
     position: int
     locations: Locations
 
-    def location(self, i: int) -> Location:
-        """Return the location of sample i."""
-        return self.locations(int(self.records[i]) - self.locations.first)
-
     def report_bad(self, i: int, reason: str, message: str) -> None:
         """Report that sample i cannot be counted.
 
         Raises:
             InputError: bad records are not skipped.
         """
-        self.reading.bad_records.raise_or_count([BadRecord.at(self.location(i), reason, message)])
+        location = self.locations(int(self.records[i]) - self.locations.first)
+        self.reading.bad_records.raise_or_count(location, BadRecord(reason, message))
 
-    def until(self, number: int) -> "Block":
-        """Return the samples before the record with a number: see `Location`."""
-        found = range(len(self.records))
-        samples = np.arange(bisect_left(found, number, key=lambda i: self.location(i).number))
+    def until(self, i: int) -> "Block":
+        """Return the samples before the i-th record."""
+        samples = np.flatnonzero(self.records < self.locations.first + i)
         return replace(
             self,
             records=self.records[samples],
@@ -118,7 +112,7 @@ class Reading:
 class CorpusReader:
     """Reader of the samples of a corpus, and of what became of its records.
 
-    The consumer of the blocks settles their bad_records, in order, together with those found later.
+    A bad record is counted; or it ends the reading, after the samples before it.
 
     Attributes:
         readings: states of the sources that were begun.
@@ -149,8 +143,8 @@ class CorpusReader:
             reading = self.begin(part.source)
             with open_source(part, self._standard_input) as opened:
                 if opened.part.stop != opened.part.first:
-                    chunks = READERS[part.source.format](opened, self._options, reading.bad_records)
-                    yield from self.samples(reading, chunks, before)
+                    chunks = READERS[part.source.format](opened, self._options)
+                    yield from self.samples(reading, chunks, before, opened.lines_before)
                 reading.source = opened.source(part.source)
             before += part.bytes
 
@@ -160,39 +154,56 @@ class CorpusReader:
         return self.readings[-1]
 
     def samples(
-        self, reading: Reading, chunks: Iterable[Chunk], before: int = 0
+        self,
+        reading: Reading,
+        chunks: Iterable[Chunk],
+        before: int = 0,
+        lines_before: Callable[[], int] = int,
     ) -> Iterator[Block]:
-        """Yield the samples of the chunks of one part, `before` bytes into the corpus."""
-        try:
-            for chunk in chunks:
-                if chunk.label_seen is not None:
-                    reading.label_seen = chunk.label_seen
-                block = self._block(reading, chunk, before + chunk.position)
-                bad = reading.bad_records.drain()
-                # Whoever counts the block may find a bad record before those of the reader.
-                yield block.until(bad[0].number) if bad and not reading.bad_records.skip else block
-                reading.bad_records.raise_or_count(bad)
-                reading.records += chunk.size
-        except InputError:
-            reading.bad_records.raise_or_count(reading.bad_records.drain())
-            raise
+        """Yield the samples of the chunks of one part.
 
-    def _block(self, reading: Reading, chunk: Chunk, position: int) -> Block:
-        first = reading.records
-        locations = Locations(reading.source.shown, chunk.lines, first, chunk.before)
-        content, labels, keep = read_content(chunk, self._options, locations, reading.bad_records)
+        Args:
+            reading: its state.
+            chunks: its records.
+            before: bytes of the corpus before the part.
+            lines_before: returns how many lines of the file precede the part.
+        """
+        for chunk in chunks:
+            if chunk.label_seen is not None:
+                reading.label_seen = chunk.label_seen
+            path, first = reading.source.shown, reading.records
+            preceding = chunk.before if chunk.lines is None else lines_before
+            locations = Locations(path, chunk.lines, first, preceding)
+            block, bad = self._block(reading, chunk, locations, before + chunk.position)
+            if bad and not reading.bad_records.skip:
+                # Whoever counts the block may find a bad record before the first of these.
+                yield block.until(min(bad))
+            else:
+                yield block
+            for i in sorted(bad):
+                reading.bad_records.raise_or_count(locations(i), bad[i])
+            reading.records += chunk.size
+
+    def _block(
+        self, reading: Reading, chunk: Chunk, locations: Locations, position: int
+    ) -> tuple[Block, dict[int, BadRecord]]:
+        """Return the samples of a chunk, and its bad records."""
+        content, labels, bad = read_content(chunk, self._options, locations)
+        is_sample = np.ones(chunk.size, dtype=bool)
+        is_sample[[*bad, *chunk.blank]] = False
         reading.blank += len(chunk.blank)
         if isinstance(content, Texts):
-            content, keep = self._filtered(reading, content, keep)
-        samples = np.flatnonzero(keep)
-        return Block(
+            content, is_sample = self._filtered(reading, content, is_sample)
+        samples = np.flatnonzero(is_sample)
+        block = Block(
             reading=reading,
-            records=first + samples,
+            records=locations.first + samples,
             content=select(content, samples),
             labels=None if labels is None else labels.take(pa.array(samples)),
             position=position,
             locations=locations,
         )
+        return block, bad
 
     def _filtered(self, reading: Reading, texts: Texts, ok: Mask) -> tuple[Texts, Mask]:
         """Return the texts, stripped if requested, and which of the ok ones are samples."""

@@ -5,7 +5,6 @@ A new format is one file here, one line in `READERS` and its endings in `corpus/
 
 from collections.abc import Callable, Iterator
 
-from batchstat.corpus.bad_records import BadRecords
 from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.formats.columnar import read_arrow, read_parquet
 from batchstat.corpus.formats.delimited import read_csv, read_tsv
@@ -15,7 +14,7 @@ from batchstat.corpus.formats.text import read_text
 from batchstat.corpus.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions
 
-Reader = Callable[[OpenSource, CorpusOptions, BadRecords], Iterator[Chunk]]
+Reader = Callable[[OpenSource, CorpusOptions], Iterator[Chunk]]
 
 READERS: dict[str, Reader] = {
     "txt": read_text,

@@ -2,9 +2,8 @@
 
 import json
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from batchstat.corpus.arrow_values import decoded, decoded_bytes, decoded_type, holds_text, ranges
-from batchstat.corpus.bad_records import BadRecords, Location
+from batchstat.corpus.bad_records import BadRecord
 from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.columns import Columns, choose_columns
 from batchstat.corpus.formats.ipc import open_batches
@@ -29,9 +28,7 @@ from batchstat.corpus.parts import Part
 from batchstat.errors import SourceError
 
 
-def read_parquet(
-    opened: OpenSource, options: CorpusOptions, bad_records: BadRecords
-) -> Iterator[Chunk]:
+def read_parquet(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     """Yield the requested columns, in blocks of about 8 MiB.
 
     Raises:
@@ -46,15 +43,11 @@ def read_parquet(
         records = 0
         for batch in read_groups(file, unpacked, groups, columns.all):
             position = opened.part.bytes * (records + len(batch)) // max(every, 1)
-            yield from as_chunks(
-                opened.path, records, batch, columns, position, bad_records, before
-            )
+            yield from as_chunks(batch, columns, position, before)
             records += len(batch)
 
 
-def read_arrow(
-    opened: OpenSource, options: CorpusOptions, bad_records: BadRecords
-) -> Iterator[Chunk]:
+def read_arrow(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     """Yield the requested columns of an Arrow IPC file (feather version 2) or stream.
 
     Raises:
@@ -63,26 +56,17 @@ def read_arrow(
     with seekable(opened) as file, _readable(opened.path, "Arrow"):
         schema, batches = open_batches(file, opened.path)
         columns = _columns(opened.path, schema, options)
-        records = 0
         for batch in batches:
             position = min(file.tell(), opened.size)
-            yield from as_chunks(opened.path, records, batch, columns, position, bad_records)
-            records += len(batch)
+            yield from as_chunks(batch, columns, position)
 
 
 def as_chunks(
-    path: str,
-    first: int,
-    batch: pa.RecordBatch,
-    columns: Columns,
-    position: int,
-    bad_records: BadRecords,
-    before: Callable[[], int] = int,
+    batch: pa.RecordBatch, columns: Columns, position: int, before: Callable[[], int] = int
 ) -> Iterator[Chunk]:
     """Yield the requested columns of a record batch, in blocks of about 8 MiB once decoded.
 
-    pyarrow trusts a file; here offsets, lengths and UTF-8 are checked before use. The first record
-    is number `first` of those after `before`.
+    pyarrow trusts a file; here offsets, lengths and UTF-8 are checked before use.
 
     Raises:
         ArrowInvalid: a column whose buffers contradict each other.
@@ -94,7 +78,19 @@ def as_chunks(
         values = {name: each.slice(start, stop - start) for name, each in checked.items()}
         if names := _class_names(batch.schema, columns.label):
             values[str(columns.label)] = _named(decoded(values[str(columns.label)]), names)
-        yield _chunk(path, first + start, values, columns, broken, position, bad_records, before)
+        bad: dict[int, BadRecord] = {}
+        for name in broken:
+            values[name] = _decoded(decoded(values[name]), name, bad)
+        yield Chunk(
+            size=stop - start,
+            columns=values,
+            position=position,
+            content=columns.content,
+            label=columns.label,
+            tools=columns.tools,
+            bad=bad,
+            before=before,
+        )
 
 
 def _checked(values: pa.Array) -> pa.Array:
@@ -115,39 +111,6 @@ def _checked(values: pa.Array) -> pa.Array:
     return encoded
 
 
-def _chunk(
-    path: str,
-    first: int,
-    values: dict[str, pa.Array],
-    columns: Columns,
-    broken: Collection[str],
-    position: int,
-    bad_records: BadRecords,
-    before: Callable[[], int],
-) -> Chunk:
-    failed: set[int] = set()
-
-    def fail(name: str, i: int, byte: int) -> None:
-        if i not in failed:
-            failed.add(i)
-            message = f"column {name!r} is not UTF-8 (0x{byte:02x})"
-            bad_records.add("not_utf8", Location(path, first + i, before=before), message)
-
-    size = len(values[columns.content[0]])
-    for name in broken:
-        values[name] = _decoded(decoded(values[name]), partial(fail, name))
-    return Chunk(
-        size=size,
-        columns=values,
-        position=position,
-        content=columns.content,
-        label=columns.label,
-        tools=columns.tools,
-        failed=failed,
-        before=before,
-    )
-
-
 def _class_names(schema: pa.Schema, label: str | None) -> list[str]:
     """Return the names that the datasets library stores beside the numbers of a class label."""
     try:
@@ -166,13 +129,15 @@ def _named(values: pa.Array, names: list[str]) -> pa.Array:
     return pa.array(names, pa.large_string()).take(pc.if_else(known, values, None))
 
 
-def _decoded(values: pa.LargeBinaryArray, fail: Callable[[int, int], None]) -> pa.Array:
+def _decoded(values: pa.LargeBinaryArray, name: str, bad: dict[int, BadRecord]) -> pa.Array:
+    """Return the texts of a column; what is not UTF-8 is added to `bad`."""
     texts: list[str | None] = []
     for i, value in enumerate(values.to_pylist()):
         try:
             texts.append(None if value is None else value.decode())
         except UnicodeDecodeError as error:
-            fail(i, value[error.start])
+            message = f"column {name!r} is not UTF-8 (0x{value[error.start]:02x})"
+            bad.setdefault(i, BadRecord("not_utf8", message))
             texts.append("")
     return pa.array(texts, pa.large_string())
 

@@ -4,16 +4,16 @@ import csv
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
-from batchstat.corpus.bad_records import MOST_RECORD_BYTES, BadRecords, Location, grouped, too_long
-from batchstat.corpus.chunk import Chunk
+from batchstat.corpus.bad_records import MOST_RECORD_BYTES, BadRecord, too_long
+from batchstat.corpus.chunk import Chunk, grouped
 from batchstat.corpus.columns import Columns, choose_columns
 from batchstat.corpus.lines import LongLine, read_lines, read_raw_lines
 from batchstat.corpus.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 
-Record = tuple[int, Sequence[str] | None]
-"""The number of the line it starts on, and its fields; None if it is already noted as bad."""
+Record = tuple[int, Sequence[str] | BadRecord]
+"""The number of the line it starts on, and its fields or what is wrong with it."""
 
 _CHUNK_CHARS = 8 << 20
 _RECORD_CHARS = 400
@@ -22,68 +22,56 @@ _NO_COLUMNS = Columns(("",), None)
 """Columns of blank or bad records before the first one that shows the number of columns."""
 
 
-def read_csv(
-    opened: OpenSource, options: CorpusOptions, bad_records: BadRecords
-) -> Iterator[Chunk]:
+def read_csv(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     """Yield comma-separated values, quoted as in RFC 4180 unless `options.quote` is false."""
-    if options.quote is False:
-        return _read_unquoted(opened, options, bad_records, ",")
-    return _read(opened, options, bad_records, _quoted(opened, ",", bad_records))
+    return _read(opened, options, ",", quoted=options.quote is not False)
 
 
-def read_tsv(
-    opened: OpenSource, options: CorpusOptions, bad_records: BadRecords
-) -> Iterator[Chunk]:
+def read_tsv(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     """Yield tab-separated values, in which a quote is text unless `options.quote` is true."""
-    if not options.quote:
-        return _read_unquoted(opened, options, bad_records, "\t")
-    return _read(opened, options, bad_records, _quoted(opened, "\t", bad_records))
-
-
-def _read_unquoted(
-    opened: OpenSource, options: CorpusOptions, bad_records: BadRecords, delimiter: str
-) -> Iterator[Chunk]:
-    head = None
-    if opened.part.first:
-        head = iter(list(_unquoted(opened.head(), delimiter, BadRecords(skip=True))))
-    return _read(opened, options, bad_records, _unquoted(opened, delimiter, bad_records), head)
+    return _read(opened, options, "\t", quoted=bool(options.quote))
 
 
 def _read(
-    opened: OpenSource,
-    options: CorpusOptions,
-    bad_records: BadRecords,
-    records: Iterator[Record],
-    head: Iterator[Record] | None = None,
+    opened: OpenSource, options: CorpusOptions, delimiter: str, *, quoted: bool
 ) -> Iterator[Chunk]:
     """Yield the requested columns, one chunk at a time.
 
-    `head` is given when a later part of a file is read. A blank line is a record without text, but
-    before the header it is ignored. A record with too few or too many fields is a bad record.
+    A blank line is a record without text, but before the header it is ignored. A record with too
+    few or too many fields is a bad record.
 
     Raises:
         InputError: a missing column, a header that cannot be parsed, or a quote that is never
             closed, which leaves no records.
     """
+    if quoted:
+        records = _quoted(opened, delimiter, skip=options.on_error == "skip")
+    else:
+        records = _unquoted(opened, delimiter)
+    head: Iterator[Record] | None = None
+    if opened.part.first:  # a later part of the file, which is not quoted
+        head = iter(list(_unquoted(opened.head(), delimiter)))
     names = _header(opened.path, head or records) if options.header else _numbers(head or ())
     columns = choose_columns(opened.path, names, names, options) if names else None
     for some in grouped(records, _chars, _CHUNK_CHARS):
         if columns is None:
             names = _numbers(some)
             columns = choose_columns(opened.path, names, names, options) if names else None
-        yield _chunk(opened, some, names or [""], columns or _NO_COLUMNS, bad_records)
+        yield _chunk(opened, some, names or [""], columns or _NO_COLUMNS)
 
 
 def _numbers(records: Iterable[Record]) -> list[str]:
     """Return column numbers as names, from the first record that has fields."""
-    width = next((len(fields) for _, fields in records if fields), 0)
+    width = next(
+        (len(fields) for _, fields in records if fields and not isinstance(fields, BadRecord)), 0
+    )
     return [str(number) for number in range(width)]
 
 
 def _header(path: str, records: Iterator[Record]) -> list[str]:
     """Return the names of the columns; empty for a file of blank lines."""
     for line, fields in records:
-        if fields is None:
+        if isinstance(fields, BadRecord):
             raise InputError(
                 f"{path}, line {line}: cannot parse the header: fix it or pass --no-header"
             )
@@ -92,58 +80,52 @@ def _header(path: str, records: Iterator[Record]) -> list[str]:
     return []
 
 
-def _chunk(
-    opened: OpenSource,
-    some: list[Record],
-    names: list[str],
-    columns: Columns,
-    bad_records: BadRecords,
-) -> Chunk:
-    failed: set[int] = set()
-    for i, (line, fields) in enumerate(some):
-        if fields is None:
-            failed.add(i)
-        elif fields and len(fields) != len(names):
-            failed.add(i)
-            bad_records.add(
+def _chunk(opened: OpenSource, some: list[Record], names: list[str], columns: Columns) -> Chunk:
+    rows: list[Sequence[str]] = []
+    blank: set[int] = set()
+    bad: dict[int, BadRecord] = {}
+    for i, (_, fields) in enumerate(some):
+        rows.append(())
+        if isinstance(fields, BadRecord):
+            bad[i] = fields
+        elif not fields:
+            blank.add(i)
+        elif len(fields) != len(names):
+            bad[i] = BadRecord(
                 "wrong_fields",
-                Location(opened.path, line, "line", opened.lines_before),
                 f"the number of fields is {len(fields)}, not {len(names)}: quote fields that "
                 "contain a separator, or fix the line",
             )
-    good = [None if i in failed else fields for i, (_, fields) in enumerate(some)]
+        else:
+            rows[i] = fields
     picks = {name: names.index(name) for name in columns.all}
     return Chunk(
         size=len(some),
-        columns={name: [f[at] if f else "" for f in good] for name, at in picks.items()},
+        columns={name: [row[at] if row else "" for row in rows] for name, at in picks.items()},
         position=opened.position,
         content=columns.content,
         label=columns.label,
-        blank={i for i, (_, fields) in enumerate(some) if fields is not None and not fields},
         lines=[line for line, _ in some],
-        failed=failed,
-        before=opened.lines_before,
+        blank=blank,
+        bad=bad,
     )
 
 
 def _chars(record: Record) -> int:
-    return _RECORD_CHARS + sum(map(len, record[1] or ()))
+    _, fields = record
+    return _RECORD_CHARS + (0 if isinstance(fields, BadRecord) else sum(map(len, fields)))
 
 
-def _unquoted(opened: OpenSource, delimiter: str, bad_records: BadRecords) -> Iterator[Record]:
+def _unquoted(opened: OpenSource, delimiter: str) -> Iterator[Record]:
     for lines in read_lines(opened):
         for i, line in enumerate(lines.texts.to_pylist()):
-            if i in lines.broken:
-                place = Location(opened.path, lines.first + i, "line", opened.lines_before)
-                bad_records.add(lines.broken[i].reason, place, lines.broken[i].message)
-                yield lines.first + i, None
-            else:
-                yield lines.first + i, line.split(delimiter) if line else []
+            fields = line.split(delimiter) if line else []
+            yield lines.first + i, lines.bad.get(i, fields)
 
 
-def _quoted(opened: OpenSource, delimiter: str, bad_records: BadRecords) -> Iterator[Record]:
+def _quoted(opened: OpenSource, delimiter: str, *, skip: bool) -> Iterator[Record]:
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
-    lines = _RecordLines(read_raw_lines(opened, bad_records))
+    lines = _RecordLines(read_raw_lines(opened, skip=skip))
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     while True:
         line = lines.begin_record()
@@ -152,23 +134,18 @@ def _quoted(opened: OpenSource, delimiter: str, bad_records: BadRecords) -> Iter
         except StopIteration:
             return
         except _LongRecordError as long:
-            bad_records.add(
-                "too_long", Location(opened.path, line, "line"), too_long("record", long.size)
-            )
-            yield line, None
+            yield line, BadRecord("too_long", too_long("record", long.size))
         except csv.Error as error:
             reason = str(error)
             if "new-line character" in reason:
                 reason = "a carriage return alone, outside quotes"
-            place = Location(opened.path, line, "line")
             message = (
                 f"not RFC 4180 ({reason}): fix the record, or pass --no-quote if quotes are part "
                 "of the text"
             )
             if "end of data" in reason:
-                raise InputError(f"{place}: {message}") from None
-            bad_records.add("malformed", place, message)
-            yield line, None
+                raise InputError(f"{opened.path}, line {line}: {message}") from None
+            yield line, BadRecord("malformed", message)
         else:
             yield line, fields
 

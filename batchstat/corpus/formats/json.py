@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from batchstat.corpus.arrow_values import kind_of
-from batchstat.corpus.bad_records import MOST_RECORD_BYTES, BadRecords, Location, grouped, too_long
+from batchstat.corpus.bad_records import MOST_RECORD_BYTES, BadRecord, Location, too_long
 from batchstat.corpus.chat import TOOLS_COLUMN
-from batchstat.corpus.chunk import Chunk
+from batchstat.corpus.chunk import Chunk, grouped
 from batchstat.corpus.columns import TEXT_NAMES, Columns, choose_columns
 from batchstat.corpus.lines import not_utf8, read_lines
 from batchstat.corpus.opening import OpenSource
@@ -27,41 +27,39 @@ _STRUCTURE = re.compile(r'[\\"{}\[\],]')
 class _Collector:
     """Collects JSON records, one by one, into chunks of the requested columns."""
 
-    def __init__(self, opened: OpenSource, options: CorpusOptions, bad_records: BadRecords) -> None:
-        self._opened, self._options, self._bad_records = opened, options, bad_records
-        self._before = opened.lines_before
+    def __init__(self, opened: OpenSource, options: CorpusOptions) -> None:
+        self._opened, self._options = opened, options
         self._columns: Columns | None = None
         self._label_seen = False
         self._records: list[dict[str, object]] = []
         self._blank: set[int] = set()
-        self._failed: set[int] = set()
+        self._bad: dict[int, BadRecord] = {}
 
     def add_blank(self) -> None:
         """Add an empty record."""
         self._blank.add(len(self._records))
         self._records.append({})
 
-    def add_bad(self, reason: str, place: Location, message: str) -> None:
+    def add_bad(self, bad: BadRecord) -> None:
         """Add a bad record."""
-        self._bad_records.add(reason, place, message)
-        self._failed.add(len(self._records))
+        self._bad[len(self._records)] = bad
         self._records.append({})
 
-    def add(self, place: Location, record: object) -> None:
+    def add(self, record: object) -> None:
         """Add a parsed record."""
         if not isinstance(record, dict):
             message = f"{kind_of(record)} where an object is expected"
-            return self.add_bad("wrong_type", place, message)
+            return self.add_bad(BadRecord("wrong_type", message))
         label = self._options.label_column
         self._label_seen = self._label_seen or label in record
         named = [name for name in self._options.named_columns if name != label]
         self.decide(record)
-        wanted = self._columns.content if self._columns else named or ["text"]
-        missing = [column for column in wanted if column not in record]
+        required = self._columns.content if self._columns else named or ["text"]
+        missing = [column for column in required if column not in record]
         if missing:
             has = ", ".join(list(record)[:20]) or "nothing"
             message = f"column {missing[0]!r} is missing (has: {has})"
-            return self.add_bad("missing_column", place, message)
+            return self.add_bad(BadRecord("missing_column", message))
         self._records.append(record)
         return None
 
@@ -71,7 +69,7 @@ class _Collector:
             label = self._options.label_column
             named = [name for name in self._options.named_columns if name != label]
             lacking = any(column not in record for column in named)
-            if not (lacking and self._bad_records.skip):
+            if not (lacking and self._options.on_error == "skip"):
                 self._columns = self._choose(record)
         return self._columns is not None
 
@@ -95,71 +93,61 @@ class _Collector:
             label=columns.label,
             lines=lines,
             blank=self._blank,
-            failed=self._failed,
-            before=self._before,
+            bad=self._bad,
             label_seen=None if self._columns is None else self._label_seen,
             tools=columns.tools,
         )
-        self._records, self._blank, self._failed = [], set(), set()
+        self._records, self._blank, self._bad = [], set(), {}
         return made
 
 
-def read_jsonl(
-    opened: OpenSource, options: CorpusOptions, bad_records: BadRecords
-) -> Iterator[Chunk]:
+def read_jsonl(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     """Yield the columns of the object on each line; a blank line is an empty record."""
-    found = _Collector(opened, options, bad_records)
+    collector = _Collector(opened, options)
     if opened.part.first:
-        _decide_by_head(found, opened)
-    before = opened.lines_before
+        _decide_by_head(collector, opened)
     for lines in read_lines(opened):
         for i, line in enumerate(lines.texts.to_pylist()):
-            place = Location(opened.path, lines.first + i, "line", before)
-            if i in lines.broken:
-                found.add_bad(lines.broken[i].reason, place, lines.broken[i].message)
+            if i in lines.bad:
+                collector.add_bad(lines.bad[i])
             elif not line or line.isspace():
-                found.add_blank()
+                collector.add_blank()
             else:
                 try:
                     record = json.loads(line, object_pairs_hook=unique_keys)
                 except (ValueError, RecursionError) as error:
-                    found.add_bad("malformed", place, f"malformed JSON: {_reason(error)}")
+                    collector.add_bad(BadRecord("malformed", f"malformed JSON: {_reason(error)}"))
                 else:
-                    found.add(place, record)
-        yield found.chunk(lines.numbers)
+                    collector.add(record)
+        yield collector.chunk(lines.numbers)
 
 
-def _decide_by_head(found: _Collector, opened: OpenSource) -> None:
+def _decide_by_head(collector: _Collector, opened: OpenSource) -> None:
     """Choose the columns as the first part of the file does: by its first good record."""
     for lines in read_lines(opened.head()):
         for line in lines.texts.to_pylist():
             try:
-                if found.decide(json.loads(line, object_pairs_hook=unique_keys)):
+                if collector.decide(json.loads(line, object_pairs_hook=unique_keys)):
                     return
             except (ValueError, RecursionError):
                 continue
 
 
-def read_json(
-    opened: OpenSource, options: CorpusOptions, bad_records: BadRecords
-) -> Iterator[Chunk]:
+def read_json(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     """Yield the columns of the objects in an array, which is never entirely in memory.
 
     Raises:
         InputError: not an array of objects; JSON that is malformed or ends early, or bytes that are
             not UTF-8, after which the start of the next record cannot be found.
     """
-    found = _Collector(opened, options, bad_records)
-    number = 0
+    collector = _Collector(opened, options)
     for some in grouped(_elements(opened), lambda each: each.chars + _RECORD_CHARS, _CHUNK_CHARS):
         for element in some:
-            place = Location(opened.path, number)
             if element.chars > MOST_RECORD_BYTES:
-                found.add_bad("too_long", place, too_long("record", element.chars))
+                collector.add_bad(BadRecord("too_long", too_long("record", element.chars)))
             else:
-                found.add(place, element.value)
-            number += 1
-        yield found.chunk()
+                collector.add(element.value)
+        yield collector.chunk()
 
 
 @dataclass(frozen=True)

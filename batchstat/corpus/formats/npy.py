@@ -6,7 +6,6 @@ from typing import Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from batchstat.corpus.bad_records import BadRecords
 from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.opening import OpenSource, seekable
 from batchstat.corpus.options import CorpusOptions
@@ -17,7 +16,7 @@ from batchstat.storage.addresses import one_line
 _MOST_RECORDS = 1 << 20
 
 
-def read_npy(opened: OpenSource, options: CorpusOptions, _: BadRecords) -> Iterator[Chunk]:
+def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     """Yield every number as the length of a sample.
 
     Raises:

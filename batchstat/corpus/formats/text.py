@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from batchstat.corpus.bad_records import BadRecords, Location
 from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.lines import read_lines
 from batchstat.corpus.opening import OpenSource
@@ -10,9 +9,7 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 
 
-def read_text(
-    opened: OpenSource, options: CorpusOptions, bad_records: BadRecords
-) -> Iterator[Chunk]:
+def read_text(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     """Yield every line as a sample.
 
     Raises:
@@ -30,15 +27,11 @@ def read_text(
                 "standard input looks like JSON: pass --input-format jsonl or json, or txt if "
                 "every line is a text"
             )
-        for i, bad in lines.broken.items():
-            place = Location(opened.path, lines.first + i, "line", opened.lines_before)
-            bad_records.add(bad.reason, place, bad.message)
         yield Chunk(
             size=len(lines.texts),
             columns={"": lines.texts},
             position=opened.position,
             content=("",),
             lines=lines.numbers,
-            failed=set(lines.broken),
-            before=opened.lines_before,
+            bad=lines.bad,
         )
