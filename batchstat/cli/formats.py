@@ -8,7 +8,7 @@ from pathlib import Path
 from batchstat.cli.results import encoded
 from batchstat.cli.streams import console, emit, render, say
 from batchstat.documents.base import to_text
-from batchstat.documents.check import check_json
+from batchstat.documents.check import check_document
 from batchstat.errors import InputError, OptionError, unknown
 from batchstat.gate.outcome import Check, worst
 from batchstat.render.checks.github import check_annotations
@@ -70,7 +70,7 @@ def write(checks: Sequence[Check], destinations: Destinations, created: str) -> 
     plain = destinations.get("text") is not None
     formats: Mapping[str, Callable[[], str]] = {
         "text": lambda: _screen(checks, plain=plain),
-        "json": lambda: to_text(check_json(checks, worst(checks), created)),
+        "json": lambda: to_text(check_document(checks, worst(checks), created)),
         "markdown": lambda: check_markdown(checks),
         "junit": lambda: check_junit(checks),
         "github": lambda: check_annotations(checks, _screen(checks, plain=False)),

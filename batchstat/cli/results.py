@@ -10,7 +10,7 @@ from batchstat.cli.profiles import FoundProfile, incomplete
 from batchstat.cli.records import Output
 from batchstat.cli.streams import console, emit, render, say, written
 from batchstat.documents.base import to_text
-from batchstat.documents.profile import profile_json
+from batchstat.documents.profile import profile_document
 from batchstat.errors import counted
 from batchstat.profiling.parquet import save_lengths
 from batchstat.profiling.profile import Profile
@@ -79,7 +79,7 @@ def publish_profile(profile: Profile, output: Output, next_command: str) -> None
     with only_writer(output.output):
         write_files(output.output, files, remove=outdated(output.output, files))
     if output.as_json:
-        emit(to_text(profile_json(profile)))
+        emit(to_text(profile_document(profile)))
     else:
         on = console()
         emit(render(profile_screen(profile, on, next_command), on), sys.stdout.encoding)
@@ -129,7 +129,7 @@ def encoded(json_text: str) -> bytes:
 def profile_files(profile: Profile, plots: bool) -> dict[str, bytes | Writer]:
     """Return the files of a profile by their names in the results folder."""
     files: dict[str, bytes | Writer] = {
-        PROFILE_FILE: encoded(to_text(profile_json(profile))),
+        PROFILE_FILE: encoded(to_text(profile_document(profile))),
         LENGTHS_FILE: lambda file: save_lengths(profile, file),
     }
     if plots:

@@ -131,7 +131,7 @@ class BalanceFile(Compared, File):
     """What else to know about the numbers."""
 
 
-def balance_json(report: Any) -> dict[str, Any]:
+def balance_document(report: Any) -> dict[str, Any]:
     """Return balance.json of a `batchstat.simulation.balances.BalanceReport`."""
     made = {
         **head(SCHEMA, report.created),

@@ -87,7 +87,7 @@ class BucketsFile(Compared, File):
     """What each rule gives."""
 
 
-def buckets_json(report: Any) -> dict[str, Any]:
+def buckets_document(report: Any) -> dict[str, Any]:
     """Return buckets.json of a `batchstat.simulation.bucket_search.BucketReport`."""
     made = {
         **head(SCHEMA, report.created),

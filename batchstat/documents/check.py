@@ -95,7 +95,7 @@ class CheckFile(File):
     """One per check of the configuration."""
 
 
-def check_json(checks: Sequence[object], status: str, created: str) -> dict[str, Any]:
+def check_document(checks: Sequence[object], status: str, created: str) -> dict[str, Any]:
     """Return check.json.
 
     Args:

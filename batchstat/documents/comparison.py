@@ -205,20 +205,20 @@ class Report(OfCorpus):
     strategy: Strategy
 
 
-def report_json(profile: Profile, simulation: Any) -> dict[str, Any]:
+def report_document(profile: Profile, simulation: Any) -> dict[str, Any]:
     """Return the numbers of one strategy on one corpus: what limits are held against."""
-    return {**of_corpus(profile).to_json(), **simulation_json(simulation)}
+    return {**of_corpus(profile).to_json(), **simulation_document(simulation)}
 
 
-def simulation_json(simulation: Any) -> dict[str, Any]:
-    """Return that part of `report_json` which depends on the strategy and its settings."""
+def simulation_document(simulation: Any) -> dict[str, Any]:
+    """Return that part of `report_document` which depends on the strategy and its settings."""
     return {
         "basis": Basis.of(simulation.basis).to_json(),
         "strategy": strategy_of(simulation.row).to_json(),
     }
 
 
-def comparison_json(comparison: Any) -> dict[str, Any]:
+def comparison_document(comparison: Any) -> dict[str, Any]:
     """Return compare.json of a `batchstat.Comparison`."""
     rows = [
         strategy_of(row, comparison.model, comparison.speed_up(row))

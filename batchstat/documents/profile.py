@@ -87,7 +87,7 @@ class ProfileFile(OfCorpus, File):
     """Lengths and classes of a corpus, in tokens. Keys may be added within this schema."""
 
 
-def profile_json(profile: Profile) -> dict[str, Any]:
+def profile_document(profile: Profile) -> dict[str, Any]:
     """Return profile.json."""
     return {**head(SCHEMA, profile.created), **of_corpus(profile).to_json()}
 

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from batchstat.documents.comparison import report_json, simulation_json
+from batchstat.documents.comparison import report_document, simulation_document
 from batchstat.errors import InputError, OptionError
 from batchstat.gate.baseline import DEFAULT_NAME, Baseline, load_baseline
 from batchstat.gate.limits import Limit, in_force, read_limits
@@ -123,7 +123,7 @@ def measure_report(
         )
     simulation = simulate(profile, strategy, settings)
     warnings = tuple(warning.message for warning in simulation.warnings)
-    report = report_json(profile, simulation)
+    report = report_document(profile, simulation)
     return CheckedReport(profile, strategy, settings, report, warnings)
 
 
@@ -186,7 +186,7 @@ def _with_remedies(
 ) -> tuple[Outcome, ...]:
     @cache  # limits try the same changes
     def simulated(strategy: str, settings: Settings) -> dict[str, Any]:
-        return {**now.report, **simulation_json(simulate(now.profile, strategy, settings))}
+        return {**now.report, **simulation_document(simulate(now.profile, strategy, settings))}
 
     def remedied(outcome: Outcome) -> Outcome:
         failing = Failing(

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer as Backend
 
 import batchstat
 from batchstat.corpus.chat import ChatError, as_chat
-from batchstat.documents.profile import profile_json
+from batchstat.documents.profile import profile_document
 from batchstat.tokenization import builtin
 from conftest import write_jsonl
 
@@ -204,7 +204,7 @@ def test_token_lists_are_counted_already(folder, ids):
         profile = batchstat.profile(each, tokens_column="ids")
         assert profile.lengths.tolist() == [len(i) for i in ids]
         assert profile.tokenizer is None
-        assert profile_json(profile)["tokenizer"] is None
+        assert profile_document(profile)["tokenizer"] is None
 
 
 def test_lengths_are_counted_already(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 
 import batchstat
-from batchstat.documents.comparison import report_json, simulation_json
+from batchstat.documents.comparison import report_document, simulation_document
 from batchstat.errors import InputError, OptionError
 from batchstat.gate.baseline import save_baselines
 from batchstat.gate.check import judge, measure_report
@@ -205,7 +205,7 @@ LABELS = np.where(np.arange(3000) % 10 == 0, "rare", "common")
 
 
 def report_of(profile, strategy="token-budget", settings=None):
-    return report_json(profile, simulate(profile, strategy, settings or Settings()))
+    return report_document(profile, simulate(profile, strategy, settings or Settings()))
 
 
 def test_every_number_of_a_report_can_be_limited():
@@ -253,7 +253,7 @@ def remedy_of(table, profile, strategy="token-budget", **given):
     assert not outcome.kept
 
     def simulated(other, changed):
-        return {**report, **simulation_json(simulate(profile, other, changed))}
+        return {**report, **simulation_document(simulate(profile, other, changed))}
 
     failing = Failing(
         limit=limit,

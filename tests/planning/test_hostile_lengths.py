@@ -11,7 +11,7 @@ from hypothesis import given
 import batchstat
 from batchstat import InputError
 from batchstat.documents.base import to_text
-from batchstat.documents.comparison import comparison_json
+from batchstat.documents.comparison import comparison_document
 from batchstat.documents.schema import schema
 from conftest import SPECS
 
@@ -46,7 +46,7 @@ def test_hostile_lengths(name, case):
     assert row.relative_cost(1, 0) >= 1
     assert row.relative_cost(0, 1) >= 1
     assert made.bounds.batches <= row.batches or row.over_budget_batches
-    jsonschema.validate(json.loads(to_text(comparison_json(made))), schema("compare"))
+    jsonschema.validate(json.loads(to_text(comparison_document(made))), schema("compare"))
 
 
 @pytest.mark.slow

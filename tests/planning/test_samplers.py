@@ -15,7 +15,7 @@ from hypothesis import assume, given
 import batchstat
 from batchstat import InputError, OptionError
 from batchstat.cli.weights import inlined
-from batchstat.documents.balance import balance_json
+from batchstat.documents.balance import balance_document
 from batchstat.documents.base import to_text
 from batchstat.documents.schema import schema
 from batchstat.planning.classes import Classes
@@ -468,7 +468,7 @@ def test_a_balance_report_fits_its_schema():
     report = batchstat.balance(
         SKEWED[:300], labels=labels, samplers=SPECS, world_size=2, tokens_per_batch=2048, epochs=4
     )
-    record = json.loads(to_text(balance_json(report)))
+    record = json.loads(to_text(balance_document(report)))
     jsonschema.validate(record, schema("balance"))
     assert [row["name"] for row in record["samplers"]] == [
         spec.replace("=", ":").partition(":")[0] for spec in SPECS

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given, settings
 
 import batchstat
-from batchstat.documents.comparison import comparison_json
+from batchstat.documents.comparison import comparison_document
 from batchstat.errors import InputError
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning import order
@@ -183,7 +183,7 @@ def test_lengths_in_a_temporary_file(tmp_path, monkeypatch, order):
         again = read_file(folder / "lengths.parquet")
         is_mapped = {isinstance(each.lengths, np.memmap) for each in (profile, again)}
         assert is_mapped == {arrays.HELD < 1_000}
-        report = comparison_json(batchstat.compare(again, order=order, tokens_per_batch=4096))
+        report = comparison_document(batchstat.compare(again, order=order, tokens_per_batch=4096))
         return (folder / "lengths.parquet").read_bytes(), report | {"created": ""}
 
     held = made(tmp_path / "held")

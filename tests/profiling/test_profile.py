@@ -12,7 +12,7 @@ from hypothesis import given
 
 import batchstat
 from batchstat.documents.base import to_text
-from batchstat.documents.profile import profile_json
+from batchstat.documents.profile import profile_document
 from batchstat.documents.schema import schema
 from batchstat.lengths.stats import LengthStats, log_edges
 from batchstat.profiling.parquet import load_profile, save_lengths
@@ -78,7 +78,7 @@ def test_a_profile_counts_classes_and_what_it_skipped(labelled):
 
 
 def test_a_profile_fits_its_schema(labelled):
-    record = json.loads(to_text(profile_json(labelled)))
+    record = json.loads(to_text(profile_document(labelled)))
     jsonschema.validate(record, schema("profile"))
     described = schema("profile")["properties"]
     assert set(record) == set(described)
@@ -91,7 +91,7 @@ def test_what_is_saved_is_loaded_and_holds_no_text(labelled, tmp_path):
     with (tmp_path / "lengths.parquet").open("wb") as file:
         save_lengths(labelled, file)
     loaded = load_profile(tmp_path)
-    assert profile_json(loaded) == profile_json(labelled)
+    assert profile_document(loaded) == profile_document(labelled)
     assert loaded.to_frame().equals(labelled.to_frame())
     table = pq.read_table(tmp_path / "lengths.parquet")
     assert table.column_names == ["record", "length", "label"]
@@ -118,7 +118,7 @@ def test_equal_runs_save_equal_bytes_but_for_created(tmp_path):
         object.__setattr__(profile, "created", "2026-01-01T00:00:00+00:00")
         file = io.BytesIO()
         save_lengths(profile, file)
-        saved.append((file.getvalue(), to_text(profile_json(profile))))
+        saved.append((file.getvalue(), to_text(profile_document(profile))))
     assert saved[0] == saved[1]
 
 

@@ -9,10 +9,10 @@ import pytest
 from matplotlib.figure import Figure
 
 import batchstat
-from batchstat.documents.balance import balance_json
-from batchstat.documents.buckets import buckets_json
-from batchstat.documents.comparison import comparison_json
-from batchstat.documents.profile import profile_json
+from batchstat.documents.balance import balance_document
+from batchstat.documents.buckets import buckets_document
+from batchstat.documents.comparison import comparison_document
+from batchstat.documents.profile import profile_document
 from batchstat.render.plots import style
 from batchstat.render.plots.balance import balance_plots
 from batchstat.render.plots.buckets import bucket_plots
@@ -145,7 +145,7 @@ def test_the_pictures_of_lengths_have_the_numbers_of_the_json(tmp_path, name):
     rows = [f'{{"n": {n}, "y": "class {i % 3}"}}\n' for i, n in enumerate(lengths)]
     (tmp_path / "a.jsonl").write_text("".join(rows))
     made = batchstat.profile(tmp_path / "a.jsonl", length_column="n", label_column="y")
-    record, pictures = profile_json(made), profile_plots(made)
+    record, pictures = profile_document(made), profile_plots(made)
     bars, share = pictures["lengths.png"].axes
     histogram = record["lengths"]["histogram"]
     assert [bar.get_height() for bar in bars.patches] == [*histogram["counts"]]
@@ -189,7 +189,7 @@ def test_the_pictures_of_a_comparison_have_the_numbers_of_the_json():
     lengths = np.random.default_rng(0).integers(0, 300, 800)
     specs = ["static", "token-budget", "fixed:batch_size=3"]
     made = batchstat.compare(lengths, strategies=specs, tokens_per_batch=900, max_length=200)
-    record, pictures = comparison_json(made), comparison_plots(made)
+    record, pictures = comparison_document(made), comparison_plots(made)
     [bars] = pictures["padding.png"].axes
     real, padding, lost = ([bar.get_width() for bar in part] for part in bars.containers)
     for i, row in enumerate(record["strategies"]):
@@ -214,7 +214,7 @@ def test_the_pictures_of_samplers_and_buckets_have_the_numbers_of_the_json():
     lengths = generator.integers(1, 300, 2_000)
     labels = [f"class {int(x)}" for x in np.minimum(generator.exponential(8, 2_000), 59)]
     report = batchstat.balance(lengths, labels=labels, samplers=["none", "upsampling"])
-    record, pictures = balance_json(report), balance_plots(report)
+    record, pictures = balance_document(report), balance_plots(report)
     classes = record["samplers"][0]["classes"]
     assert len(classes) > 25
     assert f"the 20 largest of {len(classes)} classes" in pictures["balance.png"].get_suptitle()
@@ -230,7 +230,7 @@ def test_the_pictures_of_samplers_and_buckets_have_the_numbers_of_the_json():
         assert line.get_ydata() == pytest.approx([each["coverage"] for each in row["epochs"]])
     found = find_buckets(lengths, buckets=3)
     [axes] = bucket_plots(found)["buckets.png"].axes
-    for rule in buckets_json(found)["rules"]:
+    for rule in buckets_document(found)["rules"]:
         line = label_of(axes, rule["name"])
         assert line.get_xdata().tolist() == [each["buckets"] for each in rule["points"]]
         assert line.get_ydata().tolist() == [each["padding_ratio"] for each in rule["points"]]

@@ -12,7 +12,7 @@ from hypothesis import given
 import batchstat
 from batchstat import InputError, OptionError
 from batchstat.documents.base import to_text
-from batchstat.documents.buckets import buckets_json
+from batchstat.documents.buckets import buckets_document
 from batchstat.documents.schema import schema
 from batchstat.planning.strategies.bucket_edges import RULES
 from batchstat.simulation.bucket_search import find_buckets
@@ -41,7 +41,7 @@ def test_buckets_are_the_plain_loop(lengths, wanted, multiple):
             find_buckets(lengths, buckets=wanted, pad_to_multiple_of=multiple)
         return
     made = find_buckets(lengths, buckets=wanted, pad_to_multiple_of=multiple, tokens_per_batch=1000)
-    jsonschema.validate(json.loads(to_text(buckets_json(made))), schema("buckets"))
+    jsonschema.validate(json.loads(to_text(buckets_document(made))), schema("buckets"))
     low = -1
     for bucket in made.buckets:
         inside = [max(length, 1) for length in lengths if low < max(length, 1) <= bucket.edge]

@@ -11,7 +11,7 @@ from hypothesis import given
 
 import batchstat
 from batchstat.documents.base import to_text
-from batchstat.documents.comparison import comparison_json
+from batchstat.documents.comparison import comparison_document
 from batchstat.documents.schema import schema
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Settings
@@ -34,7 +34,7 @@ SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 900)
 )
 def test_every_comparison_fits_its_schema(lengths, budget, overflow, order):
     made = batchstat.compare(lengths, tokens_per_batch=budget, overflow=overflow, order=order)
-    record = json.loads(to_text(comparison_json(made)))
+    record = json.loads(to_text(comparison_document(made)))
     jsonschema.validate(record, schema("compare"))
     described = schema("compare")["properties"]
     assert set(record) == set(described)
@@ -223,7 +223,7 @@ def test_lengths_come_in_any_array(kind):
     assert (frame["relative_cost_linear"] >= 1).all()
     assert (frame["coverage"] == 1).all()
     assert not frame.map(lambda cell: isinstance(cell, dict | list | tuple)).any(axis=None)
-    rows = comparison_json(made)["strategies"]
+    rows = comparison_document(made)["strategies"]
     assert frame["ranks_worst_step"].tolist() == [row["ranks"]["worst"]["step"] for row in rows]
     scalars = {key for key, value in rows[0].items() if type(value) in (int, float)}
     assert scalars <= set(frame.columns)

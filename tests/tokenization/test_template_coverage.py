@@ -6,7 +6,7 @@ import pytest
 
 import batchstat
 from batchstat.corpus.chat import as_tools
-from batchstat.documents.profile import profile_json
+from batchstat.documents.profile import profile_document
 from batchstat.tokenization import builtin
 from batchstat.tokenization.template_coverage import TemplateCoverage
 from conftest import write_jsonl
@@ -44,7 +44,7 @@ def left_out(tmp_path, template, messages, **record):
     (tmp_path / "t.jinja").write_text(template)
     options = {"messages_column": "messages", "chat_template": tmp_path / "t.jinja"}
     profile = batchstat.profile(path, **options)
-    assert profile_json(profile)["corpus"]["left_out"] == profile.corpus.left_out
+    assert profile_document(profile)["corpus"]["left_out"] == profile.corpus.left_out
     return profile.corpus.left_out
 
 

@@ -37,7 +37,7 @@ def command(options: Options) -> None:
     from batchstat.cli.profiles import find_profile
     from batchstat.cli.results import CommandResult, publish
     from batchstat.cli.weights import inlined
-    from batchstat.documents.balance import balance_json
+    from batchstat.documents.balance import balance_document
     from batchstat.gate.check import DEFAULT_STRATEGY
     from batchstat.planning.strategies.spec import parse_strategies
     from batchstat.render.screens.balance import balance_screen
@@ -69,7 +69,7 @@ def command(options: Options) -> None:
 
     result = CommandResult(
         "balance.json",
-        balance_json(report),
+        balance_document(report),
         balance_screen(report, to_use),
         plots,
         [warning.message for warning in report.warnings],

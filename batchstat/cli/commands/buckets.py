@@ -35,7 +35,7 @@ def command(options: Options) -> None:
     from batchstat.cli.pasted import command_line
     from batchstat.cli.profiles import find_profile
     from batchstat.cli.results import CommandResult, publish
-    from batchstat.documents.buckets import buckets_json
+    from batchstat.documents.buckets import buckets_document
     from batchstat.render.screens.buckets import buckets_screen
     from batchstat.simulation.bucket_search import find_buckets
     from batchstat.simulation.cost_model import load_model
@@ -60,7 +60,7 @@ def command(options: Options) -> None:
 
     result = CommandResult(
         "buckets.json",
-        buckets_json(report),
+        buckets_document(report),
         buckets_screen(report, lambda spec: command_line(inputs, "compare", strategy=spec)),
         plots,
         [warning.message for warning in found.warnings],

@@ -46,7 +46,7 @@ def command(options: Options) -> None:
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.profiles import find_profile
     from batchstat.cli.results import CommandResult, publish
-    from batchstat.documents.comparison import comparison_json
+    from batchstat.documents.comparison import comparison_document
     from batchstat.errors import OptionError
     from batchstat.planning.strategies.spec import parse_strategies
     from batchstat.render.screens.comparison import comparison_screen
@@ -89,7 +89,7 @@ def command(options: Options) -> None:
 
     result = CommandResult(
         "compare.json",
-        comparison_json(comparison),
+        comparison_document(comparison),
         comparison_screen(comparison, lambda row: _to_use(inputs, found.profile, comparison, row)),
         plots,
         [warning.message for warning in comparison.warnings],

@@ -28,7 +28,7 @@ def command(options: Options) -> None:
     from batchstat.cli.profiles import count
     from batchstat.cli.streams import emit, say
     from batchstat.corpus.sources import STANDARD_INPUT
-    from batchstat.documents.comparison import report_json
+    from batchstat.documents.comparison import report_document
     from batchstat.errors import OptionError
     from batchstat.gate.check import DEFAULT_STRATEGY
     from batchstat.gate.proposal import propose_limits
@@ -43,7 +43,7 @@ def command(options: Options) -> None:
     parse_strategies([strategy], settings.resolve(longest=1, stated_max=None))
     path, before = _target()
     profile, _ = count(inputs)
-    limits = propose_limits(report_json(profile, simulate(profile, strategy, settings)))
+    limits = propose_limits(report_document(profile, simulate(profile, strategy, settings)))
     _write(path, before, inputs, limits)
     say(f"wrote to {path}: {', '.join(f'{name} {limit}' for name, limit, _ in limits)}")
     say("next: batchstat check; put the following into .github/workflows/batchstat.yml")
