@@ -9,9 +9,8 @@ from pathlib import Path
 from batchstat.cli.inputs import Inputs
 from batchstat.cli.profile_log import profile_log
 from batchstat.cli.progress import shown_progress
-from batchstat.cli.records import Counting, Partial, Tokenization
+from batchstat.cli.records import READING, Counting, Partial
 from batchstat.cli.streams import say
-from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError, OptionError
 from batchstat.parameters import options_of
 from batchstat.profiling.build import build, count_shard
@@ -188,7 +187,7 @@ def incomplete(profile: Profile) -> str | None:
 
 def refuse_counting(inputs: Inputs) -> None:
     """Raise OptionError for an option for counting where nothing is counted."""
-    for record in (Tokenization, CorpusOptions, Counting):
+    for record in READING:
         for name in options_of(record):
             if name in inputs.options.given:
                 raise OptionError(

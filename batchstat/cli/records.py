@@ -1,11 +1,11 @@
 """What commands take beside the options of reading and the settings, as records."""
 
-from dataclasses import MISSING, dataclass, make_dataclass
+from dataclasses import dataclass, make_dataclass
 from pathlib import Path
 
+from batchstat.corpus.options import CorpusOptions
 from batchstat.gate.named_limits import NAMED_LIMITS
-from batchstat.parameters import check_fields, option
-from batchstat.planning.settings import COSTS
+from batchstat.parameters import option
 
 DEFAULT_FOLDER = Path("batchstat-results")
 
@@ -90,6 +90,10 @@ class Counting:
     )
 
 
+READING = (Tokenization, CorpusOptions, Counting)
+"""How a corpus is read and counted."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Partial:
     """Whether a profile may lack splits."""
@@ -99,53 +103,6 @@ class Partial:
         "Skip parts that cannot be read, and mark the profile as partial.",
         "Execution",
         flags=("--allow-partial",),
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sharding:
-    """Which splits of a corpus are counted."""
-
-    shard: str | None = option(
-        None,
-        "Count shard I of N (1 ≤ I ≤ N) of the corpus, for batchstat merge.",
-        "Execution",
-        "I/N",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shards:
-    """The shards to merge."""
-
-    shards: tuple[str, ...] = option(
-        MISSING,
-        "Folders written by batchstat profile --shard I/N -o FOLDER.",
-        "",
-        "SHARD",
-        is_argument=True,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Framework:
-    """The framework of a training script."""
-
-    framework: str = option(
-        "torch",
-        "Framework: torch, accelerate or trainer.",
-        "",
-        "FRAMEWORK",
-        is_argument=True,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Names:
-    """The names to explain."""
-
-    name: tuple[str, ...] = option(
-        (), "A column, a key, a strategy, …", "", "NAME", is_argument=True
     )
 
 
@@ -163,37 +120,6 @@ class Strategy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
-    """The rows of a comparison."""
-
-    strategy: tuple[str, ...] = option(
-        (),
-        "A strategy to compare, batchstat's own or a framework's: NAME or "
-        "NAME:key=value,key=value. `batchstat explain strategy` names all. Repeatable.",
-        "Batching",
-        "SPEC",
-        shown="fixed, static, bucketed, token-budget, packed",
-    )
-    every: bool = option(
-        False, "Compare every strategy of batchstat's own.", "Batching", flags=("--all",)
-    )
-    seeds: int = option(1, "Repeat with N seeds and report the spread.", "Batching", "N")
-    subsample: str | None = option(
-        None,
-        "Estimate from this share of the corpus, with a confidence interval; not for check.",
-        "Batching",
-        "1%",
-        shown="the whole corpus",
-    )
-    export: Path | None = option(
-        None,
-        "Write the batches of the row in bold, for all ranks, for BatchSampler.from_plan.",
-        "Output",
-        "FILE",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class Model:
     """The transformer whose compute is estimated."""
 
@@ -203,41 +129,6 @@ class Model:
         "Batching",
         "SHAPE",
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Buckets:
-    """The search for bucket edges."""
-
-    buckets: int = option(8, "Number of buckets.", "Batching", "K")
-    min_bucket_samples: int = option(1, "Fewest samples per bucket.", "Batching", "N")
-    cost: str | None = option(
-        None,
-        "What to minimise: linear (padding), quadratic (attention) or model (the cost by --model).",
-        "Batching",
-        "COST",
-        shown="model with --model, else linear",
-        values=COSTS,
-    )
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Samplers:
-    """The samplers that `balance` compares."""
-
-    samplers: tuple[str, ...] = option(
-        (),
-        "A sampler to compare, such as downsampling, count=N or weights=A:1,B:3; "
-        "`batchstat explain sampler` names all. Repeatable.",
-        "Classes",
-        "SPEC",
-        shown="none, downsampling, upsampling, weighted-random, dynamic",
-        flags=("--sampler",),
-    )
-    epochs: int = option(10, "Number of epochs over which coverage is tracked.", "Classes", "N")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,47 +179,10 @@ class Checks:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gate:
-    """What a check reports."""
-
-    format: tuple[str, ...] = option(
-        (),
-        "Output format: text, json, markdown, junit or github; =FILE writes it to a file. "
-        "Repeatable.",
-        "Output",
-        "NAME[=FILE]",
-        shown="text",
-    )
-    warn_only: bool = option(
-        False, "Report exceeded limits, but exit with 0.", "Output", flags=("--warn-only",)
-    )
-    subsample: str | None = option(
-        None,
-        "Estimate from this share of the corpus, with a confidence interval; not for check.",
-        "Batching",
-        "1%",
-        shown="the whole corpus",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class Baseline:
     """The baseline that a check is compared with."""
 
     baseline: Path | None = option(None, "Compare with this baseline.", "Limits", "FILE")
-
-
-@dataclass(frozen=True, kw_only=True)
-class BaselineFile:
-    """The baseline to write."""
-
-    baseline: Path | None = option(
-        None,
-        "Baseline file to write.",
-        "Output",
-        "FILE",
-        shown="the configuration's, or batchstat-baseline.json",
-    )
 
 
 # As text, because 5% is not a number yet; one that is on or off is a switch.
@@ -338,13 +192,7 @@ Limits = make_dataclass(
         (
             name.replace("-", "_"),
             bool | None if limit.example is None else str | None,
-            option(
-                None,
-                limit.help,
-                "Limits",
-                limit.example,
-                flags=(f"--{name}",),
-            ),
+            option(None, limit.help, "Limits", limit.example, flags=(f"--{name}",)),
         )
         for name, limit in NAMED_LIMITS.items()
     ],

@@ -19,11 +19,7 @@ class CorpusOptions:
     """
 
     input_format: str | None = option(
-        None,
-        "Format of every file, whatever its name.",
-        "Corpus",
-        "FORMAT",
-        shown="by file name",
+        None, "Format of every file, whatever its name.", "Corpus", "FORMAT", shown="by file name"
     )
     text_column: tuple[str, ...] = option(
         (),

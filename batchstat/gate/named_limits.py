@@ -26,11 +26,7 @@ class NamedLimit(NamedTuple):
 
 NAMED_LIMITS: dict[str, NamedLimit] = {
     "max-padding": NamedLimit(
-        "strategy.padding_ratio",
-        "max",
-        "padding",
-        "Share of padding in all tokens computed.",
-        "5%",
+        "strategy.padding_ratio", "max", "padding", "Share of padding in all tokens computed.", "5%"
     ),
     "min-fill": NamedLimit(
         "strategy.fill",

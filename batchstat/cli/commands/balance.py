@@ -1,23 +1,31 @@
 """batchstat balance"""
 
+from dataclasses import dataclass
+
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import (
-    ConfigFile,
-    Counting,
-    OptionalCorpus,
-    Output,
-    Samplers,
-    Strategy,
-    Tokenization,
-)
-from batchstat.corpus.options import CorpusOptions
+from batchstat.cli.records import READING, ConfigFile, OptionalCorpus, Output, Strategy
+from batchstat.parameters import option
 from batchstat.planning.settings import Settings
 
 
+@dataclass(frozen=True, kw_only=True)
+class Samplers:
+    """The samplers that `balance` compares."""
+
+    samplers: tuple[str, ...] = option(
+        (),
+        "A sampler to compare, such as downsampling, count=N or weights=A:1,B:3; "
+        "`batchstat explain sampler` names all. Repeatable.",
+        "Classes",
+        "SPEC",
+        shown="none, downsampling, upsampling, weighted-random, dynamic",
+        flags=("--sampler",),
+    )
+    epochs: int = option(10, "Number of epochs over which coverage is tracked.", "Classes", "N")
+
+
 @takes(
-    *(OptionalCorpus, Samplers, Strategy, Settings),
-    *(Tokenization, CorpusOptions, Counting, Output, ConfigFile),
-    without=("sampler",),
+    OptionalCorpus, Samplers, Strategy, Settings, *READING, Output, ConfigFile, without=("sampler",)
 )
 def command(options: Options) -> None:
     """Compare class-balancing samplers: which classes each rank and each batch gets.

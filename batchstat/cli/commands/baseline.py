@@ -1,20 +1,14 @@
 """batchstat baseline save"""
 
+from dataclasses import dataclass
+from pathlib import Path
+
 import typer
 
 from batchstat.cli.literal import LiteralCommand, LiteralGroup
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import (
-    BaselineFile,
-    Checks,
-    ConfigFile,
-    Counting,
-    Folder,
-    OptionalCorpus,
-    Strategy,
-    Tokenization,
-)
-from batchstat.corpus.options import CorpusOptions
+from batchstat.cli.records import READING, Checks, ConfigFile, Folder, OptionalCorpus, Strategy
+from batchstat.parameters import option
 from batchstat.planning.settings import Settings
 
 app = typer.Typer(
@@ -24,11 +18,21 @@ app = typer.Typer(
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class BaselineFile:
+    """The baseline to write."""
+
+    baseline: Path | None = option(
+        None,
+        "Baseline file to write.",
+        "Output",
+        "FILE",
+        shown="the configuration's, or batchstat-baseline.json",
+    )
+
+
 @app.command("save", cls=LiteralCommand)
-@takes(
-    *(OptionalCorpus, BaselineFile, Strategy, Settings, Tokenization, CorpusOptions, Counting),
-    *(Folder, Checks, ConfigFile),
-)
+@takes(OptionalCorpus, BaselineFile, Strategy, Settings, *READING, Folder, Checks, ConfigFile)
 def save(options: Options) -> None:
     """Write the numbers of every check to a small file for the repository.
 

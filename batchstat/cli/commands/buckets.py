@@ -1,23 +1,33 @@
 """batchstat buckets"""
 
+from dataclasses import dataclass
+
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import (
-    Buckets,
-    ConfigFile,
-    Counting,
-    Model,
-    OptionalCorpus,
-    Output,
-    Tokenization,
-)
-from batchstat.corpus.options import CorpusOptions
-from batchstat.planning.settings import Settings
+from batchstat.cli.records import READING, ConfigFile, Model, OptionalCorpus, Output
+from batchstat.parameters import check_fields, option
+from batchstat.planning.settings import COSTS, Settings
 
 
-@takes(
-    *(OptionalCorpus, Buckets, Settings, Model),
-    *(Tokenization, CorpusOptions, Counting, Output, ConfigFile),
-)
+@dataclass(frozen=True, kw_only=True)
+class Buckets:
+    """The search for bucket edges."""
+
+    buckets: int = option(8, "Number of buckets.", "Batching", "K")
+    min_bucket_samples: int = option(1, "Fewest samples per bucket.", "Batching", "N")
+    cost: str | None = option(
+        None,
+        "What to minimise: linear (padding), quadratic (attention) or model (the cost by --model).",
+        "Batching",
+        "COST",
+        shown="model with --model, else linear",
+        values=COSTS,
+    )
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@takes(OptionalCorpus, Buckets, Settings, Model, *READING, Output, ConfigFile)
 def command(options: Options) -> None:
     """Find the bucket edges with the least padding, ready to paste, and compare other rules.
 

@@ -1,28 +1,42 @@
 """batchstat check"""
 
+from dataclasses import dataclass
+
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import (
+    READING,
     Checks,
     ConfigFile,
-    Counting,
     Folder,
-    Gate,
     Limits,
     OptionalCorpus,
     Strategy,
-    Tokenization,
 )
-from batchstat.corpus.options import CorpusOptions
-from batchstat.errors import InputError, OptionError
+from batchstat.errors import InputError
+from batchstat.parameters import option
 from batchstat.planning.settings import Settings
 
 _EXCEEDED = 1
 
 
-@takes(
-    *(OptionalCorpus, Limits, Strategy, Settings, Tokenization, CorpusOptions, Counting),
-    *(Folder, Gate, Checks, ConfigFile),
-)
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """What a check reports."""
+
+    format: tuple[str, ...] = option(
+        (),
+        "Output format: text, json, markdown, junit or github; =FILE writes it to a file. "
+        "Repeatable.",
+        "Output",
+        "NAME[=FILE]",
+        shown="text",
+    )
+    warn_only: bool = option(
+        False, "Report exceeded limits, but exit with 0.", "Output", flags=("--warn-only",)
+    )
+
+
+@takes(OptionalCorpus, Limits, Strategy, Settings, *READING, Folder, Gate, Checks, ConfigFile)
 def command(options: Options) -> None:
     """Check padding and other numbers of a corpus against limits, for CI.
 
@@ -49,10 +63,6 @@ def command(options: Options) -> None:
     created = datetime.now(UTC).isoformat()
     report = options.read(Gate)
     destinations = as_destinations(report.format or ["text"])
-    if report.subsample is not None:
-        raise OptionError(
-            "--subsample gives an estimate, but limits apply to the whole corpus: remove it"
-        )
     chosen = chosen_checks(options)
     for inputs in chosen:
         subject = f"check {inputs.name!r} has" if len(chosen) > 1 else "there are"

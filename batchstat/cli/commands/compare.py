@@ -1,19 +1,12 @@
 """batchstat compare"""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import (
-    ConfigFile,
-    Counting,
-    Model,
-    OptionalCorpus,
-    Output,
-    Table,
-    Tokenization,
-)
-from batchstat.corpus.options import CorpusOptions
+from batchstat.cli.records import READING, ConfigFile, Model, OptionalCorpus, Output
+from batchstat.parameters import option
 from batchstat.planning.settings import Settings
 
 if TYPE_CHECKING:
@@ -22,10 +15,38 @@ if TYPE_CHECKING:
     from batchstat.simulation.comparison import Comparison, StrategyResult
 
 
-@takes(
-    *(OptionalCorpus, Table, Settings, Model),
-    *(Tokenization, CorpusOptions, Counting, Output, ConfigFile),
-)
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """The rows of a comparison."""
+
+    strategy: tuple[str, ...] = option(
+        (),
+        "A strategy to compare, batchstat's own or a framework's: NAME or "
+        "NAME:key=value,key=value. `batchstat explain strategy` names all. Repeatable.",
+        "Batching",
+        "SPEC",
+        shown="fixed, static, bucketed, token-budget, packed",
+    )
+    every: bool = option(
+        False, "Compare every strategy of batchstat's own.", "Batching", flags=("--all",)
+    )
+    seeds: int = option(1, "Repeat with N seeds and report the spread.", "Batching", "N")
+    subsample: str | None = option(
+        None,
+        "Estimate from this share of the corpus, with a confidence interval.",
+        "Batching",
+        "1%",
+        shown="the whole corpus",
+    )
+    export: Path | None = option(
+        None,
+        "Write the batches of the row in bold, for all ranks, for BatchSampler.from_plan.",
+        "Output",
+        "FILE",
+    )
+
+
+@takes(OptionalCorpus, Table, Settings, Model, *READING, Output, ConfigFile)
 def command(options: Options) -> None:
     """Simulate batching strategies on the same lengths, side by side at equal peak memory.
 

@@ -4,15 +4,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import (
-    Checks,
-    ConfigFile,
-    Counting,
-    Limits,
-    OptionalCorpus,
-    Strategy,
-    Tokenization,
-)
+from batchstat.cli.records import READING, Checks, ConfigFile, Limits, OptionalCorpus, Strategy
 from batchstat.corpus.options import CorpusOptions
 from batchstat.planning.settings import Settings
 
@@ -20,10 +12,7 @@ if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
 
 
-@takes(
-    *(OptionalCorpus, Limits, Strategy, Settings, Tokenization, CorpusOptions, Counting),
-    *(Checks, ConfigFile),
-)
+@takes(OptionalCorpus, Limits, Strategy, Settings, *READING, Checks, ConfigFile)
 def command(options: Options) -> None:
     """Print the settings in force for check, and where each is set.
 

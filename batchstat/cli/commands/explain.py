@@ -1,9 +1,19 @@
 """batchstat explain"""
 
 import sys
+from dataclasses import dataclass
 
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import Names
+from batchstat.parameters import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class Names:
+    """The names to explain."""
+
+    name: tuple[str, ...] = option(
+        (), "A column, a key, a strategy, …", "", "NAME", is_argument=True
+    )
 
 
 @takes(Names)

@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import Corpus, Counting, Strategy, Tokenization
-from batchstat.corpus.options import CorpusOptions
+from batchstat.cli.records import READING, Corpus, Strategy
 from batchstat.planning.settings import Settings
 
 if TYPE_CHECKING:
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from batchstat.gate.proposal import Limits
 
 
-@takes(Corpus, Strategy, Settings, Tokenization, CorpusOptions, Counting)
+@takes(Corpus, Strategy, Settings, *READING)
 def command(options: Options) -> None:
     """Measure a corpus, write limits with a margin to the configuration, print a CI workflow.
 

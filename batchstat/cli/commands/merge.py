@@ -1,7 +1,23 @@
 """batchstat merge"""
 
+from dataclasses import MISSING, dataclass
+
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import Output, Partial, Shards
+from batchstat.cli.records import Output, Partial
+from batchstat.parameters import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shards:
+    """The shards to merge."""
+
+    shards: tuple[str, ...] = option(
+        MISSING,
+        "Folders written by batchstat profile --shard I/N -o FOLDER.",
+        "",
+        "SHARD",
+        is_argument=True,
+    )
 
 
 @takes(Shards, Partial, Output)

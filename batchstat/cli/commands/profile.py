@@ -1,25 +1,30 @@
 """batchstat profile"""
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import (
-    ConfigFile,
-    Corpus,
-    Counting,
-    Output,
-    Partial,
-    Sharding,
-    Tokenization,
-)
-from batchstat.corpus.options import CorpusOptions
+from batchstat.cli.records import READING, ConfigFile, Corpus, Output, Partial
+from batchstat.parameters import option
 
 if TYPE_CHECKING:
     from batchstat.profiling.shards import Shard
 
 
-@takes(Corpus, Tokenization, CorpusOptions, Counting, Sharding, Partial, Output, ConfigFile)
+@dataclass(frozen=True, kw_only=True)
+class Sharding:
+    """Which splits of a corpus are counted."""
+
+    shard: str | None = option(
+        None,
+        "Count shard I of N (1 ≤ I ≤ N) of the corpus, for batchstat merge.",
+        "Execution",
+        "I/N",
+    )
+
+
+@takes(Corpus, *READING, Sharding, Partial, Output, ConfigFile)
 def command(options: Options) -> None:
     """Count the tokens of a corpus: length distribution, tokens lost to a max_length, classes.
 

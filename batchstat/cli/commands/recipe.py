@@ -1,10 +1,21 @@
 """batchstat recipe"""
 
 import sys
+from dataclasses import dataclass
 
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import ConfigFile, Folder, Framework, Strategy, Template
+from batchstat.cli.records import ConfigFile, Folder, Strategy, Template
+from batchstat.parameters import option
 from batchstat.planning.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Framework:
+    """The framework of a training script."""
+
+    framework: str = option(
+        "torch", "Framework: torch, accelerate or trainer.", "", "FRAMEWORK", is_argument=True
+    )
 
 
 @takes(Framework, Strategy, Settings, Template, Folder, ConfigFile)
