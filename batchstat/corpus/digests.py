@@ -1,22 +1,80 @@
-"""Digests of a part, and of the bytes outside it that its counts depend on."""
+"""Digests of a source, of a part, and of the bytes outside a part that its counts depend on."""
 
 import hashlib
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 import pyarrow as pa
 
+from batchstat.corpus.compression import is_compressed
 from batchstat.corpus.formats.columnar import groups_of
 from batchstat.corpus.formats.parquet_files import open_parquet
-from batchstat.corpus.opening import HEAD_BYTES, is_compressed
-from batchstat.corpus.parts import Part, digest_of_part, hash_span
+from batchstat.corpus.opening import HEAD_BYTES
+from batchstat.corpus.parts import PART_BYTES, Part
+from batchstat.corpus.sources import Source
 from batchstat.errors import SourceError
 from batchstat.storage.addresses import is_remote, one_line
 
+_HASHED_BYTES = 1 << 20
 _PROBE_BYTES = 1 << 16
 _NUMBER_BYTES = 8
 _PARQUET_END = 8
 """Bytes of the footer's length and the magic."""
+
+
+def digest_of(source: Source) -> str:
+    """Return the SHA-256 of a file; of a large one, that of the SHA-256s of every `PART_BYTES`.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    part = Part(source)
+    size = part.location.stat().st_size or 0
+    return joined_digest([_digest(part, *span) for span in _ranges(size)])
+
+
+def digest_of_part(part: Part) -> tuple[str, ...]:
+    """Return the SHA-256 of each `PART_BYTES` of a part, which begins at a multiple of that.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    stop = part.source.bytes if part.stop is None else part.stop
+    return tuple(_digest(part, *span) for span in _ranges(stop, part.first))
+
+
+def joined_digest(digests: Sequence[str]) -> str:
+    """Return the digest of a file from those of its `PART_BYTES`, in order."""
+    if len(digests) == 1:
+        return f"sha256:{digests[0]}"
+    return f"sha256:{hashlib.sha256(''.join(digests).encode()).hexdigest()}"
+
+
+def _ranges(stop: int, first: int = 0) -> Iterator[tuple[int, int]]:
+    """Yield ranges of bytes; for a file of unknown size, one range to its end."""
+    if stop == 0:
+        yield 0, sys.maxsize
+        return
+    for start in range(first, max(stop, first + 1), PART_BYTES):
+        yield start, min(start + PART_BYTES, stop)
+
+
+def _digest(part: Part, first: int, stop: int) -> str:
+    with part.location.open("rb") as file:
+        return _hash_span(file, first, stop)
+
+
+def _hash_span(file: BinaryIO, first: int, stop: int) -> str:
+    """Return the SHA-256 of the bytes of a file from `first` to before `stop`, in hexadecimal."""
+    found = hashlib.sha256()
+    if file.tell() != first:  # remote files may not be seekable; they start at 0 anyway
+        file.seek(first)
+    left = stop - first
+    while left > 0 and (data := file.read(min(left, _HASHED_BYTES))):
+        found.update(data)
+        left -= len(data)
+    return found.hexdigest()
 
 
 def content_digests(part: Part) -> tuple[tuple[str, ...], str]:
@@ -32,7 +90,7 @@ def content_digests(part: Part) -> tuple[tuple[str, ...], str]:
         if part.is_whole:
             return digests, ""
         with part.location.open("rb") as file:
-            beside = [hash_span(file, *span) for span in _beside(file, part)]
+            beside = [_hash_span(file, *span) for span in _beside(file, part)]
         return digests, hashlib.sha256("".join(beside).encode()).hexdigest()
     except FileNotFoundError:
         raise SourceError(f"{part.source.shown} no longer exists") from None

@@ -1,14 +1,10 @@
 """Open a source's bytes: decompressed by content, and hashed if they can be read only once."""
 
-import bz2
-import gzip
 import hashlib
 import io
-import lzma
 import shutil
 import sys
 import tempfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -16,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
+from batchstat.corpus.compression import DAMAGE, decompressed
 from batchstat.corpus.parts import Part
 from batchstat.corpus.sources import COMPRESSED_ENDINGS, STANDARD_INPUT, Source
 from batchstat.errors import BatchstatError, InputError, SourceError
@@ -24,69 +21,7 @@ from batchstat.storage.addresses import etag_in, info_of, is_remote, one_line
 HEAD_BYTES = 1 << 20
 """Bytes at the start of a file, from which the columns of its other parts are determined."""
 _BLOCK_BYTES = 8 << 20
-_COMPRESSED_BYTES = 1 << 18
-_DAMAGE = (gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 _CUT_SHORT = ("Truncated compressed stream", "end-of-stream marker", "ended before")
-
-
-def _zstd(raw: BinaryIO) -> BinaryIO:
-    import pyarrow as pa
-
-    return cast(BinaryIO, pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd"))
-
-
-class _Streams(io.RawIOBase):
-    """Concatenated compressed streams, as bz2 and xz files may contain.
-
-    The standard library's own readers silently drop anything after a stream that is not a stream.
-    """
-
-    def __init__(self, raw: BinaryIO, decompressor: Callable[[], Any], padding: bytes) -> None:
-        self._raw, self._new, self._padding = raw, decompressor, padding
-        self._current = decompressor()
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: "memoryview") -> int:  # type: ignore[override]
-        while True:
-            data = b""
-            if self._current.eof:
-                data = self._next_stream(self._current.unused_data)
-                if not data:
-                    return 0
-                self._current = self._new()
-            elif self._current.needs_input:
-                data = self._raw.read(_COMPRESSED_BYTES)
-                if not data:
-                    raise EOFError
-            unpacked: bytes = self._current.decompress(data, len(buffer))
-            if unpacked:
-                buffer[: len(unpacked)] = unpacked
-                return len(unpacked)
-
-    def _next_stream(self, data: bytes) -> bytes:
-        data = data.lstrip(self._padding)
-        while not data and (read := self._raw.read(_COMPRESSED_BYTES)):
-            data = read.lstrip(self._padding)
-        return data
-
-
-def _streams(decompressor: Callable[[], Any], padding: bytes) -> Callable[[BinaryIO], object]:
-    return lambda raw: io.BufferedReader(_Streams(raw, decompressor, padding), 1 << 20)
-
-
-_CODECS: dict[bytes, Callable[[BinaryIO], object]] = {
-    b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),
-    b"\x28\xb5\x2f\xfd": _zstd,
-    b"\xfd7zXZ\x00": _streams(lzma.LZMADecompressor, b"\0"),
-}
-# Zstandard's skippable frames, with which files written by pzstd begin.
-_CODECS |= {bytes([0x50 + _kind]) + b"\x2a\x4d\x18": _zstd for _kind in range(16)}
-for _level in b"123456789":
-    for _block in (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"):  # the second ends an empty stream
-        _CODECS[b"BZh" + bytes([_level]) + _block] = _streams(bz2.BZ2Decompressor, b"")
-"""Decompressors by the first bytes of a file."""
 
 
 class _Hashing(io.RawIOBase):
@@ -229,7 +164,7 @@ def open_source(part: Part, standard_input: Rereadable | None = None) -> Iterato
         if source.path == STANDARD_INPUT:
             hashing = _Hashing(standard_input or sys.stdin.buffer)
             raw = io.BufferedReader(hashing, buffer_size=1 << 20)
-            yield OpenSource(part, _decompressed(source, raw), raw, hashing)
+            yield OpenSource(part, _unpacked(source, raw), raw, hashing)
             return
         path = part.location
         before = _state(path)
@@ -238,7 +173,7 @@ def open_source(part: Part, standard_input: Rereadable | None = None) -> Iterato
         if (source.bytes or before[0], known) != before:
             raise SourceError(f"{source.shown} changed since it was listed: run again")
         with _buffered(path) as file:
-            unpacked = _decompressed(source, file)
+            unpacked = _unpacked(source, file)
             if unpacked is not file and not part.is_whole:
                 # The first part then is the whole source.
                 first, stop = (source.bytes, source.bytes) if part.first else (0, None)
@@ -256,7 +191,7 @@ def _as_source_errors(source: Source) -> Iterator[None]:
         raise _cut_short(source) from None
     except FileNotFoundError:
         raise SourceError(f"{source.shown} no longer exists") from None
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise SourceError(f"{source.shown} is damaged: {error}") from None
     except OSError as error:
         if any(words in str(error) for words in _CUT_SHORT):
@@ -311,22 +246,14 @@ def seekable(opened: OpenSource) -> Iterator[BinaryIO]:
         yield cast(BinaryIO, unpacked)
 
 
-def _decompressed(source: Source, raw: "io.BufferedReader[Any]") -> BinaryIO:
-    head = raw.peek(16)
-    for magic, opener in _CODECS.items():
-        if head.startswith(magic):
-            return cast(BinaryIO, opener(raw))
-    if source.path.lower().endswith(COMPRESSED_ENDINGS):
+def _cut_short(source: Source) -> InputError:
+    return SourceError(f"{source.shown} is cut short: the compressed data ends early")
+
+
+def _unpacked(source: Source, raw: "io.BufferedReader[Any]") -> BinaryIO:
+    unpacked = decompressed(raw)
+    if unpacked is None and source.path.lower().endswith(COMPRESSED_ENDINGS):
         raise InputError(
             f"{source.path} has a compressed extension but is not compressed: rename it"
         )
-    return cast(BinaryIO, raw)
-
-
-def is_compressed(head: bytes) -> bool:
-    """Return whether a file begins like a compressed one."""
-    return any(head.startswith(magic) for magic in _CODECS)
-
-
-def _cut_short(source: Source) -> InputError:
-    return SourceError(f"{source.shown} is cut short: the compressed data ends early")
+    return cast(BinaryIO, raw) if unpacked is None else unpacked

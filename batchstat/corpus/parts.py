@@ -5,12 +5,9 @@ range of bytes stands for the lines, or the row groups, that begin in it, as in 
 splits; whether a file can be read that way is left to its reader.
 """
 
-import hashlib
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
 
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import COMPRESSED_ENDINGS, Source
@@ -18,8 +15,6 @@ from batchstat.storage.addresses import as_path, is_remote
 
 PART_BYTES = 64 << 20
 """Files larger than this are divided into parts of this size."""
-
-_HASHED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -66,60 +61,6 @@ class Part:
 def parts_of(sources: Iterable[Source], options: CorpusOptions) -> tuple[Part, ...]:
     """Return the parts of sources in order; a small or indivisible source is a single part."""
     return tuple(part for source in sources for part in _cut(source, options))
-
-
-def digest_of(source: Source) -> str:
-    """Return the SHA-256 of a file; of a large one, that of the SHA-256s of every `PART_BYTES`.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    part = Part(source)
-    size = part.location.stat().st_size or 0
-    return joined_digest([_digest(part, each) for each in _ranges(size)])
-
-
-def digest_of_part(part: Part) -> tuple[str, ...]:
-    """Return the SHA-256 of each `PART_BYTES` of a part, which begins at a multiple of that.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    stop = part.source.bytes if part.stop is None else part.stop
-    return tuple(_digest(part, each) for each in _ranges(stop, part.first))
-
-
-def joined_digest(digests: Sequence[str]) -> str:
-    """Return the digest of a file from those of its `PART_BYTES`, in order."""
-    if len(digests) == 1:
-        return f"sha256:{digests[0]}"
-    return f"sha256:{hashlib.sha256(''.join(digests).encode()).hexdigest()}"
-
-
-def _ranges(stop: int, first: int = 0) -> Iterator[tuple[int, int]]:
-    """Yield ranges of bytes; for a file of unknown size, one range to its end."""
-    if stop == 0:
-        yield 0, sys.maxsize
-        return
-    for start in range(first, max(stop, first + 1), PART_BYTES):
-        yield start, min(start + PART_BYTES, stop)
-
-
-def _digest(part: Part, span: tuple[int, int]) -> str:
-    with part.location.open("rb") as file:
-        return hash_span(file, *span)
-
-
-def hash_span(file: BinaryIO, first: int, stop: int) -> str:
-    """Return the SHA-256 of the bytes of a file from `first` to before `stop`, in hexadecimal."""
-    found = hashlib.sha256()
-    if file.tell() != first:  # remote files may not be seekable; they start at 0 anyway
-        file.seek(first)
-    left = stop - first
-    while left > 0 and (data := file.read(min(left, _HASHED_BYTES))):
-        found.update(data)
-        left -= len(data)
-    return found.hexdigest()
 
 
 def _cut(source: Source, options: CorpusOptions) -> Iterator[Part]:

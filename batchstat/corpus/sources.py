@@ -37,7 +37,7 @@ class Source:
     Attributes:
         path: as the user wrote it, with `/`; `-` for standard input.
         bytes: its size on disk; 0 if unknown before reading.
-        digest: for a local file, `batchstat.corpus.parts.digest_of` of it; for one at an address,
+        digest: for a local file, `batchstat.corpus.digests.digest_of` of it; for one at an address,
             `etag:` and a value of its storage that changes with the content, if there is one;
             empty before it is read.
         format: format it is read in.

@@ -67,7 +67,7 @@ class PartCounts:
 
     Attributes:
         profile: profile of its samples, numbered from the part's first record.
-        digests: SHA-256 of its bytes: see `batchstat.corpus.parts.digest_of_part`.
+        digests: SHA-256 of its bytes: see `batchstat.corpus.digests.digest_of_part`.
         label_seen: whether any record has the label; None if no record could be read.
         difference: why counting by pieces was found wrong and not used; empty if it was not.
     """

@@ -10,8 +10,9 @@ import numpy as np
 
 from batchstat.corpus.bad_records import EXAMPLES
 from batchstat.corpus.content import LONGEST
+from batchstat.corpus.digests import joined_digest
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.parts import Part, joined_digest
+from batchstat.corpus.parts import Part
 from batchstat.corpus.sources import STANDARD_INPUT, Source
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import offsets_from_sizes

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
-from batchstat.corpus.parts import digest_of
+from batchstat.corpus.digests import digest_of
 from batchstat.corpus.sources import STANDARD_INPUT, Source
 from batchstat.profiling.inputs import Corpus
 from batchstat.profiling.profile import Profile

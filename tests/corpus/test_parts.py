@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import batchstat
+from batchstat.corpus import digests as digests_module
 from batchstat.corpus import opening, parts
-from batchstat.corpus.digests import content_digests
+from batchstat.corpus.digests import content_digests, digest_of, joined_digest
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.parts import digest_of, parts_of
+from batchstat.corpus.parts import parts_of
 from batchstat.corpus.sources import Source, find_sources
 from batchstat.profiling.build import build
 from batchstat.profiling.inputs import open_corpus
@@ -32,12 +33,18 @@ LINES = st.lists(
 ENDS = st.sampled_from([b"\n", b"\r\n"])
 
 
+def cut_every(size: int, patch: pytest.MonkeyPatch) -> None:
+    """Files are divided into parts of this many bytes."""
+    for module in (parts, digests_module):
+        patch.setattr(module, "PART_BYTES", size)
+
+
 def whole_and_cut(path: Path, size: int, **options: Any) -> list[Any]:
     """What a profile says, or why there is none, of a file whole and of its parts of some bytes."""
     found: list[Any] = []
     for part_bytes in (1 << 30, size):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(parts, "PART_BYTES", part_bytes)
+            cut_every(part_bytes, patch)
             try:
                 profile = batchstat.profile(path, workers=2, **options)
             except batchstat.InputError as error:
@@ -195,16 +202,16 @@ def test_the_digest_of_a_file_is_that_of_its_parts(tmp_path_factory, data, size)
     path = tmp_path_factory.mktemp("digest") / "a.txt"
     path.write_bytes(data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "PART_BYTES", size)
+        cut_every(size, patch)
         (source,) = find_sources([path])
         known = [
             d for part in parts_of([source], CorpusOptions()) for d in content_digests(part)[0]
         ]
-        assert parts.joined_digest(known) == digest_of(source)
+        assert joined_digest(known) == digest_of(source)
 
 
 def test_a_change_before_a_part_that_makes_a_line_of_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(parts, "PART_BYTES", 1)
+    cut_every(1, monkeypatch)
     monkeypatch.setattr(opening, "HEAD_BYTES", 1)
     found = []
     for text in ("a\na\na\na\na\nend of it\n", "\n\na\na\na\na\nend of it\n"):
@@ -230,7 +237,7 @@ def test_no_byte_changes_without_its_part_or_what_stands_beside_it(tmp_path_fact
         text[at] = new
         (folder / "a.txt").write_bytes(text)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(parts, "PART_BYTES", size)
+            cut_every(size, patch)
             patch.setattr(opening, "HEAD_BYTES", 1)
             (source,) = find_sources([folder / "a.txt"])
             cut = parts_of([source], CorpusOptions())
@@ -252,7 +259,7 @@ def test_positions_of_a_part_end_at_its_size(tmp_path):
     path.write_bytes(b"some words here\n" * 100_000)
     seen: list[Any] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "PART_BYTES", 500_000)
+        cut_every(500_000, patch)
         build(open_corpus([path], CorpusOptions(), None, None), RunOptions(on_progress=seen.append))
     assert np.all(np.diff([each.bytes for each in seen]) >= 0)
     assert (seen[-1].bytes, seen[-1].total_bytes) == (1_600_000,) * 2

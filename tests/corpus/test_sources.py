@@ -18,8 +18,8 @@ import pytest
 from hypothesis import example, given, settings
 
 from batchstat import InputError, OptionError
+from batchstat.corpus.digests import digest_of
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.parts import digest_of
 from batchstat.corpus.sources import find_sources
 from conftest import environment, reader_of
 

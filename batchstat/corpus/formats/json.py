@@ -3,7 +3,7 @@
 import codecs
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from batchstat.corpus.arrow_values import kind_of
@@ -11,7 +11,7 @@ from batchstat.corpus.bad_records import MOST_RECORD_BYTES, BadRecord, Location,
 from batchstat.corpus.chat import TOOLS_COLUMN
 from batchstat.corpus.chunk import Chunk, grouped
 from batchstat.corpus.columns import TEXT_NAMES, Columns, choose_columns
-from batchstat.corpus.lines import not_utf8, read_lines
+from batchstat.corpus.lines import Lines, not_utf8, read_lines
 from batchstat.corpus.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
@@ -22,6 +22,10 @@ _RECORD_CHARS = 400
 """Characters counted per record beside its text."""
 _PIECE_BYTES = 1 << 18
 _STRUCTURE = re.compile(r'[\\"{}\[\],]')
+
+
+_BLANK = object()
+"""An empty record."""
 
 
 class _Collector:
@@ -35,33 +39,48 @@ class _Collector:
         self._blank: set[int] = set()
         self._bad: dict[int, BadRecord] = {}
 
-    def add_blank(self) -> None:
-        """Add an empty record."""
-        self._blank.add(len(self._records))
-        self._records.append({})
+    def chunks(
+        self, records: Iterable[object], lines: Sequence[int] | None = None
+    ) -> Iterator[Chunk]:
+        """Yield a chunk of parsed records; of an `InputError`, those before it come first.
 
-    def add_bad(self, bad: BadRecord) -> None:
-        """Add a bad record."""
-        self._bad[len(self._records)] = bad
-        self._records.append({})
+        A record may also be a `BadRecord`, or `_BLANK`.
+        """
+        try:
+            for record in records:
+                self._add(record)
+        except InputError:
+            yield self._chunk(lines)
+            raise
+        yield self._chunk(lines)
 
-    def add(self, record: object) -> None:
-        """Add a parsed record."""
-        if not isinstance(record, dict):
+    def _add(self, record: object) -> None:
+        i = len(self._records)
+        self._records.append({})
+        if record is _BLANK:
+            self._blank.add(i)
+        elif isinstance(record, BadRecord):
+            self._bad[i] = record
+        elif not isinstance(record, dict):
             message = f"{kind_of(record)} where an object is expected"
-            return self.add_bad(BadRecord("wrong_type", message))
+            self._bad[i] = BadRecord("wrong_type", message)
+        elif missing := self._missing(record):
+            self._bad[i] = BadRecord("missing_column", missing)
+        else:
+            self._records[i] = record
+
+    def _missing(self, record: dict[str, object]) -> str:
+        """Return the message for a record that lacks a column; empty if it lacks none."""
         label = self._options.label_column
         self._label_seen = self._label_seen or label in record
         named = [name for name in self._options.named_columns if name != label]
         self.decide(record)
         required = self._columns.content if self._columns else named or ["text"]
         missing = [column for column in required if column not in record]
-        if missing:
-            has = ", ".join(list(record)[:20]) or "nothing"
-            message = f"column {missing[0]!r} is missing (has: {has})"
-            return self.add_bad(BadRecord("missing_column", message))
-        self._records.append(record)
-        return None
+        if not missing:
+            return ""
+        has = ", ".join(list(record)[:20]) or "nothing"
+        return f"column {missing[0]!r} is missing (has: {has})"
 
     def decide(self, record: object) -> bool:
         """Choose the columns by the first record that has them; return whether they are chosen."""
@@ -82,8 +101,7 @@ class _Collector:
         # Not every chat in a file has tools.
         return replace(chosen, tools=TOOLS_COLUMN) if self._options.messages_column else chosen
 
-    def chunk(self, lines: Sequence[int] | None = None) -> Chunk:
-        """Return what was added since the last chunk."""
+    def _chunk(self, lines: Sequence[int] | None = None) -> Chunk:
         columns = self._columns or Columns(("text",), None)
         made = Chunk(
             size=len(self._records),
@@ -107,19 +125,20 @@ def read_jsonl(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     if opened.part.first:
         _decide_by_head(collector, opened)
     for lines in read_lines(opened):
-        for i, line in enumerate(lines.texts.to_pylist()):
-            if i in lines.bad:
-                collector.add_bad(lines.bad[i])
-            elif not line or line.isspace():
-                collector.add_blank()
-            else:
-                try:
-                    record = json.loads(line, object_pairs_hook=unique_keys)
-                except (ValueError, RecursionError) as error:
-                    collector.add_bad(BadRecord("malformed", f"malformed JSON: {_reason(error)}"))
-                else:
-                    collector.add(record)
-        yield collector.chunk(lines.numbers)
+        yield from collector.chunks(_parsed(lines), lines.numbers)
+
+
+def _parsed(lines: Lines) -> Iterator[object]:
+    for i, line in enumerate(lines.texts.to_pylist()):
+        if i in lines.bad:
+            yield lines.bad[i]
+        elif not line or line.isspace():
+            yield _BLANK
+        else:
+            try:
+                yield json.loads(line, object_pairs_hook=unique_keys)
+            except (ValueError, RecursionError) as error:
+                yield BadRecord("malformed", f"malformed JSON: {_reason(error)}")
 
 
 def _decide_by_head(collector: _Collector, opened: OpenSource) -> None:
@@ -142,12 +161,12 @@ def read_json(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     """
     collector = _Collector(opened, options)
     for some in grouped(_elements(opened), lambda each: each.chars + _RECORD_CHARS, _CHUNK_CHARS):
-        for element in some:
-            if element.chars > MOST_RECORD_BYTES:
-                collector.add_bad(BadRecord("too_long", too_long("record", element.chars)))
-            else:
-                collector.add(element.value)
-        yield collector.chunk()
+        yield from collector.chunks(
+            each.value
+            if each.chars <= MOST_RECORD_BYTES
+            else BadRecord("too_long", too_long("record", each.chars))
+            for each in some
+        )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,88 @@
+"""Decompress a byte stream, by its first bytes."""
+
+import bz2
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Callable
+from typing import Any, BinaryIO, cast
+
+_COMPRESSED_BYTES = 1 << 18
+
+DAMAGE = (gzip.BadGzipFile, zlib.error, lzma.LZMAError)
+"""Exceptions that reading damaged data raises, beside OSError and EOFError."""
+
+
+def _zstd(raw: BinaryIO) -> BinaryIO:
+    import pyarrow as pa
+
+    return cast(BinaryIO, pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd"))
+
+
+class _Streams(io.RawIOBase):
+    """Concatenated compressed streams, as bz2 and xz files may contain.
+
+    The standard library's own readers silently drop anything after a stream that is not a stream.
+    """
+
+    def __init__(self, raw: BinaryIO, decompressor: Callable[[], Any], padding: bytes) -> None:
+        self._raw, self._new, self._padding = raw, decompressor, padding
+        self._current = decompressor()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "memoryview") -> int:  # type: ignore[override]
+        while True:
+            data = b""
+            if self._current.eof:
+                data = self._next_stream(self._current.unused_data)
+                if not data:
+                    return 0
+                self._current = self._new()
+            elif self._current.needs_input:
+                data = self._raw.read(_COMPRESSED_BYTES)
+                if not data:
+                    raise EOFError
+            unpacked: bytes = self._current.decompress(data, len(buffer))
+            if unpacked:
+                buffer[: len(unpacked)] = unpacked
+                return len(unpacked)
+
+    def _next_stream(self, data: bytes) -> bytes:
+        data = data.lstrip(self._padding)
+        while not data and (read := self._raw.read(_COMPRESSED_BYTES)):
+            data = read.lstrip(self._padding)
+        return data
+
+
+def _streams(decompressor: Callable[[], Any], padding: bytes) -> Callable[[BinaryIO], object]:
+    return lambda raw: io.BufferedReader(_Streams(raw, decompressor, padding), 1 << 20)
+
+
+_CODECS: dict[bytes, Callable[[BinaryIO], object]] = {
+    b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),
+    b"\x28\xb5\x2f\xfd": _zstd,
+    b"\xfd7zXZ\x00": _streams(lzma.LZMADecompressor, b"\0"),
+}
+# Zstandard's skippable frames, with which files written by pzstd begin.
+_CODECS |= {bytes([0x50 + _kind]) + b"\x2a\x4d\x18": _zstd for _kind in range(16)}
+for _level in b"123456789":
+    for _block in (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"):  # the second ends an empty stream
+        _CODECS[b"BZh" + bytes([_level]) + _block] = _streams(bz2.BZ2Decompressor, b"")
+"""Decompressors by the first bytes of a file."""
+
+
+def decompressed(raw: "io.BufferedReader[Any]") -> BinaryIO | None:
+    """Return the decompressed bytes of a stream; None if it is not compressed."""
+    head = raw.peek(16)
+    for magic, opener in _CODECS.items():
+        if head.startswith(magic):
+            return cast(BinaryIO, opener(raw))
+    return None
+
+
+def is_compressed(head: bytes) -> bool:
+    """Return whether a file begins like a compressed one."""
+    return head.startswith(tuple(_CODECS))
