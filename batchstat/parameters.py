@@ -3,18 +3,21 @@
 import inspect
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import Field, dataclass, field, fields
+from functools import wraps
 from operator import index
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from batchstat.errors import OptionError, short, unknown
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+_Arguments = ParamSpec("_Arguments")
 _Record = TypeVar("_Record", bound="DataclassInstance")
+_Result = TypeVar("_Result")
 
 
 MAX_INT = 2**31 - 1
@@ -156,6 +159,31 @@ def read_parameters(
             raise OptionError(f"{kind} parameter {key!r} of {name} is given twice")
         pairs[key] = value
     return {key: _value(known[key], value) for key, value in pairs.items()}
+
+
+def checks_keywords(
+    settings: "type[DataclassInstance]",
+) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
+    """Let a function raise OptionError, with the nearest name, for a keyword it does not take.
+
+    Args:
+        settings: record whose fields the function takes beside its own parameters.
+    """
+
+    def decorate(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+        own = inspect.signature(function).parameters
+        known = {field.name for field in fields(settings)} | {*own} - {"self", "settings"}
+
+        @wraps(function)
+        def checked(*args: _Arguments.args, **keywords: _Arguments.kwargs) -> _Result:
+            for key in keywords:
+                if key not in known:
+                    raise unknown("argument", key, sorted(known))
+            return function(*args, **keywords)
+
+        return checked
+
+    return decorate
 
 
 def with_parameter(spec: str, key: str, value: int | str) -> str:

@@ -17,7 +17,11 @@ from hypothesis import HealthCheck, settings
 
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.reader import CorpusReader
+from batchstat.planning.epoch import InMemoryEpoch
+from batchstat.planning.plan import BatchPlan
 from batchstat.planning.strategies import STRATEGIES
+from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.windows import plan_windows
 
 # Nothing is timed: how fast the machine is today is no property of the code.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -48,6 +52,11 @@ SPECS = [
     "fairseq:required_batch_size_multiple=1" if name == "fairseq" else name for name in STRATEGIES
 ]
 """Every strategy, in such a way that it drops no sample."""
+
+
+def plan_epoch(strategy: Strategy, visits: InMemoryEpoch, *, seed: int, epoch: int) -> BatchPlan:
+    """The plan of a whole epoch of at least one sample."""
+    return BatchPlan.concatenate(list(plan_windows(strategy, visits, seed=seed, epoch=epoch)))
 
 
 # What loads later may read these once and for all.

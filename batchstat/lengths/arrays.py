@@ -1,5 +1,6 @@
 """Array types, and helpers for flat arrays and offsets that the whole package needs."""
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -9,6 +10,7 @@ Ints = npt.NDArray[np.integer]
 Floats = npt.NDArray[np.floating]
 
 _Numbers = TypeVar("_Numbers", int, Ints)
+_Part = TypeVar("_Part")
 
 
 def round_up(numbers: _Numbers, multiple: int) -> _Numbers:
@@ -38,3 +40,27 @@ def gather_groups(offsets: Ints, order: Ints) -> tuple[Ints, Ints]:
     """Return the offsets (len(order) + 1,) of the groups in `order`, and their items' positions."""
     first = offsets[order]
     return expand_ranges(first, offsets[order + 1] - first)
+
+
+def in_pieces(
+    parts: Iterable[_Part],
+    size: int,
+    count: Callable[[_Part], int],
+    concatenate: Callable[[Sequence[_Part]], _Part],
+    take: Callable[[_Part, Ints], _Part],
+) -> Iterator[_Part]:
+    """Yield the items of `parts`, `size` at a time; the last piece may have fewer."""
+    held: list[_Part] = []
+    waiting = 0
+    for part in parts:
+        held.append(part)
+        waiting += count(part)
+        if waiting < size:
+            continue
+        whole = concatenate(held)
+        full = waiting - waiting % size
+        for first in range(0, full, size):
+            yield take(whole, np.arange(first, first + size))
+        held, waiting = [take(whole, np.arange(full, waiting))], waiting - full
+    if waiting:
+        yield concatenate(held)

@@ -38,31 +38,22 @@ def contiguous(n: int, world_size: int, remainder: str) -> list[Ints]:
     return [np.resize(part, size) if len(part) else np.arange(size) % n for part in parts]
 
 
-def balanced(costs: Ints, world_size: int, remainder: str, rng: np.random.Generator) -> Ints:
-    """Distribute like `round_robin`, but with about the same cost in each rank of a
-    turn.
+def balanced(turns: Ints, costs: Ints, rng: np.random.Generator) -> Ints:
+    """Return (n_turns, world_size) the same items with about the same cost in each rank of a turn.
 
     Within every 64 turns, items are sorted by cost and distributed in that order; then these turns
     are shuffled, so that their order stays random. An incomplete turn stays the last.
 
     Args:
+        turns: (n_turns, world_size) items, as `round_robin` distributes them.
         costs: (n,) cost of each item.
-        world_size: number of ranks.
-        remainder: see `round_robin`.
         rng: shuffles the turns.
-    """
-    return balance_turns(round_robin(len(costs), world_size, remainder), costs, rng)
-
-
-def balance_turns(turns: Ints, costs: Ints, rng: np.random.Generator) -> Ints:
-    """Return (n_turns, world_size) the same items with similar costs in each turn: see
-    `balanced`.
     """
     for first in range(0, len(turns), BALANCED_TURNS):
         window = turns[first : first + BALANCED_TURNS]
-        work = window.ravel()
-        known = np.where(work < 0, -1, costs[work])
-        ordered = work[np.argsort(-known, kind="stable")].reshape(window.shape)
+        items = window.ravel()
+        known = np.where(items < 0, -1, costs[items])
+        ordered = items[np.argsort(-known, kind="stable")].reshape(window.shape)
         full = len(window) - int((window < 0).any())
         ordered[:full] = ordered[rng.permutation(full)]
         turns[first : first + BALANCED_TURNS] = ordered

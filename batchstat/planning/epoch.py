@@ -1,8 +1,9 @@
 """An epoch's samples after `max_length`: which ones, how much of each, and what was lost."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -15,47 +16,105 @@ from batchstat.planning.settings import OVERFLOWS
 from batchstat.planning.size_limits import check_room
 
 
-@dataclass(frozen=True, eq=False)
-class Epoch:
-    """The samples of an epoch, in order. No length is above `max_length`.
+@dataclass(frozen=True)
+class Lost:
+    """What `overflow` loses of an epoch's samples.
 
     Attributes:
-        samples: (n,) record number of each sample; a split one appears once per part.
-        lengths: (n,) tokens of each sample or part.
-        starts: (n,) first token of each part; None if nothing is split.
         truncated_samples: number of truncated samples.
         truncated_tokens: tokens lost by truncation.
         dropped_samples: number of samples dropped for their length.
         dropped_tokens: tokens of the dropped samples.
     """
 
-    samples: Ints
-    lengths: Ints
-    starts: Ints | None = None
     truncated_samples: int = 0
     truncated_tokens: int = 0
     dropped_samples: int = 0
     dropped_tokens: int = 0
 
+    @classmethod
+    def of(cls, longer: int, excess: int, max_length: int, overflow: str) -> "Lost":
+        """Return what is lost of samples that are `longer`, by `excess` tokens in total."""
+        if overflow == "truncate":
+            return cls(truncated_samples=longer, truncated_tokens=excess)
+        if overflow == "drop":
+            return cls(dropped_samples=longer, dropped_tokens=excess + longer * max_length)
+        return cls()
+
+
+class Epoch(Protocol):
+    """The samples of an epoch, in order, held or streamed. No length is above `max_length`."""
+
     @property
     def count(self) -> int:
         """Number of samples, or of parts where samples are split."""
-        return len(self.lengths)
 
     @property
     def tokens(self) -> int:
         """Total tokens of all samples."""
-        return int(self.lengths.sum(dtype=np.int64))
 
     @property
     def sample_count(self) -> int:
         """Number of samples that begin here; a split one counts with its first part."""
-        parts = 0 if self.starts is None else int(np.count_nonzero(self.starts))
-        return len(self.lengths) - parts
 
     @property
     def is_split(self) -> bool:
         """Whether any sample is split into parts."""
+
+    @property
+    def stats(self) -> LengthStats:
+        """Statistics of the lengths."""
+
+    @property
+    def lost(self) -> Lost:
+        """What `overflow` loses."""
+
+    def pieces(self, size: int) -> Iterator["InMemoryEpoch"]:
+        """Yield the epoch in order, `size` samples at a time; the last piece may be shorter."""
+
+    def whole(self) -> "InMemoryEpoch":
+        """Return the whole epoch, held in memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class InMemoryEpoch:
+    """An `Epoch` as arrays.
+
+    Attributes:
+        samples: (n,) record number of each sample; a split one appears once per part.
+        lengths: (n,) tokens of each sample or part.
+        starts: (n,) first token of each part; None if nothing is split.
+        lost: what `overflow` loses.
+    """
+
+    samples: Ints
+    lengths: Ints
+    starts: Ints | None = None
+    lost: Lost = field(default_factory=Lost)
+
+    @property
+    def count(self) -> int:
+        """Number of samples or parts."""
+        return len(self.lengths)
+
+    @property
+    def tokens(self) -> int:
+        """Total tokens."""
+        return int(self.lengths.sum(dtype=np.int64))
+
+    @property
+    def first_parts(self) -> Ints:
+        """(n_begun,) record number of each sample that begins here."""
+        return self.samples if self.starts is None else self.samples[self.starts == 0]
+
+    @property
+    def sample_count(self) -> int:
+        """Number of samples that begin here."""
+        return len(self.first_parts)
+
+    @property
+    def is_split(self) -> bool:
+        """Whether there are parts."""
         return self.starts is not None
 
     @cached_property
@@ -63,21 +122,23 @@ class Epoch:
         """Statistics of the lengths."""
         return LengthStats.of(self.lengths)
 
-    def pieces(self, size: int) -> Iterator["Epoch"]:
-        """Yield the epoch in order, `size` samples at a time; the last piece may be shorter."""
+    def pieces(self, size: int) -> Iterator["InMemoryEpoch"]:
+        """Yield views of the arrays."""
         for first in range(0, len(self.lengths), size):
             yield self.take(slice(first, first + size))
 
-    def take(self, positions: Ints | slice) -> "Epoch":
-        """Return the samples at these positions, in this order; their truncated and dropped counts
-        are 0.
-        """
+    def whole(self) -> "InMemoryEpoch":
+        """Return itself."""
+        return self
+
+    def take(self, positions: Ints | slice) -> "InMemoryEpoch":
+        """Return the samples at these positions, in this order; nothing counts as lost."""
         starts = None if self.starts is None else self.starts[positions]
-        return Epoch(self.samples[positions], self.lengths[positions], starts)
+        return InMemoryEpoch(self.samples[positions], self.lengths[positions], starts)
 
 
-def concatenate_epochs(parts: Sequence[Epoch]) -> Epoch:
-    """Concatenate parts of an epoch; the result's truncated and dropped counts are 0."""
+def concatenate_epochs(parts: Sequence[InMemoryEpoch]) -> InMemoryEpoch:
+    """Concatenate parts of an epoch; nothing counts as lost."""
     if len(parts) == 1:
         return parts[0]
     starts = None
@@ -85,7 +146,7 @@ def concatenate_epochs(parts: Sequence[Epoch]) -> Epoch:
         starts = np.concatenate(
             [np.zeros_like(p.samples) if p.starts is None else p.starts for p in parts]
         )
-    return Epoch(
+    return InMemoryEpoch(
         np.concatenate([part.samples for part in parts]),
         np.concatenate([part.lengths for part in parts]),
         starts,
@@ -97,16 +158,15 @@ def check_parts(parts: int, max_length: int) -> None:
     check_room(f"overflow=split with max_length={max_length} makes", parts, "raise max_length")
 
 
-def some_of(visits: Epoch, max_length: int) -> Epoch:
-    """Return the epoch. Raises InputError if it is empty."""
-    if visits.count == 0:
+def check_any(epoch: Epoch, max_length: int) -> None:
+    """Raise InputError if an epoch is empty."""
+    if epoch.count == 0:
         raise InputError(
             f"overflow=drop leaves no sample: all are longer than max_length={max_length}"
         )
-    return visits
 
 
-def make_epoch(samples: Ints, lengths: Ints, max_length: int, overflow: str) -> Epoch:
+def make_epoch(samples: Ints, lengths: Ints, max_length: int, overflow: str) -> InMemoryEpoch:
     """Return the epoch of `samples` (n,) with `lengths` (n,) tokens, each limited to `max_length`.
 
     A longer sample is truncated at its end (`truncate`), dropped (`drop`), or split into
@@ -119,25 +179,16 @@ def make_epoch(samples: Ints, lengths: Ints, max_length: int, overflow: str) -> 
     one_of("overflow", overflow, OVERFLOWS)
     longer = lengths > max_length
     if not longer.any():
-        return Epoch(samples, lengths)
+        return InMemoryEpoch(samples, lengths)
     excess = lengths[longer] - max_length
+    lost = Lost.of(len(excess), int(excess.sum()), max_length, overflow)
     if overflow == "truncate":
-        return Epoch(
-            samples,
-            np.minimum(lengths, max_length),
-            truncated_samples=len(excess),
-            truncated_tokens=int(excess.sum()),
-        )
+        return InMemoryEpoch(samples, np.minimum(lengths, max_length), lost=lost)
     if overflow == "drop":
-        return Epoch(
-            samples[~longer],
-            lengths[~longer],
-            dropped_samples=len(excess),
-            dropped_tokens=int(lengths[longer].sum()),
-        )
+        return InMemoryEpoch(samples[~longer], lengths[~longer], lost=lost)
     parts = np.maximum(-(-lengths // max_length), 1)
     check_parts(total(parts), max_length)
     sample = np.repeat(np.arange(len(lengths)), parts)
     first_part = np.cumsum(parts) - parts
     starts = (np.arange(len(sample)) - first_part[sample]) * max_length
-    return Epoch(samples[sample], np.minimum(lengths[sample] - starts, max_length), starts)
+    return InMemoryEpoch(samples[sample], np.minimum(lengths[sample] - starts, max_length), starts)

@@ -11,7 +11,8 @@ from batchstat.errors import InputError, OptionError
 from batchstat.lengths.stats import LengthStats, validate_lengths
 from batchstat.planning.classes import Classes
 from batchstat.planning.samples import Samples
-from batchstat.profiling.profile import Profile
+from batchstat.planning.settings import ResolvedSettings, Settings
+from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
 
 
 class PlanInputs(NamedTuple):
@@ -31,9 +32,21 @@ class PlanInputs(NamedTuple):
         return self.samples.stats
 
     @property
-    def stated_max(self) -> int | None:
-        """The tokenizer's stated maximum, if any."""
-        return self.profile.stated_max if self.profile else None
+    def corpus(self) -> CorpusFacts | None:
+        """Facts about the corpus; None if lengths were given."""
+        return self.profile.corpus if self.profile else None
+
+    @property
+    def tokenizer(self) -> TokenizerFacts | None:
+        """Facts about the tokenizer; None if lengths were given."""
+        return self.profile.tokenizer if self.profile else None
+
+    def resolve(
+        self, settings: Settings, current_batch_size: int | None = None
+    ) -> ResolvedSettings:
+        """Return settings with all defaults decided for this corpus: see `Settings.resolve`."""
+        stated_max = self.profile.stated_max if self.profile else None
+        return settings.resolve(self.stats.max, stated_max, current_batch_size)
 
 
 def resolve_inputs(

@@ -55,21 +55,6 @@ class BatchPlan:
         """Return the number of batches."""
         return len(self.widths)
 
-    def accumulated(self, steps: int) -> "BatchPlan":
-        """Return the same batches with every `steps` consecutive steps merged; the last may be
-        shorter.
-        """
-        offsets = np.append(self.step_offsets[:-1:steps], self.step_offsets[-1])
-        return BatchPlan(
-            self.samples,
-            self.lengths,
-            self.row_offsets,
-            self.batch_offsets,
-            offsets,
-            self.widths,
-            self.starts,
-        )
-
     @staticmethod
     def concatenate(plans: Sequence["BatchPlan"]) -> "BatchPlan":
         """Concatenate `plans`, at least one."""

@@ -1,19 +1,14 @@
 """An epoch planned by a strategy, and its units distributed to the ranks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import lcm
 from typing import NamedTuple
 
 import numpy as np
 
-from batchstat.lengths.arrays import Ints, gather_groups, offsets_from_sizes, round_up
+from batchstat.lengths.arrays import Ints, gather_groups, in_pieces, offsets_from_sizes, round_up
 from batchstat.planning.batch_table import BatchTable
-from batchstat.planning.distribution import (
-    BALANCED_TURNS,
-    balance_turns,
-    balanced,
-    round_robin,
-)
+from batchstat.planning.distribution import BALANCED_TURNS, balanced, round_robin
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.shares import EpochShares
@@ -23,32 +18,14 @@ from batchstat.rng import distribution_rng
 
 
 def plan_shares(
-    strategy: Strategy, work: EpochShares, basis: ResolvedSettings
+    strategy: Strategy, shares: EpochShares, settings: ResolvedSettings
 ) -> Iterator[Iterator[BatchPlan]]:
-    """Yield, for each share of the work, the plans of its windows in turn."""
-    for share in work.shares:
-        plans = plan_windows(strategy, share, seed=basis.seed, epoch=basis.epoch)
-        if basis.remainder == "spread" and basis.world_size > 1:
-            plans = _spread(plans, basis.world_size, strategy.pad_to_multiple_of)
+    """Yield, for each share of the epoch, the plans of its windows in turn."""
+    for share in shares.shares:
+        plans = plan_windows(strategy, share, seed=settings.seed, epoch=settings.epoch)
+        if settings.remainder == "spread" and settings.world_size > 1:
+            plans = _spread(plans, settings.world_size, strategy.pad_to_multiple_of)
         yield plans
-
-
-def distribute(shares: Sequence[BatchTable], work: EpochShares, basis: ResolvedSettings) -> Ints:
-    """Return (n_turns, world_size) the unit of each rank in each turn; −1 where it has none.
-
-    Args:
-        shares: the planned batches of each share; units are numbered across all of them.
-        work: the epoch.
-        basis: the settings.
-    """
-    if not work.is_distributed:
-        return _side_by_side([each.n_units for each in shares])
-    (batches,) = shares
-    if basis.distribute == "balanced":
-        costs = batches.sum_by_unit(batches.total_tokens)
-        rng = distribution_rng(basis.seed, basis.epoch)
-        return balanced(costs, basis.world_size, basis.remainder, rng)
-    return round_robin(batches.n_units, basis.world_size, basis.remainder)
 
 
 class RankRound(NamedTuple):
@@ -64,53 +41,62 @@ class RankRound(NamedTuple):
     turns: Ints
     numbers: Ints
 
+    @property
+    def units(self) -> Ints:
+        """(n_turns, world_size) the number among all units of each rank's; −1 where it has none."""
+        return np.where(self.turns < 0, -1, self.numbers[self.turns])
+
+
+def distribute(
+    planned: Iterable[Iterable[BatchTable]], shares: EpochShares, settings: ResolvedSettings
+) -> Iterator[RankRound]:
+    """Yield the units of all ranks as they are distributed, in whole steps except for the last.
+
+    Args:
+        planned: the batches of each share, in pieces.
+        shares: the epoch.
+        settings: the settings.
+    """
+    if shares.is_distributed:
+        (tables,) = planned
+        yield from distribute_stream(tables, settings)
+        return
+    own = [BatchTable.concatenate([BatchTable.of([]), *tables]) for tables in planned]
+    turns = _side_by_side([table.n_units for table in own])
+    every = BatchTable.concatenate(own)
+    yield RankRound(every, turns, np.arange(every.n_units))
+
 
 def distribute_stream(
-    planned: Iterator[BatchTable], basis: ResolvedSettings
+    planned: Iterable[BatchTable], settings: ResolvedSettings
 ) -> Iterator[RankRound]:
-    """Yield units as `distribute` distributes them, without holding all of them: whole steps at a
-    time, and last the remainder, filled from the first turn where it is repeated.
+    """Yield the units of one plan in turn, without holding all of them: whole steps at a time, and
+    last the remainder, filled from the first turn where it is repeated.
     """
-    world_size = basis.world_size
-    steps = lcm(BALANCED_TURNS, basis.gradient_accumulation_steps)
-    size = round_up(GROUP_UNITS, world_size * steps)
-    rng = distribution_rng(basis.seed, basis.epoch)
+    world_size = settings.world_size
+    steps = lcm(BALANCED_TURNS, settings.gradient_accumulation_steps)
+    size = round_up(ROUND_UNITS, world_size * steps)
+    rng = distribution_rng(settings.seed, settings.epoch)
     seen, begin = 0, None
-    for batches in _units(planned, size):
+    for batches in in_pieces(
+        planned, size, lambda part: part.n_units, BatchTable.concatenate, BatchTable.take
+    ):
         if begin is None:
             begin = batches.take(np.arange(min(world_size, batches.n_units)))
         numbers = np.arange(seen, seen + batches.n_units)
         seen += batches.n_units
         missing = -batches.n_units % world_size
-        if missing and basis.remainder == "repeat":
+        if missing and settings.remainder == "repeat":
             again = np.arange(missing) % seen
             batches = BatchTable.concatenate([batches, begin.take(again)])
             numbers = np.concatenate([numbers, again])
-        turns = round_robin(batches.n_units, world_size, basis.remainder)
-        if basis.distribute == "balanced":
-            turns = balance_turns(turns, batches.sum_by_unit(batches.total_tokens), rng)
+        turns = round_robin(batches.n_units, world_size, settings.remainder)
+        if settings.distribute == "balanced":
+            turns = balanced(turns, batches.sum_by_unit(batches.total_tokens), rng)
         yield RankRound(batches, turns, numbers)
 
 
-GROUP_UNITS = 1 << 16
-
-
-def _units(planned: Iterator[BatchTable], size: int) -> Iterator[BatchTable]:
-    """Yield the same batches, `size` units at a time; the last may be fewer."""
-    held: list[BatchTable] = []
-    waiting = 0
-    for some in planned:
-        held.append(some)
-        waiting += some.n_units
-        if waiting < size:
-            continue
-        whole = BatchTable.concatenate(held)
-        full = waiting - waiting % size
-        for first in range(0, full, size):
-            yield whole.take(np.arange(first, first + size))
-        held, waiting = [whole.take(np.arange(full, waiting))], waiting - full
-    if waiting:
-        yield BatchTable.concatenate(held)
+ROUND_UNITS = 1 << 16
 
 
 def _spread(plans: Iterator[BatchPlan], world_size: int, multiple: int) -> Iterator[BatchPlan]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from batchstat.errors import OptionError
 from batchstat.parameters import MAX_INT, MOST_RANKS, check_fields, documented, option
@@ -48,6 +48,28 @@ COSTS: Mapping[str, str] = {
     "model": "Of a row by the shape of the transformer that --model names.",
 }
 """What bucket edges can minimise."""
+
+
+class SettingsOptions(TypedDict, total=False):
+    """The fields of `Settings`, as keywords of public functions."""
+
+    tokens_per_batch: int | None
+    max_length: int | None
+    overflow: str
+    batch_size: int | None
+    read_ahead: int
+    max_samples: int | None
+    order: str
+    seed: int
+    epoch: int
+    world_size: int
+    distribute: str
+    remainder: str
+    gradient_accumulation_steps: int
+    pad_to_multiple_of: int
+    drop_last: bool
+    sampler: str
+    keep_labels: tuple[str, ...]
 
 
 @documented
@@ -180,6 +202,13 @@ class Settings:
         from batchstat.planning.samplers.spec import parse_sampler
 
         return parse_sampler(self.sampler)
+
+    @property
+    def draws_all(self) -> bool:
+        """Whether an epoch has every sample of the corpus once."""
+        from batchstat.planning.samplers.per_class import NoSampling
+
+        return isinstance(self.class_sampler, NoSampling) and not self.keep_labels
 
     def resolve(
         self, longest: int, stated_max: int | None, current_batch_size: int | None = None

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from batchstat.planning.epoch import Epoch
+from batchstat.planning.epoch import Epoch, InMemoryEpoch
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 from batchstat.rng import window_rng
@@ -25,22 +25,7 @@ def plan_windows(
         yield _renumbered(plan, part)
 
 
-def plan_epoch(
-    strategy: Strategy,
-    visits: Epoch,
-    *,
-    seed: int,
-    epoch: int,
-    gradient_accumulation_steps: int = 1,
-) -> BatchPlan:
-    """Return the plan of a whole epoch of at least one sample, `gradient_accumulation_steps`
-    batches per step.
-    """
-    windows = list(plan_windows(strategy, visits, seed=seed, epoch=epoch))
-    return BatchPlan.concatenate(windows).accumulated(gradient_accumulation_steps)
-
-
-def _renumbered(plan: BatchPlan, part: Epoch) -> BatchPlan:
+def _renumbered(plan: BatchPlan, part: InMemoryEpoch) -> BatchPlan:
     samples, starts = part.samples[plan.samples], plan.starts
     if part.starts is not None:
         begin = part.starts[plan.samples]

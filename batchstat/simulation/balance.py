@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +12,13 @@ from batchstat.errors import InputError, NoBatchError, OptionError
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.exact import dot, total
 from batchstat.lengths.stats import LengthStats
-from batchstat.parameters import MAX_INT, whole_number
+from batchstat.parameters import MAX_INT, checks_keywords, whole_number
 from batchstat.planning.classes import Classes
 from batchstat.planning.inputs import PlanInputs, resolve_inputs
 from batchstat.planning.samplers.spec import sampler_name
 from batchstat.planning.samples import Samples
-from batchstat.planning.settings import ResolvedSettings, Settings
-from batchstat.planning.shares import drawn, make_shares
+from batchstat.planning.settings import ResolvedSettings, Settings, SettingsOptions
+from batchstat.planning.shares import draw_samples, make_shares
 from batchstat.planning.strategies.spec import request_row
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.balances import BalanceReport, ClassDraw, SamplerResult
@@ -30,6 +30,7 @@ DEFAULT_SAMPLERS = ("none", "downsampling", "upsampling", "weighted-random", "dy
 DEFAULT_EPOCHS = 10
 
 
+@checks_keywords(Settings)
 def balance(
     lengths: Profile | npt.ArrayLike,
     *,
@@ -37,7 +38,7 @@ def balance(
     samplers: Sequence[str] = DEFAULT_SAMPLERS,
     strategy: str = "token-budget",
     epochs: int = DEFAULT_EPOCHS,
-    **settings: Any,
+    **settings: Unpack[SettingsOptions],
 ) -> BalanceReport:
     """Compare class-balancing samplers side by side on the same corpus.
 
@@ -55,20 +56,21 @@ def balance(
     """
     if not samplers:
         raise OptionError("no sampler: name at least one")
-    rows = [Settings(**settings | {"sampler": spec}) for spec in dict.fromkeys(samplers)]
-    check_epochs(rows[0], epochs)
-    given = resolve_inputs(lengths, labels, rows[0].keep_labels)
-    classes = given.samples.classes
+    wanted = replace(Settings(**settings), sampler="none")
+    rows = [replace(wanted, sampler=spec) for spec in dict.fromkeys(samplers)]
+    check_epochs(wanted, epochs)
+    inputs = resolve_inputs(lengths, labels, wanted.keep_labels)
+    classes = inputs.samples.classes
     if classes is None:
         raise InputError("balance needs labels, but none were loaded; pass --label-column")
-    wanted = Settings(**settings | {"sampler": "none"})
-    natural = _natural_tokens(given, wanted, strategy)
-    made = [_row(given, each, strategy, epochs, natural) for each in rows]
+    natural = inputs.resolve(wanted)
+    natural_tokens = _total_tokens(inputs.samples, natural, strategy)
+    made = [_row(inputs, each, strategy, epochs, natural_tokens) for each in rows]
     return BalanceReport(
         created=datetime.now(UTC).isoformat(),
-        corpus=given.profile.corpus if given.profile else None,
-        tokenizer=given.profile.tokenizer if given.profile else None,
-        basis=wanted.resolve(given.stats.max, given.stated_max),
+        corpus=inputs.corpus,
+        tokenizer=inputs.tokenizer,
+        basis=natural,
         epochs=epochs,
         unlabelled=classes.unlabelled_count,
         multilabel=classes.multilabel_count,
@@ -86,26 +88,24 @@ def check_epochs(settings: Settings, epochs: int) -> int:
     return epochs
 
 
-def _natural_tokens(given: PlanInputs, settings: Settings, spec: str) -> int | None:
-    """Return total tokens of an epoch of all samples; None if it has no batch."""
-    basis = settings.resolve(given.stats.max, given.stated_max)
-    asked = request_row(spec, basis)
+def _total_tokens(samples: Samples, settings: ResolvedSettings, spec: str) -> int | None:
+    """Return total tokens of an epoch; None if it has no batch."""
+    request = request_row(spec, settings)
     try:
-        return make_row(asked, make_shares(given.samples, asked.settings)).counts.total_tokens
+        return make_row(request, make_shares(samples, request.settings)).counts.total_tokens
     except NoBatchError:
         return None
 
 
 def _row(
-    given: PlanInputs, settings: Settings, spec: str, epochs: int, natural: int | None
+    inputs: PlanInputs, settings: Settings, spec: str, epochs: int, natural_tokens: int | None
 ) -> tuple[SamplerResult, list[ReportWarning]]:
-    samples, basis = given.samples, settings.resolve(given.stats.max, given.stated_max)
-    asked = request_row(spec, basis)
-    basis = asked.settings
-    work = make_shares(samples, basis)
-    row = make_row(asked, work)
+    samples, request = inputs.samples, request_row(spec, inputs.resolve(settings))
+    basis = request.settings
+    shares = make_shares(samples, basis)
+    row = make_row(request, shares)
     assert samples.classes is not None
-    often = np.bincount(drawn(samples, basis), minlength=len(samples))
+    often = np.bincount(draw_samples(samples, basis), minlength=len(samples))
     epochs_of = list(_epochs(samples, samples.classes, basis, epochs))
     found = SamplerResult(
         name=sampler_name(basis.sampler),
@@ -120,9 +120,9 @@ def _row(
         seen=tuple(each.seen for each in epochs_of),
         ratios=tuple(each.ratio for each in epochs_of),
         row=row,
-        natural_tokens=natural,
+        natural_tokens=natural_tokens,
     )
-    warned = comparison_warnings([row], work.visits, basis, given.stats)
+    warned = comparison_warnings([row], shares.epoch, basis, inputs.stats)
     named = [ReportWarning(w.code, f"{basis.sampler}: {w.message}") for w in warned]
     return found, named
 
@@ -150,7 +150,7 @@ def _epochs(
         return np.bincount(codes[codes >= 0], minlength=len(classes.names))
 
     for epoch in range(basis.epoch, basis.epoch + epochs):
-        chosen = drawn(samples, replace(basis, epoch=epoch))
+        chosen = draw_samples(samples, replace(basis, epoch=epoch))
         known[chosen] = True
         counts = of_classes(classes.codes[chosen])
         yield _Epoch(

@@ -123,8 +123,8 @@ class SamplerResult:
         if self.name not in ("weighted-random", "per-batch"):
             return False
         # Each draw is of a random class, so counts differ by chance.
-        mean, concatenate_epochs = sum(drawn) / len(drawn), int(self.params.get("samples", 1))
-        chance = _BY_CHANCE * math.sqrt(concatenate_epochs * mean)
+        mean, per_class = sum(drawn) / len(drawn), int(self.params.get("samples", 1))
+        chance = _BY_CHANCE * math.sqrt(per_class * mean)
         return max(abs(each - mean) for each in drawn) <= chance
 
     @property

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +12,10 @@ from batchstat.errors import NoBatchError, OptionError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
 from batchstat.lengths.exact import product, sums_at
 from batchstat.lengths.stats import LengthStats
-from batchstat.parameters import one_of, whole_number
-from batchstat.planning.epoch import make_epoch, some_of
+from batchstat.parameters import checks_keywords, one_of, whole_number
+from batchstat.planning.epoch import check_any, make_epoch
 from batchstat.planning.inputs import resolve_inputs
-from batchstat.planning.settings import COSTS, ResolvedSettings, Settings
+from batchstat.planning.settings import COSTS, ResolvedSettings, Settings, SettingsOptions
 from batchstat.planning.shares import EpochShares, make_shares
 from batchstat.planning.strategies.bucket_edges import (
     RULES,
@@ -139,6 +139,7 @@ class BucketReport:
         return self.uses[0].label
 
 
+@checks_keywords(Settings)
 def find_buckets(
     lengths: Profile | npt.ArrayLike,
     *,
@@ -147,7 +148,7 @@ def find_buckets(
     min_bucket_samples: int = 1,
     cost: str = "linear",
     model: CostModel | None = None,
-    **settings: Any,
+    **settings: Unpack[SettingsOptions],
 ) -> BucketReport:
     """Find the edges of `buckets` buckets with the least padding, and those of every other rule.
 
@@ -174,11 +175,12 @@ def find_buckets(
     if (cost == "model") != (model is not None):
         raise OptionError("cost=model and a model belong together; give both or neither")
     wanted_settings = Settings(**settings)
-    given = resolve_inputs(lengths, labels, wanted_settings.keep_labels)
-    profile, whole = given.profile, given.samples.lengths.astype(np.int64, copy=False)
-    basis = wanted_settings.resolve(given.stats.max, given.stated_max)
-    visits = make_epoch(np.arange(len(whole)), whole, basis.max_length, basis.overflow)
-    kept = np.maximum(some_of(visits, basis.max_length).lengths, 1)
+    inputs = resolve_inputs(lengths, labels, wanted_settings.keep_labels)
+    whole = inputs.samples.lengths.astype(np.int64, copy=False)
+    basis = inputs.resolve(wanted_settings)
+    epoch = make_epoch(np.arange(len(whole)), whole, basis.max_length, basis.overflow)
+    check_any(epoch, basis.max_length)
+    kept = np.maximum(epoch.lengths, 1)
     stats = LengthStats.of(round_up(kept, basis.pad_to_multiple_of))
     check_buckets("buckets", buckets, len(stats.values))
     wanted = buckets or min(_USUAL_BUCKETS, len(stats.values))
@@ -194,8 +196,8 @@ def find_buckets(
     return BucketReport(
         created=datetime.now(UTC).isoformat(),
         samples=len(whole),
-        corpus=profile.corpus if profile else None,
-        tokenizer=profile.tokenizer if profile else None,
+        corpus=inputs.corpus,
+        tokenizer=inputs.tokenizer,
         basis=basis,
         cost=cost,
         model=model,
@@ -203,7 +205,7 @@ def find_buckets(
         min_bucket_samples=min_bucket_samples,
         buckets=tuple(_buckets(chosen, real, basis)),
         found=found,
-        uses=tuple(_uses(chosen, make_shares(given.samples, basis), basis)),
+        uses=tuple(_uses(chosen, make_shares(inputs.samples, basis), basis)),
     )
 
 

@@ -4,14 +4,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from batchstat.lengths.arrays import Ints, gather_groups, offsets_from_sizes
+from batchstat.lengths.arrays import Ints, gather_groups
 from batchstat.lengths.exact import sums_at, total
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.classes import Classes
-from batchstat.planning.epoch import Epoch
-from batchstat.planning.samples import Samples
+from batchstat.planning.plan import BatchPlan
+from batchstat.planning.shares import EpochShares
 
 
 class DistinctCounts(NamedTuple):
@@ -201,7 +200,7 @@ class CoverageMeter:
         rank, unit = _distributed(turns)
         held = np.bincount(rank, weights=size[unit], minlength=world_size)
         self._samples += held.astype(np.int64)
-        self._batches += _batches(batches, rank, unit, world_size)
+        self._batches += _batches(batches.unit_offsets, rank, unit, world_size)
         of_first = numbers[unit] < world_size
         self._once += int(size[unit[~of_first]].sum())
         rank, unit = rank[of_first], unit[of_first]
@@ -233,49 +232,34 @@ def _ranks(samples: Ints, batches: Ints) -> tuple[RankSamples, ...]:
     return tuple(known[i] for i in which.tolist())
 
 
-@dataclass(frozen=True, eq=False)
-class BatchEntries:
-    """The entries of planned batches, in order.
-
-    Attributes:
-        places: (n,) index of each entry's sample in the corpus.
-        begins: (n,) whether it is the first part of its sample.
-        lengths: (n,) tokens of each entry.
-    """
-
-    places: Ints
-    begins: npt.NDArray[np.bool_]
-    lengths: Ints
-
-
 def trace_samples(
-    entries: BatchEntries, batches: BatchTable, turns: Ints, visits: Epoch, samples: Samples
+    plan: BatchPlan, units: Ints, shares: EpochShares
 ) -> tuple[DistinctCounts, Coverage]:
     """Follow each sample to the ranks that compute it.
 
     Args:
-        entries: the entries of the batches.
-        batches: all planned batches.
-        turns: (n_turns, world_size) the unit of each rank; −1 where it has none.
-        visits: the samples of the epoch.
-        samples: the corpus.
+        plan: all planned batches; its steps are the units.
+        units: (n_turns, world_size) the unit of each rank; −1 where it has none.
+        shares: the epoch.
     """
-    n, world_size = len(samples), turns.shape[1]
-    rank, unit = _distributed(turns)
-    batch_offsets, batch = gather_groups(batches.unit_offsets, unit)
-    entry_offsets, entry = gather_groups(offsets_from_sizes(batches.entries), batch)
+    samples, epoch = shares.samples, shares.epoch.whole()
+    n, world_size = len(samples), units.shape[1]
+    rank, unit = _distributed(units)
+    batch_offsets, batch = gather_groups(plan.step_offsets, unit)
+    entry_offsets, entry = gather_groups(plan.row_offsets[plan.batch_offsets], batch)
     ranks = np.repeat(np.repeat(rank, np.diff(batch_offsets)), np.diff(entry_offsets))
-    place, begins = entries.places[entry], entries.begins[entry]
+    place = samples.places(plan.samples[entry])
+    begins = np.ones(len(entry), bool) if plan.starts is None else plan.starts[entry] == 0
     begun = np.bincount(place[begins], minlength=n)
     there = np.bincount(place, minlength=n) > 0
     times = np.where(there, np.maximum(begun, 1), 0)
-    visited = samples.places(visits.samples)
-    first = visited if visits.starts is None else visited[visits.starts == 0]
     tokens = np.minimum(
-        sums_at(visited, visits.lengths, n), sums_at(place, entries.lengths[entry], n)
+        sums_at(samples.places(epoch.samples), epoch.lengths, n),
+        sums_at(place, plan.lengths[entry], n),
     )
+    drawn = np.bincount(samples.places(epoch.first_parts), minlength=n)
     unique = DistinctCounts(
-        samples=int(np.minimum(np.bincount(first, minlength=n), times).sum()),
+        samples=int(np.minimum(drawn, times).sum()),
         tokens=total(tokens),
         headless=int(np.count_nonzero(there & (begun == 0))),
     )
@@ -296,7 +280,7 @@ def trace_samples(
         ranks=_of_ranks(
             ranks[begins],
             place[begins],
-            _batches(batches, rank, unit, world_size),
+            _batches(plan.step_offsets, rank, unit, world_size),
             samples.classes,
         ),
         mixing=mixing,
@@ -319,9 +303,9 @@ def _of_ranks(
     )
 
 
-def _batches(batches: BatchTable, rank: Ints, unit: Ints, world_size: int) -> Ints:
+def _batches(unit_offsets: Ints, rank: Ints, unit: Ints, world_size: int) -> Ints:
     """Return (world_size,) the number of batches of each rank."""
-    sizes = np.diff(batches.unit_offsets)[unit]
+    sizes = np.diff(unit_offsets)[unit]
     return np.bincount(rank, weights=sizes, minlength=world_size).astype(np.int64)
 
 

@@ -1,7 +1,7 @@
 """Measurement of planned batches as they are distributed: all at once or in groups of steps."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ from batchstat.simulation.grouping import GroupingMeter
 from batchstat.simulation.rank_idle import RankMeter, steps_of
 
 _WIDTH_BITS = 32
+
+Traced = Callable[[], tuple[DistinctCounts, Coverage]]
 
 
 class Measurement(NamedTuple):
@@ -147,15 +149,13 @@ class EpochMeter:
         shapes = np.unique((distributed.rows.astype(np.int64) << _WIDTH_BITS) + distributed.widths)
         self._shapes = np.union1d(self._shapes, shapes)
 
-    def measured(
-        self, visits: Epoch, followed: tuple[DistinctCounts, Coverage] | None = None
-    ) -> Measurement:
+    def measurement(self, epoch: Epoch, traced: Traced | None = None) -> Measurement:
         """Return the numbers of all batches added.
 
         Args:
-            visits: the samples of the epoch.
-            followed: which samples are computed; None if each sample is in one unit, so that the
-                distributed units determine it.
+            epoch: the samples of the epoch.
+            traced: returns which samples are computed; None if each sample is in one unit, so that
+                the distributed units determine it.
 
         Raises:
             InputError: there is no batch, or no token: nothing to measure.
@@ -165,20 +165,12 @@ class EpochMeter:
             raise NoBatchError()
         if sums["real_tokens"] == 0:
             raise InputError(f"no tokens in {sums['samples']:,} samples: nothing to batch")
-        if followed is None:
-            once = self._planned
-            if not self._repeats:
-                once = DistinctCounts(sums["samples"], sums["real_tokens"])
-            followed = (
-                once,
-                self._units.coverage(visits.dropped_samples + visits.sample_count),
-            )
-        unique, reach = followed
+        unique, coverage = self._from_units(epoch) if traced is None else traced()
         samples, ranks = sums["samples"] + unique.headless, self._ranks.counts
-        lost = visits.truncated_tokens + visits.dropped_tokens
+        lost = epoch.lost
         counts = PlanCounts(
             tokens_per_batch=self._budget,
-            visited_tokens=visits.tokens + lost,
+            visited_tokens=epoch.tokens + lost.truncated_tokens + lost.dropped_tokens,
             samples=samples,
             rows=sums["rows"],
             batches=sums["batches"],
@@ -192,10 +184,10 @@ class EpochMeter:
             reducible_peak=self._reducible,
             over_budget_batches=sums["over_budget_batches"],
             distinct_shapes=len(self._shapes),
-            truncated_samples=visits.truncated_samples,
-            truncated_tokens=visits.truncated_tokens,
-            dropped_samples=visits.dropped_samples + visits.sample_count - unique.samples,
-            dropped_tokens=visits.dropped_tokens + visits.tokens - unique.tokens,
+            truncated_samples=lost.truncated_samples,
+            truncated_tokens=lost.truncated_tokens,
+            dropped_samples=lost.dropped_samples + epoch.sample_count - unique.samples,
+            dropped_tokens=lost.dropped_tokens + epoch.tokens - unique.tokens,
             duplicated_samples=samples - unique.samples,
             duplicated_tokens=sums["real_tokens"] - unique.tokens,
             min_samples_per_batch=self._fewest_samples or 0,
@@ -203,42 +195,24 @@ class EpochMeter:
             sum_samples_per_batch=sums["sum_samples_per_batch"],
             grouping=self._grouping.grouping,
             ranks=ranks,
-            sample_coverage=reach,
+            sample_coverage=coverage,
         )
         assert self._widths is not None
         steps = np.concatenate(self._steps) if self._steps else np.empty((0, 0), dtype=np.int64)
         return Measurement(counts, self._widths, steps)
+
+    def _from_units(self, epoch: Epoch) -> tuple[DistinctCounts, Coverage]:
+        """Return which samples are computed if each of them is in one unit."""
+        unique = self._planned
+        if not self._repeats:
+            unique = DistinctCounts(self._sums["samples"], self._sums["real_tokens"])
+        return unique, self._units.coverage(epoch.lost.dropped_samples + epoch.sample_count)
 
 
 _SUMS = (
     *("units", "batches", "rows", "samples", "real_tokens", "total_tokens"),
     *("squared_tokens", "real_squared_tokens", "over_budget_batches", "sum_samples_per_batch"),
 )
-
-
-def measure(
-    batches: BatchTable,
-    turns: Ints,
-    visits: Epoch,
-    followed: Callable[[], tuple[DistinctCounts, Coverage]] | None = None,
-    **how: Any,
-) -> Measurement:
-    """Measure the batches of an epoch all at once, as they are distributed to the ranks.
-
-    Args:
-        batches: all planned batches.
-        turns: (n_turns, world_size) the unit of each rank; −1 where it has none.
-        visits: the samples of the epoch.
-        followed: returns which samples are computed, if the distributed units do not determine it.
-        how: other arguments of `EpochMeter`.
-
-    Raises:
-        InputError: there is no batch, or no token: nothing to measure.
-    """
-    tally = EpochMeter(turns.shape[1], **how)
-    tally.add(batches, turns)
-    some = followed is not None and bool((turns >= 0).any())
-    return tally.measured(visits, followed() if followed is not None and some else None)
 
 
 def _attention(batches: BatchTable, *, within: bool) -> Ints:

@@ -7,20 +7,20 @@ import numpy as np
 
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import BatchPlan
-from batchstat.planning.rank_plans import distribute, distribute_stream, plan_shares
+from batchstat.planning.rank_plans import RankRound, distribute, plan_shares
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.spec import RowRequest
 from batchstat.rng import window_rng
 from batchstat.simulation.cost_model import CostModel
-from batchstat.simulation.coverage import BatchEntries, Coverage, DistinctCounts, trace_samples
-from batchstat.simulation.epoch_meter import EpochMeter, Measurement, measure
+from batchstat.simulation.coverage import Coverage, DistinctCounts, trace_samples
+from batchstat.simulation.epoch_meter import EpochMeter, Measurement
 
 
-def measured(
-    strategy: Strategy,
-    work: EpochShares,
-    basis: ResolvedSettings,
+def measure(
+    request: RowRequest,
+    shares: EpochShares,
     *,
     by_sample: bool = True,
     model: CostModel | None = None,
@@ -28,9 +28,8 @@ def measured(
     """Plan, distribute and measure an epoch.
 
     Args:
-        strategy: one strategy.
-        work: the epoch.
-        basis: the settings.
+        request: one strategy, with its settings.
+        shares: the epoch.
         by_sample: whether each sample is followed to its ranks if the distribution alone does not
             determine where it goes; else repeated, dropped and mixed samples are not reported.
         model: the cost model that estimates compute; None for total tokens.
@@ -38,61 +37,64 @@ def measured(
     Raises:
         InputError: there is no batch, or no token.
     """
-    how = measure_options(strategy, basis, model)
-    plain = basis.sampler == "none" and not basis.keep_labels and work.samples.classes is None
+    strategy, settings = request.strategy, request.settings
     # If units hold each sample once, the distributed units determine what happens to every sample.
-    in_parts = work.visits.is_split or strategy.cuts_samples
-    whole = work.is_distributed and not in_parts and basis.remainder != "spread"
-    if whole and (plain or not by_sample):
-        tally = EpochMeter(basis.world_size, **how, keep_steps=basis.world_size > 1)
-        for group in distribute_stream(_planned(strategy, work, basis), basis):
-            tally.add(*group)
-        return tally.measured(work.visits)
-    noted: list[BatchPlan] | None = [] if by_sample else None
-    planned = [
-        BatchTable.of(plans if noted is None else _noted(plans, noted))
-        for plans in plan_shares(strategy, work, basis)
-    ]
-    batches = BatchTable.concatenate(planned) if len(planned) > 1 else planned[0]
-    turns = distribute(planned, work, basis)
+    in_parts = shares.epoch.is_split or strategy.cuts_samples
+    once = shares.is_distributed and not in_parts and settings.remainder != "spread"
+    by_sample = by_sample and not (once and settings.draws_all and shares.samples.classes is None)
+    meter = EpochMeter(
+        settings.world_size,
+        **measure_options(strategy, settings, model),
+        keep_steps=settings.world_size > 1,
+    )
+    noted: list[BatchPlan] = []
+    rounds: list[RankRound] = []
+    summary = None
+    if once and not by_sample:
+        rng = window_rng(settings.seed, settings.epoch, 0)
+        summary = strategy.summary(shares.epoch.stats, rng)
+    if summary is not None:
+        planned = [iter([BatchTable.from_summary(summary)])]
+    else:
+        every = plan_shares(strategy, shares, settings)
+        planned = [_tables(plans, noted if by_sample else None) for plans in every]
+    for each in distribute(planned, shares, settings):
+        meter.add(*each)
+        if by_sample:
+            rounds.append(each)
 
-    def followed() -> tuple[DistinctCounts, Coverage]:
-        return trace_samples(_entries(noted or [], work), batches, turns, work.visits, work.samples)
+    def traced() -> tuple[DistinctCounts, Coverage]:
+        units = np.concatenate([each.units for each in rounds])
+        return trace_samples(BatchPlan.concatenate(noted), units, shares)
 
-    return measure(batches, turns, work.visits, followed if noted else None, **how)
+    return meter.measurement(shares.epoch, traced if by_sample else None)
 
 
 def measure_options(
-    strategy: Strategy, basis: ResolvedSettings, model: CostModel | None = None
+    strategy: Strategy, settings: ResolvedSettings, model: CostModel | None = None
 ) -> dict[str, Any]:
-    """Return the arguments of a `EpochMeter` for a strategy and the settings."""
-    rows_of = None if strategy.attends_within_samples else basis.max_length
+    """Return the arguments of an `EpochMeter` for a strategy and the settings."""
+    rows_of = None if strategy.attends_within_samples else settings.max_length
     return {
-        "tokens_per_batch": strategy.budget or basis.tokens_per_batch,
+        "tokens_per_batch": strategy.budget or settings.tokens_per_batch,
         "max_length": strategy.row_length or rows_of,
         "attends_within_samples": strategy.attends_within_samples,
-        "gradient_accumulation_steps": basis.gradient_accumulation_steps,
-        "even": basis.remainder == "dummy",
+        "gradient_accumulation_steps": settings.gradient_accumulation_steps,
+        "even": settings.remainder == "dummy",
         "pad_to_multiple_of": strategy.pad_to_multiple_of,
         "cost": (1, 0) if model is None else (model.linear, model.quadratic),
     }
 
 
-def _planned(
-    strategy: Strategy, work: EpochShares, basis: ResolvedSettings
-) -> Iterator[BatchTable]:
-    """Yield the batches of the only share, from its histogram alone if possible."""
-    rng = window_rng(basis.seed, basis.epoch, 0)
-    summary = strategy.summary(work.visits.stats, rng)
-    if summary is not None:
-        yield BatchTable.from_summary(summary)
-        return
-    (plans,) = plan_shares(strategy, work, basis)
+def _tables(plans: Iterator[BatchPlan], noted: list[BatchPlan] | None) -> Iterator[BatchTable]:
+    """Yield the batches of windows, of several at a time since windows may be small."""
     some: list[BatchPlan] = []
     entries = 0
     for plan in plans:
         some.append(plan)
         entries += len(plan.lengths)
+        if noted is not None:
+            noted.append(plan)
         if entries >= _TOGETHER:
             yield BatchTable.of(some)
             some, entries = [], 0
@@ -101,19 +103,4 @@ def _planned(
 
 
 _TOGETHER = 1 << 18
-"""Entries that are measured together, since windows may be small."""
-
-
-def _noted(plans: Iterator[BatchPlan], noted: list[BatchPlan]) -> Iterator[BatchPlan]:
-    for plan in plans:
-        noted.append(plan)
-        yield plan
-
-
-def _entries(plans: list[BatchPlan], work: EpochShares) -> BatchEntries:
-    begins = [np.ones(len(p.samples), bool) if p.starts is None else p.starts == 0 for p in plans]
-    return BatchEntries(
-        places=work.samples.places(np.concatenate([plan.samples for plan in plans])),
-        begins=np.concatenate(begins),
-        lengths=np.concatenate([plan.lengths for plan in plans]),
-    )
+"""Entries that are measured together."""

@@ -7,7 +7,7 @@ from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.spec import request_row
 from batchstat.simulation.comparison import StrategyResult, Sweep, SweepPoint
-from batchstat.simulation.measure import measured
+from batchstat.simulation.measure import measure
 
 _MOST_WINDOWS = 20_000
 """The sweep skips a `read_ahead` that would make more windows than this."""
@@ -16,7 +16,9 @@ _MOST_SORTED = 10**7
 
 
 def sweep(
-    row: StrategyResult, basis: ResolvedSettings, work_of: Callable[[ResolvedSettings], EpochShares]
+    row: StrategyResult,
+    basis: ResolvedSettings,
+    shares_of: Callable[[ResolvedSettings], EpochShares],
 ) -> Sweep:
     """Return the best row with increasing `read_ahead`; `token-budget` if it has none, or packs,
     for users who cannot pack.
@@ -24,15 +26,15 @@ def sweep(
     Args:
         row: the best row.
         basis: the settings that all rows share.
-        work_of: returns the epoch of the settings of a row.
+        shares_of: returns the epoch of the settings of a row.
     """
     request = row.request
     if request.strategy.looks_ahead is None or row.packs_rows:
         request = request_row("token-budget", basis)
-    work, points = work_of(request.settings), []
-    for size in read_aheads(work.visits.count, also=request.strategy.looks_ahead):
+    shares, points = shares_of(request.settings), []
+    for size in read_aheads(shares.epoch.count, also=request.strategy.looks_ahead):
         strategy = replace(request.strategy, read_ahead=size)  # type: ignore[call-arg]
-        counts, _, _ = measured(strategy, work, request.settings, by_sample=False)
+        counts = measure(replace(request, strategy=strategy), shares, by_sample=False).counts
         points.append(
             SweepPoint(
                 read_ahead=size,

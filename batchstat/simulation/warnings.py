@@ -20,26 +20,26 @@ _CERTAIN = 3
 
 
 def comparison_warnings(
-    rows: Sequence[StrategyResult], visits: Epoch, basis: ResolvedSettings, stats: LengthStats
+    rows: Sequence[StrategyResult], epoch: Epoch, basis: ResolvedSettings, stats: LengthStats
 ) -> Iterator[ReportWarning]:
     """Yield warnings: long samples, batches over budget, different peaks, batches of one, problems
     with ranks and classes, sorted batches.
     """
     budget = basis.tokens_per_batch
-    too_long = round_up(visits.stats.values, basis.pad_to_multiple_of) > budget
-    long = int(visits.stats.counts[too_long].sum())
+    too_long = round_up(epoch.stats.values, basis.pad_to_multiple_of) > budget
+    long = int(epoch.stats.counts[too_long].sum())
     if long:
-        longest = visits.stats.max
+        longest = epoch.stats.max
         yield ReportWarning(
             "long_samples",
-            f"{long:,} of {visits.count:,} samples are longer than tokens_per_batch={budget:,}, "
-            f"the longest is record {_first_of(visits, longest)} with {longest:,} tokens: even a "
+            f"{long:,} of {epoch.count:,} samples are longer than tokens_per_batch={budget:,}, "
+            f"the longest is record {_first_of(epoch, longest)} with {longest:,} tokens: even a "
             "batch of one is over the budget",
         )
     yield from _of_peaks(rows, basis)
-    yield from _of_single_samples(rows, visits, basis, stats)
-    if basis.world_size > visits.count:
-        yield _more_ranks(visits.count, basis)
+    yield from _of_single_samples(rows, epoch, basis, stats)
+    if basis.world_size > epoch.count:
+        yield _more_ranks(epoch.count, basis)
     yield from _of_ranks(rows, basis)
     yield from _of_classes(rows, basis)
     alike = [
@@ -106,12 +106,12 @@ def _widest(basis: ResolvedSettings) -> int:
 
 
 def _of_single_samples(
-    rows: Sequence[StrategyResult], visits: Epoch, basis: ResolvedSettings, stats: LengthStats
+    rows: Sequence[StrategyResult], epoch: Epoch, basis: ResolvedSettings, stats: LengthStats
 ) -> Iterator[ReportWarning]:
     """Yield a warning about batches of one sample, where no more fit."""
     budget, width = basis.tokens_per_batch, _widest(basis)
     fixed = any("batch_size" in row.params for row in rows)
-    if not fixed or basis.batch_size > 1 or visits.count == 1 or budget // width > 1:
+    if not fixed or basis.batch_size > 1 or epoch.count == 1 or budget // width > 1:
         return
     # A budget equal to the width may be derived from max_length, and then falls with it.
     lasting = min(budget, DEFAULT_BUDGET) if budget == width else budget
@@ -126,9 +126,9 @@ def _of_single_samples(
     )
 
 
-def _first_of(visits: Epoch, length: int) -> int:
+def _first_of(epoch: Epoch, length: int) -> int:
     """Return the record number of the first sample with this length."""
-    parts = visits.pieces(_AT_ONCE)
+    parts = epoch.pieces(_AT_ONCE)
     found = ((part, np.flatnonzero(part.lengths == length)) for part in parts)
     return next(int(part.samples[places[0]]) for part, places in found if len(places))
 

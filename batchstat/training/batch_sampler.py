@@ -4,15 +4,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from batchstat.errors import InputError, OptionError
-from batchstat.parameters import whole_number
+from batchstat.parameters import checks_keywords, whole_number
 from batchstat.planning.inputs import PlanInputs, resolve_inputs
-from batchstat.planning.settings import Settings
+from batchstat.planning.settings import Settings, SettingsOptions
 from batchstat.planning.strategies.spec import RowRequest, request_row
 from batchstat.storage.addresses import as_path
 from batchstat.storage.sealed_records import seal
@@ -32,6 +32,7 @@ class BatchSampler:
     every epoch, as with torch's DistributedSampler.
     """
 
+    @checks_keywords(Settings)
     def __init__(
         self,
         lengths: "Profile | str | Path | npt.ArrayLike",
@@ -39,8 +40,7 @@ class BatchSampler:
         *,
         labels: Iterable[object] | None = None,
         rank: int = 0,
-        world_size: int = 1,
-        **settings: Any,
+        **settings: Unpack[SettingsOptions],
     ) -> None:
         """Check the arguments; the epoch is planned when it is first needed.
 
@@ -50,23 +50,22 @@ class BatchSampler:
             strategy: as `batchstat compare --strategy` takes it.
             labels: (n,) the class of each sample, where `sampler` needs it.
             rank: index of this rank, from 0.
-            world_size: number of ranks.
-            settings: the other fields of `batchstat.Settings`.
+            settings: the fields of `batchstat.Settings`.
 
         Raises:
             OptionError: an invalid setting, strategy, rank or length.
             InputError: no samples, or a file that is not a profile.
         """
-        wanted = Settings(world_size=world_size, **settings)
-        given = resolve_inputs(lengths, labels, wanted.keep_labels)
-        if (empty := np.flatnonzero(given.samples.lengths == 0)).size:
+        wanted = Settings(**settings)
+        inputs = resolve_inputs(lengths, labels, wanted.keep_labels)
+        if (empty := np.flatnonzero(inputs.samples.lengths == 0)).size:
             raise OptionError(
-                f"record {given.samples.records[empty[0]]} has length 0: a sample without tokens "
+                f"record {inputs.samples.records[empty[0]]} has length 0: a sample without tokens "
                 "cannot be trained on; drop such samples"
             )
-        check_rank(rank, world_size)
-        basis = wanted.resolve(given.stats.max, given.stated_max)
-        self._begin(_Planned(given, request_row(strategy, basis), rank), basis.epoch)
+        check_rank(rank, wanted.world_size)
+        basis = inputs.resolve(wanted)
+        self._begin(_Planned(inputs, request_row(strategy, basis), rank), basis.epoch)
 
     @classmethod
     def from_plan(cls, path: str | Path, *, rank: int = 0) -> "BatchSampler":
@@ -251,10 +250,10 @@ class _Source(ABC):
 
 
 class _Planned(_Source):
-    def __init__(self, given: PlanInputs, request: RowRequest, rank: int) -> None:
-        self._samples, self._request, self._rank = given.samples, request, rank
-        self.samples = int(given.samples.records[-1]) + 1
-        self.fingerprint = fingerprint(given, request)
+    def __init__(self, inputs: PlanInputs, request: RowRequest, rank: int) -> None:
+        self._samples, self._request, self._rank = inputs.samples, request, rank
+        self.samples = int(inputs.samples.records[-1]) + 1
+        self.fingerprint = fingerprint(inputs, request)
 
     def batches(self, epoch: int) -> RankBatches:
         settings = replace(self._request.settings, epoch=epoch)

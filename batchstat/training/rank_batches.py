@@ -142,14 +142,16 @@ def plan_ranks(samples: Samples, request: RowRequest) -> RankBatches:
     Raises:
         InputError: classes cannot be drawn as requested, or no batches are left.
     """
-    basis = request.settings
-    work = make_shares(samples, basis)
-    shares = [list(plans) for plans in plan_shares(request.strategy, work, basis)]
-    turns = distribute([BatchTable.of(plans) for plans in shares], work, basis)
-    if not (turns >= 0).any():
+    settings = request.settings
+    shares = make_shares(samples, settings)
+    planned = [list(plans) for plans in plan_shares(request.strategy, shares, settings)]
+    rounds = distribute([[BatchTable.of(plans)] for plans in planned], shares, settings)
+    none = np.empty((0, settings.world_size), dtype=np.int64)
+    units = np.concatenate([none, *(each.units for each in rounds)])
+    if not (units >= 0).any():
         raise NoBatchError()
-    plan = BatchPlan.concatenate([plan for plans in shares for plan in plans])
-    distributed = _distributed(plan, turns, keep_empty=basis.remainder == "dummy")
+    plan = BatchPlan.concatenate([plan for plans in planned for plan in plans])
+    distributed = _distributed(plan, units, keep_empty=settings.remainder == "dummy")
     # A round without a batch has an empty group.
     first = np.where(distributed.batches < 0, 0, plan.batch_offsets[distributed.batches])
     sizes = np.where(distributed.batches < 0, 0, np.diff(plan.batch_offsets)[distributed.batches])
@@ -157,12 +159,12 @@ def plan_ranks(samples: Samples, request: RowRequest) -> RankBatches:
     row_offsets, entries = gather_groups(plan.row_offsets, rows)
     lengths = plan.lengths[entries]
     starts = None if plan.starts is None else plan.starts[entries]
-    if work.is_distributed and basis.remainder != "spread":
+    if shares.is_distributed and settings.remainder != "spread":
         # Every draw is in exactly one work item, so only whole work items are repeated.
         repeated = np.repeat(distributed.repeated, np.diff(row_offsets[batch_offsets]))
     else:
-        repeated = _repeated(plan.samples[entries], starts, work)
-    steps = distributed.turns // basis.gradient_accumulation_steps
+        repeated = _repeated(plan.samples[entries], starts, shares)
+    steps = distributed.turns // settings.gradient_accumulation_steps
     of_entry = np.repeat(steps, np.diff(row_offsets[batch_offsets]))
     n_steps = int(steps.max()) + 1
     return RankBatches(
@@ -177,11 +179,11 @@ def plan_ranks(samples: Samples, request: RowRequest) -> RankBatches:
         ranks=distributed.ranks,
         step_samples=np.bincount(of_entry, minlength=n_steps),
         step_tokens=sums_at(of_entry, lengths, n_steps),
-        world_size=basis.world_size,
+        world_size=settings.world_size,
     )
 
 
-class _Dealt(NamedTuple):
+class _Distributed(NamedTuple):
     """(n,) batches of all ranks in sequence, −1 for an empty one; the round and rank of each, and
     whether its work item was distributed before.
     """
@@ -192,7 +194,7 @@ class _Dealt(NamedTuple):
     repeated: npt.NDArray[np.bool_]
 
 
-def _distributed(plan: BatchPlan, turns: Ints, *, keep_empty: bool) -> _Dealt:
+def _distributed(plan: BatchPlan, turns: Ints, *, keep_empty: bool) -> _Distributed:
     units = turns.ravel()
     held = units >= 0
     sizes = np.where(held, np.diff(plan.step_offsets)[units], 1)
@@ -203,16 +205,14 @@ def _distributed(plan: BatchPlan, turns: Ints, *, keep_empty: bool) -> _Dealt:
     turn, rank = np.divmod(place[kept], turns.shape[1])
     again = held.copy()
     again[np.unique(units, return_index=True)[1]] = False
-    return _Dealt(batches[kept], turn, rank, again[place[kept]])
+    return _Distributed(batches[kept], turn, rank, again[place[kept]])
 
 
-def _repeated(records: Ints, starts: Ints | None, work: EpochShares) -> npt.NDArray[np.bool_]:
+def _repeated(records: Ints, starts: Ints | None, shares: EpochShares) -> npt.NDArray[np.bool_]:
     """Return (n_entries,) whether each entry is already covered without it."""
-    samples = work.samples.places(records)
-    visits = work.visits
-    visited = work.samples.places(visits.samples)
-    first = visited if visits.starts is None else visited[visits.starts == 0]
-    drawn = np.bincount(first, minlength=len(work.samples))
+    samples = shares.samples.places(records)
+    first = shares.samples.places(shares.epoch.whole().first_parts)
+    drawn = np.bincount(first, minlength=len(shares.samples))
     if starts is None:
         order = np.argsort(samples, kind="stable")
         changes = np.diff(samples[order]) != 0

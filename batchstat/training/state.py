@@ -39,12 +39,12 @@ def check_rank(rank: int, world_size: int) -> None:
         raise OptionError(f"rank={rank}: must be below world_size={world_size}")
 
 
-def fingerprint(given: PlanInputs, request: RowRequest) -> dict[str, Any]:
+def fingerprint(inputs: PlanInputs, request: RowRequest) -> dict[str, Any]:
     """Return everything the batches depend on except the epoch and the rank."""
     settings = {key: value for key, value in asdict(request.settings).items() if key != "epoch"}
-    classes = given.samples.classes
+    classes = inputs.samples.classes
     return {
-        "lengths": digest(given.samples.records, given.samples.lengths),
+        "lengths": digest(inputs.samples.records, inputs.samples.lengths),
         "labels": None if classes is None else [digest(classes.codes), *classes.names[:_NAMES]],
         "strategy": {"name": request.name, **request.params},
         **settings,

@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from itertools import islice, pairwise
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from batchstat.errors import InputError, OptionError
-from batchstat.parameters import MAX_INT, whole_number
+from batchstat.parameters import MAX_INT, checks_keywords, whole_number
 from batchstat.planning.plan import Window
-from batchstat.planning.settings import Settings
+from batchstat.planning.settings import Settings, SettingsOptions
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import RowRequest, request_row
 from batchstat.rng import window_rng
@@ -46,6 +46,7 @@ class StreamBatcher:
     ahead, to know which one is the last.
     """
 
+    @checks_keywords(Settings)
     def __init__(
         self,
         samples: Iterable[Any],
@@ -53,7 +54,7 @@ class StreamBatcher:
         length: str | Callable[[Any], int],
         strategy: str = "token-budget",
         replay: bool = False,
-        **settings: Any,
+        **settings: Unpack[SettingsOptions],
     ) -> None:
         """Check the arguments; nothing is read yet.
 

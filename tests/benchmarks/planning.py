@@ -26,7 +26,7 @@ from batchstat.planning.epoch import make_epoch
 from batchstat.planning.strategies.spec import parse_strategy
 from batchstat.planning.windows import plan_windows
 from batchstat.simulation.counts import PlanCounts
-from batchstat.simulation.epoch_meter import measure
+from batchstat.simulation.epoch_meter import EpochMeter
 
 SETTINGS = {"tokens_per_batch": 16_384, "max_length": 512, "batch_size": 32, "read_ahead": 10_000}
 
@@ -43,7 +43,9 @@ def batchstat(spec: str, lengths: np.ndarray) -> PlanCounts:
     visits = make_epoch(np.arange(len(lengths)), lengths, 512, "truncate")
     batches = BatchTable.of(plan_windows(strategy, visits, seed=0, epoch=0))
     turns = np.arange(batches.n_units)[:, None]
-    return measure(batches, turns, visits, tokens_per_batch=16_384)[0]
+    meter = EpochMeter(1, tokens_per_batch=16_384)
+    meter.add(batches, turns)
+    return meter.measurement(visits).counts
 
 
 def windows_loop(lengths: list[int], size_of: Callable[[int], int]) -> int:

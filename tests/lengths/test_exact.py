@@ -12,15 +12,15 @@ import batchstat
 from batchstat.lengths import exact
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning.batch_table import BatchTable
-from batchstat.planning.epoch import Epoch
+from batchstat.planning.epoch import InMemoryEpoch
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Settings
 from batchstat.planning.shares import EpochShares
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.strategies.spec import RowRequest, parse_strategy
 from batchstat.planning.streamed_epoch import StreamedEpoch
 from batchstat.planning.windows import plan_windows
 from batchstat.simulation.bounds import min_packed_rows
-from batchstat.simulation.measure import measured
+from batchstat.simulation.measure import measure
 
 MAX_INT = 2**31 - 1
 LARGE = st.one_of(
@@ -119,7 +119,7 @@ def test_counts_of_extreme_lengths(
 def test_batches_of_extreme_lengths_by_the_histogram(lengths, size, name):
     given_ = Settings(batch_size=size, read_ahead=1000, tokens_per_batch=MAX_INT)
     strategy = parse_strategy(name, asdict(given_.resolve(max(lengths), None)))
-    visits = Epoch(np.arange(len(lengths)), np.array(lengths))
+    visits = InMemoryEpoch(np.arange(len(lengths)), np.array(lengths))
     planned = BatchTable.of(plan_windows(strategy, visits, seed=0, epoch=0))
     summary = strategy.summary(visits.stats, np.random.default_rng((0, 0, 0)))
     assert summary is not None
@@ -149,7 +149,8 @@ def test_a_thousand_million_samples(name, length):
         samples = Samples(samples.lengths[:n], np.arange(n))
     visits = StreamedEpoch(samples, basis)
     strategy = parse_strategy(name, asdict(basis))
-    counts, _, _ = measured(strategy, EpochShares(samples, visits, (visits,)), basis)
+    shares = EpochShares(samples, visits, (visits,))
+    counts = measure(RowRequest(name, strategy, basis), shares).counts
     width = -(-length // (2**30 + 1)) * (2**30 + 1)
     assert counts.real_tokens == n * length
     assert counts.total_tokens == n * width

@@ -2,6 +2,7 @@
 
 import math
 from itertools import pairwise
+from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
@@ -10,11 +11,11 @@ from hypothesis import given
 
 import oracle
 from batchstat import InputError, OptionError
-from batchstat.planning.epoch import Epoch
+from batchstat.planning.epoch import InMemoryEpoch
 from batchstat.planning.plan import BatchPlan
-from batchstat.planning.strategies.bucket_edges import RULES, optimal_edges
+from batchstat.planning.strategies.bucket_edges import RULES, each_optimal_edges
 from batchstat.planning.strategies.spec import parse_strategy
-from batchstat.planning.windows import plan_epoch
+from conftest import plan_epoch
 
 SETTINGS = {"tokens_per_batch": 64, "batch_size": 2, "max_length": 40, "read_ahead": 4}
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=120)
@@ -27,9 +28,18 @@ def edges_by(rule: str, lengths, buckets: int) -> np.ndarray:
     return RULES[rule](values, counts, buckets, float)
 
 
+def optimal_edges(lengths, buckets: int, *, multiple: int = 1, **options: Any) -> tuple[int, ...]:
+    """The edges of that many buckets with the least cost."""
+    rounded = -(-np.asarray(lengths) // multiple) * multiple
+    values, counts = np.unique(rounded, return_counts=True)
+    return list(each_optimal_edges(values, counts, buckets, **options))[-1]
+
+
 def plan(spec: str, lengths: list[int], **settings: object) -> BatchPlan:
     made = parse_strategy(spec, SETTINGS | settings)
-    return plan_epoch(made, Epoch(np.arange(len(lengths)), np.array(lengths)), seed=0, epoch=0)
+    return plan_epoch(
+        made, InMemoryEpoch(np.arange(len(lengths)), np.array(lengths)), seed=0, epoch=0
+    )
 
 
 def batches(made: BatchPlan) -> list[list[int]]:

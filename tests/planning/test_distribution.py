@@ -14,7 +14,7 @@ from batchstat.planning.distribution import (
     contiguous,
     round_robin,
 )
-from batchstat.planning.epoch import Epoch
+from batchstat.planning.epoch import InMemoryEpoch
 from batchstat.planning.rank_plans import spread_remainder
 from batchstat.planning.samplers.torch_random import torch_multinomial, torch_permutation
 from batchstat.planning.samples import Samples
@@ -22,8 +22,7 @@ from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies import STRATEGIES
 from batchstat.planning.strategies.spec import parse_strategy
-from batchstat.planning.windows import plan_epoch
-from conftest import needs
+from conftest import needs, plan_epoch
 
 SEEDS = [0, 1, 7, 2**31, 2**32 - 1, 2**32 + 5, 2**40 + 3]
 REMAINDERS = ["repeat", "drop", "uneven", "dummy"]
@@ -131,7 +130,7 @@ def test_parts_are_consecutive(n, world_size, remainder):
 def test_balanced_work_is_the_same_work(costs, world_size):
     for remainder in REMAINDERS:
         plain = round_robin(len(costs), world_size, remainder)
-        found = balanced(np.array(costs), world_size, remainder, np.random.default_rng(0))
+        found = balanced(plain.copy(), np.array(costs), np.random.default_rng(0))
         assert sorted(found.ravel().tolist()) == sorted(plain.ravel().tolist())
 
         def waited(turns) -> int:
@@ -180,7 +179,7 @@ def test_rank_idle_is_the_plain_loop():
     )
     row, basis = made.strategies[0].counts, made.basis
     work = make_shares(Samples(SKEWED, np.arange(len(SKEWED))), basis)
-    sequence = work.visits.lengths.tolist()
+    sequence = work.epoch.lengths.tolist()
     size = basis.batch_size
     batches = [sequence[i : i + size] for i in range(0, len(sequence), size)]
     batches += batches[: -len(batches) % 3]
@@ -313,7 +312,7 @@ def test_the_last_batches_are_spread_over_all_ranks(name, lengths, world_size, m
     settings = Settings(tokens_per_batch=96, pad_to_multiple_of=multiple)
     basis = settings.resolve(max(lengths), None)
     strategy = parse_strategy(name, vars(basis))
-    visits = Epoch(np.arange(len(lengths)), np.array(lengths))
+    visits = InMemoryEpoch(np.arange(len(lengths)), np.array(lengths))
     plan = plan_epoch(strategy, visits, seed=0, epoch=0)
     if len(plan) == 0:
         return
@@ -425,7 +424,7 @@ def test_only_distributed_batches_can_be_spread(distribute):
 def test_balanced_ranks_are_short_only_at_the_end(remainder):
     """A rank has no turn without work before its last one: it would not wait, but go on."""
     for n in range(1, 200, 7):
-        turns = balanced(np.arange(n), 3, remainder, np.random.default_rng(n))
+        turns = balanced(round_robin(n, 3, remainder), np.arange(n), np.random.default_rng(n))
         assert (turns[:-1] >= 0).all()
 
 

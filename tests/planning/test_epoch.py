@@ -61,8 +61,8 @@ def visit(lengths: list[int], max_length: int, overflow: str):
 def test_truncate_cuts_ends_and_counts_them(lengths, max_length):
     made = visit(lengths, max_length, "truncate")
     assert made.lengths.tolist() == [min(length, max_length) for length in lengths]
-    assert made.truncated_samples == sum(length > max_length for length in lengths)
-    assert made.truncated_tokens + int(made.lengths.sum()) == sum(lengths)
+    assert made.lost.truncated_samples == sum(length > max_length for length in lengths)
+    assert made.lost.truncated_tokens + int(made.lengths.sum()) == sum(lengths)
 
 
 @given(lengths=LENGTHS, max_length=st.integers(1, 60))
@@ -70,8 +70,8 @@ def test_drop_leaves_long_samples_out_and_counts_them(lengths, max_length):
     made = visit(lengths, max_length, "drop")
     kept = [(i * 10, length) for i, length in enumerate(lengths) if length <= max_length]
     assert list(zip(made.samples.tolist(), made.lengths.tolist(), strict=True)) == kept
-    assert made.dropped_samples == len(lengths) - len(kept)
-    assert made.dropped_tokens + int(made.lengths.sum()) == sum(lengths)
+    assert made.lost.dropped_samples == len(lengths) - len(kept)
+    assert made.lost.dropped_tokens + int(made.lengths.sum()) == sum(lengths)
 
 
 @given(lengths=LENGTHS, max_length=st.integers(1, 60))

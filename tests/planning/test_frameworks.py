@@ -8,11 +8,11 @@ import pytest
 
 import batchstat
 from batchstat import OptionError
-from batchstat.planning.epoch import Epoch
+from batchstat.planning.epoch import InMemoryEpoch
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.strategies import FRAMEWORKS
 from batchstat.planning.strategies.spec import parse_strategy
-from batchstat.planning.windows import plan_epoch
+from conftest import plan_epoch
 
 MIXED = [5, 3, 9, 1, 7, 2, 8, 4, 6, 10, 11, 12, 15, 14, 13, 16, 2, 2, 2, 3]
 
@@ -26,7 +26,7 @@ def plan(name: str, lengths: list[int], changed: str = "", **settings: int) -> B
     if "shuffle_batches" in parameters:
         changed += ",shuffle_batches=false"
     strategy = parse_strategy(f"{name}:{changed.lstrip(',')}", given)
-    visits = Epoch(np.arange(len(lengths)), np.array(lengths))
+    visits = InMemoryEpoch(np.arange(len(lengths)), np.array(lengths))
     return plan_epoch(strategy, visits, seed=0, epoch=0)
 
 

@@ -9,11 +9,11 @@ from hypothesis import given
 
 import oracle
 from batchstat import InputError, OptionError
-from batchstat.planning.epoch import Epoch, make_epoch
+from batchstat.planning.epoch import InMemoryEpoch, make_epoch
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.strategies import packing
 from batchstat.planning.strategies.spec import parse_strategy
-from batchstat.planning.windows import plan_epoch
+from conftest import plan_epoch
 
 SETTINGS = {"tokens_per_batch": 30, "max_length": 10, "read_ahead": 4, "max_samples": 2}
 LENGTHS = st.lists(st.integers(0, 30), min_size=1, max_size=120)
@@ -22,7 +22,9 @@ MAX_INT = st.sampled_from([1, 2, 3, 1000])
 
 def plan(spec: str, lengths: list[int], **settings: object) -> BatchPlan:
     made = parse_strategy(spec, SETTINGS | settings)
-    return plan_epoch(made, Epoch(np.arange(len(lengths)), np.array(lengths)), seed=0, epoch=0)
+    return plan_epoch(
+        made, InMemoryEpoch(np.arange(len(lengths)), np.array(lengths)), seed=0, epoch=0
+    )
 
 
 def rows(made: BatchPlan) -> list[list[int]]:

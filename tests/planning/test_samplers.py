@@ -158,7 +158,7 @@ def test_per_batch_is_so_many_classes_of_so_many_samples(p, k):
         Samples(np.full(400, 5), np.arange(400), Classes.encode(labels)),
         Settings(sampler=spec).resolve(5, None),
     )
-    sequence = work.visits.samples.tolist()
+    sequence = work.epoch.samples.tolist()
     assert len(sequence) == max(1, 400 // (p * k)) * p * k
     sizes = Counter(labels)
     for first in range(0, len(sequence), p * k):
@@ -321,8 +321,8 @@ def test_samples_are_followed_to_their_ranks(name, distribute, remainder, spec, 
     drawn = Counter(
         record
         for record, start in zip(
-            work.visits.samples.tolist(),
-            [0] * 999 if work.visits.starts is None else work.visits.starts.tolist(),
+            work.epoch.samples.tolist(),
+            [0] * 999 if work.epoch.starts is None else work.epoch.starts.tolist(),
             strict=False,
         )
         if start == 0
@@ -506,7 +506,7 @@ def test_the_order_of_what_is_drawn(order):
     labels = ["a"] * 3000 + ["b"] * 500
     basis = Settings(sampler="downsampling", order=order).resolve(5, None)
     work = make_shares(Samples(np.full(3500, 5), np.arange(3500), Classes.encode(labels)), basis)
-    sequence = work.visits.samples.tolist()
+    sequence = work.epoch.samples.tolist()
     drawn = parse_sampler("downsampling").draw(Classes.encode(labels), seed=0, epoch=0)
     assert sorted(sequence) == drawn.tolist()
     assert (sequence == sorted(sequence)) == (order == "file")

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 
 import oracle
-from batchstat.planning.epoch import Epoch
+from batchstat.planning.epoch import InMemoryEpoch
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.strategies import STRATEGIES
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import parse_strategy
-from batchstat.planning.windows import plan_epoch, plan_windows
+from batchstat.planning.windows import plan_windows
+from conftest import plan_epoch
 
 SETTINGS: dict[str, Any] = {
     "tokens_per_batch": 64,
@@ -28,8 +29,8 @@ SETTINGS: dict[str, Any] = {
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=200)
 
 
-def epoch_of(lengths: list[int]) -> Epoch:
-    return Epoch(np.arange(len(lengths)), np.array(lengths))
+def epoch_of(lengths: list[int]) -> InMemoryEpoch:
+    return InMemoryEpoch(np.arange(len(lengths)), np.array(lengths))
 
 
 def strategy(spec: str, **settings: object) -> Strategy:
@@ -219,23 +220,8 @@ def test_how_much_is_held_at_once_changes_nothing(name, lengths, size, drop_last
     assert [batch for each in windows for batch in batches(each)] == batches(whole)
 
 
-@given(lengths=LENGTHS, gradient_accumulation_steps=st.integers(1, 9))
-def test_steps_are_consecutive_batches(lengths, gradient_accumulation_steps):
-    made = plan_epoch(
-        strategy("static"),
-        epoch_of(lengths),
-        seed=0,
-        epoch=0,
-        gradient_accumulation_steps=gradient_accumulation_steps,
-    )
-    sizes = np.diff(made.step_offsets).tolist()
-    assert sum(sizes) == len(made)
-    assert all(size == gradient_accumulation_steps for size in sizes[:-1])
-    assert 1 <= sizes[-1] <= gradient_accumulation_steps
-
-
 def test_record_numbers_and_starts_reach_the_plan():
-    visits = Epoch(np.array([7, 7, 9]), np.array([40, 3, 40]), np.array([0, 40, 0]))
+    visits = InMemoryEpoch(np.array([7, 7, 9]), np.array([40, 3, 40]), np.array([0, 40, 0]))
     made = plan_epoch(strategy("bucketed"), visits, seed=0, epoch=0)
     found = set(zip(made.samples.tolist(), made.starts.tolist(), strict=True))
     assert found == {(7, 0), (7, 40), (9, 0)}

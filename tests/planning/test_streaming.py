@@ -19,19 +19,21 @@ from batchstat.lengths.stats import LengthStats
 from batchstat.planning import order
 from batchstat.planning import rank_plans as distributed
 from batchstat.planning.batch_table import BatchTable
-from batchstat.planning.epoch import Epoch, make_epoch
+from batchstat.planning.distribution import balanced, round_robin
+from batchstat.planning.epoch import InMemoryEpoch, make_epoch
 from batchstat.planning.order import make_order
-from batchstat.planning.rank_plans import distribute, plan_shares
+from batchstat.planning.rank_plans import plan_shares
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import OVERFLOWS, Settings
 from batchstat.planning.shares import make_shares
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.strategies.spec import RowRequest, parse_strategy
 from batchstat.planning.streamed_epoch import StreamedEpoch
 from batchstat.planning.windows import plan_windows
 from batchstat.profiling import memmap as arrays
 from batchstat.profiling.parquet import read_file, save_lengths
-from batchstat.simulation.epoch_meter import Measurement, measure
-from batchstat.simulation.measure import measure_options, measured
+from batchstat.rng import distribution_rng
+from batchstat.simulation.epoch_meter import EpochMeter, Measurement
+from batchstat.simulation.measure import measure, measure_options
 from conftest import SAMPLE_DATA
 
 LENGTHS = st.lists(st.integers(0, 60), min_size=1, max_size=150).filter(any)
@@ -60,19 +62,16 @@ def test_an_epoch_in_pieces(lengths, kind, overflow, max_length, size, at_once, 
         streamed = StreamedEpoch(samples, basis)
         pieces = list(streamed.pieces(size))
         whole = [each for piece in pieces for each in entries(piece)]
-        assert whole == entries(expected) == entries(streamed)
+        assert whole == entries(expected) == entries(streamed.whole())
         assert [each.count for each in pieces] == [each.count for each in expected.pieces(size)]
-    for name in ("count", "tokens", "sample_count", "is_split", *_SUMS):
+    for name in ("count", "tokens", "sample_count", "is_split", "lost"):
         assert getattr(streamed, name) == getattr(expected, name), name
     if expected.count:
         assert streamed.stats.values.tolist() == expected.stats.values.tolist()
         assert streamed.stats.counts.tolist() == expected.stats.counts.tolist()
 
 
-_SUMS = ("truncated_samples", "truncated_tokens", "dropped_samples", "dropped_tokens")
-
-
-def entries(epoch: Epoch) -> list[tuple[int, int, int]]:
+def entries(epoch: InMemoryEpoch) -> list[tuple[int, int, int]]:
     starts = np.zeros_like(epoch.samples) if epoch.starts is None else epoch.starts
     return list(zip(epoch.samples.tolist(), epoch.lengths.tolist(), starts.tolist(), strict=True))
 
@@ -117,17 +116,22 @@ def test_measured_in_groups(spec, data):
     strategy = parse_strategy(spec, asdict(basis))
     assume(basis.overflow != "drop" or lengths.min() <= basis.max_length)
     work = make_shares(Samples(lengths, np.arange(len(lengths))), basis)
-    how = measure_options(strategy, basis)
 
     def at_once() -> Measurement:
         (plans,) = plan_shares(strategy, work, basis)
         batches = BatchTable.of(plans)
-        return measure(batches, distribute([batches], work, basis), work.visits, **how)
+        turns = round_robin(batches.n_units, world_size, basis.remainder)
+        if basis.distribute == "balanced":
+            costs = batches.sum_by_unit(batches.total_tokens)
+            turns = balanced(turns, costs, distribution_rng(basis.seed, basis.epoch))
+        meter = EpochMeter(world_size, **measure_options(strategy, basis))
+        meter.add(batches, turns)
+        return meter.measurement(work.epoch)
 
     found = []
-    for make in (at_once, lambda: measured(strategy, work, basis)):
+    for make in (at_once, lambda: measure(RowRequest(spec, strategy, basis), work)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(distributed, "GROUP_UNITS", 1)
+            patch.setattr(distributed, "ROUND_UNITS", 1)
             patch.setattr(distributed, "BALANCED_TURNS", 2)
             patch.setattr("batchstat.planning.distribution.BALANCED_TURNS", 2)
             try:
@@ -162,7 +166,7 @@ def same(one: Any, other: Any) -> None:
 def test_batches_by_the_histogram_are_those_of_the_plan(lengths, name, shuffle):
     basis = Settings(max_length=60, tokens_per_batch=180, read_ahead=1000).resolve(60, None)
     strategy = parse_strategy(f"{name}:shuffle_batches={str(shuffle).lower()}", asdict(basis))
-    visits = Epoch(np.arange(len(lengths)), np.array(lengths))
+    visits = InMemoryEpoch(np.arange(len(lengths)), np.array(lengths))
     planned = BatchTable.of(plan_windows(strategy, visits, seed=4, epoch=2))
     summary = strategy.summary(visits.stats, np.random.default_rng((4, 2, 0)))
     assert summary is not None

@@ -18,9 +18,9 @@ from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies import OWN_STRATEGIES, STRATEGIES
 from batchstat.planning.strategies.spec import parse_strategy
-from batchstat.planning.windows import plan_epoch
 from batchstat.simulation.compare import DEFAULT_STRATEGIES
 from batchstat.simulation.cost_model import CostModel
+from conftest import plan_epoch
 
 SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 900)
 
@@ -77,7 +77,7 @@ def test_samples_cut_into_parts_are_counted_by_any_part():
         .counts
     )
     basis = Settings(**settings).resolve(25, None)
-    visits = make_shares(Samples(np.array(lengths), np.arange(len(lengths))), basis).visits
+    visits = make_shares(Samples(np.array(lengths), np.arange(len(lengths))), basis).epoch
     strategy = parse_strategy("fairseq:required_batch_size_multiple=1", asdict(basis))
     made = plan_epoch(strategy, visits, seed=3, epoch=0)
     assert row.dropped_tokens > 0

@@ -12,10 +12,10 @@ from batchstat import InputError
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.epoch import make_epoch
 from batchstat.planning.strategies.spec import parse_strategy
-from batchstat.planning.windows import plan_epoch, plan_windows
+from batchstat.planning.windows import plan_windows
 from batchstat.simulation.counts import PlanCounts
-from batchstat.simulation.epoch_meter import measure
-from conftest import SPECS
+from batchstat.simulation.epoch_meter import EpochMeter
+from conftest import SPECS, plan_epoch
 
 PAD = -1
 SETTINGS: dict[str, Any] = {"tokens_per_batch": 64, "batch_size": 4, "read_ahead": 10}
@@ -25,7 +25,9 @@ def measured(plans, visits, **settings: Any) -> PlanCounts:
     """On one rank."""
     batches = BatchTable.of(plans)
     turns = np.arange(batches.n_units)[:, None]
-    return measure(batches, turns, visits, tokens_per_batch=64, **settings).counts
+    meter = EpochMeter(1, tokens_per_batch=64, **settings)
+    meter.add(batches, turns)
+    return meter.measurement(visits).counts
 
 
 def padded_arrays(plan):

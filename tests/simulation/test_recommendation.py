@@ -17,9 +17,8 @@ from batchstat.planning.samples import Samples
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies import OWN_STRATEGIES, STRATEGIES
 from batchstat.planning.strategies.spec import parse_strategy
-from batchstat.planning.windows import plan_epoch
 from batchstat.simulation.cost_model import CostModel
-from conftest import ROOT
+from conftest import ROOT, plan_epoch
 
 SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 900)
 README = ROOT / "README.md"
@@ -53,7 +52,7 @@ class Facts:
         basis = row.request.settings
         work = make_shares(Samples(np.array(lengths), np.arange(len(lengths))), basis)
         plan = plan_epoch(
-            strategy := parse_strategy(row.label, asdict(basis)), work.visits, seed=0, epoch=0
+            strategy := parse_strategy(row.label, asdict(basis)), work.epoch, seed=0, epoch=0
         )
         self.packs = self.name in ("packed", "padding-free")
         self.peak = self.compute = 0

@@ -33,16 +33,11 @@ def above_last_edge(strategy: str, edges: Sequence[int], longest: int) -> InputE
     )
 
 
-def optimal_edges(
-    lengths: Ints,
-    buckets: int,
-    *,
-    cost: Cost = int,
-    multiple: int = 1,
-    least: int = 1,
-) -> tuple[int, ...]:
-    """Return ascending inclusive upper edges of at most `buckets` buckets, the last at or above the
-    longest length.
+def each_optimal_edges(
+    values: Ints, counts: Ints, buckets: int, *, cost: Cost = int, least: int = 1
+) -> Iterator[tuple[int, ...]]:
+    """Yield ascending inclusive upper edges of at most 1, 2, … `buckets` buckets, the last at or
+    above the longest length.
 
     They minimise the sum over samples of the `cost` of the edge above each; with the edge itself as
     the cost, the padding to the edges. Exact: dynamic programming over the distinct lengths, with
@@ -50,31 +45,11 @@ def optimal_edges(
     proportional to buckets × distinct lengths.
 
     Args:
-        lengths: (n,) tokens per sample, n at least 1.
-        buckets: the most buckets.
-        cost: cost of a sample padded to an edge; it rises with the edge.
-        multiple: edges are multiples of this many tokens.
-        least: fewest samples per bucket.
-
-    Raises:
-        InputError: more than n samples for one bucket.
-    """
-    rounded = round_up(np.asarray(lengths), multiple)
-    values, counts = np.unique(rounded, return_counts=True)
-    return list(each_optimal_edges(values, counts, buckets, cost=cost, least=least))[-1]
-
-
-def each_optimal_edges(
-    values: Ints, counts: Ints, buckets: int, *, cost: Cost = int, least: int = 1
-) -> Iterator[tuple[int, ...]]:
-    """Yield the `optimal_edges` of at most 1, 2, … `buckets` buckets, found in one pass.
-
-    Args:
         values: (n_distinct,) the distinct lengths, ascending.
         counts: (n_distinct,) number of samples of each.
         buckets: the most buckets.
-        cost: see `optimal_edges`.
-        least: see `optimal_edges`.
+        cost: cost of a sample padded to an edge; it rises with the edge.
+        least: fewest samples per bucket.
 
     Raises:
         InputError: more than n samples for one bucket.
