@@ -8,7 +8,7 @@ import numpy as np
 from batchstat.lengths.arrays import Ints, gather_groups, offsets_from_sizes
 from batchstat.lengths.exact import sums
 from batchstat.planning.plan import BatchPlan
-from batchstat.planning.strategies.histogram import Summary
+from batchstat.planning.strategies.histogram import BatchSummary
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class BatchTable:
         )
 
     @classmethod
-    def from_summary(cls, summary: Summary) -> "BatchTable":
+    def from_summary(cls, summary: BatchSummary) -> "BatchTable":
         """Build from per-batch totals only; each batch is a unit of whole samples."""
         return cls(
             **summary._asdict(),

@@ -5,11 +5,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from batchstat.lengths.arrays import round_up
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.bucket_edges import check_choice, find_edges
-from batchstat.planning.strategies.cutting import cut_every, longest_of_each, one_sample_a_row
+from batchstat.planning.strategies.cutting import cut_every
 
 _USUAL_GROUPS = 4
 
@@ -49,7 +48,7 @@ class Asym(Strategy):
             self.pad_to_multiple_of,
         )
         n = len(window.lengths)
-        steps = cut_every(n, self.batch_size, keep_short=not (self.drop_last and window.last))
+        steps = cut_every(n, self.batch_size, keep_short=self.keeps_short(window))
         kept = window.lengths[: steps[-1]]
         group = np.searchsorted(thresholds, kept)
         step = np.arange(len(kept)) // self.batch_size
@@ -57,6 +56,5 @@ class Asym(Strategy):
         key = step[order] * (len(thresholds) + 1) + group[order]
         opened = np.flatnonzero(np.diff(key, prepend=-1))
         offsets = np.append(opened, len(kept))
-        widths = round_up(longest_of_each(kept[order], offsets), self.pad_to_multiple_of)
-        plan = one_sample_a_row(order, kept[order], offsets, widths)
+        plan = self.batch_rows(window, order, offsets)
         return replace(plan, step_offsets=np.searchsorted(opened, steps))

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import check_fields
 from batchstat.planning.plan import BatchPlan, Window
+from batchstat.planning.strategies.cutting import longest_of_each, one_sample_a_row
 
 if TYPE_CHECKING:
-    from batchstat.planning.strategies.histogram import Summary
+    from batchstat.planning.strategies.histogram import BatchSummary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +95,29 @@ class Strategy(ABC):
         number: int | None = vars(self).get(name)
         return number
 
-    def summary(self, stats: LengthStats, rng: np.random.Generator) -> "Summary | None":
+    def keeps_short(self, window: Window) -> bool:
+        """Return whether a batch that could hold more is kept at the end of a window."""
+        return not (self.drop_last and window.last)
+
+    def batch_rows(
+        self, window: Window, order: Ints, offsets: Ints, widths: Ints | None = None
+    ) -> BatchPlan:
+        """Return batches of one sample per row, shuffled if the strategy has `shuffle_batches`.
+
+        Args:
+            window: the samples.
+            order: (n,) their sequence; those after the last offset are dropped.
+            offsets: (n_batches + 1,) samples of each batch.
+            widths: (n_batches,) width of each; the longest of it unless given.
+        """
+        lengths = window.lengths[order]
+        if widths is None:
+            widths = longest_of_each(lengths, offsets)
+        widths = round_up(widths, self.pad_to_multiple_of)
+        shuffle = window.rng if self._parameter("shuffle_batches") else None
+        return one_sample_a_row(order, lengths, offsets, widths, shuffle)
+
+    def summary(self, stats: LengthStats, rng: np.random.Generator) -> "BatchSummary | None":
         """Return the batches of an epoch that is one window of these lengths, as `plan` makes them;
         None if they depend on the order of the samples.
         """

@@ -6,12 +6,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from batchstat.lengths.arrays import Ints, expand_ranges, round_up
+from batchstat.lengths.arrays import Ints, expand_ranges, offsets_from_sizes, round_up
 from batchstat.parameters import one_of
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.bucket_edges import above_last_edge, check_choice, find_edges
-from batchstat.planning.strategies.cutting import cut_by_budget, longest_of_each, one_sample_a_row
+from batchstat.planning.strategies.cutting import cut_by_budget, longest_of_each
 
 PADS = ("longest", "edge")
 LEFTOVERS = ("keep", "merge", "drop")
@@ -72,16 +72,15 @@ class Boundaries(Strategy):
         side: Literal["left", "right"] = "right" if self.exclusive else "left"
         bucket = np.minimum(np.searchsorted(edges, window.lengths, side), len(edges) - 1)
         whole, sizes, rest = self._filled(bucket, padded)
-        keep_short = not (self.drop_last and window.last)
+        keep_short = self.keeps_short(window)
         rest, left = self._leftovers(rest, bucket[rest], padded, keep_short=keep_short)
         order = np.concatenate([whole, rest])
-        offsets = np.zeros(len(sizes) + len(left) + 1, dtype=np.int64)
-        np.cumsum(np.concatenate([sizes, left]), out=offsets[1:])
+        offsets = offsets_from_sizes(np.concatenate([sizes, left]))
+        if self.pad == "longest":
+            return self.batch_rows(window, order, offsets)
         holds = np.append(edges[:-1] - 1, edges[-1]) if self.exclusive else edges
-        of = holds[bucket] if self.pad == "edge" else window.lengths
-        widths = round_up(longest_of_each(of[order], offsets), self.pad_to_multiple_of)
-        shuffle = window.rng if self.shuffle_batches else None
-        return one_sample_a_row(order, window.lengths[order], offsets, widths, shuffle)
+        widths = longest_of_each(holds[bucket[order]], offsets)
+        return self.batch_rows(window, order, offsets, widths)
 
     def _filled(self, bucket: Ints, padded: Ints) -> tuple[Ints, Ints, Ints]:
         """Return the samples of full batches in the order in which they fill, the batch sizes, and

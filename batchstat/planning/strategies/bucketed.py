@@ -4,12 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from batchstat.lengths.arrays import round_up
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.strategies.cutting import cut_every, longest_first, one_sample_a_row
-from batchstat.planning.strategies.histogram import Runs, Summary
+from batchstat.planning.strategies.cutting import cut_every, longest_first
+from batchstat.planning.strategies.histogram import BatchSummary, RowRuns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,18 +26,13 @@ class Bucketed(Strategy):
     def plan(self, window: Window) -> BatchPlan:
         """Sort longest first, cut every `batch_size`, shuffle."""
         order = longest_first(window.lengths)
-        lengths = window.lengths[order]
-        offsets = cut_every(
-            len(order), self.batch_size, keep_short=not (self.drop_last and window.last)
-        )
-        widths = round_up(lengths[offsets[:-1]], self.pad_to_multiple_of)
-        shuffle = window.rng if self.shuffle_batches else None
-        return one_sample_a_row(order, lengths, offsets, widths, shuffle)
+        offsets = cut_every(len(order), self.batch_size, keep_short=self.keeps_short(window))
+        return self.batch_rows(window, order, offsets)
 
-    def summary(self, stats: LengthStats, rng: np.random.Generator) -> Summary | None:
+    def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchSummary | None:
         """Return the batches of all lengths sorted together."""
         if stats.count > self.read_ahead:
             return None
-        rows = Runs.of_samples(stats)
+        rows = RowRuns.of_samples(stats)
         offsets = rows.every(self.batch_size, keep_short=not self.drop_last)
         return rows.cut(offsets, self.pad_to_multiple_of, rng if self.shuffle_batches else None)

@@ -9,7 +9,6 @@ from batchstat.lengths.arrays import Ints, round_up
 from batchstat.parameters import MAX_INT
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.strategies.cutting import one_sample_a_row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,15 +36,13 @@ class Fairseq(Strategy):
     def plan(self, window: Window) -> BatchPlan:
         """Sort shortest first, cut by the budget, shuffle."""
         order = np.argsort(window.lengths, kind="stable")
-        lengths = window.lengths[order]
-        padded = round_up(lengths, self.pad_to_multiple_of)
+        padded = round_up(window.lengths[order], self.pad_to_multiple_of)
         offsets = np.array(self._cuts(padded))
         multiple = self.required_batch_size_multiple
         short = len(offsets) > 1 and (offsets[-1] - offsets[-2]) % multiple
         if window.last and (short or self._has_room(offsets, padded)):
             offsets = offsets[:-1]
-        shuffle = window.rng if self.shuffle_batches else None
-        return one_sample_a_row(order, lengths, offsets, padded[offsets[1:] - 1], shuffle)
+        return self.batch_rows(window, order, offsets)
 
     def _has_room(self, offsets: Ints, padded: Ints) -> bool:
         """Return whether `drop_last` drops the last batch."""

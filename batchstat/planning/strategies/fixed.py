@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from batchstat.errors import InputError
-from batchstat.lengths.arrays import round_up
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.strategies.cutting import cut_every, one_sample_a_row, whole_batches
+from batchstat.planning.strategies.cutting import cut_every, whole_batches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +35,6 @@ class Fixed(Strategy):
                 f"fixed: a sample of {window.lengths.max()} tokens is longer than max_length="
                 f"{self.max_length}: truncate samples with --max-length, for all strategies"
             )
-        offsets = cut_every(n, self.batch_size, keep_short=not (self.drop_last and window.last))
-        width = round_up(np.array(self.max_length), self.pad_to_multiple_of)
-        widths = np.full(len(offsets) - 1, width)
-        return one_sample_a_row(np.arange(n), window.lengths, offsets, widths)
+        offsets = cut_every(n, self.batch_size, keep_short=self.keeps_short(window))
+        widths = np.full(len(offsets) - 1, self.max_length)
+        return self.batch_rows(window, np.arange(n), offsets, widths)

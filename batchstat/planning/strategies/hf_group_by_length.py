@@ -5,10 +5,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from batchstat.lengths.arrays import round_up
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.strategies.cutting import cut_every, longest_of_each, one_sample_a_row
+from batchstat.planning.strategies.cutting import cut_every
 
 _MOST_GROUPED, _LEAST_GROUPS = 50, 4
 
@@ -50,7 +49,5 @@ class HfGroupByLength(Strategy):
         if n:
             longest = heads[np.argmax(window.lengths[order[heads]])]
             order[[0, longest]] = order[[longest, 0]]
-        lengths = window.lengths[order]
-        offsets = cut_every(n, self.batch_size, keep_short=not (self.drop_last and window.last))
-        widths = round_up(longest_of_each(lengths, offsets), self.pad_to_multiple_of)
-        return one_sample_a_row(order, lengths, offsets, widths)
+        offsets = cut_every(n, self.batch_size, keep_short=self.keeps_short(window))
+        return self.batch_rows(window, order, offsets)

@@ -12,7 +12,7 @@ from batchstat.lengths.stats import LengthStats
 from batchstat.planning.strategies.packing import placed_runs
 
 
-class Summary(NamedTuple):
+class BatchSummary(NamedTuple):
     """(n_batches,) rows, widths, entries, real tokens and squared lengths of batches."""
 
     rows: Ints
@@ -23,7 +23,7 @@ class Summary(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Runs:
+class RowRuns:
     """Run-length encoded rows, widest first.
 
     Attributes:
@@ -39,13 +39,13 @@ class Runs:
     squares: Ints
 
     @classmethod
-    def of_samples(cls, stats: LengthStats) -> "Runs":
+    def of_samples(cls, stats: LengthStats) -> "RowRuns":
         """Return one row per sample."""
         values, counts = stats.values[::-1].astype(np.int64), stats.counts[::-1]
         return cls(counts, values, np.ones_like(values), values**2)
 
     @classmethod
-    def packed(cls, stats: LengthStats, capacity: int, most: int) -> "Runs":
+    def packed(cls, stats: LengthStats, capacity: int, most: int) -> "RowRuns":
         """Return rows of at most `capacity` tokens and `most` samples, packed by best fit
         decreasing.
         """
@@ -95,7 +95,9 @@ class Runs:
         offsets = np.concatenate([*parts, [min(at, n)]]) if parts else np.zeros(1, dtype=np.int64)
         return offsets if at <= n or keep_short else offsets[:-1]
 
-    def cut(self, offsets: Ints, multiple: int, shuffle: np.random.Generator | None) -> Summary:
+    def cut(
+        self, offsets: Ints, multiple: int, shuffle: np.random.Generator | None
+    ) -> BatchSummary:
         """Return batches of consecutive rows, shuffled if a generator is given."""
         firsts = np.searchsorted(self._offsets, offsets[:-1], side="right") - 1
         rows = np.diff(offsets)
@@ -114,7 +116,7 @@ class Runs:
         if shuffle is not None:
             sequence = shuffle.permutation(len(firsts))
             columns = tuple(column[sequence] for column in columns)
-        return Summary(*columns)
+        return BatchSummary(*columns)
 
     @cached_property
     def _offsets(self) -> Ints:

@@ -12,7 +12,6 @@ from batchstat.parameters import MAX_INT
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.bucket_edges import above_last_edge, check_choice, find_edges
-from batchstat.planning.strategies.cutting import longest_of_each, one_sample_a_row
 
 _SEEN_FOR_EDGES = 10_000
 _USUAL_BUCKETS = 10
@@ -53,9 +52,7 @@ class Lhotse(Strategy):
     def plan(self, window: Window) -> BatchPlan:
         """Draw batches from the buffer. Raises InputError: more buckets than distinct lengths."""
         if len(window.lengths) == 0:
-            return one_sample_a_row(
-                window.lengths, window.lengths, np.zeros(1, int), window.lengths
-            )
+            return self.batch_rows(window, np.arange(0), np.zeros(1, int))
         edges = self.boundaries or find_edges(
             self.rule, window.lengths[:_SEEN_FOR_EDGES], ("buckets", self.buckets), _USUAL_BUCKETS
         )
@@ -68,8 +65,7 @@ class Lhotse(Strategy):
         sizes = [len(batch) for batch in drawn]
         order = np.fromiter((i for batch in drawn for i in batch), dtype=np.int64)
         offsets = offsets_from_sizes(np.array(sizes, dtype=np.int64))
-        widths = longest_of_each(padded[order], offsets)
-        return one_sample_a_row(order, window.lengths[order], offsets, widths)
+        return self.batch_rows(window, order, offsets)
 
 
 class _Buffer:
@@ -86,7 +82,7 @@ class _Buffer:
         self.settings = settings
         self.lengths = lengths
         self.bucket = bucket
-        self.keeps_short = not (settings.drop_last and window.last)
+        self.keeps_short = settings.keeps_short(window)
         self.draws = _numbers(window.rng)
         self.most = settings.max_samples or MAX_INT
         kind = list if settings.shuffle else deque

@@ -6,13 +6,19 @@ from typing import ClassVar
 import numpy as np
 
 from batchstat.errors import InputError
-from batchstat.lengths.arrays import Ints, expand_ranges, gather_groups, round_up
+from batchstat.lengths.arrays import (
+    Ints,
+    expand_ranges,
+    gather_groups,
+    offsets_from_sizes,
+    round_up,
+)
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import MAX_INT, one_of
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.cutting import cut_by_budget, longest_first
-from batchstat.planning.strategies.histogram import Runs, Summary
+from batchstat.planning.strategies.histogram import BatchSummary, RowRuns
 from batchstat.planning.strategies.packing import Packing, best_fit, first_fit, next_fit
 
 _IN_TURN = {"first-fit": first_fit, "next-fit": next_fit}
@@ -78,20 +84,15 @@ class Packed(Strategy):
         held, counts = _totals(lengths, row, each)
         order = longest_first(held)
         padded = round_up(held[order], self.pad_to_multiple_of)
-        offsets = cut_by_budget(
-            padded,
-            self.tokens_per_batch,
-            None,
-            keep_short=not (self.drop_last and window.last),
-        )
+        keep_short = self.keeps_short(window)
+        offsets = cut_by_budget(padded, self.tokens_per_batch, None, keep_short=keep_short)
         widths = padded[offsets[:-1]]
         sequence = np.arange(len(widths))
         if self.shuffle_batches:
             sequence = window.rng.permutation(len(widths))
         offsets, rows = gather_groups(offsets, sequence)
         rows = order[rows]
-        row_offsets = np.zeros(len(rows) + 1, dtype=np.int64)
-        np.cumsum(counts[rows], out=row_offsets[1:])
+        row_offsets = offsets_from_sizes(counts[rows])
         begins = np.full(len(held), row_offsets[-1])  # a dropped row lies past the end
         begins[rows] = row_offsets[:-1]
         place = expand_ranges(begins[row] + before, each)[1]
@@ -111,7 +112,7 @@ class Packed(Strategy):
             starts=None if starts is None else placed(starts),
         )
 
-    def summary(self, stats: LengthStats, rng: np.random.Generator) -> Summary | None:
+    def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchSummary | None:
         """Return the batches of best fit over all lengths, computed on their histogram.
 
         Raises:
@@ -120,7 +121,7 @@ class Packed(Strategy):
         if self.method != "bfd" or stats.count > (self.read_ahead or stats.count):
             return None
         self._check_longest(stats.max)
-        rows = Runs.packed(stats, self.max_length, self.max_samples_per_row or MAX_INT)
+        rows = RowRuns.packed(stats, self.max_length, self.max_samples_per_row or MAX_INT)
         offsets = rows.within(
             self.tokens_per_batch, self.pad_to_multiple_of, None, keep_short=not self.drop_last
         )

@@ -39,7 +39,7 @@ class PaddingFree(Strategy):
         ends = offsets_from_sizes(window.lengths)
         widths = round_up(np.diff(ends[offsets]), multiple)
         full = len(widths) == 0 or widths[-1] >= capacity
-        if self.drop_last and window.last and not full:
+        if not self.keeps_short(window) and not full:
             offsets, widths = offsets[:-1], widths[:-1]
         n = offsets[-1]
         batches = np.arange(len(offsets))

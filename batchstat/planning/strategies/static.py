@@ -4,15 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from batchstat.lengths.arrays import round_up
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.strategies.cutting import (
-    cut_every,
-    longest_of_each,
-    one_sample_a_row,
-    whole_batches,
-)
+from batchstat.planning.strategies.cutting import cut_every, whole_batches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +23,5 @@ class Static(Strategy):
     def plan(self, window: Window) -> BatchPlan:
         """Cut every `batch_size` samples."""
         n = len(window.lengths)
-        offsets = cut_every(n, self.batch_size, keep_short=not (self.drop_last and window.last))
-        widths = round_up(longest_of_each(window.lengths, offsets), self.pad_to_multiple_of)
-        return one_sample_a_row(np.arange(n), window.lengths, offsets, widths)
+        offsets = cut_every(n, self.batch_size, keep_short=self.keeps_short(window))
+        return self.batch_rows(window, np.arange(n), offsets)

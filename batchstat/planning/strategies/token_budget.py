@@ -8,8 +8,8 @@ from batchstat.lengths.arrays import round_up
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.strategies.cutting import cut_by_budget, longest_first, one_sample_a_row
-from batchstat.planning.strategies.histogram import Runs, Summary
+from batchstat.planning.strategies.cutting import cut_by_budget, longest_first
+from batchstat.planning.strategies.histogram import BatchSummary, RowRuns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,22 +29,18 @@ class TokenBudget(Strategy):
     def plan(self, window: Window) -> BatchPlan:
         """Sort longest first, cut by the budget, shuffle."""
         order = longest_first(window.lengths)
-        lengths = window.lengths[order]
-        padded = round_up(lengths, self.pad_to_multiple_of)
+        padded = round_up(window.lengths[order], self.pad_to_multiple_of)
+        keep_short = self.keeps_short(window)
         offsets = cut_by_budget(
-            padded,
-            self.tokens_per_batch,
-            self.max_samples,
-            keep_short=not (self.drop_last and window.last),
+            padded, self.tokens_per_batch, self.max_samples, keep_short=keep_short
         )
-        shuffle = window.rng if self.shuffle_batches else None
-        return one_sample_a_row(order, lengths, offsets, padded[offsets[:-1]], shuffle)
+        return self.batch_rows(window, order, offsets)
 
-    def summary(self, stats: LengthStats, rng: np.random.Generator) -> Summary | None:
+    def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchSummary | None:
         """Return the batches of all lengths sorted together."""
         if stats.count > self.read_ahead:
             return None
-        rows = Runs.of_samples(stats)
+        rows = RowRuns.of_samples(stats)
         offsets = rows.within(
             self.tokens_per_batch,
             self.pad_to_multiple_of,
