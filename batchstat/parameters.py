@@ -4,7 +4,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import wraps
 from operator import index
 from pathlib import Path
@@ -53,6 +53,11 @@ class Option:
 def option(default: Any, help: str, group: str, metavar: str | None = None, **more: Any) -> Any:
     """Return a dataclass field that people can set; `more` are attributes of `Option`."""
     return field(default=default, metadata={"option": Option(help, group, metavar, **more)})
+
+
+def parameter(help: str, default: Any = MISSING, *, values: Mapping[str, str] | None = None) -> Any:
+    """Return a field of a strategy or a sampler; those of the same name mean the same."""
+    return field(default=default, metadata={"option": Option(help, "", values=values or {})})
 
 
 def options_of(record: "DataclassInstance | type[DataclassInstance]") -> dict[str, Option]:

@@ -1,25 +1,28 @@
 """What names mean: words, columns, keys, strategies and their parameters, rules, settings.
 
-Whatever is said elsewhere is taken from there: from docstrings and JSON Schemas.
+Whatever is said elsewhere is taken from there: from docstrings, declarations of options, and JSON
+Schemas.
 """
 
 import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from batchstat.corpus.options import CorpusOptions
 from batchstat.documents.schema import schema
 from batchstat.errors import OptionError, did_you_mean
-from batchstat.parameters import options_of
+from batchstat.parameters import Option, options_of
 from batchstat.planning.samplers import SAMPLERS
 from batchstat.planning.settings import COSTS, Settings
 from batchstat.planning.strategies import FRAMEWORKS, OWN_STRATEGIES, STRATEGIES
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.bucket_edges import RULES
-from batchstat.render.choices import PARAMETERS, VALUES
 from batchstat.simulation.cost_model import CostModel
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 WORDS: Mapping[str, str] = {
     "sample": "One text, or conversation, or pair.",
@@ -165,17 +168,35 @@ def entries() -> Iterator[Entry]:
 
 
 def _parameters_and_settings() -> Iterator[Entry]:
-    for name, text in PARAMETERS.items():
-        yield Entry(name, f"parameter of {_owners(name)}", text, _values(name))
-    named = {**VALUES, "cost": COSTS}
+    values = {"cost": COSTS}
+    for name, (owners, declared) in parameters().items():
+        facts = tuple(declared.values.items())
+        yield Entry(name, f"parameter of {', '.join(owners)}", declared.help, facts)
+        values[name] = declared.values
     for kind, record in (("setting", Settings), ("option of reading", CorpusOptions)):
         for name, declared in options_of(record).items():
-            text = declared.help.replace("`", "")
-            yield Entry(name, kind, text, tuple(declared.values.items()))
-            named |= {name: declared.values}
-    for parameter, values in named.items():
-        for name, text in values.items():
+            facts = tuple(declared.values.items())
+            yield Entry(name, kind, declared.help.replace("`", ""), facts)
+            values[name] = declared.values
+    for parameter, meanings in values.items():
+        for name, text in meanings.items():
             yield Entry(name, f"value of {parameter}", text)
+
+
+def parameters() -> dict[str, tuple[list[str], Option]]:
+    """Return the parameters of strategies and samplers that are no settings: owners and meaning."""
+    kinds: dict[str, type[DataclassInstance]] = {**STRATEGIES, **SAMPLERS}
+    found: dict[str, Option] = {}
+    for kind in kinds.values():
+        found = options_of(kind) | found
+    return {
+        name: ([owner for owner, kind in kinds.items() if name in _field_names(kind)], declared)
+        for name, declared in found.items()
+    }
+
+
+def _field_names(record: "type[DataclassInstance]") -> set[str]:
+    return {field.name for field in fields(record)}
 
 
 def _keys() -> Iterator[Entry]:
@@ -188,18 +209,6 @@ def _keys() -> Iterator[Entry]:
             if (entry.name, text) not in seen:
                 seen.add((entry.name, text))
                 yield entry
-
-
-def _owners(parameter: str) -> str:
-    """Return the strategies and samplers that have a parameter, separated by commas."""
-    known: dict[str, Any] = {**STRATEGIES, **SAMPLERS}
-    return ", ".join(
-        name for name, kind in known.items() if parameter in {field.name for field in fields(kind)}
-    )
-
-
-def _values(name: str) -> tuple[tuple[str, str], ...]:
-    return tuple(VALUES.get(name, {}).items())
 
 
 def _plain(name: str) -> str:

@@ -15,11 +15,8 @@ from batchstat.errors import OptionError
 from batchstat.planning.samplers import SAMPLERS
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies import STRATEGIES
-from batchstat.planning.strategies.boundaries import LEFTOVERS, PADS
 from batchstat.planning.strategies.bucket_edges import RULES
-from batchstat.planning.strategies.packed import METHODS
-from batchstat.render.choices import PARAMETERS, VALUES
-from batchstat.render.glossary import COLUMNS, Entry, entries, explain, explain_all
+from batchstat.render.glossary import COLUMNS, Entry, entries, explain, explain_all, parameters
 from batchstat.render.screens.balance import balance_screen
 from batchstat.render.screens.comparison import comparison_screen
 from batchstat.render.screens.layout import Rows
@@ -163,13 +160,7 @@ def test_every_parameter_and_value_is_named():
         field.name for kind in (*STRATEGIES.values(), *SAMPLERS.values()) for field in fields(kind)
     }
     settings = {field.name for field in fields(Settings)}
-    assert own - settings <= set(PARAMETERS) <= own
-    choices = {
-        "pad": PADS,
-        "leftovers": LEFTOVERS,
-        "method": METHODS,
-    }
-    assert {name: tuple(values) for name, values in VALUES.items()} == choices
+    assert own - settings <= set(parameters()) <= own
 
 
 def test_several_names():

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from batchstat.errors import OptionError
+from batchstat.parameters import parameter
 from batchstat.planning.classes import Classes
 from batchstat.planning.samplers.per_class import PerClassSampler
 
@@ -19,8 +20,12 @@ class Dynamic(PerClassSampler):
     counter is one ahead.
     """
 
-    decay: float = 0.9
-    cap: float | None = None
+    decay: float = parameter(
+        "How fast the classes become balanced: the exponent of their ratio is decay^epoch.", 0.9
+    )
+    cap: float | None = parameter(
+        "How many times as often as the smallest class another is visited at most.", None
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -7,6 +7,7 @@ import numpy as np
 
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
+from batchstat.parameters import parameter
 from batchstat.planning.classes import Classes
 from batchstat.planning.samplers.base import Sampler
 from batchstat.planning.samplers.draws import check_total, draw_distinct
@@ -23,9 +24,11 @@ class PerBatch(Sampler):
 
     has_sequence: ClassVar[bool] = True
 
-    classes: int
-    samples: int
-    batches: int | None = None
+    classes: int = parameter("How many random classes a batch has.")
+    samples: int = parameter("How many random samples of each of its classes a batch has.")
+    batches: int | None = parameter(
+        "Batches per epoch; as many as the corpus has samples for unless set.", None
+    )
 
     @property
     def batch_size(self) -> int:

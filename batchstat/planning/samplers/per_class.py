@@ -6,6 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 from batchstat.lengths.arrays import Ints
+from batchstat.parameters import parameter
 from batchstat.planning.classes import Classes
 from batchstat.planning.samplers.base import Sampler
 from batchstat.planning.samplers.draws import draw_counts
@@ -59,7 +60,11 @@ class Upsampling(PerClassSampler):
     each of them comes as often as any other, or once more.
     """
 
-    even: bool = False
+    even: bool = parameter(
+        "Whether the samples of a class that has too few are all repeated equally often, so that "
+        "none is missed.",
+        False,
+    )
 
     def counts(self, classes: Classes, epoch: int) -> list[int]:  # noqa: ARG002
         """Return the size of the largest class, for each class."""
@@ -72,7 +77,7 @@ class Count(PerClassSampler):
     BalanceClassSampler); `even` as in upsampling.
     """
 
-    count: int
+    count: int = parameter("Samples of each class.")
     even: bool = False
 
     def counts(self, classes: Classes, epoch: int) -> list[int]:  # noqa: ARG002

@@ -7,6 +7,7 @@ import numpy as np
 
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
+from batchstat.parameters import parameter
 from batchstat.planning.classes import Classes
 from batchstat.planning.samplers.base import Sampler
 from batchstat.planning.samplers.draws import check_total
@@ -23,8 +24,8 @@ class WeightedRandom(Sampler):
 
     has_sequence: ClassVar[bool] = True
 
-    length: int | None = None
-    replacement: bool = True
+    length: int | None = parameter("Samples per epoch; as many as the corpus has unless set.", None)
+    replacement: bool = parameter("Whether an epoch may draw a sample again.", True)
 
     def draw(self, classes: Classes, *, seed: int, epoch: int) -> Ints:
         """Draw samples in the order in which torch draws them.

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from batchstat.errors import InputError, OptionError, short
+from batchstat.parameters import parameter
 from batchstat.planning.classes import Classes, not_there
 from batchstat.planning.samplers.draws import round_shares
 from batchstat.planning.samplers.per_class import PerClassSampler
@@ -18,7 +19,9 @@ class Weights(PerClassSampler):
     none. A class with too few samples is drawn from with replacement; `even` as in upsampling.
     """
 
-    weights: Mapping[str, float]
+    weights: Mapping[str, float] = parameter(
+        "Each class with its weight: its share of the samples is in proportion."
+    )
     length: int | None = None
     even: bool = False
 

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from batchstat.parameters import parameter
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.bucket_edges import check_choice, find_edges
@@ -30,8 +31,12 @@ class Asym(Strategy):
     varies_steps: ClassVar[bool] = True
 
     batch_size: int
-    thresholds: tuple[int, ...] = ()
-    groups: int | None = None
+    thresholds: tuple[int, ...] = parameter(
+        "Upper edges of the groups into which a step is split; a rule finds them where "
+        "none are given.",
+        (),
+    )
+    groups: int | None = parameter("How many groups a rule finds thresholds for.", None)
     rule: str = "equal-cost"
 
     def __post_init__(self) -> None:

@@ -1,5 +1,6 @@
 """`boundaries`: buckets with fixed upper edges."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, Literal
@@ -7,14 +8,21 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from batchstat.lengths.arrays import Ints, expand_ranges, offsets_from_sizes, round_up
-from batchstat.parameters import one_of
+from batchstat.parameters import parameter
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.bucket_edges import above_last_edge, check_choice, find_edges
 from batchstat.planning.strategies.cutting import cut_by_budget, longest_of_each
 
-PADS = ("longest", "edge")
-LEFTOVERS = ("keep", "merge", "drop")
+PADS: Mapping[str, str] = {
+    "longest": "To its longest sample.",
+    "edge": "To the edge of the bucket.",
+}
+LEFTOVERS: Mapping[str, str] = {
+    "keep": "It becomes a short batch.",
+    "merge": "It is batched with what the shorter buckets have left.",
+    "drop": "It is dropped.",
+}
 
 _USUAL_BUCKETS = 8
 
@@ -38,19 +46,27 @@ class Boundaries(Strategy):
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
 
     tokens_per_batch: int
-    boundaries: tuple[int, ...] = ()
-    buckets: int | None = None
-    rule: str = "optimal"
-    exclusive: bool = False
-    pad: str = "longest"
-    leftovers: str = "keep"
+    boundaries: tuple[int, ...] = parameter(
+        "Upper edges of the buckets, rising; a rule finds them where none are given.", ()
+    )
+    buckets: int | None = parameter("How many buckets a rule finds edges for.", None)
+    rule: str = parameter(
+        "How edges are found where none are given: one of the rules for bucket edges.", "optimal"
+    )
+    exclusive: bool = parameter(
+        "Whether a bucket ends below its edge, as in tf.data, or at it.", False
+    )
+    pad: str = parameter("To which width a batch of a bucket is padded.", "longest", values=PADS)
+    leftovers: str = parameter(
+        "What happens to the samples that a bucket has left at the end of a window.",
+        "keep",
+        values=LEFTOVERS,
+    )
     read_ahead: int | None = None
     shuffle_batches: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of("pad", self.pad, PADS)
-        one_of("leftovers", self.leftovers, LEFTOVERS)
         check_choice(self.rule, ("boundaries", self.boundaries), ("buckets", self.buckets))
 
     @property

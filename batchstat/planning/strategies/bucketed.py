@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from batchstat.lengths.stats import LengthStats
+from batchstat.parameters import parameter
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.cutting import cut_every, longest_first
@@ -21,7 +22,9 @@ class Bucketed(Strategy):
 
     batch_size: int
     read_ahead: int
-    shuffle_batches: bool = True
+    shuffle_batches: bool = parameter(
+        "Whether the batches of a window are shuffled, or come as they were cut.", True
+    )
 
     def plan(self, window: Window) -> BatchPlan:
         """Sort longest first, cut every `batch_size`, shuffle."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from batchstat.lengths.arrays import Ints, round_up
-from batchstat.parameters import MAX_INT
+from batchstat.parameters import MAX_INT, parameter
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 
@@ -29,7 +29,9 @@ class Fairseq(Strategy):
     remainder: ClassVar[str | None] = "dummy"
 
     tokens_per_batch: int
-    required_batch_size_multiple: int = 8
+    required_batch_size_multiple: int = parameter(
+        "A batch has fewer samples than this, or a multiple of it.", 8
+    )
     max_samples: int | None = None
     shuffle_batches: bool = True
 

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from batchstat.parameters import parameter
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.cutting import cut_every
@@ -36,7 +37,11 @@ class HfGroupByLength(Strategy):
 
     batch_size: int = 8
     gradient_accumulation_steps: int = 1
-    group: int | None = None
+    group: int | None = parameter(
+        "How many batches' worth of samples is sorted together; 50 unless set, or fewer "
+        "where that makes less than four groups of the epoch.",
+        None,
+    )
 
     def plan(self, window: Window) -> BatchPlan:
         """Group, sort, cut every `batch_size`."""

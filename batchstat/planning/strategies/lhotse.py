@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from batchstat.lengths.arrays import offsets_from_sizes, round_up
-from batchstat.parameters import MAX_INT
+from batchstat.parameters import MAX_INT, parameter
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.bucket_edges import above_last_edge, check_choice, find_edges
@@ -41,9 +41,11 @@ class Lhotse(Strategy):
     boundaries: tuple[int, ...] = ()
     buckets: int | None = None
     rule: str = "equal-tokens"
-    buffer_size: int = 20_000
+    buffer_size: int = parameter("How many samples are in the buckets at a time.", 20_000)
     max_samples: int | None = None
-    shuffle: bool = True
+    shuffle: bool = parameter(
+        "Whether random samples of a bucket are drawn, or those that have waited longest.", True
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

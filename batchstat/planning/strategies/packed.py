@@ -1,5 +1,6 @@
 """`packed`: several samples per row."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,7 +15,7 @@ from batchstat.lengths.arrays import (
     round_up,
 )
 from batchstat.lengths.stats import LengthStats
-from batchstat.parameters import MAX_INT, one_of
+from batchstat.parameters import MAX_INT, parameter
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.cutting import cut_by_budget, longest_first
@@ -22,7 +23,13 @@ from batchstat.planning.strategies.histogram import BatchSummary, RowRuns
 from batchstat.planning.strategies.packing import Packing, best_fit, first_fit, next_fit
 
 _IN_TURN = {"first-fit": first_fit, "next-fit": next_fit}
-METHODS = ("bfd", "ffd", "first-fit", "next-fit", "wrapped")
+METHODS: Mapping[str, str] = {
+    "bfd": "Best fit decreasing: longest first, each into the fullest row that has room.",
+    "ffd": "First fit decreasing: longest first, each into the first row that has room.",
+    "first-fit": "In the order's sequence, each into the first row that has room.",
+    "next-fit": "In the order's sequence, each into the last row or a new one.",
+    "wrapped": "Laid end to end and cut every max_length: a sample may lie in two rows.",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,15 +50,16 @@ class Packed(Strategy):
 
     tokens_per_batch: int
     max_length: int
-    method: str = "bfd"
-    max_samples_per_row: int | None = None
+    method: str = parameter("How samples are packed into rows.", "bfd", values=METHODS)
+    max_samples_per_row: int | None = parameter("The most samples in a row.", None)
     read_ahead: int | None = None
-    within_samples: bool = False
+    within_samples: bool = parameter(
+        "Whether attention knows where the samples of a row begin.", False
+    )
     shuffle_batches: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of("method", self.method, METHODS)
 
     @property
     def window_size(self) -> None:
