@@ -4,12 +4,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from batchstat.corpus.bad_records import BadRecord, BadRecords, Location
 from batchstat.corpus.chunk import Chunk
-from batchstat.corpus.content import Chats, Content, Mask, PrecountedLengths, Texts, read_content
+from batchstat.corpus.chunk_content import read_content
+from batchstat.corpus.content import Content, Texts
 from batchstat.corpus.formats import READERS
 from batchstat.corpus.opening import Rereadable, open_source
 from batchstat.corpus.options import CorpusOptions
@@ -17,6 +19,8 @@ from batchstat.corpus.parts import Part
 from batchstat.corpus.sources import Source
 from batchstat.lengths.arrays import Ints
 from batchstat.parameters import one_of
+
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ class Block:
         return replace(
             self,
             records=self.records[samples],
-            content=select(self.content, samples),
+            content=self.content.select(samples),
             labels=None if self.labels is None else self.labels.take(pa.array(samples)),
         )
 
@@ -198,7 +202,7 @@ class CorpusReader:
         block = Block(
             reading=reading,
             records=locations.first + samples,
-            content=select(content, samples),
+            content=content.select(samples),
             labels=None if labels is None else labels.take(pa.array(samples)),
             position=position,
             locations=locations,
@@ -207,7 +211,7 @@ class CorpusReader:
 
     def _filtered(self, reading: Reading, texts: Texts, ok: Mask) -> tuple[Texts, Mask]:
         """Return the texts, stripped if requested, and which of the ok ones are samples."""
-        parts = [texts.first] if texts.second is None else [texts.first, texts.second]
+        parts = texts.sides
         trimmed = [pc.utf8_trim_whitespace(part) for part in parts]
         written = [pc.not_equal(pc.binary_length(part), 0) for part in trimmed]
         filled = _mask(written[0] if len(written) == 1 else pc.or_(*written))
@@ -221,22 +225,6 @@ class CorpusReader:
             reading.short += int(np.count_nonzero(keep & ~long_enough))
             keep &= long_enough
         return Texts(*parts), keep
-
-
-def select(content: Content, samples: Ints) -> Content:
-    """Return the samples at these positions, in ascending order."""
-    if isinstance(content, PrecountedLengths):
-        return PrecountedLengths(content.lengths[samples])
-    if isinstance(content, Chats):
-        positions = samples.tolist()
-        return Chats(
-            [content.messages[i] for i in positions], [content.tools[i] for i in positions]
-        )
-    if len(samples) == len(content.first):
-        return content
-    taken = pa.array(samples)
-    second = None if content.second is None else content.second.take(taken)
-    return Texts(content.first.take(taken), second)
 
 
 def _mask(values: pa.BooleanArray) -> Mask:

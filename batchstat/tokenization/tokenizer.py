@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from batchstat.corpus.chat import Message, Tool
-from batchstat.corpus.content import Chats, Content, PrecountedLengths, Texts
+from batchstat.corpus.content import Chats, Texts
 from batchstat.lengths.arrays import Ints
 from batchstat.tokenization.panics import panics_as_errors
 from batchstat.tokenization.piece_counter import PieceCounter
@@ -70,7 +70,7 @@ class Tokenizer:
 
     def count(
         self,
-        content: Content,
+        content: Texts | Chats,
         faulty: Faulty | None = None,
         left_out: Counter[str] | None = None,
     ) -> tuple[Ints, Ints]:
@@ -83,19 +83,16 @@ class Tokenizer:
         Raises:
             PieceError: see `PieceCounter.count`.
         """
-        if isinstance(content, PrecountedLengths):
-            return content.lengths, np.arange(len(content.lengths))
-        counts: Ints = np.full(_size(content), -1, dtype=np.int64)
+        counts: Ints = np.full(len(content), -1, dtype=np.int64)
         if isinstance(content, Texts):
             for first, last in content.ranges(_PIECES_BYTES, len(counts)):
-                part = _part(content, first, last)
-                found = None
+                texts, by_pieces = content.slice(first, last), None
                 if self.pieces is not None:
-                    found = self.pieces.count(part.first, part.second)
-                if found is None:
-                    self._encode(self.encode, part, counts[first:last], first, faulty)
+                    by_pieces = self.pieces.count(texts.first, texts.second)
+                if by_pieces is None:
+                    self._encode(self.encode, texts, counts[first:last], first, faulty)
                 else:
-                    counts[first:last] = found
+                    counts[first:last] = by_pieces
         else:
             assert self.encode_chats is not None, "it was given its chat template before"
             self._encode(self.encode_chats, content, counts, 0, faulty)
@@ -107,14 +104,15 @@ class Tokenizer:
     def _encode(
         self,
         encode: Callable[[list[Any]], Iterable[Sized]],
-        content: Content,
+        content: Texts | Chats,
         counts: Ints,
         before: int,
         faulty: Faulty | None,
     ) -> None:
         """Count content into `counts` with the tokenizer's own batch call, some at a time."""
-        for first, last in _batches(content):
-            samples = _as_python(content, first, last)
+        # Few enough together that their ids fit in memory.
+        for first, last in content.ranges(_BATCH_BYTES, _BATCH_SAMPLES):
+            samples = content.slice(first, last).to_list()
             try:
                 with panics_as_errors():
                     counts[first:last] = _sizes(encode(samples), last - first)
@@ -147,35 +145,3 @@ def _one_by_one(
 
 def _sizes(encoded: Iterable[Sized], n: int) -> Ints:
     return np.fromiter(map(len, encoded), np.int64, n)
-
-
-def _size(content: Content) -> int:
-    if isinstance(content, PrecountedLengths):
-        return len(content.lengths)
-    return len(content.messages) if isinstance(content, Chats) else len(content.first)
-
-
-def _part(texts: Texts, first: int, last: int) -> Texts:
-    size = last - first
-    second = None if texts.second is None else texts.second.slice(first, size)
-    return Texts(texts.first.slice(first, size), second)
-
-
-def _as_python(content: Content, first: int, last: int) -> list[Any]:
-    assert not isinstance(content, PrecountedLengths)
-    if isinstance(content, Chats):
-        chats = zip(content.messages[first:last], content.tools[first:last], strict=True)
-        return list(chats)
-    part = _part(content, first, last)
-    texts: list[str] = part.first.to_pylist()
-    return texts if part.second is None else list(zip(texts, part.second.to_pylist(), strict=True))
-
-
-def _batches(content: Content) -> Iterator[tuple[int, int]]:
-    """Yield ranges of samples to encode together: few enough that their ids fit in memory."""
-    n = _size(content)
-    if isinstance(content, Chats):
-        yield from ((first, min(first + 1_000, n)) for first in range(0, n, 1_000))
-        return
-    assert not isinstance(content, PrecountedLengths)
-    yield from content.ranges(_BATCH_BYTES, _BATCH_SAMPLES)

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import batchstat
 from batchstat.corpus import bad_records as faults
-from batchstat.corpus import content, lines
+from batchstat.corpus import chunk_content, lines
 from batchstat.corpus.arrow_values import decoded, decoded_bytes
 from batchstat.corpus.formats import delimited, ipc, parquet_files
 from batchstat.corpus.formats import json as json_format
@@ -499,7 +499,7 @@ ALPHABET = 'aé"\\,{}[] x'
 @pytest.fixture
 def limits(monkeypatch):
     """A text of at most 30 bytes, a record of at most 60; files read 16 bytes at a time."""
-    monkeypatch.setattr(content, "MOST_TEXT_BYTES", 30)
+    monkeypatch.setattr(chunk_content, "MOST_TEXT_BYTES", 30)
     for module in (lines, delimited, json_format):
         monkeypatch.setattr(module, "MOST_RECORD_BYTES", 60)
     monkeypatch.setattr(lines, "BLOCK_BYTES", 16)

@@ -1,0 +1,287 @@
+"""Check the values of a chunk: its content, and its labels."""
+
+from collections.abc import Callable
+from typing import Any, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from batchstat.corpus.arrow_values import (
+    can_label,
+    decoded,
+    decoded_type,
+    holds_text,
+    is_list,
+    kind_of,
+)
+from batchstat.corpus.bad_records import MOST_TEXT_BYTES, BadRecord, Location, too_long
+from batchstat.corpus.chat import ChatError, Message, Tool, as_chat, as_tools
+from batchstat.corpus.chunk import Chunk, Column
+from batchstat.corpus.content import LONGEST, Chats, Content, PrecountedLengths, Texts
+from batchstat.corpus.options import CorpusOptions
+from batchstat.errors import InputError
+from batchstat.lengths.labels import label_text
+
+_MOST_DIGITS = 20
+
+_LABEL_LISTS = pa.large_list(pa.large_string())
+
+
+class ChunkContent:
+    """Checked values of one chunk.
+
+    Attributes:
+        bad: records that cannot be read, as far as they were checked.
+    """
+
+    def __init__(self, chunk: Chunk, locate: Callable[[int], Location]) -> None:
+        """`locate`: returns the location of a record, for messages."""
+        self.bad = dict(chunk.bad)
+        self._chunk, self._locate = chunk, locate
+
+    def text(self, column: str) -> pa.LargeStringArray:
+        """Return (size,) the column as texts, empty where a record has none."""
+        values = self._values(column)
+        if isinstance(values, pa.Array):
+            if not (holds_text(values.type) or pa.types.is_null(values.type)):
+                raise InputError(
+                    f"{self._locate(0)}: column {column!r} is {values.type} where text is expected"
+                )
+            for i in _nulls(values):
+                self._fail(i, f"{column!r} is null where text is expected")
+            return pc.fill_null(values.cast(pa.large_string()), "")
+        texts: list[Any] = list(values)
+        for i, value in enumerate(texts):
+            if not isinstance(value, str):
+                self._fail(i, f"{column!r} is {kind_of(value)} where text is expected")
+                texts[i] = ""
+        return self._as_arrow(texts)
+
+    def chats(self, column: str) -> list[list[Message]]:
+        """Return (size,) the column as chats, with empty lists where a record has none."""
+        chats: list[list[Message]] = []
+        for i, value in enumerate(_as_list(self._values(column))):
+            chats.append([])
+            try:
+                chat = as_chat(value) if self._is_good(i) else []
+            except ChatError as error:
+                self._fail(i, f"{column!r}: {error}", "chat")
+            else:
+                if self._is_short(i, _text_bytes(chat)):
+                    chats[i] = chat
+        return chats
+
+    def tools(self, column: str | None) -> list[list[Tool] | None]:
+        """Return (size,) the column as tools; all empty without a column."""
+        if column is None:
+            return [[]] * self._chunk.size
+        return [as_tools(value) for value in _as_list(self._values(column))]
+
+    def token_lists(self, column: str) -> npt.NDArray[np.int64]:
+        """Return (size,) the number of ids in the column's lists."""
+        values = self._values(column)
+        if isinstance(values, pa.Array) and is_list(values.type):
+            ids = decoded_type(values.type.value_type)
+            if not (pa.types.is_integer(ids) or pa.types.is_null(ids)):
+                raise InputError(
+                    f"{self._locate(0)}: column {column!r} is {values.type} where lists of token "
+                    "ids are expected"
+                )
+            for i in _nulls(values):
+                self._fail(i, f"{column!r} is null where a list of token ids is expected")
+            for i in _holding_nulls(values):
+                self._fail(i, f"{column!r} contains null where a token id is expected")
+            sizes = pc.fill_null(pc.list_value_length(values), 0).cast(pa.int64())
+            counts: npt.NDArray[np.int64] = sizes.to_numpy()
+            return counts
+        found = np.zeros(self._chunk.size, dtype=np.int64)
+        for i, value in enumerate(_as_list(values)):
+            if isinstance(value, list) and all(type(each) is int for each in value):
+                found[i] = len(value)
+            elif isinstance(value, list) and None in value:
+                self._fail(i, f"{column!r} contains null where a token id is expected")
+            else:
+                self._fail(i, f"{column!r} is {kind_of(value)} where token ids are expected")
+        return found
+
+    def lengths(self, column: str) -> npt.NDArray[np.int64]:
+        """Return (size,) the column's whole numbers, from 0 to `LONGEST`."""
+        values = self._values(column)
+        whole = isinstance(values, pa.Array) and pa.types.is_integer(values.type)
+        if isinstance(values, pa.Array) and whole and values.null_count == 0:
+            return self._in_range(values.to_numpy(), column)
+        found = np.zeros(self._chunk.size, dtype=np.int64)
+        for i, value in enumerate(_as_list(values)):
+            number = int(value) if isinstance(value, str) and _is_number(value) else value
+            if type(number) is not int:
+                self._fail(i, f"{column!r} is {kind_of(value)} where a whole number is expected")
+            elif not 0 <= number <= LONGEST:
+                self._fail(i, f"{column!r} is {number}: must be between 0 and {LONGEST:,}")
+            else:
+                found[i] = number
+        return found
+
+    def _in_range(self, numbers: npt.NDArray[np.integer], column: str) -> npt.NDArray[np.int64]:
+        outside = (numbers < 0) | (numbers > LONGEST)
+        for i in np.flatnonzero(outside).tolist():
+            self._fail(i, f"{column!r} is {numbers[i]}: must be between 0 and {LONGEST:,}")
+        return np.where(outside, 0, numbers).astype(np.int64)
+
+    def labels(self, column: str) -> pa.Array:
+        """Return (size,) labels as large_string, or as lists of it if any is a list."""
+        values = self._values(column)
+        if isinstance(values, pa.Array):
+            kind = values.type.value_type if is_list(values.type) else values.type
+            if not can_label(kind):
+                raise InputError(
+                    f"{self._locate(0)}: column {column!r} is {values.type} where a label is "
+                    "expected: text, a number, a boolean, or a list of them"
+                )
+            if not is_list(values.type):
+                return _label_texts(values)
+            values = _label_lists(values)
+        labels = [self._label(i, value, column) for i, value in enumerate(values)]
+        if not any(isinstance(label, list) for label in labels):
+            return pa.array(labels, pa.large_string())
+        lists = [[label] if isinstance(label, str) else label for label in labels]
+        return pa.array(lists, _LABEL_LISTS)
+
+    def _label(self, i: int, value: object, column: str) -> str | list[str] | None:
+        """Return a label, or the distinct labels of a list; None if there is none."""
+        try:
+            if not isinstance(value, list):
+                return _as_label(value)
+            return list(dict.fromkeys(filter(_is_there, map(_as_label, value)))) or None
+        except TypeError:
+            self._fail(i, f"label {column!r} is {kind_of(value)}")
+        except UnicodeEncodeError:
+            self._fail(i, f"label {column!r} contains half a surrogate pair", "not_utf8")
+        return None
+
+    def _values(self, column: str) -> Column:
+        values = self._chunk.columns[column]
+        return decoded(values) if isinstance(values, pa.Array) else values
+
+    def without_long(self, texts: Texts) -> Texts:
+        """Replace texts of more than `MOST_TEXT_BYTES` by empty ones."""
+        sizes = texts.sizes()
+        if not (sizes > MOST_TEXT_BYTES).any():
+            return texts
+        short = pa.array([self._is_short(i, int(size)) for i, size in enumerate(sizes)])
+        return Texts(*(pc.if_else(short, side, "") for side in texts.sides))
+
+    def _is_short(self, i: int, size: int) -> bool:
+        if size > MOST_TEXT_BYTES:
+            self._fail(i, too_long("text", size), "too_long")
+        return size <= MOST_TEXT_BYTES
+
+    def _fail(self, i: int, message: str, reason: str = "wrong_type") -> None:
+        if self._is_good(i):
+            self.bad[i] = BadRecord(reason, message)
+
+    def _is_good(self, i: int) -> bool:
+        return i not in self.bad and i not in self._chunk.blank
+
+    def _as_arrow(self, texts: list[str] | list[object]) -> pa.LargeStringArray:
+        try:
+            return pa.array(texts, pa.large_string())
+        except UnicodeEncodeError:
+            whole: list[object] = []
+            for i, text in enumerate(texts):
+                if isinstance(text, str) and any("\ud800" <= c <= "\udfff" for c in text):
+                    self._fail(i, "half a surrogate pair, which is not a character", "not_utf8")
+                    text = ""
+                whole.append(text)
+            return pa.array(whole, pa.large_string())
+
+
+def read_content(
+    chunk: Chunk, options: CorpusOptions, locate: Callable[[int], Location]
+) -> tuple[Content, pa.Array | None, dict[int, BadRecord]]:
+    """Return a chunk's content, its labels, and the records that cannot be read.
+
+    Raises:
+        InputError: a column of another type.
+    """
+    values = ChunkContent(chunk, locate)
+    column = chunk.content[0]
+    content: Content
+    if options.content == "messages":
+        content = Chats(values.chats(column), values.tools(chunk.tools))
+    elif options.content == "tokens":
+        content = PrecountedLengths(values.token_lists(column))
+    elif options.content == "length" or chunk.counted:
+        content = PrecountedLengths(values.lengths(column))
+    else:
+        second = values.text(chunk.content[1]) if len(chunk.content) > 1 else None
+        content = values.without_long(Texts(values.text(column), second))
+    labels = values.labels(chunk.label) if chunk.label else None
+    return content, labels, values.bad
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _MOST_DIGITS
+
+
+def _text_bytes(value: object) -> int:
+    """Return the bytes of all texts in a JSON value."""
+    if isinstance(value, str):
+        return len(value.encode(errors="surrogatepass"))
+    if isinstance(value, dict):
+        return sum(map(_text_bytes, value.values()))
+    return sum(map(_text_bytes, value)) if isinstance(value, list) else 0
+
+
+def _holding_nulls(values: pa.Array) -> list[int]:
+    """Return which lists contain a null."""
+    elements = decoded(pc.list_flatten(values))
+    if elements.null_count == 0:
+        return []
+    held = pc.list_parent_indices(values).filter(elements.is_null())
+    positions: list[int] = pc.unique(held).to_pylist()
+    return positions
+
+
+def _label_texts(values: pa.Array) -> pa.Array:
+    """Return each value's `label_text`, as large_string; null without a label."""
+    if not pa.types.is_floating(values.type):
+        return values.cast(pa.large_string())
+    numbers = values.to_numpy(zero_copy_only=False)
+    distinct, places = np.unique(numbers, return_inverse=True)
+    texts = pa.array([label_text(number) for number in distinct], pa.large_string())
+    return pc.if_else(values.is_null(), None, texts.take(pa.array(places)))
+
+
+def _label_lists(values: pa.Array) -> list[list[str | None] | None]:
+    texts = _label_texts(decoded(pc.list_flatten(values))).to_pylist()
+    sizes = pc.list_value_length(values).to_pylist()
+    ends = np.cumsum([size or 0 for size in sizes]).tolist()
+    return [
+        None if size is None else texts[end - size : end]
+        for size, end in zip(sizes, ends, strict=True)
+    ]
+
+
+def _nulls(values: pa.Array) -> list[int]:
+    positions: list[int] = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist()
+    return positions
+
+
+def _as_list(values: Column) -> list[Any]:
+    listed: list[Any] = values.to_pylist() if isinstance(values, pa.Array) else values
+    return listed
+
+
+def _as_label(value: object) -> str | None:
+    if not isinstance(value, str | bool | int | float | np.generic | None):
+        raise TypeError
+    label = label_text(value)
+    if label is not None:
+        label.encode()
+    return label
+
+
+def _is_there(label: str | None) -> TypeGuard[str]:
+    return label is not None
