@@ -245,6 +245,11 @@ class ResolvedSettings(Settings):
     max_length: int = field()
     batch_size: int = field()
 
+    @property
+    def widest(self) -> int:
+        """Tokens to which a row of `max_length` is padded."""
+        return round_up(self.max_length, self.pad_to_multiple_of)
+
 
 def _labels(labels: object) -> tuple[str, ...]:
     if isinstance(labels, str) or not isinstance(labels, Iterable):

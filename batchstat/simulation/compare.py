@@ -100,7 +100,7 @@ def compare(
         not_shown=tuple(name for name in OWN_STRATEGIES if name not in shown),
         choice=choice,
         bounds=_bounds(best.request.strategy, shares, basis),
-        sweep=sweep(best, basis, epochs.of),
+        sweep=sweep(best.request, basis, epochs.of),
         warnings=(*empty, *comparison_warnings(rows, shares.epoch, basis, inputs.stats)),
         subsample=None if drawn is None else drawn.facts,
     )

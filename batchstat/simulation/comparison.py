@@ -6,22 +6,19 @@ from statistics import mean, pstdev
 from typing import TYPE_CHECKING, Any
 
 from batchstat.lengths.stats import Histogram
-from batchstat.parameters import with_parameter
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
 from batchstat.simulation.bounds import Bounds
 from batchstat.simulation.cost_model import CostModel
 from batchstat.simulation.counts import PlanCounts
-from batchstat.simulation.grouping import Grouping
+from batchstat.simulation.estimate import Interval, SampleFacts
+from batchstat.simulation.sweep import Sweep
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     import pandas as pd
-
-ENOUGH = 0.005
-"""A `read_ahead` whose padding ratio is within this of the best counts as equally good."""
 
 
 @dataclass(frozen=True)
@@ -52,45 +49,6 @@ class SeedSpread:
     def padding_std(self) -> float:
         """Population standard deviation of the padding ratio over the seeds."""
         return pstdev(self.padding_ratios)
-
-
-@dataclass(frozen=True)
-class SampleFacts:
-    """The part of a corpus that an estimate is made from.
-
-    Attributes:
-        samples: number of samples drawn.
-        corpus_samples: number of samples in the whole corpus.
-        blocks: number of blocks of consecutive samples drawn.
-        block_size: samples per block.
-        groups: groups of blocks, simulated separately to find how far the estimate may be off.
-        confidence: probability that an interval contains the number of the whole corpus.
-    """
-
-    samples: int
-    corpus_samples: int
-    blocks: int
-    block_size: int
-    groups: int
-    confidence: float
-
-    @property
-    def share(self) -> float:
-        """Samples drawn / samples of the corpus."""
-        return self.samples / self.corpus_samples
-
-
-@dataclass(frozen=True)
-class Interval:
-    """Confidence interval for the padding ratio of the whole corpus."""
-
-    low: float
-    high: float
-
-    @property
-    def margin(self) -> float:
-        """Half of its width."""
-        return (self.high - self.low) / 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,51 +123,6 @@ class Choice:
     smaller_change: StrategyResult | None
     packed: StrategyResult | None
     ruled_out: StrategyResult | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class SweepPoint:
-    """Results of one `read_ahead`, all else equal."""
-
-    read_ahead: int
-    batches: int
-    padding_tokens: int
-    total_tokens: int
-    grouping: Grouping
-
-    @property
-    def padding_ratio(self) -> float:
-        """Padding tokens / total tokens."""
-        return self.padding_tokens / self.total_tokens
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sweep:
-    """One strategy with increasing `read_ahead`, up to the whole epoch.
-
-    Attributes:
-        spec: the strategy, as it is written.
-        points: the results, by ascending `read_ahead`.
-    """
-
-    spec: str
-    points: tuple[SweepPoint, ...]
-
-    @property
-    def best(self) -> SweepPoint:
-        """The point with the least padding."""
-        return min(self.points, key=lambda point: point.padding_ratio)
-
-    @property
-    def recommended(self) -> SweepPoint:
-        """The smallest `read_ahead` whose padding is within half a percentage point of the best."""
-        limit = self.best.padding_ratio + ENOUGH
-        return next(point for point in self.points if point.padding_ratio <= limit)
-
-    @property
-    def recommended_spec(self) -> str:
-        """The strategy with the recommended `read_ahead`, to paste after `--strategy`."""
-        return with_parameter(self.spec, "read_ahead", self.recommended.read_ahead)
 
 
 @dataclass(frozen=True)

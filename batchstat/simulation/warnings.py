@@ -84,7 +84,7 @@ def _of_peaks(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> Iterat
     below = [
         f"{row.label} (at most {capacity:,})"
         for row in rows
-        if (capacity := _capacity(row, basis)) + _widest(basis) <= budget
+        if (capacity := _capacity(row, basis)) + basis.widest <= budget
     ]
     if above or (below and len(below) < len(rows)):
         yield ReportWarning(
@@ -96,21 +96,18 @@ def _of_peaks(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> Iterat
 
 def _capacity(row: StrategyResult, basis: ResolvedSettings) -> int:
     """Return the most total tokens per batch that the row's parameters allow."""
-    size = row.params.get("batch_size")
-    budget: int = row.params.get("tokens_per_batch", basis.tokens_per_batch)
-    return budget if size is None else size * _widest(basis)
-
-
-def _widest(basis: ResolvedSettings) -> int:
-    return -(-basis.max_length // basis.pad_to_multiple_of) * basis.pad_to_multiple_of
+    strategy = row.request.strategy
+    if strategy.batch_capacity is not None:
+        return strategy.batch_capacity * basis.widest
+    return strategy.budget or basis.tokens_per_batch
 
 
 def _of_single_samples(
     rows: Sequence[StrategyResult], epoch: Epoch, basis: ResolvedSettings, stats: LengthStats
 ) -> Iterator[ReportWarning]:
     """Yield a warning about batches of one sample, where no more fit."""
-    budget, width = basis.tokens_per_batch, _widest(basis)
-    fixed = any("batch_size" in row.params for row in rows)
+    budget, width = basis.tokens_per_batch, basis.widest
+    fixed = any(row.request.strategy.batch_capacity for row in rows)
     if not fixed or basis.batch_size > 1 or epoch.count == 1 or budget // width > 1:
         return
     # A budget equal to the width may be derived from max_length, and then falls with it.

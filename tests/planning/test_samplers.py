@@ -28,7 +28,8 @@ from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.spec import parse_strategy
 from batchstat.planning.windows import plan_windows
-from batchstat.simulation.coverage import ClassMixing, Coverage
+from batchstat.simulation.coverage import Coverage
+from batchstat.simulation.mixing import ClassMixing
 from conftest import SAMPLE_DATA, needs
 
 LABELS = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=60)

@@ -8,9 +8,10 @@ from rich.text import Text
 from batchstat.errors import counted
 from batchstat.render.screens.layout import Rows, basis_line, heading, pasted
 from batchstat.render.text import batches, decimal, percent
-from batchstat.simulation.comparison import Comparison, SampleFacts, SeedSpread, StrategyResult
+from batchstat.simulation.comparison import Comparison, SeedSpread, StrategyResult
 from batchstat.simulation.cost_model import CostModel
-from batchstat.simulation.coverage import ClassMixing
+from batchstat.simulation.estimate import SampleFacts
+from batchstat.simulation.mixing import ClassMixing
 from batchstat.simulation.rank_idle import WorstStep
 
 _ABOUT_EQUAL = 1.1
