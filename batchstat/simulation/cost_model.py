@@ -4,8 +4,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from batchstat.errors import InputError, OptionError, short, unknown
-from batchstat.parameters import MAX_INT, check_fields
+from batchstat.errors import InputError, OptionError, short
+from batchstat.parameters import MAX_INT, check_fields, read_parameters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,21 +79,8 @@ def load_model(written: str) -> CostModel:
 
 
 def _from_pairs(written: str) -> CostModel:
-    known = {field.name for field in fields(CostModel)}
-    found: dict[str, Any] = {}
-    for part in written.split(","):
-        key, _, value = part.partition("=")
-        if key not in known:
-            raise unknown("key of a model", key, known)
-        if key in found:
-            raise OptionError(f"model: {key} is given twice; give it once")
-        if key == "gated":
-            found[key] = {"true": True, "false": False}.get(value, value)
-        else:
-            try:
-                found[key] = int(value)
-            except ValueError:
-                raise OptionError(f"model: {key}={value!r}: must be a whole number") from None
+    known = {field.name: field for field in fields(CostModel)}
+    found: dict[str, Any] = read_parameters("model", "model", written, known)
     missing = [key for key in ("hidden", "layers") if key not in found]
     if missing:
         raise OptionError(f"model {written!r} has no {missing[0]}: write hidden=768,layers=12")

@@ -1,16 +1,13 @@
 """An epoch planned, distributed and measured."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.rank_plans import RankRound, distribute, plan_shares
-from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.shares import EpochShares
-from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.rng import window_rng
 from batchstat.simulation.cost_model import CostModel
@@ -42,11 +39,7 @@ def measure(
     in_parts = shares.epoch.is_split or strategy.cuts_samples
     once = shares.is_distributed and not in_parts and settings.remainder != "spread"
     by_sample = by_sample and not (once and settings.draws_all and shares.samples.classes is None)
-    meter = EpochMeter(
-        settings.world_size,
-        **measure_options(strategy, settings, model),
-        keep_steps=settings.world_size > 1,
-    )
+    meter = EpochMeter(request, model)
     noted: list[BatchPlan] = []
     rounds: list[RankRound] = []
     summary = None
@@ -68,22 +61,6 @@ def measure(
         return trace_samples(BatchPlan.concatenate(noted), units, shares)
 
     return meter.measurement(shares.epoch, traced if by_sample else None)
-
-
-def measure_options(
-    strategy: Strategy, settings: ResolvedSettings, model: CostModel | None = None
-) -> dict[str, Any]:
-    """Return the arguments of an `EpochMeter` for a strategy and the settings."""
-    rows_of = None if strategy.attends_within_samples else settings.max_length
-    return {
-        "tokens_per_batch": strategy.budget or settings.tokens_per_batch,
-        "max_length": strategy.row_length or rows_of,
-        "attends_within_samples": strategy.attends_within_samples,
-        "gradient_accumulation_steps": settings.gradient_accumulation_steps,
-        "even": settings.remainder == "dummy",
-        "pad_to_multiple_of": strategy.pad_to_multiple_of,
-        "cost": (1, 0) if model is None else (model.linear, model.quadratic),
-    }
 
 
 def _tables(plans: Iterator[BatchPlan], noted: list[BatchPlan] | None) -> Iterator[BatchTable]:

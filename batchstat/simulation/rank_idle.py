@@ -7,6 +7,8 @@ import numpy as np
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.exact import added, total
 from batchstat.planning.batch_table import BatchTable
+from batchstat.planning.settings import ResolvedSettings
+from batchstat.simulation.cost_model import CostModel
 
 
 @dataclass(frozen=True)
@@ -78,29 +80,12 @@ class RankCounts:
 class RankMeter:
     """Accumulates the `RankCounts` of units that come in groups of whole steps, except the last."""
 
-    def __init__(
-        self,
-        world_size: int,
-        gradient_accumulation_steps: int,
-        *,
-        even: bool = False,
-        cost: tuple[int, int] = (1, 0),
-    ) -> None:
-        """Start a tally without units.
-
-        Args:
-            world_size: number of ranks.
-            gradient_accumulation_steps: turns per step.
-            even: whether a rank without a unit runs an empty step.
-            cost: compute per token, and per pair of tokens in attention.
-        """
-        self._gradient_accumulation_steps, self._even, self._cost = (
-            gradient_accumulation_steps,
-            even,
-            cost,
-        )
+    def __init__(self, settings: ResolvedSettings, model: CostModel | None = None) -> None:
+        """Start without units; compute is by the model, or total tokens if there is none."""
+        self._settings = settings
+        self._cost = (1, 0) if model is None else (model.linear, model.quadratic)
         self._compute = 0
-        self._held = np.zeros(world_size, dtype=np.int64)
+        self._held = np.zeros(settings.world_size, dtype=np.int64)
         self._steps = self._tokens = self._slowest_tokens = 0
         self._squares = self._slowest_squares = 0
         self._waited = -1.0
@@ -117,12 +102,9 @@ class RankMeter:
         Returns:
             (n_steps, world_size) total tokens of each rank in each step.
         """
-        linear = steps_of(
-            turns, batches.sum_by_unit(batches.total_tokens), self._gradient_accumulation_steps
-        )
-        quadratic = steps_of(
-            turns, batches.sum_by_unit(attention), self._gradient_accumulation_steps
-        )
+        accumulation = self._settings.gradient_accumulation_steps
+        linear = steps_of(turns, batches.sum_by_unit(batches.total_tokens), accumulation)
+        quadratic = steps_of(turns, batches.sum_by_unit(attention), accumulation)
         slowest = linear.max(axis=1)
         self._compute += self._slowest_compute(linear, quadratic)
         self._tokens += total(linear)
@@ -149,10 +131,8 @@ class RankMeter:
 
     def _step(self, step: int, turns: Ints, batches: BatchTable, linear: Ints) -> WorstStep:
         rank = int(linear[step].argmax())
-        shared = turns[
-            step * self._gradient_accumulation_steps : (step + 1)
-            * self._gradient_accumulation_steps
-        ]
+        accumulation = self._settings.gradient_accumulation_steps
+        shared = turns[step * accumulation : (step + 1) * accumulation]
         its = batches.take(shared[:, rank][shared[:, rank] >= 0])
         largest = int(its.total_tokens.argmax())
         return WorstStep(
@@ -169,11 +149,14 @@ class RankMeter:
     def counts(self) -> RankCounts:
         """The counts of all units added, at least one."""
         assert self._worst is not None
-        least = self._held.max() if self._even else self._held.min()
+        accumulation = self._settings.gradient_accumulation_steps
+        # With dummy batches, a rank without a unit runs an empty step.
+        is_even = self._settings.remainder == "dummy"
+        fewest = self._held.max() if is_even else self._held.min()
         return RankCounts(
             world_size=len(self._held),
-            min_steps=-(-int(least) // self._gradient_accumulation_steps),
-            max_steps=-(-int(self._held.max()) // self._gradient_accumulation_steps),
+            min_steps=-(-int(fewest) // accumulation),
+            max_steps=-(-int(self._held.max()) // accumulation),
             tokens=self._tokens,
             slowest_tokens=self._slowest_tokens,
             squares=self._squares,

@@ -23,7 +23,8 @@ import numpy as np
 
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.epoch import make_epoch
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.settings import Settings
+from batchstat.planning.strategies.spec import RowRequest, parse_strategy
 from batchstat.planning.windows import plan_windows
 from batchstat.simulation.counts import PlanCounts
 from batchstat.simulation.epoch_meter import EpochMeter
@@ -43,7 +44,8 @@ def batchstat(spec: str, lengths: np.ndarray) -> PlanCounts:
     visits = make_epoch(np.arange(len(lengths)), lengths, 512, "truncate")
     batches = BatchTable.of(plan_windows(strategy, visits, seed=0, epoch=0))
     turns = np.arange(batches.n_units)[:, None]
-    meter = EpochMeter(1, tokens_per_batch=16_384)
+    basis = Settings(**SETTINGS).resolve(512, None)
+    meter = EpochMeter(RowRequest(spec, strategy, basis))
     meter.add(batches, turns)
     return meter.measurement(visits).counts
 

@@ -33,7 +33,7 @@ from batchstat.profiling import memmap as arrays
 from batchstat.profiling.parquet import read_file, save_lengths
 from batchstat.rng import distribution_rng
 from batchstat.simulation.epoch_meter import EpochMeter, Measurement
-from batchstat.simulation.measure import measure, measure_options
+from batchstat.simulation.measure import measure
 from conftest import SAMPLE_DATA
 
 LENGTHS = st.lists(st.integers(0, 60), min_size=1, max_size=150).filter(any)
@@ -124,7 +124,7 @@ def test_measured_in_groups(spec, data):
         if basis.distribute == "balanced":
             costs = batches.sum_by_unit(batches.total_tokens)
             turns = balanced(turns, costs, distribution_rng(basis.seed, basis.epoch))
-        meter = EpochMeter(world_size, **measure_options(strategy, basis))
+        meter = EpochMeter(RowRequest(spec, strategy, basis))
         meter.add(batches, turns)
         return meter.measurement(work.epoch)
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from batchstat import InputError
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.epoch import make_epoch
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.settings import Settings
+from batchstat.planning.strategies.spec import parse_strategy, request_row
 from batchstat.planning.windows import plan_windows
 from batchstat.simulation.counts import PlanCounts
 from batchstat.simulation.epoch_meter import EpochMeter
@@ -21,11 +22,12 @@ PAD = -1
 SETTINGS: dict[str, Any] = {"tokens_per_batch": 64, "batch_size": 4, "read_ahead": 10}
 
 
-def measured(plans, visits, **settings: Any) -> PlanCounts:
+def measured(plans, visits, spec: str = "static", **settings: Any) -> PlanCounts:
     """On one rank."""
+    basis = Settings(tokens_per_batch=64, **settings).resolve(90, None)
     batches = BatchTable.of(plans)
     turns = np.arange(batches.n_units)[:, None]
-    meter = EpochMeter(1, tokens_per_batch=64, **settings)
+    meter = EpochMeter(request_row(spec, basis))
     meter.add(batches, turns)
     return meter.measurement(visits).counts
 
@@ -88,7 +90,7 @@ def test_counts_are_those_of_padded_arrays(
     assert counts.real_squared_tokens == sum(length**2 for length in parts)
     assert counts.row_tokens == counts.rows * max_length
     assert counts.packing_efficiency == pytest.approx(sum(parts) / counts.row_tokens)
-    within = measured(plans, visits, attends_within_samples=True)
+    within = measured(plans, visits, "padding-free")
     assert within.squared_tokens == counts.real_squared_tokens
     assert within.packing_efficiency is None
     steps = [

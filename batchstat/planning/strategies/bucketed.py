@@ -37,5 +37,5 @@ class Bucketed(Strategy):
         if stats.count > self.read_ahead:
             return None
         rows = RowRuns.of_samples(stats)
-        offsets = rows.every(self.batch_size, keep_short=not self.drop_last)
+        offsets = cut_every(stats.count, self.batch_size, keep_short=not self.drop_last)
         return rows.cut(offsets, self.pad_to_multiple_of, rng if self.shuffle_batches else None)

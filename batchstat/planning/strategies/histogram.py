@@ -71,12 +71,6 @@ class RowRuns:
             of_segments(found.each * lengths**2)[order],
         )
 
-    def every(self, size: int, *, keep_short: bool) -> Ints:
-        """Return offsets of batches of `size` rows; a short last one is kept or dropped."""
-        n = int(self.counts.sum())
-        offsets = np.arange(0, n + 1, size)
-        return np.append(offsets, n) if keep_short and n % size else offsets
-
     def within(
         self, budget: int, multiple: int, max_samples: int | None, *, keep_short: bool
     ) -> Ints:
