@@ -248,6 +248,8 @@ class ResolvedSettings(Settings):
     @property
     def widest(self) -> int:
         """Tokens to which a row of `max_length` is padded."""
+        from batchstat.lengths.arrays import round_up
+
         return round_up(self.max_length, self.pad_to_multiple_of)
 
 
