@@ -55,8 +55,7 @@ class _Collector:
         yield self._chunk(lines)
 
     def _add(self, record: object) -> None:
-        i = len(self._records)
-        self._records.append({})
+        i, good = len(self._records), {}
         if record is _BLANK:
             self._blank.add(i)
         elif isinstance(record, BadRecord):
@@ -67,7 +66,8 @@ class _Collector:
         elif missing := self._missing(record):
             self._bad[i] = BadRecord("missing_column", missing)
         else:
-            self._records[i] = record
+            good = record
+        self._records.append(good)
 
     def _missing(self, record: dict[str, object]) -> str:
         """Return the message for a record that lacks a column; empty if it lacks none."""
