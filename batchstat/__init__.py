@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from batchstat.planning.settings import Settings
     from batchstat.profiling.build import profile
     from batchstat.profiling.profile import Profile
+    from batchstat.profiling.shards import merge
     from batchstat.simulation.balance import balance
     from batchstat.simulation.bucket_search import find_buckets
     from batchstat.simulation.compare import compare
@@ -55,6 +56,7 @@ __all__ = [
     "compare",
     "find_buckets",
     "load_model",
+    "merge",
     "profile",
     "read_samples",
     "token_lengths",
@@ -80,6 +82,7 @@ _HOMES = {
     "compare": "batchstat.simulation.compare",
     "find_buckets": "batchstat.simulation.bucket_search",
     "load_model": "batchstat.simulation.cost_model",
+    "merge": "batchstat.profiling.shards",
     "profile": "batchstat.profiling.build",
     "read_samples": "batchstat.training.reading",
     "token_lengths": "batchstat.tokenization.token_lengths",

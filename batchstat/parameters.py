@@ -177,7 +177,11 @@ def checks_keywords(
 
     def decorate(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
         own = inspect.signature(function).parameters
-        known = {field.name for field in fields(settings)} | {*own} - {"self", "settings"}
+        known = {field.name for field in fields(settings)} | {*own} - {
+            "self",
+            "settings",
+            "options",
+        }
 
         @wraps(function)
         def checked(*args: _Arguments.args, **keywords: _Arguments.kwargs) -> _Result:

@@ -55,10 +55,10 @@ def run_check(inputs: Inputs) -> Check:
             _profile(inputs),
             inputs.limits_in_force,
             strategy=strategy,
-            settings=inputs.settings,
             baseline=inputs.get("baseline"),
             name=inputs.name,
             written=lambda changes: written(inputs, changes),
+            **asdict(inputs.settings),
         )
     except InputError as error:
         return Check(name=inputs.name, strategy=strategy, report=None, error=str(error))

@@ -1,12 +1,27 @@
 """`CorpusOptions`: how a corpus is read."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypedDict
 
 from batchstat.errors import OptionError
 from batchstat.parameters import check_fields, documented, option
 
 Content = Literal["text", "messages", "tokens", "length"]
+
+
+class ReadingOptions(TypedDict, total=False):
+    """The fields of `CorpusOptions` beside the text column, as keywords of public functions."""
+
+    input_format: str | None
+    messages_column: str | None
+    tokens_column: str | None
+    length_column: str | None
+    label_column: str | None
+    header: bool
+    quote: bool | None
+    strip: bool
+    min_chars: int
+    on_error: str
 
 
 @documented

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from batchstat.documents.comparison import report_document, simulation_document
 from batchstat.errors import InputError, OptionError
@@ -14,24 +14,24 @@ from batchstat.gate.outcome import Check, Outcome
 from batchstat.gate.paths import value_at
 from batchstat.gate.remedies import Failing, find_remedy
 from batchstat.gate.setting_changes import Changes
-from batchstat.planning.settings import Settings
+from batchstat.parameters import checks_keywords
+from batchstat.planning.settings import Settings, SettingsOptions
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.compare import simulate
 
 DEFAULT_STRATEGY = "token-budget"
 
-_DEFAULTS = Settings()
 
-
+@checks_keywords(Settings)
 def check(
     profile: Profile,
     limits: Mapping[str, Any] | Sequence[Limit],
     *,
     strategy: str = DEFAULT_STRATEGY,
-    settings: Settings = _DEFAULTS,
     baseline: str | Path | None = None,
     name: str = DEFAULT_NAME,
     written: Callable[[Changes], str] | None = None,
+    **settings: Unpack[SettingsOptions],
 ) -> Check:
     """Compare the numbers of a strategy on a whole corpus with limits.
 
@@ -41,11 +41,11 @@ def check(
         profile: the corpus.
         limits: as in the configuration, such as `{"max-padding": "5%"}`.
         strategy: `name` or `name:key=value,key=value`.
-        settings: settings for batching.
         baseline: a baseline file with a check of this name; padding must then not rise unless a
             limit allows it.
         name: the name of the check.
         written: returns changed settings as the user writes them; defaults to `key=value`.
+        settings: the fields of `batchstat.Settings`, such as `tokens_per_batch=16384`.
 
     Raises:
         OptionError: no limits, or an invalid one.
@@ -56,7 +56,7 @@ def check(
         limits = in_force(read_limits(limits, "limits"), baseline is not None)
     require_limits(limits, baseline is not None, f"check {name!r} has")
     before = None if baseline is None else load_baseline(Path(baseline), name)
-    now = measure_report(profile, strategy, settings, limits)
+    now = measure_report(profile, strategy, Settings(**settings), limits)
     if before is not None and (other := before.difference(now.as_baseline(limits))):
         assert baseline is not None
         raise InputError(

@@ -9,13 +9,13 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from batchstat.corpus.opening import Rereadable
-from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.options import CorpusOptions, ReadingOptions
 from batchstat.corpus.parts import Part
 from batchstat.errors import InputError, StorageFullError
-from batchstat.parameters import named_path
+from batchstat.parameters import checks_keywords, named_path
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.counting import Counting, facts_of
 from batchstat.profiling.executors.local import threads
@@ -49,6 +49,7 @@ _MAX_EVICTIONS = 20
 _LISTED = 100
 
 
+@checks_keywords(CorpusOptions)
 def profile(
     corpus: "Path_ | Sequence[Path_] | pd.DataFrame | datasets.Dataset",
     *,
@@ -58,7 +59,7 @@ def profile(
     workers: int | None = None,
     executor: Executor | None = None,
     count_cache: Path_ | None = None,
-    **options: Any,
+    **options: Unpack[ReadingOptions],
 ) -> Profile:
     """Count a corpus and return its profile.
 

@@ -138,13 +138,17 @@ def read_shard(folder: Path) -> Shard:
         raise InputError(f"{path.as_posix()} {what}: count that shard again") from None
 
 
-def merge_shards(folders: Sequence[Path], *, allow_partial: bool = False) -> Profile:
+def merge(folders: Sequence[str | Path], *, allow_partial: bool = False) -> Profile:
     """Merge the shards of a corpus, in any order, into its profile.
+
+    Args:
+        folders: paths or addresses of the shards' folders.
+        allow_partial: whether parts that no shard has may be missing.
 
     Raises:
         InputError: shards of different corpora, settings or tokenizers; parts in no shard.
     """
-    shards = [(folder, read_shard(folder)) for folder in dict.fromkeys(folders)]
+    shards = [(folder, read_shard(folder)) for folder in dict.fromkeys(map(as_path, folders))]
     _, first = shards[0]
     for folder, shard in shards[1:]:
         if other := _difference(first, shard):

@@ -392,8 +392,8 @@ def test_ratios_are_shown_as_they_are(value):
 def test_a_check_in_one_call(tmp_path):
     """The library's check: limits, a remedy, a baseline."""
     profile = profile_of(SKEWED)
-    settings = Settings(tokens_per_batch=8192)
-    found = batchstat.check(profile, {"max-padding": "30%"}, strategy="static", settings=settings)
+    settings = {"tokens_per_batch": 8192}
+    found = batchstat.check(profile, {"max-padding": "30%"}, strategy="static", **settings)
     assert found.status == "fail"
     [failure] = found.failures
     assert failure.remedy is not None
@@ -401,14 +401,16 @@ def test_a_check_in_one_call(tmp_path):
     mended = batchstat.check(profile, {"max-padding": "30%"}, strategy="bucketed")
     assert mended.status == "pass"
     file = tmp_path / "baseline.json"
-    numbers_now = measure_report(profile, "static", settings, []).as_baseline([])
+    numbers_now = measure_report(profile, "static", Settings(**settings), []).as_baseline([])
     file.write_text(save_baselines({"default": numbers_now}))
-    same = batchstat.check(profile, {}, strategy="static", settings=settings, baseline=file)
+    same = batchstat.check(profile, {}, strategy="static", **settings, baseline=file)
     assert [outcome.limit.name for outcome in same.outcomes] == ["max-increase"]
     assert same.status == "pass"
     with pytest.raises(InputError, match="not comparable"):
-        batchstat.check(profile, {}, strategy="bucketed", settings=settings, baseline=file)
+        batchstat.check(profile, {}, strategy="bucketed", **settings, baseline=file)
     with pytest.raises(OptionError, match="has no limits"):
         batchstat.check(profile, {})
     with pytest.raises(OptionError, match="max-paddin"):
         batchstat.check(profile, {"max-paddin": "5%"})
+    with pytest.raises(OptionError, match="did you mean 'batch_size'"):
+        batchstat.check(profile, {"max-padding": "5%"}, batch_sizes=8)

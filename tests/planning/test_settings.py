@@ -6,12 +6,15 @@ from typing import get_type_hints
 import pytest
 
 import batchstat
-from batchstat import OptionError, Settings
+from batchstat import CorpusOptions, OptionError, Settings
+from batchstat.corpus.options import ReadingOptions
 from batchstat.planning.settings import SettingsOptions
 
 
 def test_keywords_are_the_fields():
     assert get_type_hints(SettingsOptions) == {field.name: field.type for field in fields(Settings)}
+    reading = {each.name: each.type for each in fields(CorpusOptions) if each.name != "text_column"}
+    assert get_type_hints(ReadingOptions) == reading
 
 
 @pytest.mark.parametrize(
@@ -21,6 +24,7 @@ def test_keywords_are_the_fields():
         (lambda **wrong: batchstat.compare([1], **wrong), "token_per_batch", "tokens_per_batch"),
         (lambda **wrong: batchstat.balance([1], labels=["a"], **wrong), "epoch_", "epoch"),
         (lambda **wrong: batchstat.find_buckets([1], **wrong), "bucket", "buckets"),
+        (lambda **wrong: batchstat.profile("a.txt", **wrong), "min_char", "min_chars"),
         (lambda **wrong: batchstat.BatchSampler([1], **wrong), "worldsize", "world_size"),
         (lambda **wrong: batchstat.StreamBatcher([1], length=len, **wrong), "replays", "replay"),
     ],

@@ -42,7 +42,7 @@ from batchstat.profiling.inputs import Corpus
 from batchstat.profiling.progress import CountedAmount, Progress, ProgressTracker
 from batchstat.profiling.run_options import RunOptions
 from batchstat.profiling.scheduler import TRIES, Scheduler
-from batchstat.profiling.shards import ShardSpec, merge_shards
+from batchstat.profiling.shards import ShardSpec, merge
 from batchstat.profiling.tasks import CountTask, RemoteTask
 from batchstat.profiling.worker import count_part
 from batchstat.tokenization.loading import load_tokenizer
@@ -637,7 +637,7 @@ def test_pieces_that_are_wrong_count_nowhere(tmp_path, order):
     assert found.lengths.tolist() == expected
     assert "recounting every text as a whole" in warned[0]
     with pytest.raises(InputError, match="counting by pieces was found wrong in one of them"):
-        merge_shards(shards)
+        merge(shards)
 
 
 KEY = "0" * 64

@@ -24,7 +24,7 @@ from batchstat.profiling.cache import CountCache, PartCounts
 from batchstat.profiling.inputs import Corpus
 from batchstat.profiling.parquet import read_file, save_lengths
 from batchstat.profiling.run_options import RunOptions
-from batchstat.profiling.shards import ShardSpec, merge_shards, read_shard
+from batchstat.profiling.shards import ShardSpec, merge, read_shard
 from batchstat.profiling.staleness import changes
 from batchstat.storage.sealed_records import digest_of, digest_of_numbers, parse
 from batchstat.tokenization.loading import load_tokenizer
@@ -232,7 +232,7 @@ def test_wrong_types_for_every_value_are_never_a_traceback(kept, name):
                     read_samples(kind.path)
             if said is None and name == "shard":
                 with suppress(BatchstatError):
-                    merge_shards([kind.path.parent])
+                    merge([kind.path.parent])
     assert tried > 50
     kind.rewrite(kind.path, resealed(record | {"more_of_it": 1}, kind.about))
     assert "more_of_it is unknown" in str(refused(kind))

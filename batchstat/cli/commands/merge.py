@@ -30,14 +30,13 @@ def command(options: Options) -> None:
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pasted import next_command
     from batchstat.cli.results import publish_profile
-    from batchstat.profiling.shards import merge_shards
-    from batchstat.storage.addresses import as_path
+    from batchstat.profiling.shards import merge
     from batchstat.storage.results import check_results
 
     output = options.read(Output)
     check_results(output.output)
-    folders = [as_path(each) for each in options.read(Shards).shards]
-    profile = merge_shards(folders, allow_partial=options.read(Partial).allow_partial)
+    folders = options.read(Shards).shards
+    profile = merge(folders, allow_partial=options.read(Partial).allow_partial)
     table = "a configuration" if is_configured() else None
     inputs = read_inputs(options, CheckSettings("merge", table=table))
     publish_profile(profile, output, next_command(inputs, profile))
