@@ -9,7 +9,7 @@ from batchstat.planning.settings import ResolvedSettings
 from batchstat.render.text import class_name, corpus_name, one_line, tokenizer_name
 from batchstat.simulation.comparison import Comparison
 
-_GAP, _LEAST_NAME = 2, 14
+_GAP, _LEAST_NAME, _LONG_HEADING = 2, 14, 14
 
 
 def heading(word: str, text: str, style: str = "") -> Table:
@@ -45,11 +45,11 @@ class Rows:
         """Yield the columns that fit, then the remaining ones, and so on."""
         widths = (
             [
-                max(len(heading), *(cell.cell_len for cell in cells), 0) + _GAP
+                max(_width(heading), *(cell.cell_len for cell in cells), 0) + _GAP
                 for heading, *cells in zip(self.columns, *self.rows, strict=True)
             ]
             if self.rows
-            else [len(heading) + _GAP for heading in self.columns]
+            else [_width(heading) + _GAP for heading in self.columns]
         )
         name = min(widths[0], max(_LEAST_NAME, options.max_width // 2))
         first = 1
@@ -73,8 +73,17 @@ def table(*columns: str) -> Table:
     # As Text, since a heading may be a name from the user's data that contains markup.
     made.add_column(Text(columns[0]), overflow="fold", min_width=12)
     for column in columns[1:]:
-        made.add_column(Text(column), justify="right", no_wrap=True)
+        made.add_column(Text(_on_lines(column)), justify="right", no_wrap=True)
     return made
+
+
+def _on_lines(heading: str) -> str:
+    """Return a heading, a long one of two words on two lines."""
+    return heading.replace(" ", "\n") if len(heading) > _LONG_HEADING else heading
+
+
+def _width(heading: str) -> int:
+    return max(map(len, _on_lines(heading).splitlines()))
 
 
 def whose(
