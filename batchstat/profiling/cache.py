@@ -22,11 +22,12 @@ from batchstat.profiling.parquet import read_counts, save_lengths
 from batchstat.profiling.profile import Profile
 from batchstat.storage.addresses import (
     as_path,
-    check_no_pattern,
     check_regular,
     is_remote,
     move,
     one_line,
+    temporary_beside,
+    try_writing,
 )
 from batchstat.storage.sealed_records import decoded
 
@@ -53,29 +54,31 @@ def default_folder() -> Path | None:
 
 
 @dataclass(frozen=True)
-class _Beside:
-    """What is stored of a part beside its profile: see `PartCounts`."""
-
-    digests: tuple[str, ...]
-    label_seen: bool | None
-    difference: str
-
-
-@dataclass(frozen=True)
-class PartCounts:
-    """Cached counts of a part.
+class PartFacts:
+    """What is stored of a part beside its profile.
 
     Attributes:
-        profile: profile of its samples, numbered from the part's first record.
         digests: SHA-256 of its bytes: see `batchstat.corpus.digests.digest_of_part`.
         label_seen: whether any record has the label; None if no record could be read.
         difference: why counting by pieces was found wrong and not used; empty if it was not.
     """
 
-    profile: Profile
     digests: tuple[str, ...]
     label_seen: bool | None
     difference: str = ""
+
+
+@dataclass(frozen=True)
+class PartCounts:
+    """Counts of a part.
+
+    Attributes:
+        profile: profile of its samples, numbered from the part's first record.
+        facts: what else is stored.
+    """
+
+    profile: Profile
+    facts: PartFacts
 
     @property
     def bytes(self) -> int:
@@ -114,11 +117,10 @@ class CountCache:
 
     def try_writing(self, remedy: str) -> None:
         """Raise InputError if nothing can be written to the folder."""
-        check_no_pattern(self.address)
-        folder, probe = self.folder, f".{secrets.token_hex(4)}.tmp"
         try:
-            self.write(probe, b"")
-            (folder / probe).unlink(missing_ok=True)
+            try_writing(self.folder)
+        except InputError:
+            raise
         except Exception as error:  # a remote file system may raise anything
             reason = one_line(error)
             raise InputError(f"{self.address} cannot be written: {reason}; {remedy}") from None
@@ -135,8 +137,7 @@ class CountCache:
             if digest != _digest(key, content):
                 return None
             profile, more = read_counts(io.BytesIO(content), path)
-            beside: _Beside = decoded(_Beside, more)
-            found = PartCounts(profile, beside.digests, beside.label_seen, beside.difference)
+            counts = PartCounts(profile, decoded(PartFacts, more))
         except SourceError:
             raise
         except (OSError, InputError, ValueError):
@@ -144,7 +145,7 @@ class CountCache:
         with suppress(OSError):  # for example in a read-only folder
             if isinstance(path, Path):
                 os.utime(path)  # eviction depends on the time of last use
-        return found
+        return counts
 
     def _read(self, path: Path) -> bytes:
         """Read a file, retrying at an address. Raise OSError if it does not exist."""
@@ -167,8 +168,7 @@ class CountCache:
     def put(self, key: str, counts: PartCounts) -> None:
         """Store the counts of a part. Raise OSError after several failed attempts."""
         sink = io.BytesIO()
-        beside = _Beside(counts.digests, counts.label_seen, counts.difference)
-        save_lengths(counts.profile, sink, asdict(beside))
+        save_lengths(counts.profile, sink, asdict(counts.facts))
         content = sink.getvalue()
         for left in reversed(range(_TRIES)):
             try:
@@ -181,22 +181,19 @@ class CountCache:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file completely or not at all. Raise OSError on failure."""
-        temporary = self.folder / f".{name}.{secrets.token_hex(4)}.tmp"
+        target = self.folder / name
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(content)
-            target = self.folder / name
-            if not is_remote(target) and target.is_dir():
-                # Nothing can be renamed to a folder's name; the folder is moved aside, not deleted.
-                target.rename(target.with_name(f"{name}.{secrets.token_hex(4)}.aside"))
-            move(temporary, target)
+            with temporary_beside(target) as temporary:
+                temporary.write_bytes(content)
+                if not is_remote(target) and target.is_dir():
+                    # Nothing can be renamed to a folder's name; it is moved aside, not deleted.
+                    target.rename(target.with_name(f"{name}.{secrets.token_hex(4)}.aside"))
+                move(temporary, target)
         except Exception as error:
             if isinstance(error, OSError) or not is_remote(self.address):
                 raise
             raise OSError(one_line(error)) from None
-        finally:
-            with suppress(Exception):
-                temporary.unlink(missing_ok=True)
 
     def refusal(self, what: str, error: OSError) -> BatchstatError:
         """Return the error that says that something cannot be stored."""

@@ -117,8 +117,9 @@ class _MergedSource:
     def add(self, counts: PartCounts) -> None:
         """Add its next part."""
         self.parts += 1
-        self._digests += counts.digests
-        self._labels += [] if counts.label_seen is None else [counts.label_seen]
+        self._digests += counts.facts.digests
+        if counts.facts.label_seen is not None:
+            self._labels.append(counts.facts.label_seen)
         if self._source.path == STANDARD_INPUT:
             (self._source,) = counts.profile.corpus.sources
 

@@ -13,7 +13,7 @@ from batchstat.corpus.parts import Part
 from batchstat.corpus.reader import CorpusReader
 from batchstat.corpus.sources import STANDARD_INPUT
 from batchstat.errors import InputError, SourceError
-from batchstat.profiling.cache import PartCounts
+from batchstat.profiling.cache import PartCounts, PartFacts
 from batchstat.profiling.counting import Counting
 from batchstat.profiling.executors.versions import different_versions
 from batchstat.profiling.parquet import SCHEMA
@@ -69,7 +69,7 @@ def count_part(sent: CountTask | RemoteTask, part: Part) -> PartResult:
         was_cached=was_cached,
         seconds=time.monotonic() - began,
         worker=this_worker(),
-        difference=counts.difference,
+        difference=counts.facts.difference,
         counts=counts if stays else None,
     )
 
@@ -173,7 +173,8 @@ def _counted(task: CountTask, part: Part, digests: tuple[str, ...]) -> PartCount
             standard_input.rewind()
         reader = CorpusReader([part], task.options, standard_input)
         profile = counting.profile(reader, tokenizer)
-        return PartCounts(profile, digests, reader.readings[0].label_seen, difference)
+        label_seen = reader.readings[0].label_seen
+        return PartCounts(profile, PartFacts(digests, label_seen, difference))
 
     by_text = task.tokenizer and replace(task.tokenizer, pieces=None)
     if not task.by_pieces:

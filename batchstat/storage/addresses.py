@@ -6,6 +6,9 @@ Whatever works with a `Path` also works with what `as_path` returns for an addre
 import glob
 import os
 import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -89,6 +92,25 @@ def move(path: Path, target: Path) -> None:
         remote.fs.mv(remote.path, cast(Any, target).path)
     else:
         path.replace(target)
+
+
+@contextmanager
+def temporary_beside(path: Path) -> Iterator[Path]:
+    """Yield a path beside another, to write to before moving; what is left there is removed."""
+    temporary = path.with_name(f".batchstat-{secrets.token_hex(4)}.tmp")
+    try:
+        yield temporary
+    finally:
+        with suppress(Exception):  # a remote file system may raise anything
+            temporary.unlink(missing_ok=True)
+
+
+def try_writing(folder: Path) -> None:
+    """Create a folder and a file in it, which is removed. Raise whatever its file system raises."""
+    check_no_pattern(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with temporary_beside(folder / "probe") as probe:
+        probe.write_bytes(b"")
 
 
 def etag_of(path: Path) -> str:

@@ -2,17 +2,16 @@
 
 import os
 import re
-import secrets
 import shutil
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import BinaryIO, cast
 
 from batchstat.errors import InputError
-from batchstat.storage.addresses import check_no_pattern, is_remote, move, one_line
+from batchstat.storage.addresses import is_remote, move, one_line, temporary_beside, try_writing
 from batchstat.storage.result_files import WRITTEN_TOGETHER, together
 
 Writer = Callable[[BinaryIO], object]
@@ -23,7 +22,8 @@ _TEMPORARY = re.compile(r"\.batchstat-[0-9a-f]{8}\.tmp")
 def check_writable(folder: Path) -> None:
     """Raise InputError, before any work is done, if the folder cannot be written."""
     if is_remote(folder):
-        _try_address(folder)
+        with _refused(folder, "pass another folder with -o"):
+            try_writing(folder)
         return
     try:
         place = _nearest(folder.absolute())
@@ -80,9 +80,7 @@ def only_writer(folder: Path, remedy: str = "pass another folder with -o") -> It
     finally:
         if lock is not None:
             os.close(lock)
-        for empty in reversed(made):
-            with suppress(OSError):  # a folder that holds a file stays
-                empty.rmdir()
+        _remove_empty(made)
 
 
 def _locked(folder: Path, made: list[Path], remedy: str) -> int | None:
@@ -140,28 +138,21 @@ def write_files(
     head = next((name for name in WRITTEN_TOGETHER if name in files), next(iter(files)))
     temporary: dict[Path, Path] = {}
     made: list[Path] = []
-    with _refused(folder, remedy):
-        try:
-            for name, content in {head: files[head], **files}.items():
-                path = folder / name
-                if path.is_dir():
-                    raise InputError(_refusal(path, "it is a folder", remedy))
-                made += _make(path.parent, remedy)
-                temporary[path] = path.with_name(f".batchstat-{secrets.token_hex(4)}.tmp")
-                _write(temporary[path], content, path)
-            first, *others = temporary
-            with _undisturbed():
-                for path in (*(folder / name for name in remove), *others):
-                    _remove(path)
-                for path in (first, *others):
-                    move(temporary[path], path)
-        finally:
-            for written in temporary.values():
-                with suppress(Exception):  # a remote file system may raise anything
-                    written.unlink(missing_ok=True)
-            for empty in reversed(made):
-                with suppress(OSError):  # a folder that holds a file stays
-                    empty.rmdir()
+    with _refused(folder, remedy), ExitStack() as stack:
+        stack.callback(_remove_empty, made)
+        for name, content in {head: files[head], **files}.items():
+            path = folder / name
+            if path.is_dir():
+                raise InputError(_refusal(path, "it is a folder", remedy))
+            made += _make(path.parent, remedy)
+            temporary[path] = stack.enter_context(temporary_beside(path))
+            _write(temporary[path], content, path)
+        first, *others = temporary
+        with _undisturbed():
+            for path in (*(folder / name for name in remove), *others):
+                _remove(path)
+            for path in (first, *others):
+                move(temporary[path], path)
 
 
 def _write(temporary: Path, content: bytes | Writer, path: Path) -> None:
@@ -198,17 +189,6 @@ def _refused(folder: Path, remedy: str) -> Iterator[None]:
         raise InputError(_refusal(folder, one_line(error), remedy)) from None
 
 
-def _try_address(folder: Path) -> None:
-    check_no_pattern(folder)
-    probe = folder / f".{secrets.token_hex(4)}.tmp"
-    try:
-        probe.parent.mkdir(parents=True, exist_ok=True)
-        probe.write_bytes(b"")
-        probe.unlink()
-    except Exception as error:  # a remote file system may raise anything
-        raise InputError(_refusal(folder, one_line(error))) from None
-
-
 def write_file(path: Path, content: bytes, remedy: str) -> None:
     """Write a file that the user named, completely or not at all; a device is written directly.
 
@@ -241,6 +221,13 @@ def _make(folder: Path, remedy: str) -> list[Path]:
     except (FileExistsError, NotADirectoryError):
         raise InputError(_refusal(folder, "it is not a folder", remedy)) from None
     return [each for each in reversed(missing) if each != nearest]
+
+
+def _remove_empty(made: list[Path]) -> None:
+    """Remove folders that were made, outermost first, and hold nothing."""
+    for folder in reversed(made):
+        with suppress(OSError):  # a folder that holds a file stays
+            folder.rmdir()
 
 
 @contextmanager

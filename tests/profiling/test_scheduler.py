@@ -269,9 +269,8 @@ def test_processes_that_come_to_a_sudden_end(tmp_path, monkeypatch, kill, failed
     )
     engine = CountingExecutor("processes", spawned, 2, 1)
     options = CorpusOptions()
-    job = CountTask(
-        options, load_tokenizer("builtin"), CountCache(str(tmp_path / "parts")), False, 1
-    )
+    cache = CountCache(str(tmp_path / "parts"))
+    job = CountTask(options, load_tokenizer("builtin"), cache, 1)
     run = Scheduler(parts_of(sources, options), job, engine, RunOptions())
     run.count()
     assert sorted(run.failed) == failed
