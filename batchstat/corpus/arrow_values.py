@@ -66,8 +66,8 @@ def decoded_bytes(values: pa.Array) -> Ints:
         return decoded_bytes(values.storage)
     if pa.types.is_dictionary(kind):
         sizes = np.append(decoded_bytes(values.dictionary), 0)
-        found: Ints = sizes[_filled(values.indices, len(values.dictionary))]
-        return found
+        taken: Ints = sizes[_filled(values.indices, len(values.dictionary))]
+        return taken
     if pa.types.is_run_end_encoded(kind):
         each: Ints = decoded_bytes(values.values)[_runs(values)]
         return each

@@ -58,34 +58,34 @@ def as_tools(value: object) -> list[Tool] | None:
 
 
 def _known_tools(tools: list[object]) -> list[Tool] | None:
-    known: list[Tool] = []
+    checked: list[Tool] = []
     for tool in tools:
         function = tool.get("function") if isinstance(tool, dict) else None
         if not isinstance(tool, dict) or tool.get("type") != "function":
             return None
         if not isinstance(function, dict) or not isinstance(function.get("name"), str):
             return None
-        known.append(tool)
-    return known
+        checked.append(tool)
+    return checked
 
 
 def _message(message: object, which: str) -> Message:
     if not isinstance(message, dict):
         raise ChatError(f"{which} is not an object")
     # Columnar formats give every message all keys that any message has.
-    known = {key: value for key, value in message.items() if value is not None}
-    if "from" in known and "role" not in known:
-        role = known.pop("from")
-        content = known.pop("value", None)
+    fields = {key: value for key, value in message.items() if value is not None}
+    if "from" in fields and "role" not in fields:
+        role = fields.pop("from")
+        content = fields.pop("value", None)
         role = _SHAREGPT_ROLES.get(role, role) if isinstance(role, str) else role
-        known = {"role": role, "content": content, **known}
-    role = known.get("role")
+        fields = {"role": role, "content": content, **fields}
+    role = fields.get("role")
     if role not in ROLES:
         raise ChatError(f"{which} has the unknown role {role!r} (known: {', '.join(ROLES)})")
-    content = _text(known.get("content"), which)
-    if content is None and not known.get("tool_calls"):
+    content = _text(fields.get("content"), which)
+    if content is None and not fields.get("tool_calls"):
         raise ChatError(f"{which} has no content")
-    return {**known, "content": content}
+    return {**fields, "content": content}
 
 
 def _text(content: object, which: str) -> str | None:

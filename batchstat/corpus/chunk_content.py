@@ -94,25 +94,25 @@ class ChunkContent:
             for i in _holding_nulls(values):
                 self._fail(i, f"{column!r} contains null where a token id is expected")
             sizes = pc.fill_null(pc.list_value_length(values), 0).cast(pa.int64())
-            counts: npt.NDArray[np.int64] = sizes.to_numpy()
-            return counts
-        found = np.zeros(self._chunk.size, dtype=np.int64)
+            numbers: npt.NDArray[np.int64] = sizes.to_numpy()
+            return numbers
+        counts = np.zeros(self._chunk.size, dtype=np.int64)
         for i, value in enumerate(_as_list(values)):
             if isinstance(value, list) and all(type(each) is int for each in value):
-                found[i] = len(value)
+                counts[i] = len(value)
             elif isinstance(value, list) and None in value:
                 self._fail(i, f"{column!r} contains null where a token id is expected")
             else:
                 self._fail(i, f"{column!r} is {kind_of(value)} where token ids are expected")
-        return found
+        return counts
 
     def lengths(self, column: str) -> npt.NDArray[np.int64]:
         """Return (size,) the column's whole numbers, from 0 to `LONGEST`."""
         values = self._values(column)
-        whole = isinstance(values, pa.Array) and pa.types.is_integer(values.type)
-        if isinstance(values, pa.Array) and whole and values.null_count == 0:
+        is_whole = isinstance(values, pa.Array) and pa.types.is_integer(values.type)
+        if isinstance(values, pa.Array) and is_whole and values.null_count == 0:
             return self._in_range(values.to_numpy(), column)
-        found = np.zeros(self._chunk.size, dtype=np.int64)
+        counts = np.zeros(self._chunk.size, dtype=np.int64)
         for i, value in enumerate(_as_list(values)):
             number = int(value) if isinstance(value, str) and _is_number(value) else value
             if type(number) is not int:
@@ -120,8 +120,8 @@ class ChunkContent:
             elif not 0 <= number <= LONGEST:
                 self._fail(i, f"{column!r} is {number}: must be between 0 and {LONGEST:,}")
             else:
-                found[i] = number
-        return found
+                counts[i] = number
+        return counts
 
     def _in_range(self, numbers: npt.NDArray[np.integer], column: str) -> npt.NDArray[np.int64]:
         outside = (numbers < 0) | (numbers > LONGEST)
@@ -188,13 +188,13 @@ class ChunkContent:
         try:
             return pa.array(texts, pa.large_string())
         except UnicodeEncodeError:
-            whole: list[object] = []
+            replaced: list[object] = []
             for i, text in enumerate(texts):
                 if isinstance(text, str) and any("\ud800" <= c <= "\udfff" for c in text):
                     self._fail(i, "half a surrogate pair, which is not a character", "not_utf8")
                     text = ""
-                whole.append(text)
-            return pa.array(whole, pa.large_string())
+                replaced.append(text)
+            return pa.array(replaced, pa.large_string())
 
 
 def read_content(

@@ -63,10 +63,10 @@ def _find_text(
     candidates = [name for name in dict.fromkeys(texts) if name != options.label_column]
     usual = [name for name in candidates if name.lower() in TEXT_NAMES]
     chats = [name for name in names if name in CHAT_NAMES and name not in texts]
-    found = candidates if len(candidates) == 1 and not chats else usual
-    if len(found) == 1:
-        _require(path, found[0], names, "--text-column")
-        return found[0]
+    chosen = candidates if len(candidates) == 1 and not chats else usual
+    if len(chosen) == 1:
+        _require(path, chosen[0], names, "--text-column")
+        return chosen[0]
     remedy = f"--messages-column {chats[0]}" if chats else "--text-column NAME"
     raise InputError(f"{path}: cannot tell the text column (has: {_listed(names)}): pass {remedy}")
 

@@ -67,14 +67,14 @@ def _digest(part: Part, first: int, stop: int) -> str:
 
 def _hash_span(file: BinaryIO, first: int, stop: int) -> str:
     """Return the SHA-256 of the bytes of a file from `first` to before `stop`, in hexadecimal."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     if file.tell() != first:  # remote files may not be seekable; they start at 0 anyway
         file.seek(first)
     left = stop - first
     while left > 0 and (data := file.read(min(left, _HASHED_BYTES))):
-        found.update(data)
+        digest.update(data)
         left -= len(data)
-    return found.hexdigest()
+    return digest.hexdigest()
 
 
 def content_digests(part: Part) -> tuple[tuple[str, ...], str]:

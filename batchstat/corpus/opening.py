@@ -141,13 +141,13 @@ class OpenSource:
 
         return counted if self.part.first else int
 
-    def source(self, known: Source) -> Source:
+    def source(self, listed: Source) -> Source:
         """Return the source as it was read, once all of it is read."""
         if self.hashing is None:
-            return known
+            return listed
         self.raw.read()
         digest = f"sha256:{self.hashing.sha256.hexdigest()}"
-        return Source(known.path, self.hashing.count, digest, known.format)
+        return Source(listed.path, self.hashing.count, digest, listed.format)
 
 
 @contextmanager
@@ -169,8 +169,8 @@ def open_source(part: Part, standard_input: Rereadable | None = None) -> Iterato
         path = part.location
         before = _state(path)
         # At an address, the bytes read are those that were listed.
-        known = source.digest if source.digest.startswith("etag:") else before[1]
-        if (source.bytes or before[0], known) != before:
+        content = source.digest if source.digest.startswith("etag:") else before[1]
+        if (source.bytes or before[0], content) != before:
             raise SourceError(f"{source.shown} changed since it was listed: run again")
         with _buffered(path) as file:
             unpacked = _unpacked(source, file)
@@ -222,8 +222,8 @@ def _state(path: Path) -> tuple[int, object]:
     if is_remote(path):
         info = info_of(path)
         return int(info.get("size") or 0), etag_in(info)
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
 
 
 def _buffered(path: Path) -> "io.BufferedReader[Any]":

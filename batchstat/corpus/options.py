@@ -89,15 +89,17 @@ class CorpusOptions:
                 "a column name is empty: name one, or read the file without a header, where "
                 "columns are numbered from 0"
             )
-        given = [name for name in _CONTENT_COLUMNS if getattr(self, name)]
-        if len(given) > 1:
-            raise OptionError(f"{given[0]} and {given[1]} are mutually exclusive: pass only one")
+        columns = [name for name in _CONTENT_COLUMNS if getattr(self, name)]
+        if len(columns) > 1:
+            raise OptionError(
+                f"{columns[0]} and {columns[1]} are mutually exclusive: pass only one"
+            )
         if len(self.text_column) > 2:
             raise OptionError(
                 f"text_column is given {len(self.text_column)} times: pass one, or two for pairs"
             )
         if self.content != "text" and (self.strip or self.min_chars):
-            raise OptionError(f"strip and min_chars are for texts, but {given[0]} has none")
+            raise OptionError(f"strip and min_chars are for texts, but {columns[0]} has none")
         if not self.header:
             for column in self.named_columns:
                 if not column.isdecimal():

@@ -162,7 +162,7 @@ def _data_files(
         return wanted in listed or (folder is None and bool(storage.exists(str(wanted))))
 
     kept: list[str] = []
-    left: list[PurePosixPath] = []
+    others: list[PurePosixPath] = []
     for name, info in found.items():
         each = PurePosixPath(name)
         below = each.parts[-1:] if folder is None else each.parts[len(folder.parts) :]
@@ -173,8 +173,8 @@ def _data_files(
         if folder is None or _ending(each) in _ENDINGS:
             kept.append(name)
         else:
-            left.append(each)
-    _warn_of_left(address, left, on_warning)
+            others.append(each)
+    _warn_of_left(address, others, on_warning)
     if not kept:
         raise InputError(f"no data files at {address} (known: {', '.join(_ENDINGS)})")
     return {name: found[name] for name in kept}
@@ -191,11 +191,11 @@ def _warn_of_left(
         )
 
 
-def _expand(given: str | os.PathLike[str], on_warning: Callable[[str], object]) -> Iterator[Path]:
+def _expand(path: str | os.PathLike[str], on_warning: Callable[[str], object]) -> Iterator[Path]:
     try:
-        yield from _expanded(Path(given), on_warning)
+        yield from _expanded(Path(path), on_warning)
     except OSError as error:
-        shown = Path(error.filename or given).as_posix()
+        shown = Path(error.filename or path).as_posix()
         raise InputError(f"{shown} cannot be read: {error.strerror or error}") from None
 
 
@@ -276,12 +276,12 @@ def _source(path: Path, input_format: str | None) -> Source:
     if shown == STANDARD_INPUT:
         return Source(shown, 0, "", kind)
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
             raise InputError(f"{shown} is not a regular file: redirect it to batchstat profile -")
         if not os.access(path, os.R_OK):
             raise InputError(f"{shown} cannot be read: Permission denied")
-        return Source(shown, found.st_size, "", kind)
+        return Source(shown, status.st_size, "", kind)
     except FileNotFoundError:
         raise InputError(f"no such file: {shown}") from None
     except (OSError, ValueError) as error:

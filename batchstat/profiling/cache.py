@@ -43,10 +43,10 @@ _ENDING = ".counts"
 
 def default_folder() -> Path | None:
     """Return `BATCHSTAT_CACHE_DIR`, else `batchstat` in the XDG cache folder, else None."""
-    if given := os.environ.get("BATCHSTAT_CACHE_DIR"):
-        return Path(given)
-    if given := os.environ.get("XDG_CACHE_HOME"):
-        return Path(given) / "batchstat"
+    if folder := os.environ.get("BATCHSTAT_CACHE_DIR"):
+        return Path(folder)
+    if folder := os.environ.get("XDG_CACHE_HOME"):
+        return Path(folder) / "batchstat"
     try:
         return Path.home() / ".cache" / "batchstat"
     except RuntimeError:
@@ -84,11 +84,11 @@ class PartCounts:
     def bytes(self) -> int:
         """Approximate memory that they take."""
         profile = self.profile
-        found = profile.records.nbytes + profile.lengths.nbytes
+        size = profile.records.nbytes + profile.lengths.nbytes
         if profile.labels is not None:
-            found += profile.labels.codes.nbytes + sum(map(sys.getsizeof, profile.labels.names))
-            found += 0 if profile.labels.offsets is None else profile.labels.offsets.nbytes
-        return found
+            size += profile.labels.codes.nbytes + sum(map(sys.getsizeof, profile.labels.names))
+            size += 0 if profile.labels.offsets is None else profile.labels.offsets.nbytes
+        return size
 
 
 @dataclass(frozen=True)
@@ -213,17 +213,17 @@ class CountCache:
 
     def make_room(self, most_bytes: int = MOST_BYTES) -> None:
         """Evict the least recently used entries, and what killed processes left unfinished."""
-        found = []
+        entries = []
         try:
             for path in self.folder.iterdir():
                 if path.name.endswith((_ENDING, TASK_ENDING, ".tmp")):
                     with suppress(OSError):  # another process may delete it in the meantime
                         state = path.stat()
-                        found.append((state.st_mtime_ns, state.st_size, path))
+                        entries.append((state.st_mtime_ns, state.st_size, path))
         except OSError:
             return
-        excess = sum(size for _, size, _ in found) - most_bytes
-        for _, size, path in sorted(found):
+        excess = sum(size for _, size, _ in entries) - most_bytes
+        for _, size, path in sorted(entries):
             if excess <= 0:
                 break
             with suppress(OSError):

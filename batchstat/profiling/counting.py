@@ -89,9 +89,9 @@ class _Part:
 
 def _joined(parts: list[Any]) -> Ints:
     """Join blocks into one array and empty the list, so that memory is not doubled for long."""
-    whole = np.concatenate([np.empty(0, np.int64), *parts], dtype=np.int64)
+    joined = np.concatenate([np.empty(0, np.int64), *parts], dtype=np.int64)
     parts.clear()
-    return whole
+    return joined
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,8 +34,8 @@ def as_labels(parts: Sequence[pa.Array]) -> Labels:
 
 
 def _encoded(values: pa.ChunkedArray) -> tuple[Any, tuple[str, ...]]:
-    whole = values.dictionary_encode().unify_dictionaries().combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):
-        whole = whole.chunk(0)
-    codes = pc.fill_null(whole.indices, -1).to_numpy(zero_copy_only=False)
-    return codes, tuple(whole.dictionary.to_pylist())
+    encoded = values.dictionary_encode().unify_dictionaries().combine_chunks()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.chunk(0)
+    codes = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False)
+    return codes, tuple(encoded.dictionary.to_pylist())

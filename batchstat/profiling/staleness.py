@@ -58,10 +58,10 @@ def changes(profile: Profile) -> Iterator[str]:
                 if source.digest != (etag_of(path) if has_etag else digest_of(source)):
                     yield f"{source.path} has changed since it was profiled"
                 continue
-            found = path.stat()
+            status = path.stat()
             # On Linux the change time also reveals an older file that was moved here.
-            touched = datetime.fromtimestamp(max(found.st_mtime, found.st_ctime), UTC)
-            if found.st_size != source.bytes or (
+            touched = datetime.fromtimestamp(max(status.st_mtime, status.st_ctime), UTC)
+            if status.st_size != source.bytes or (
                 touched > created - _CLOCK_SLACK and digest_of(source) != source.digest
             ):
                 yield f"{source.path} has changed since it was profiled"

@@ -137,8 +137,8 @@ def info_of(path: Path) -> dict[str, Any]:
 
 def etag_in(info: dict[str, Any]) -> str:
     """Return the same from a file system's description of a file; empty if it has none."""
-    found = next((info[name] for name in _ETAGS if info.get(name)), None)
-    return "" if found is None else f"etag:{str(found).strip(chr(34))}"
+    value = next((info[name] for name in _ETAGS if info.get(name)), None)
+    return "" if value is None else f"etag:{str(value).strip(chr(34))}"
 
 
 def one_line(error: BaseException) -> str:

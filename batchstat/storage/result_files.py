@@ -42,10 +42,10 @@ def profile_version(folder: Path) -> str:
             return ""
         if is_remote(folder):
             return etag_of(folder / LENGTHS_FILE)
-        found = (folder / LENGTHS_FILE).stat()
+        status = (folder / LENGTHS_FILE).stat()
     except Exception:  # a remote file system may raise anything
         return ""
-    return f"{found.st_ino}:{found.st_size}:{found.st_mtime_ns}"
+    return f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
 
 
 def outdated(folder: Path, files: Mapping[str, object]) -> set[str]:

@@ -54,12 +54,12 @@ def parse(text: str | bytes) -> Any:
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a JSON object from its pairs. Raise ValueError for a key that appears twice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    record = dict(pairs)
+    if len(record) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
         raise ValueError(f"key {short(twice)} appears {keys.count(twice)} times")
-    return found
+    return record
 
 
 def _refuse_constant(name: str) -> None:
@@ -92,11 +92,11 @@ def _plain(value: Any) -> Any:
 
 def digest_of_numbers(numbers: npt.NDArray[np.integer], kind: str = "<i8") -> str:
     """Return a digest of (n,) whole numbers of any integer type; `kind` must hold all of them."""
-    found = hashlib.blake2b(digest_size=32)
+    digest = hashlib.blake2b(digest_size=32)
     for first in range(0, len(numbers), _AT_ONCE):
         block = np.ascontiguousarray(numbers[first : first + _AT_ONCE], dtype=kind)
-        found.update(block.data)
-    return f"blake2b:{found.hexdigest()}"
+        digest.update(block.data)
+    return f"blake2b:{digest.hexdigest()}"
 
 
 _AT_ONCE = 1 << 20
@@ -128,14 +128,14 @@ def unseal(record: object, schema: str | None = None, about: str = "") -> dict[s
         raise ValueError(f"{shown(record)} is not an object")
     if schema is not None:
         require_schema(record, schema)
-    kept = {key: value for key, value in record.items() if key != "digest"}
+    content = {key: value for key, value in record.items() if key != "digest"}
     try:
-        intact = record.get("digest") == digest_of([about, kept])
+        intact = record.get("digest") == digest_of([about, content])
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not intact:
         raise ValueError("it was damaged or edited: its digest differs")
-    return kept
+    return content
 
 
 def require_schema(record: object, schema: str) -> None:
@@ -163,10 +163,10 @@ def decoded(kind: Any, value: object, name: str = "") -> Any:
     if kind is Any:
         return value
     if origin is Annotated:
-        found = decoded(arguments[0], value, name)
+        converted = decoded(arguments[0], value, name)
         for check in arguments[1:]:
-            check(name, found)
-        return found
+            check(name, converted)
+        return converted
     if is_dataclass(kind):
         return _as_record(kind, value, name)
     if origin in (Union, UnionType):
@@ -183,16 +183,16 @@ def decoded(kind: Any, value: object, name: str = "") -> Any:
 
 
 def _as_record(kind: Any, value: object, name: str) -> Any:
-    known = {field.name: field for field in fields(kind)}
-    found = _require(isinstance(value, Mapping), value, name, "an object")
-    for key in found:
-        if key not in known:
+    declared = {field.name: field for field in fields(kind)}
+    values = _require(isinstance(value, Mapping), value, name, "an object")
+    for key in values:
+        if key not in declared:
             raise ValueError(f"{_path(name, key)} is unknown")
-    for key, field in known.items():
-        if key not in found and field.default is MISSING:
+    for key, field in declared.items():
+        if key not in values and field.default is MISSING:
             raise ValueError(f"{_path(name, key)} is missing")
     return kind(
-        **{key: decoded(known[key].type, each, _path(name, key)) for key, each in found.items()}
+        **{key: decoded(declared[key].type, each, _path(name, key)) for key, each in values.items()}
     )
 
 
@@ -205,13 +205,13 @@ def _as_one_of(kinds: tuple[Any, ...], value: object, name: str) -> Any:
 
 
 def _as_tuple(kinds: tuple[Any, ...], value: object, name: str) -> tuple[Any, ...]:
-    found = _require(isinstance(value, list), value, name, "a list")
+    values = _require(isinstance(value, list), value, name, "a list")
     if kinds[-1] is ...:
-        kinds = (kinds[0],) * len(found)
-    _require(len(found) == len(kinds), value, name, f"a list of {len(kinds)}")
+        kinds = (kinds[0],) * len(values)
+    _require(len(values) == len(kinds), value, name, f"a list of {len(kinds)}")
     return tuple(
         decoded(kind, each, f"{name}[{i}]")
-        for i, (kind, each) in enumerate(zip(kinds, found, strict=True))
+        for i, (kind, each) in enumerate(zip(kinds, values, strict=True))
     )
 
 

@@ -74,17 +74,19 @@ def opened(
     # Not with pq.read_table: its threads may outlive the call and release a Python file while the
     # interpreter shuts down, which aborts the process.
     with pq.ParquetFile(file, pre_buffer=False, page_checksum_verification=True) as parquet:
-        found = parquet.schema_arrow
-        kept = (found.metadata or {}).get(METADATA_KEY)
+        arrow_schema = parquet.schema_arrow
+        kept = (arrow_schema.metadata or {}).get(METADATA_KEY)
         if kept is None:
             raise ValueError("it has no batchstat metadata")
         record = unseal(parse(kept), schema)
-        if found.names != [name for name in columns if name in found.names or name not in optional]:
-            raise ValueError(f"its columns are {', '.join(found.names)[:200]}")
-        for field in found:
+        if arrow_schema.names != [
+            name for name in columns if name in arrow_schema.names or name not in optional
+        ]:
+            raise ValueError(f"its columns are {', '.join(arrow_schema.names)[:200]}")
+        for field in arrow_schema:
             if str(field.type) not in columns[field.name]:
-                wanted = " or ".join(columns[field.name])
-                raise ValueError(f"column {field.name} has type {field.type}: must be {wanted}")
+                expected = " or ".join(columns[field.name])
+                raise ValueError(f"column {field.name} has type {field.type}: must be {expected}")
         # Not from the metadata of groups and columns: pyarrow aborts the process if these are
         # damaged.
         rows = decoded(int, record.get("rows"), "rows")
@@ -92,7 +94,7 @@ def opened(
             raise ValueError(
                 f"it has {parquet.metadata.num_rows:,} rows but was written with {rows:,}"
             )
-        yield SealedTable(record, rows, tuple(found.names), parquet)
+        yield SealedTable(record, rows, tuple(arrow_schema.names), parquet)
 
 
 def numbers_in(block: pa.Table, name: str) -> Ints:
@@ -100,8 +102,8 @@ def numbers_in(block: pa.Table, name: str) -> Ints:
     column = block[name]
     if column.null_count:
         raise ValueError(f"column {name} contains {column.null_count:,} null values")
-    found: Ints = column.to_numpy()
-    return found
+    numbers: Ints = column.to_numpy()
+    return numbers
 
 
 def check_between(name: str, numbers: Ints, least: int, most: int, before: int = 0) -> None:

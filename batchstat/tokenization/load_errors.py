@@ -48,8 +48,8 @@ def check_complete(name: str, tokenizer: Any) -> None:
     special tokens, and counts nothing or unknown tokens.
     """
     added = {str(token) for token in tokenizer.added_tokens_decoder.values()}
-    known = added.union(map(str, tokenizer.all_special_tokens))
-    if any(entry.strip(_SPACES) for entry in tokenizer.get_vocab() if entry not in known):
+    special = added.union(map(str, tokenizer.all_special_tokens))
+    if any(entry.strip(_SPACES) for entry in tokenizer.get_vocab() if entry not in special):
         return
     files = dict.fromkeys([*tokenizer.vocab_files_names.values(), "tokenizer.json"])
     reason = _lacks_library(Path(name)) or (

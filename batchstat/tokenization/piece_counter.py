@@ -200,21 +200,28 @@ class PieceCounter:
         picked = np.union1d(
             np.arange(_fitting(sizes, budget // 2)), order[: _fitting(sizes[order], budget // 2)]
         )
-        whole = [side.take(pa.array(picked)).to_pylist() for side in sides]
-        parts = [[_excerpt(text, rng) for text in texts] for texts in whole]
+        picked_texts = [side.take(pa.array(picked)).to_pylist() for side in sides]
+        parts = [[_excerpt(text, rng) for text in texts] for texts in picked_texts]
         samples = list(zip(*parts, strict=True))
         cut = np.array(
-            [part != text for part, text in zip(samples, zip(*whole, strict=True), strict=True)]
+            [
+                part != text
+                for part, text in zip(samples, zip(*picked_texts, strict=True), strict=True)
+            ]
         )
-        found = counts[picked]
-        found[cut] = self._by_pieces([_buffers(pa.array(p, pa.large_string())) for p in parts])[cut]
-        own = self._whole(parts[0] if len(parts) == 1 else samples)
-        differing = np.flatnonzero(own != found)
+        by_pieces = counts[picked]
+        by_pieces[cut] = self._by_pieces([_buffers(pa.array(p, pa.large_string())) for p in parts])[
+            cut
+        ]
+        by_text = self._whole(parts[0] if len(parts) == 1 else samples)
+        differing = np.flatnonzero(by_text != by_pieces)
         if len(differing):
             i = int(differing[0])
             text = " | ".join(samples[i])
             shown = text if len(text) <= 80 else f"{text[:80]}…"
-            raise PieceError(f"{shown!r} has {own[i]} tokens, but its pieces have {found[i]}")
+            raise PieceError(
+                f"{shown!r} has {by_text[i]} tokens, but its pieces have {by_pieces[i]}"
+            )
 
 
 def _fitting(sizes: Ints, budget: int) -> int:
@@ -232,10 +239,10 @@ def _excerpt(text: str, rng: np.random.Generator) -> str:
 def _buffers(texts: pa.LargeStringArray) -> tuple[Ints, pa.Buffer]:
     """Return (n + 1,) start of each text in the bytes of all texts, and those bytes."""
     _, offsets, data = texts.buffers()
-    found = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    starts = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
     if data is None:
-        return found, pa.py_buffer(b"")
-    return found - found[0], data.slice(found[0], found[-1] - found[0])
+        return starts, pa.py_buffer(b"")
+    return starts - starts[0], data.slice(starts[0], starts[-1] - starts[0])
 
 
 def _slices(data: pa.Buffer, starts: npt.NDArray[np.int32]) -> pa.BinaryArray:

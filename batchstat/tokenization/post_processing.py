@@ -46,8 +46,8 @@ def find_rule(backend: tokenizers.Tokenizer, sides: int) -> Rule | None:
     times = []
     for side in range(sides):
         text, tokens = next(iter(probes.items()))
-        found = _count(backend, (*empty[:side], text, *empty[side + 1 :]))
-        times.append((found - special) // tokens)
+        tokens_with = _count(backend, (*empty[:side], text, *empty[side + 1 :]))
+        times.append((tokens_with - special) // tokens)
     rule = Rule(special, tuple(times))
     probes[""] = 0
     holds = all(
@@ -60,13 +60,13 @@ def find_rule(backend: tokenizers.Tokenizer, sides: int) -> Rule | None:
 def _probes(backend: tokenizers.Tokenizer) -> dict[str, int]:
     """Return test texts and their numbers of tokens; none if the empty text has any."""
     added = [token.content for token in backend.get_added_tokens_decoder().values()]
-    found = {}
+    tokens_of = {}
     for text in (*_PROBES, *added[:_MOST_ADDED]):
         # tokenizers raises bare Exception for texts outside a vocabulary without an unknown token.
         with suppress(Exception):
-            found[text] = len(backend.encode(text, add_special_tokens=False))
+            tokens_of[text] = len(backend.encode(text, add_special_tokens=False))
     nothing = len(backend.encode("", add_special_tokens=False))
-    return {} if nothing else {text: tokens for text, tokens in found.items() if tokens}
+    return {} if nothing else {text: tokens for text, tokens in tokens_of.items() if tokens}
 
 
 def _count(backend: tokenizers.Tokenizer, texts: Sequence[str]) -> int:

@@ -26,7 +26,7 @@ def from_callable(
 ) -> Tokenizer:
     """Wrap a transformers tokenizer that counts by being called; `definition` if it is known."""
     # Before the first call: a tokenizer may remember what it was called with.
-    known = definition or _definition(tokenizer)
+    known_definition = definition or _definition(tokenizer)
 
     def call(*texts: list[str], special_tokens: bool = True) -> list[list[int]]:
         encoded = tokenizer(
@@ -47,7 +47,7 @@ def from_callable(
 
     return Tokenizer(
         name=name,
-        define=lambda: known,
+        define=lambda: known_definition,
         special_tokens_per_sample=len(encode([""])[0]),
         special_tokens_per_pair=len(encode([("", "")])[0]),
         max_length=max_length,
@@ -55,7 +55,7 @@ def from_callable(
         encode=encode,
         encode_rendered=lambda texts: call(texts, special_tokens=False),
         as_transformers=lambda: tokenizer,
-        made_by=(from_callable, (name, tokenizer, max_length, known)),
+        made_by=(from_callable, (name, tokenizer, max_length, known_definition)),
     )
 
 

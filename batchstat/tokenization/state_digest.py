@@ -142,13 +142,13 @@ class _Walk:
         self._name(type(thing))
         reduce = copyreg.dispatch_table.get(type(thing))
         try:
-            found = reduce(thing) if reduce else thing.__reduce_ex__(4)
+            reduced = reduce(thing) if reduce else thing.__reduce_ex__(4)
         except Exception:  # a class that cannot be pickled may raise anything
             raise _OpaqueError from None
-        if isinstance(found, str):
-            self._put("global", found.encode())
+        if isinstance(reduced, str):
+            self._put("global", reduced.encode())
             return
-        for part in found:
+        for part in reduced:
             # The items of lists and dictionaries come as iterators.
             self.add(list(part) if isinstance(part, Iterator) else part)
         chooses = getattr(type(thing), "__getstate__", None) is not _TAKES_ALL

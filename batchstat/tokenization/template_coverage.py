@@ -40,13 +40,13 @@ class TemplateCoverage:
         kinds = tuple(tuple(_kind(*part) for part in _parts(message)) for message in messages)
         roles = tuple(message["role"] for message in messages)
         kind = (roles, kinds, None if tools is None else tuple(map(_described, tools)))
-        found = self._known.get(kind)
-        if found is None:
-            found = self._find(messages, tools)
+        missing = self._known.get(kind)
+        if missing is None:
+            missing = self._find(messages, tools)
             if len(self._known) >= _MOST_KINDS:
                 self._known.clear()
-            self._known[kind] = found
-        return found
+            self._known[kind] = missing
+        return missing
 
     def _find(self, messages: list[Message], tools: list[Tool] | None) -> frozenset[str]:
         words = _Words()

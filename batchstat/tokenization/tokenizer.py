@@ -131,15 +131,15 @@ def _one_by_one(
     faulty: Faulty,
     error: Exception,
 ) -> None:
-    found = False
+    any_failed = False
     for i, sample in enumerate(samples):
         try:
             with panics_as_errors():
                 counts[i] = _sizes(encode([sample]), 1)[0]
         except Exception as own:
-            found = True
+            any_failed = True
             faulty(first + i, own)
-    if not found:
+    if not any_failed:
         raise error
 
 

@@ -125,8 +125,8 @@ def _class_names(schema: pa.Schema, label: str | None) -> list[str]:
 
 def _named(values: pa.Array, names: list[str]) -> pa.Array:
     """Return class names for numbers; null for numbers without a name, such as -1."""
-    known = pc.and_(pc.greater_equal(values, 0), pc.less(values, len(names)))
-    return pa.array(names, pa.large_string()).take(pc.if_else(known, values, None))
+    has_name = pc.and_(pc.greater_equal(values, 0), pc.less(values, len(names)))
+    return pa.array(names, pa.large_string()).take(pc.if_else(has_name, values, None))
 
 
 def _decoded(values: pa.LargeBinaryArray, name: str, bad: dict[int, BadRecord]) -> pa.Array:
@@ -150,7 +150,7 @@ def _columns(path: str, schema: pa.Schema, options: CorpusOptions) -> Columns:
 def groups_of(file: pq.ParquetFile, part: Part) -> list[tuple[int, int, int]]:
     """Return the row groups that begin in a part of a file: number, end and start, in bytes."""
     stop = sys.maxsize if part.stop is None else part.stop
-    found = []
+    groups = []
     for i in range(file.metadata.num_row_groups):
         begin, end = group_span(file, i)
         if (
@@ -158,8 +158,8 @@ def groups_of(file: pq.ParquetFile, part: Part) -> list[tuple[int, int, int]]:
             or part.is_whole
             or part.first <= begin < stop
         ):
-            found.append((i, end, begin))
-    return found
+            groups.append((i, end, begin))
+    return groups
 
 
 def _records_before(file: pq.ParquetFile, groups: list[int]) -> Callable[[], int]:

@@ -77,7 +77,7 @@ def dask(scheduler: str | None, timeout: str = "20s") -> CountingExecutor:
 def _check(client: Any, scheduler: str) -> None:
     """Raise InputError if there are no workers, or one has other versions than this machine."""
     try:
-        found: dict[str, dict[str, str]] = client.run(versions)
+        reported: dict[str, dict[str, str]] = client.run(versions)
     except ModuleNotFoundError as error:
         raise InputError(
             f"a worker of {scheduler} is missing module {error.name!r}: install the same batchstat "
@@ -88,9 +88,9 @@ def _check(client: Any, scheduler: str) -> None:
             f"the workers of {scheduler} do not report their versions: {one_line(error)}: install "
             "the same batchstat version on every worker"
         ) from None
-    if not found:
+    if not reported:
         raise InputError(f"the scheduler at {scheduler} has no workers: start one with dask worker")
-    for worker, theirs in found.items():
+    for worker, theirs in reported.items():
         if not isinstance(theirs, dict):
             raise InputError(
                 f"worker {worker} does not report its versions: install the same batchstat there"

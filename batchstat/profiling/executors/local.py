@@ -25,16 +25,18 @@ def threads(workers: int) -> CountingExecutor:
 def processes(workers: int, parts: int) -> CountingExecutor:
     """Return processes of this machine, at most one per part; they end with this process."""
     max_in_flight = max(1, min(workers, parts))
-    own = max(1, workers // max_in_flight)
+    threads_each = max(1, workers // max_in_flight)
 
     def start() -> AbstractContextManager[Executor]:
         # Not by fork: the libraries that count have threads of their own.
         spawning = multiprocessing.get_context("spawn")
         return _ended(
-            ProcessPoolExecutor(max_in_flight, spawning, initializer=_begin, initargs=(own,))
+            ProcessPoolExecutor(
+                max_in_flight, spawning, initializer=_begin, initargs=(threads_each,)
+            )
         )
 
-    return CountingExecutor(PROCESSES, start, max_in_flight, own)
+    return CountingExecutor(PROCESSES, start, max_in_flight, threads_each)
 
 
 @contextmanager
@@ -73,8 +75,8 @@ def wrap_executor(executor: Executor, workers: int | None = None) -> CountingExe
         yield executor
 
     shares = isinstance(executor, ThreadPoolExecutor)
-    own = getattr(executor, "_max_workers", None)
-    max_in_flight = int(own) if isinstance(own, int) else _MANY
+    workers_of_pool = getattr(executor, "_max_workers", None)
+    max_in_flight = int(workers_of_pool) if isinstance(workers_of_pool, int) else _MANY
     name = type(executor).__name__
     return CountingExecutor(
         name, start, max_in_flight, workers or 1, in_process=shares, restartable=False

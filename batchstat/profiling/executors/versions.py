@@ -12,11 +12,11 @@ _LIBRARIES = ("batchstat", "pyarrow", "tokenizers", "transformers")
 @cache
 def versions() -> dict[str, str]:
     """Return the versions, in this process, of Python and of libraries that counts depend on."""
-    found = {"python": ".".join(platform.python_version_tuple()[:2])}
+    installed = {"python": ".".join(platform.python_version_tuple()[:2])}
     for name in _LIBRARIES:
         with suppress(PackageNotFoundError):
-            found[name] = version_of(name)
-    return found
+            installed[name] = version_of(name)
+    return installed
 
 
 def different_versions(theirs: dict[str, str]) -> str:
