@@ -1,7 +1,7 @@
 """Samplers side by side: how often each draws every class, epoch by epoch, and how that batches."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple, Unpack
 
@@ -15,7 +15,6 @@ from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import MAX_INT, checks_keywords, whole_number
 from batchstat.planning.classes import Classes
 from batchstat.planning.inputs import PlanInputs, resolve_inputs
-from batchstat.planning.samplers.spec import sampler_name
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings, Settings, SettingsOptions
 from batchstat.planning.shares import draw_samples, make_shares
@@ -108,9 +107,8 @@ def _row(
     often = np.bincount(draw_samples(samples, basis), minlength=len(samples))
     epochs_of = list(_epochs(samples, samples.classes, basis, epochs))
     found = SamplerResult(
-        name=sampler_name(basis.sampler),
         spec=basis.sampler,
-        params=asdict(basis.class_sampler),
+        sampler=basis.class_sampler,
         corpus_samples=len(samples),
         samples=int(often.sum()),
         unique=int(np.count_nonzero(often)),

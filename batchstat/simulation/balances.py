@@ -1,10 +1,12 @@
 """`BalanceReport`: the results of `balance` per sampler, as counts with ratios as properties."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from batchstat.lengths.stats import LengthStats
+from batchstat.planning.samplers.base import Sampler
+from batchstat.planning.samplers.spec import sampler_name
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
 from batchstat.simulation.comparison import ReportWarning, StrategyResult
@@ -73,9 +75,8 @@ class SamplerResult:
     """One row of the table: a sampler, and the batches of the samples it draws.
 
     Attributes:
-        name: the sampler's name, without parameters.
         spec: as the user wrote it.
-        params: all its parameters.
+        sampler: the parsed sampler.
         corpus_samples: samples of the corpus, including those without a class.
         samples: samples drawn for an epoch, repeats counted.
         unique: distinct samples among them.
@@ -89,9 +90,8 @@ class SamplerResult:
             if that leaves no batch.
     """
 
-    name: str
     spec: str
-    params: dict[str, Any]
+    sampler: Sampler
     corpus_samples: int
     samples: int
     unique: int
@@ -102,6 +102,16 @@ class SamplerResult:
     ratios: tuple[float, ...]
     row: StrategyResult
     natural_tokens: int | None
+
+    @property
+    def name(self) -> str:
+        """The sampler's name, without parameters."""
+        return sampler_name(self.spec)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """All parameters of the sampler."""
+        return asdict(self.sampler)
 
     @property
     def relative_compute(self) -> float | None:
@@ -120,11 +130,10 @@ class SamplerResult:
             return False
         if self.ratios[-1] <= BALANCED:
             return True
-        if self.name not in ("weighted-random", "per-batch"):
+        if not self.sampler.draws_by_chance:
             return False
-        # Each draw is of a random class, so counts differ by chance.
-        mean, per_class = sum(drawn) / len(drawn), int(self.params.get("samples", 1))
-        chance = _BY_CHANCE * math.sqrt(per_class * mean)
+        mean = sum(drawn) / len(drawn)
+        chance = _BY_CHANCE * math.sqrt(self.sampler.drawn_together * mean)
         return max(abs(each - mean) for each in drawn) <= chance
 
     @property

@@ -210,7 +210,7 @@ def find_buckets(
 
 
 def _uses(
-    edges: tuple[int, ...], work: EpochShares, basis: ResolvedSettings
+    edges: tuple[int, ...], shares: EpochShares, basis: ResolvedSettings
 ) -> list[StrategyResult]:
     """Return the results with rows as wide as edges, short batches kept or dropped: the better
     first.
@@ -220,9 +220,9 @@ def _uses(
     """
     kept = f"boundaries:boundaries={','.join(map(str, edges))},pad=edge"
     keep, drop = parse_strategies([kept, f"{kept},leftovers=drop"], basis)
-    every = make_row(keep, work)
+    every = make_row(keep, shares)
     try:
-        full = make_row(drop, work)
+        full = make_row(drop, shares)
     except NoBatchError:
         return [every]
     lost = full.counts.dropped_ratio - every.counts.dropped_ratio

@@ -17,12 +17,14 @@ class Sampler(ABC):
     Attributes:
         has_sequence: whether the order of the drawn samples is part of the sampler; else the
             `order` setting decides it.
+        draws_by_chance: whether classes are drawn at random, so that their counts differ by chance.
 
     Raises:
         OptionError: a number out of range or not whole.
     """
 
     has_sequence: ClassVar[bool] = False
+    draws_by_chance: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -31,6 +33,11 @@ class Sampler(ABC):
     def batch_size(self) -> int | None:
         """Samples per batch that it is made for; None for any."""
         return None
+
+    @property
+    def drawn_together(self) -> int:
+        """Samples of the same class that are drawn at a time."""
+        return 1
 
     @abstractmethod
     def draw(self, classes: Classes, *, seed: int, epoch: int) -> Ints:

@@ -23,6 +23,7 @@ class PerBatch(Sampler):
     """
 
     has_sequence: ClassVar[bool] = True
+    draws_by_chance: ClassVar[bool] = True
 
     classes: int = parameter("How many random classes a batch has.")
     samples: int = parameter("How many random samples of each of its classes a batch has.")
@@ -34,6 +35,11 @@ class PerBatch(Sampler):
     def batch_size(self) -> int:
         """`classes` × `samples`."""
         return self.classes * self.samples
+
+    @property
+    def drawn_together(self) -> int:
+        """`samples`."""
+        return self.samples
 
     def draw(self, classes: Classes, *, seed: int, epoch: int) -> Ints:
         """Draw batch after batch.

@@ -26,9 +26,9 @@ class PerClassSampler(Sampler):
 
     def draw(self, classes: Classes, *, seed: int, epoch: int) -> Ints:
         """Draw `counts` samples of each class: see `draw_counts`."""
-        even: bool = getattr(self, "even", False)
         counts = self.counts(classes, epoch)
-        return draw_counts(classes, counts, sampler_rng(seed, epoch), even=even)
+        rng = sampler_rng(seed, epoch)
+        return draw_counts(classes, counts, rng, even=vars(self).get("even", False))
 
 
 @dataclass(frozen=True, kw_only=True)

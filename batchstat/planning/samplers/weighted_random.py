@@ -23,6 +23,7 @@ class WeightedRandom(Sampler):
     """
 
     has_sequence: ClassVar[bool] = True
+    draws_by_chance: ClassVar[bool] = True
 
     length: int | None = parameter("Samples per epoch; as many as the corpus has unless set.", None)
     replacement: bool = parameter("Whether an epoch may draw a sample again.", True)
