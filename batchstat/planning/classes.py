@@ -84,13 +84,10 @@ class Classes:
         several = 0
         if offsets is not None:
             several = int(np.count_nonzero(np.add.reduceat(used >= 0, offsets[:-1]) > 1))
-            rank = np.empty(len(names) + 1, dtype=np.int64)
-            rank[np.argsort(counts, kind="stable")] = np.arange(len(names))
-            rank[-1] = len(names)
-            rarest = np.minimum.reduceat(rank[used], offsets[:-1])
-            by_rank = np.empty_like(rank)
-            by_rank[rank] = [*range(len(names)), -1]
-            used = by_rank[rarest]
+            rarest_first = np.append(np.argsort(counts, kind="stable"), -1)
+            rank = np.empty_like(rarest_first)
+            rank[rarest_first] = np.arange(len(rank))
+            used = rarest_first[np.minimum.reduceat(rank[used], offsets[:-1])]
         present = np.bincount(used + 1, minlength=len(names) + 1)[1:] > 0
         dense = np.append(np.cumsum(present) - 1, -1)
         named = tuple(name for name, there in zip(names, present, strict=True) if there)

@@ -10,6 +10,7 @@ import numpy as np
 
 from batchstat.errors import InputError, OptionError
 from batchstat.parameters import MAX_INT, checks_keywords, whole_number
+from batchstat.planning.epoch import make_epoch
 from batchstat.planning.plan import Window
 from batchstat.planning.settings import Settings, SettingsOptions
 from batchstat.planning.strategies.base import Strategy
@@ -81,8 +82,8 @@ class StreamBatcher:
         self._replay = replay
         self._beginning: Any = None
         self._length = length
-        self._max_length = given.max_length or MAX_INT
-        self._basis = replace(given, max_length=self._max_length).resolve(self._max_length, None)
+        longest = given.max_length or MAX_INT
+        self._basis = replace(given, max_length=longest).resolve(longest, None)
         request = request_row(strategy, self._basis)
         if given.overflow == "split" or request.strategy.needs_epoch:
             what = "overflow=split" if given.overflow == "split" else request.name
@@ -96,7 +97,7 @@ class StreamBatcher:
             **{key: getattr(self._basis, key) for key in ("max_length", "overflow", "seed")},
         }
         self._resume: Mapping[str, Any] | None = None
-        self._state = self._state_of(self._basis.epoch, 0, 0, 0, None, None)
+        self._state = self._start_of(self._basis.epoch)
         self._running: object = None
 
     def set_epoch(self, epoch: int) -> None:
@@ -105,7 +106,7 @@ class StreamBatcher:
         if epoch != self._basis.epoch:
             self._basis = replace(self._basis, epoch=epoch)
             self._resume = None
-            self._state = self._state_of(epoch, 0, 0, 0, None, None)
+            self._state = self._start_of(epoch)
         if hasattr(self._source, "set_epoch"):
             self._source.set_epoch(epoch)
 
@@ -115,19 +116,16 @@ class StreamBatcher:
         Raises:
             InputError: an invalid length, or a source that does not match the state.
         """
-        resume, self._resume = self._resume, None
-        own = self._running = object()
         epoch = self._basis.epoch
-        number = 0 if resume is None else resume["window"]
-        skip = 0 if resume is None else resume["batches"]
-        before = 0 if resume is None else resume["samples"]
-        kept_source = None if resume is None else resume["source"]
-        self._place(kept_source)
-        stream = iter(self._source)
-        if kept_source is None:
-            self._skip(stream, before)
+        resume, self._resume = self._resume or self._start_of(epoch), None
+        own = self._running = object()
+        number, skip, before = resume["window"], resume["batches"], resume["samples"]
         # Until it is read from, a source may still report its position at the end of an epoch.
-        state = kept_source
+        state = resume["source"]
+        self._place(state)
+        stream = iter(self._source)
+        if state is None:
+            self._skip(stream, before)
         window = list(islice(stream, self._window))
         if skip and not window:
             raise InputError(_OTHER_SOURCE)
@@ -136,7 +134,7 @@ class StreamBatcher:
             following = list(islice(stream, self._window)) if len(window) == self._window else []
             lengths = self._lengths(window, before)
             known = digest(lengths)
-            if skip and resume is not None and known != resume["lengths"]:
+            if skip and known != resume["lengths"]:
                 raise InputError(_OTHER_SOURCE)
             rng = window_rng(self._basis.seed, epoch, number)
             last, made = not following, 0
@@ -186,20 +184,18 @@ class StreamBatcher:
     def _planned(
         self, window: list[Any], lengths: Any, rng: np.random.Generator, *, last: bool
     ) -> Iterator[list[Any]]:
-        kept = np.arange(len(window))
-        if self._basis.overflow == "drop":
-            kept = np.flatnonzero(lengths <= self._max_length)
-        if len(kept) == 0:
+        positions = np.arange(len(window))
+        kept = make_epoch(positions, lengths, self._basis.max_length, self._basis.overflow)
+        if kept.count == 0:
             return
-        known = np.minimum(lengths[kept], self._max_length)
-        plan = self._strategy.plan(Window(known, rng, last))
+        plan = self._strategy.plan(Window(kept.lengths, rng, last))
         if plan.starts is not None:
             raise InputError(
                 f"{self._fingerprint['strategy']['name']} splits samples here, which is not "
                 "supported for streams"
             )
         for first, end in pairwise(plan.row_offsets[plan.batch_offsets].tolist()):
-            yield [window[place] for place in kept[plan.samples[first:end]].tolist()]
+            yield [window[place] for place in kept.samples[plan.samples[first:end]].tolist()]
 
     def _lengths(self, window: list[Any], before: int) -> Any:
         found = []
@@ -251,6 +247,9 @@ class StreamBatcher:
                 f"the source has {read:,} samples, but the state is after {samples:,}: restart "
                 "the epoch"
             )
+
+    def _start_of(self, epoch: int) -> dict[str, Any]:
+        return self._state_of(epoch, 0, 0, 0, None, None)
 
     def _state_of(
         self, epoch: int, window: int, batches: int, samples: int, source: Any, known: str | None
