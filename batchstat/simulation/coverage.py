@@ -101,7 +101,7 @@ class CoverageMeter:
     """
 
     def __init__(self, world_size: int) -> None:
-        """Start a tally for a number of ranks."""
+        """Start without units, for a number of ranks."""
         self._samples = np.zeros(world_size, dtype=np.int64)
         self._batches = np.zeros(world_size, dtype=np.int64)
         self._once = 0
@@ -135,7 +135,7 @@ class CoverageMeter:
         np.maximum.at(self._highest, of_epoch, rank)
 
     def coverage(self, corpus_samples: int) -> Coverage:
-        """Return the reach of all units added, for a corpus of this many samples."""
+        """Return the coverage of all units added, for a corpus of this many samples."""
         often, which = np.unique(np.append(self._times, 1), return_inverse=True)
         held = sums_at(which, np.append(self._size, self._once), len(often))
         known = zip(often.tolist(), held.tolist(), strict=True)
@@ -215,16 +215,14 @@ def _of_ranks(
     ranks: Ints, places: Ints, batches: Ints, classes: Classes | None
 ) -> tuple[RankSamples, ...]:
     world_size = len(batches)
-    held = zip(np.bincount(ranks, minlength=world_size).tolist(), batches.tolist(), strict=True)
+    samples = np.bincount(ranks, minlength=world_size)
     if classes is None:
-        return tuple(RankSamples(n, k) for n, k in held)
+        return _ranks(samples, batches)
     columns = len(classes.names) + 1
     cells = ranks * columns + classes.codes[places] + 1
     table = np.bincount(cells, minlength=world_size * columns).reshape(world_size, columns)
-    return tuple(
-        RankSamples(n, k, tuple(row))
-        for (n, k), row in zip(held, table[:, 1:].tolist(), strict=True)
-    )
+    columns_of_ranks = (samples.tolist(), batches.tolist(), table[:, 1:].tolist())
+    return tuple(RankSamples(n, k, tuple(row)) for n, k, row in zip(*columns_of_ranks, strict=True))
 
 
 def _batches(unit_offsets: Ints, rank: Ints, unit: Ints, world_size: int) -> Ints:

@@ -176,11 +176,11 @@ def _of_ranks(rows: Sequence[StrategyResult], basis: ResolvedSettings) -> Iterat
         )
     independent = [row for row in rows if row.distribute == "independent"]
     if independent and basis.world_size > 1:
-        reach = independent[0].counts.sample_coverage
+        seen = independent[0].counts.sample_coverage
         yield ReportWarning(
             "independent",
-            f"each rank has a different seed: {reach.shared_samples:,} samples are computed by "
-            f"several ranks, and {reach.unseen_samples:,} of the corpus by none "
+            f"each rank has a different seed: {seen.shared_samples:,} samples are computed by "
+            f"several ranks, and {seen.unseen_samples:,} of the corpus by none "
             f"({independent[0].label}): use --distribute samples, which shares the seed and gives "
             "each drawn sample to one rank, except those that fill the remainder",
         )

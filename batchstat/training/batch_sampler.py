@@ -1,6 +1,5 @@
 """`BatchSampler`: one rank's batches, for `DataLoader(batch_sampler=…)`."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,9 +10,9 @@ import numpy.typing as npt
 
 from batchstat.errors import InputError, OptionError
 from batchstat.parameters import checks_keywords, whole_number
-from batchstat.planning.inputs import PlanInputs, resolve_inputs
+from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.settings import Settings, SettingsOptions
-from batchstat.planning.strategies.spec import RowRequest, request_row
+from batchstat.planning.strategies.spec import request_row
 from batchstat.storage.addresses import as_path
 from batchstat.storage.sealed_records import seal
 from batchstat.training.plan_file import load_plan
@@ -65,7 +64,10 @@ class BatchSampler:
             )
         check_rank(rank, wanted.world_size)
         basis = inputs.resolve(wanted)
-        self._begin(_Planned(inputs, request_row(strategy, basis), rank), basis.epoch)
+        self._samples, self._rank = inputs.samples, rank
+        self._request = request_row(strategy, basis)
+        last_record = int(inputs.samples.records[-1])
+        self._begin(fingerprint(inputs, self._request), last_record + 1, basis.epoch)
 
     @classmethod
     def from_plan(cls, path: str | Path, *, rank: int = 0) -> "BatchSampler":
@@ -78,13 +80,17 @@ class BatchSampler:
             InputError: a file that is not a plan.
         """
         made = cls.__new__(cls)
-        source = _Exported(as_path(path), rank)
-        made._begin(source, source.epoch)
+        made._file = as_path(path)
+        every, epoch, planned_from = load_plan(made._file)
+        check_rank(rank, every.world_size)
+        made._begin(planned_from, int(every.records.max()) + 1, epoch)
+        made._planned = (epoch, every.of_rank(rank))
         return made
 
-    def _begin(self, source: "_Source", epoch: int) -> None:
-        self._source = source
-        self._epoch = epoch
+    _file: Path | None = None
+
+    def _begin(self, fingerprint: dict[str, Any], dataset_size: int, epoch: int) -> None:
+        self._fingerprint, self._dataset_size, self._epoch = fingerprint, dataset_size, epoch
         self._planned: tuple[int, RankBatches] | None = None
         self._start = 0
         self._place = _Place(epoch, 0)
@@ -99,7 +105,7 @@ class BatchSampler:
         """Choose the epoch; a different epoch starts at its first batch."""
         if epoch != self._epoch:
             epoch = whole_number("epoch", epoch, min_value=0)
-            self._source.check_epoch(epoch)
+            self._check_epoch(epoch)
             self._epoch = epoch
             self._start, self._place = 0, _Place(epoch, 0)
 
@@ -164,7 +170,7 @@ class BatchSampler:
                 "schema": SCHEMA,
                 "epoch": epoch,
                 "batches": batches,
-                "fingerprint": self._source.fingerprint,
+                "fingerprint": self._fingerprint,
             }
         )
 
@@ -178,10 +184,10 @@ class BatchSampler:
             OptionError: not a sampler state, or a state of another version, other lengths or other
                 settings; the message says which.
         """
-        check_same_sampler(state, self._source.fingerprint)
+        check_same_sampler(state, self._fingerprint)
         epoch = whole_number("epoch", state["epoch"], min_value=0)
         if epoch != self._epoch:
-            self._source.check_epoch(epoch)
+            self._check_epoch(epoch)
         most = len(self._batches(epoch))
         start = whole_number("batches", state["batches"], 0, most)
         self._running = None
@@ -195,10 +201,10 @@ class BatchSampler:
 
     def check(self, dataset: Any) -> None:
         """Check that a dataset has as many samples as the records require; else InputError."""
-        if len(dataset) < self._source.samples:
+        if len(dataset) < self._dataset_size:
             raise InputError(
                 f"the dataset has {len(dataset):,} samples, but lengths were computed for "
-                f"{self._source.samples:,}: run batchstat profile again"
+                f"{self._dataset_size:,}: run batchstat profile again"
             )
 
     def _places(self, own: "_Place", n: int) -> Iterator[int]:
@@ -212,8 +218,18 @@ class BatchSampler:
     def _batches(self, epoch: int) -> RankBatches:
         if self._planned is None or self._planned[0] != epoch:
             self._planned = None  # so that two epochs are never in memory at once
-            self._planned = (epoch, self._source.batches(epoch))
+            settings = replace(self._request.settings, epoch=epoch)
+            every = plan_ranks(self._samples, replace(self._request, settings=settings))
+            self._planned = (epoch, every.of_rank(self._rank))
         return self._planned[1]
+
+    def _check_epoch(self, epoch: int) -> None:
+        """Raise OptionError for another epoch than that of an exported plan."""
+        if self._file is not None:
+            raise OptionError(
+                f"{self._file.as_posix()} holds epoch {self._epoch}, not {epoch}: export a plan "
+                "for each epoch, or build a BatchSampler from the lengths"
+            )
 
 
 @dataclass
@@ -227,56 +243,3 @@ class _Place:
 
     epoch: int
     batches: int
-
-
-class _Source(ABC):
-    """Source of one rank's batches.
-
-    Attributes:
-        fingerprint: everything the batches depend on except the epoch.
-        samples: minimum size of the dataset.
-    """
-
-    fingerprint: dict[str, Any]
-    samples: int
-
-    @abstractmethod
-    def batches(self, epoch: int) -> RankBatches:
-        """Return the batches of an epoch."""
-
-    @abstractmethod
-    def check_epoch(self, epoch: int) -> None:
-        """Raise OptionError for an epoch that the source does not have."""
-
-
-class _Planned(_Source):
-    def __init__(self, inputs: PlanInputs, request: RowRequest, rank: int) -> None:
-        self._samples, self._request, self._rank = inputs.samples, request, rank
-        self.samples = int(inputs.samples.records[-1]) + 1
-        self.fingerprint = fingerprint(inputs, request)
-
-    def batches(self, epoch: int) -> RankBatches:
-        settings = replace(self._request.settings, epoch=epoch)
-        request = replace(self._request, settings=settings)
-        return plan_ranks(self._samples, request).of_rank(self._rank)
-
-    def check_epoch(self, epoch: int) -> None:
-        """Accept every epoch."""
-
-
-class _Exported(_Source):
-    def __init__(self, path: Path, rank: int) -> None:
-        self._path = path
-        every, self.epoch, self.fingerprint = load_plan(path)
-        check_rank(rank, every.world_size)
-        self._own = every.of_rank(rank)
-        self.samples = int(every.records.max()) + 1
-
-    def batches(self, epoch: int) -> RankBatches:  # noqa: ARG002
-        return self._own
-
-    def check_epoch(self, epoch: int) -> None:
-        raise OptionError(
-            f"{self._path.as_posix()} holds epoch {self.epoch}, not {epoch}: export a plan for "
-            "each epoch, or build a BatchSampler from the lengths"
-        )

@@ -160,7 +160,7 @@ def plan_ranks(samples: Samples, request: RowRequest) -> RankBatches:
     lengths = plan.lengths[entries]
     starts = None if plan.starts is None else plan.starts[entries]
     if shares.is_distributed and settings.remainder != "spread":
-        # Every draw is in exactly one work item, so only whole work items are repeated.
+        # Every draw is in exactly one unit, so only whole units are repeated.
         repeated = np.repeat(distributed.repeated, np.diff(row_offsets[batch_offsets]))
     else:
         repeated = _repeated(plan.samples[entries], starts, shares)
@@ -185,7 +185,7 @@ def plan_ranks(samples: Samples, request: RowRequest) -> RankBatches:
 
 class _Distributed(NamedTuple):
     """(n,) batches of all ranks in sequence, −1 for an empty one; the round and rank of each, and
-    whether its work item was distributed before.
+    whether its unit was distributed before.
     """
 
     batches: Ints

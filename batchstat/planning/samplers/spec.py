@@ -89,7 +89,7 @@ def _until_parameter(text: str) -> tuple[str, str]:
 
 
 def _pairs(text: str) -> dict[str, float]:
-    table: dict[str, float] = {}
+    pairs: list[tuple[str, float]] = []
     for part in text.split(","):
         label, colon, weight = part.rpartition(":")
         if not colon:
@@ -97,13 +97,11 @@ def _pairs(text: str) -> dict[str, float]:
                 f"weights: {part!r} has no weight: write label:weight, or a JSON object for labels "
                 "with commas (the command line also reads one from a .json file)"
             )
-        if label in table:
-            raise OptionError(f"weights: {label!r} is given twice: give it once")
         try:
-            table[label] = float(weight) if not weight.strip().isdecimal() else int(weight)
+            pairs.append((label, int(weight) if weight.strip().isdecimal() else float(weight)))
         except ValueError:
             raise OptionError(f"weights: {label}:{weight}: must be a number") from None
-    return table
+    return distinct_labels(pairs)
 
 
 def distinct_labels(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
