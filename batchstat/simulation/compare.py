@@ -114,12 +114,11 @@ def simulate(profile: Profile, spec: str, settings: Settings) -> Simulation:
         InputError: the settings leave no samples.
     """
     inputs = resolve_inputs(profile, keep=settings.keep_labels)
-    basis = resolve_settings(settings, inputs, [spec])
-    request = request_row(spec, basis)
+    request = request_row(spec, resolve_settings(settings, inputs, [spec]))
     shares = make_shares(inputs.samples, request.settings)
     row = make_row(request, shares)
-    warnings = comparison_warnings([row], shares.epoch, basis, profile.stats)
-    return Simulation(basis, row, tuple(warnings))
+    warnings = comparison_warnings([row], shares.epoch, request.settings, profile.stats)
+    return Simulation(request.settings, row, tuple(warnings))
 
 
 def resolve_settings(

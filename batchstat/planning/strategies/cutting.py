@@ -39,27 +39,15 @@ def cut_by_budget(
     A sample above the budget is alone in its batch. The longest comes first, so a batch's size is
     one division (infinibatch's BucketedReadaheadBatchIterator with a callable size).
     """
-    firsts = np.flatnonzero(np.diff(lengths, prepend=-1))
-    ends = np.append(firsts, len(lengths))[1:]
-    return cut_runs(lengths[firsts], ends, budget, max_samples, keep_short=keep_short)
-
-
-def cut_runs(
-    lengths: Ints, ends: Ints, budget: int, max_samples: int | None, *, keep_short: bool
-) -> Ints:
-    """Do the same for runs of equal lengths (n_runs,), descending, and where each ends."""
-    sizes = np.maximum(1, budget // np.maximum(lengths, 1))
-    if max_samples is not None:
-        sizes = np.minimum(sizes, max_samples)
-    parts, at = [], 0
-    for size, end in zip(sizes.tolist(), ends.tolist(), strict=True):
-        if at < end:
-            starts = np.arange(at, end, size)
-            parts.append(starts)
-            at = int(starts[-1]) + size
-    n = int(ends[-1]) if len(ends) else 0
-    offsets = np.concatenate([*parts, [min(at, n)]]) if parts else np.zeros(1, dtype=np.int64)
-    return offsets if at <= n or keep_short else offsets[:-1]
+    n = len(lengths)
+    offsets = [0]
+    while (first := offsets[-1]) < n:
+        size = max(1, budget // max(1, lengths.item(first)))
+        end = first + (size if max_samples is None else min(size, max_samples))
+        if end > n and not keep_short:
+            break
+        offsets.append(min(end, n))
+    return np.array(offsets)
 
 
 def one_sample_a_row(

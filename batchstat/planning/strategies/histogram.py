@@ -9,7 +9,6 @@ import numpy as np
 from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
 from batchstat.lengths.exact import added
 from batchstat.lengths.stats import LengthStats
-from batchstat.planning.strategies.cutting import cut_runs
 from batchstat.planning.strategies.packing import placed_runs
 
 
@@ -76,8 +75,19 @@ class RowRuns:
         self, budget: int, multiple: int, max_samples: int | None, *, keep_short: bool
     ) -> Ints:
         """Return offsets of batches with rows × width within `budget`, or of one row."""
-        padded, ends = round_up(self.held, multiple), self._offsets[1:]
-        return cut_runs(padded, ends, budget, max_samples, keep_short=keep_short)
+        padded = np.maximum(round_up(self.held, multiple), 1)
+        sizes = np.maximum(1, budget // padded)
+        if max_samples is not None:
+            sizes = np.minimum(sizes, max_samples)
+        parts, at = [], 0
+        for size, end in zip(sizes.tolist(), self._offsets[1:].tolist(), strict=True):
+            if at < end:
+                starts = np.arange(at, end, size)
+                parts.append(starts)
+                at = int(starts[-1]) + size
+        n = int(self._offsets[-1])
+        offsets = np.concatenate([*parts, [min(at, n)]]) if parts else np.zeros(1, dtype=np.int64)
+        return offsets if at <= n or keep_short else offsets[:-1]
 
     def cut(
         self, offsets: Ints, multiple: int, shuffle: np.random.Generator | None

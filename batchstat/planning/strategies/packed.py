@@ -88,7 +88,7 @@ class Packed(Strategy):
             InputError: a sample is longer than `max_length`.
         """
         self._check_longest(int(window.lengths.max(initial=0)))
-        samples, lengths, starts, (row, each, before) = self._packed(window.lengths)
+        samples, lengths, starts, (row, each) = self._packed(window.lengths)
         held, counts = _totals(lengths, row, each)
         order = longest_first(held)
         padded = round_up(held[order], self.pad_to_multiple_of)
@@ -101,23 +101,17 @@ class Packed(Strategy):
         offsets, rows = gather_groups(offsets, sequence)
         rows = order[rows]
         row_offsets = offsets_from_sizes(counts[rows])
-        begins = np.full(len(held), row_offsets[-1])  # a dropped row lies past the end
-        begins[rows] = row_offsets[:-1]
-        place = expand_ranges(begins[row] + before, each)[1]
-
-        def placed(entries: Ints) -> Ints:
-            found = np.empty(len(entries) + int(counts.max(initial=0)), dtype=entries.dtype)
-            found[place] = entries
-            return found[: row_offsets[-1]]
-
+        position = np.full(len(held), len(rows))  # a dropped row comes last
+        position[rows] = np.arange(len(rows))
+        placed = np.argsort(np.repeat(position[row], each), kind="stable")[: row_offsets[-1]]
         return BatchPlan(
-            samples=placed(samples),
-            lengths=placed(lengths),
+            samples=samples[placed],
+            lengths=lengths[placed],
             row_offsets=row_offsets,
             batch_offsets=offsets,
             step_offsets=np.arange(len(offsets)),
             widths=widths[sequence],
-            starts=None if starts is None else placed(starts),
+            starts=None if starts is None else starts[placed],
         )
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchSummary | None:
@@ -197,5 +191,5 @@ def _wrapped(lengths: Ints, capacity: int) -> tuple[Ints, Ints, Ints, Packing]:
     starts = np.maximum(begins[samples], rows * capacity)
     stops = np.minimum(ends[samples], (rows + 1) * capacity)
     each = np.bincount(np.minimum(rows, last))
-    packing = Packing(np.arange(len(each)), each, np.zeros_like(each))
+    packing = Packing(np.arange(len(each)), each)
     return samples, stops - starts, starts - begins[samples], packing

@@ -24,12 +24,10 @@ class Packing(NamedTuple):
     Attributes:
         row: (m,) the row of each run.
         each: (m,) number of lengths in it; they add up to n.
-        before: (m,) number of lengths already in the row.
     """
 
     row: Ints
     each: Ints
-    before: Ints
 
 
 class Placement(NamedTuple):
@@ -39,14 +37,12 @@ class Placement(NamedTuple):
         row: the first row.
         rows: number of rows.
         each: samples added to each row.
-        before: samples already in each row.
         kind: index of the length.
     """
 
     row: int
     rows: int
     each: int
-    before: int
     kind: int
 
 
@@ -56,7 +52,6 @@ class PlacedRuns(NamedTuple):
     row: Ints
     rows: Ints
     each: Ints
-    before: Ints
     kind: Ints
 
 
@@ -85,22 +80,18 @@ def best_fit(lengths: Ints, capacity: int, most: int) -> Packing:
     distinct room in rows, not on the samples.
     """
     if len(lengths) == 0:
-        return Packing(*np.zeros((3, 0), dtype=np.int64))
+        return Packing(*np.zeros((2, 0), dtype=np.int64))
     begins = np.append(0, np.flatnonzero(lengths[1:] != lengths[:-1]) + 1)
     counts = np.diff(begins, append=len(lengths))
     found = placed_runs(lengths[begins], counts, capacity, most)
-    return Packing(
-        expand_ranges(found.row, found.rows)[1],
-        np.repeat(found.each, found.rows),
-        np.repeat(found.before, found.rows),
-    )
+    return Packing(expand_ranges(found.row, found.rows)[1], np.repeat(found.each, found.rows))
 
 
 def placed_runs(lengths: Ints, counts: Ints, capacity: int, most: int) -> "PlacedRuns":
     """Do the same for distinct `lengths` (n_distinct,), descending, and their counts."""
     sizes = np.maximum(lengths, 1).tolist()
     found = list(_best_fit(sizes, counts.tolist(), capacity, most))
-    return PlacedRuns(*np.array(found, dtype=np.int64).reshape(-1, 5).T)
+    return PlacedRuns(*np.array(found, dtype=np.int64).reshape(-1, 4).T)
 
 
 def first_fit(lengths: Ints, capacity: int, most: int) -> Packing:
@@ -113,7 +104,6 @@ def first_fit(lengths: Ints, capacity: int, most: int) -> Packing:
     tree = [capacity] * (2 * leaves)
     held = [0] * len(lengths)
     rows: list[int] = []
-    before: list[int] = []
     for length in np.clip(lengths, 1, capacity).tolist():
         at = 1
         while at < leaves:
@@ -122,7 +112,6 @@ def first_fit(lengths: Ints, capacity: int, most: int) -> Packing:
                 at += 1
         row = at - leaves
         rows.append(row)
-        before.append(held[row])
         held[row] += 1
         tree[at] = tree[at] - length if held[row] < most else 0
         while at > 1:
@@ -131,7 +120,7 @@ def first_fit(lengths: Ints, capacity: int, most: int) -> Packing:
             if tree[at] == room:
                 break
             tree[at] = room
-    return Packing(np.array(rows), np.ones(len(rows), dtype=np.int64), np.array(before))
+    return Packing(np.array(rows), np.ones(len(rows), dtype=np.int64))
 
 
 def next_fit(lengths: Ints, capacity: int, most: int) -> Packing:
@@ -146,7 +135,7 @@ def next_fit(lengths: Ints, capacity: int, most: int) -> Packing:
         first = min(max(stop, first + 1), first + most)
         before = ends[first - 1]
     each = np.diff(np.array([*starts, len(ends)]))
-    return Packing(np.arange(len(starts)), each, np.zeros(len(starts), dtype=np.int64))
+    return Packing(np.arange(len(starts)), each)
 
 
 def _best_fit(sizes: list[int], counts: list[int], capacity: int, most: int) -> Iterator[Placement]:
@@ -197,7 +186,7 @@ def _fill(
     found = []
     for first, rows, taken in ((0, whole, each), (whole, 1 if some else 0, some)):
         if rows:
-            placed = Placement(run.row + first, rows, taken, run.held, kind)
+            placed = Placement(run.row + first, rows, taken, kind)
             left = _Run(placed.row, rows, run.room - taken * size, run.held + taken)
             found.append((placed, left))
     used = whole + (1 if some else 0)
