@@ -644,7 +644,7 @@ def test_the_command_and_the_check(run, tmp_path):
     reviews = [SAMPLE_DATA / "reviews.csv", "--text-column", "review", "--label-column", "label"]
     shown = run("balance", *reviews, "--world-size", 2)
     assert shown.returncode == 0
-    for column in ("class ratio", "coverage", "after 10", "class homogeneity", "shared"):
+    for column in ("class ratio", "coverage", "after 10", "homogeneity", "shared"):
         assert column in shown.stdout
     plots = tmp_path / "batchstat-results" / "plots"
     assert (plots / "balance.png").exists()
