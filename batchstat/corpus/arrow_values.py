@@ -12,16 +12,15 @@ _OTHER_BYTES = 16
 """Bytes of a value that is neither text nor nested."""
 
 
+def _is_any(kind: pa.DataType, *names: str) -> bool:
+    """Return whether a type is of one of these kinds, by pyarrow's names of them."""
+    return any(getattr(pa.types, f"is_{name}")(kind) for name in names)
+
+
 def is_list(kind: pa.DataType) -> bool:
     """Return whether the values of a type are lists, of any layout."""
-    types = pa.types
-    return any(
-        is_kind(kind)
-        for is_kind in (
-            *(types.is_list, types.is_large_list, types.is_fixed_size_list),
-            *(types.is_list_view, types.is_large_list_view),
-        )
-    )
+    lists = ("list", "large_list", "fixed_size_list", "list_view", "large_list_view")
+    return _is_any(kind, *lists)
 
 
 def decoded_type(kind: pa.DataType) -> pa.DataType:
@@ -29,7 +28,7 @@ def decoded_type(kind: pa.DataType) -> pa.DataType:
     while True:
         if isinstance(kind, pa.BaseExtensionType):
             kind = kind.storage_type
-        elif pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        elif _is_any(kind, "dictionary", "run_end_encoded"):
             kind = kind.value_type
         elif pa.types.is_string_view(kind):
             return pa.large_string()
@@ -71,9 +70,9 @@ def decoded_bytes(values: pa.Array) -> Ints:
     if pa.types.is_run_end_encoded(kind):
         each: Ints = decoded_bytes(values.values)[_runs(values)]
         return each
-    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+    if _is_any(kind, "string_view", "binary_view"):
         return _view_bytes(values)
-    if _is_bytes(kind):
+    if _is_any(kind, "string", "large_string", "binary", "large_binary"):
         return _filled(pc.binary_length(values), 0)
     if pa.types.is_struct(kind):
         return sum((decoded_bytes(each) for each in values.flatten()), _others(values))
@@ -104,12 +103,6 @@ def _runs(values: pa.Array) -> Ints:
     """Return (n,) the run that each value belongs to."""
     positions = np.arange(values.offset, values.offset + len(values))
     return np.searchsorted(values.run_ends.to_numpy(), positions, side="right").astype(np.int64)
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    types = pa.types
-    kinds = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
-    return any(is_kind(kind) for is_kind in kinds)
 
 
 def _others(values: pa.Array) -> Ints:
@@ -144,29 +137,22 @@ def _spans(values: pa.Array) -> tuple[Ints, Ints, Ints]:
             elements,
         )
     offsets: Ints = values.offsets.to_numpy().astype(np.int64)
-    if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
+    if _is_any(kind, "list_view", "large_list_view"):
         return offsets, values.sizes.to_numpy().astype(np.int64), elements
     return offsets[:-1], np.diff(offsets), elements
 
 
 def holds_text(kind: pa.DataType) -> bool:
     """Return whether an Arrow column of this type holds text."""
-    kind = decoded_type(kind)
-    return any(is_text(kind) for is_text in (pa.types.is_string, pa.types.is_large_string))
+    return _is_any(decoded_type(kind), "string", "large_string")
 
 
 def can_label(kind: pa.DataType) -> bool:
     """Return whether values of this Arrow type have a text that can name a class."""
-    kind = decoded_type(kind)
+    numbers = ("integer", "floating", "boolean", "null", "decimal")
     # Intervals are temporal as well, but nothing writes them as text.
-    return holds_text(kind) or any(
-        is_kind(kind)
-        for is_kind in (
-            *(pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null),
-            *(pa.types.is_date, pa.types.is_time, pa.types.is_timestamp, pa.types.is_duration),
-            pa.types.is_decimal,
-        )
-    )
+    times = ("date", "time", "timestamp", "duration")
+    return holds_text(kind) or _is_any(decoded_type(kind), *numbers, *times)
 
 
 def kind_of(value: object) -> str:

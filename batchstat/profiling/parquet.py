@@ -105,8 +105,8 @@ def save_lengths(
     schema = _schema(labels).with_metadata(metadata)
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for first in range(0, len(profile), ROW_GROUP):
-            place = slice(first, first + ROW_GROUP)
-            columns = [pa.array(n[place], pa.int64()) for n in (profile.records, profile.lengths)]
+            rows = slice(first, first + ROW_GROUP)
+            columns = [pa.array(n[rows], pa.int64()) for n in (profile.records, profile.lengths)]
             if labels is not None:
                 columns.append(labels.slice(first, ROW_GROUP))
             writer.write_table(pa.table(columns, schema=schema))
@@ -171,25 +171,18 @@ def read_file(address: str | Path) -> Profile:
     path = as_path(address)
     try:
         check_regular(path)
-        return read_profile(BytesIO(path.read_bytes()) if is_remote(path) else path, path)
+        profile, _ = read_counts(BytesIO(path.read_bytes()) if is_remote(path) else path, path)
     except OSError as error:
         raise InputError(f"{path.as_posix()} cannot be read: {one_line(error)}") from None
-
-
-def read_profile(file: Path | BinaryIO, path: Path) -> Profile:
-    """Return the profile that `save_lengths` wrote to a file, named `path` in messages.
-
-    Raises:
-        InputError: as in `load_profile`.
-    """
-    profile, _ = read_counts(file, path)
     if len(profile) == 0:
         raise _useless(path, ValueError("it has no rows"))
     return profile
 
 
 def read_counts(file: Path | BinaryIO, path: Path) -> tuple[Profile, Mapping[str, Any]]:
-    """Return the profile, which may have no samples, and what else `save_lengths` stored.
+    """Return the profile in a file, which may have no samples, and what else is stored there.
+
+    `path` names the file in messages.
 
     Raises:
         InputError: as in `load_profile`.
@@ -217,12 +210,12 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
     most = table.rows + sum(facts.corpus.skipped.values()) - 1
     at, last = 0, -1
     for block in table.blocks():
-        place = slice(at, at + len(block))
+        rows = slice(at, at + len(block))
         own = numbers_in(block, "length"), numbers_in(block, "record")
         check_between("length", own[0], 0, LONGEST, at)
         check_between("record", own[1], 0, most, at)
         check_rising("record", own[1], last, at)
-        lengths[place], records[place] = own
+        lengths[rows], records[rows] = own
         if has_labels:
             labels += [_plain(part) for part in block["label"].chunks]
         at += len(block)

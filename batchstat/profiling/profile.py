@@ -199,10 +199,10 @@ class Profile:
         if self.labels is None:
             return ()
         names = (None, *self.labels.names)
-        places = self.labels.codes + 1
-        counts = np.bincount(places, minlength=len(names))
+        numbers = self.labels.codes + 1
+        counts = np.bincount(numbers, minlength=len(names))
         tokens = np.zeros(len(names), dtype=np.int64)
-        np.add.at(tokens, places, self.lengths[self.labels.samples])
+        np.add.at(tokens, numbers, self.lengths[self.labels.samples])
         present = [i for i in np.argsort(-counts, kind="stable").tolist() if counts[i]]
         return tuple(
             ClassCount(names[i], int(counts[i]), int(tokens[i]), len(self)) for i in present

@@ -8,6 +8,7 @@ import secrets
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -135,10 +136,8 @@ class RemoteTask:
 
     def end(self) -> None:
         """Delete the task from the cache."""
-        try:
+        with suppress(OSError):
             (self.cache.folder / self.name).unlink(missing_ok=True)
-        except OSError:
-            return
 
 
 @lru_cache(maxsize=2)

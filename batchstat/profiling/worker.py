@@ -142,8 +142,8 @@ def key_of(part: Part, content: tuple[str, ...], task: CountTask) -> str:
             tokenizer.special_tokens_per_pair,
         )
     options = replace(task.options, on_error="fail")
-    place = (asdict(part.source), part.first, part.stop)
-    parts = (SCHEMA, __version__, place, content, asdict(options), counter, task.by_pieces)
+    span = (asdict(part.source), part.first, part.stop)
+    parts = (SCHEMA, __version__, span, content, asdict(options), counter, task.by_pieces)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

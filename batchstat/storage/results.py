@@ -26,12 +26,12 @@ def check_writable(folder: Path) -> None:
             try_writing(folder)
         return
     try:
-        place = _nearest(folder.absolute())
-        if not place.is_dir():
-            raise InputError(_refusal(folder, f"{place.as_posix()} is not a folder"))
+        nearest = _nearest(folder.absolute())
+        if not nearest.is_dir():
+            raise InputError(_refusal(folder, f"{nearest.as_posix()} is not a folder"))
     except OSError as error:
         raise InputError(_refusal(folder, error.strerror or str(error))) from None
-    if not os.access(place, os.W_OK | os.X_OK):
+    if not os.access(nearest, os.W_OK | os.X_OK):
         raise InputError(_refusal(folder, "Permission denied"))
 
 
@@ -111,9 +111,9 @@ def _locked(folder: Path, made: list[Path], remedy: str) -> int | None:
 
 def _remove_leftovers(folder: Path) -> None:
     """Remove what killed runs left behind: nobody else is writing in a locked folder."""
-    for place in (folder, folder / "plots"):
+    for within in (folder, folder / "plots"):
         with suppress(OSError):
-            for path in place.iterdir():
+            for path in within.iterdir():
                 if _TEMPORARY.fullmatch(path.name):
                     path.unlink()
 

@@ -148,9 +148,9 @@ def _from_transformers(name: str) -> Tokenizer:
         raise not_loaded(name, offline, error) from None
     check_complete(name, tokenizer)
     file = "tokenizer_config.json"
-    place = (Path(name) / file).as_posix() if local else f"{file} of {name}"
+    origin = (Path(name) / file).as_posix() if local else f"{file} of {name}"
     try:
-        return _from_loaded(name, tokenizer, place)
+        return _from_loaded(name, tokenizer, origin)
     except InputError:
         raise
     except Exception as error:  # for example, a tokenizer that raises on an empty text
@@ -181,10 +181,10 @@ def as_tokenizer(given: Any) -> Tokenizer:
     )
 
 
-def _from_loaded(name: str, tokenizer: Any, place: str) -> Tokenizer:
-    """Wrap a transformers tokenizer; `place` is where its settings come from, for messages."""
+def _from_loaded(name: str, tokenizer: Any, origin: str) -> Tokenizer:
+    """Wrap a transformers tokenizer; `origin` is where its settings come from, for messages."""
     stated = getattr(tokenizer, "model_max_length", None)
-    max_length = stated_maximum(stated, f"{place}: model_max_length")
+    max_length = stated_maximum(stated, f"{origin}: model_max_length")
     backend = getattr(tokenizer, "backend_tokenizer", None)
     own = None
     if isinstance(backend, tokenizers.Tokenizer) and _encodes_by_backend(tokenizer):

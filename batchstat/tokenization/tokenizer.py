@@ -20,7 +20,7 @@ _PIECES_BYTES = 16 << 20
 _BATCH_BYTES = 4 << 20
 _BATCH_SAMPLES = 10_000
 
-Faulty = Callable[[int, Exception], None]
+OnError = Callable[[int, Exception], None]
 """Called with a sample on which the tokenizer raised: its position and the exception."""
 
 
@@ -71,14 +71,14 @@ class Tokenizer:
     def count(
         self,
         content: Texts | Chats,
-        faulty: Faulty | None = None,
+        on_error: OnError | None = None,
         left_out: Counter[str] | None = None,
     ) -> tuple[Ints, Ints]:
         """Return (n,) tokens of each sample, and the positions of those that could be counted.
 
-        An exception that the tokenizer raises is passed to `faulty` with the sample that caused it,
-        or propagates if there is no `faulty`. `left_out` counts the chats that the template does
-        not render completely, by what it leaves out.
+        An exception that the tokenizer raises is passed to `on_error` with the position of its
+        sample, or propagates if there is no `on_error`. `left_out` counts the chats that the
+        template does not render completely, by what it leaves out.
 
         Raises:
             PieceError: see `PieceCounter.count`.
@@ -90,12 +90,12 @@ class Tokenizer:
                 if self.pieces is not None:
                     by_pieces = self.pieces.count(texts.first, texts.second)
                 if by_pieces is None:
-                    self._encode(self.encode, texts, counts[first:last], first, faulty)
+                    self._encode(self.encode, texts, counts[first:last], first, on_error)
                 else:
                     counts[first:last] = by_pieces
         else:
             assert self.encode_chats is not None, "it was given its chat template before"
-            self._encode(self.encode_chats, content, counts, 0, faulty)
+            self._encode(self.encode_chats, content, counts, 0, on_error)
             if left_out is not None and self.left_out is not None:
                 for i in np.flatnonzero(counts >= 0).tolist():
                     left_out.update(self.left_out(content.messages[i], content.tools[i]))
@@ -107,7 +107,7 @@ class Tokenizer:
         content: Texts | Chats,
         counts: Ints,
         before: int,
-        faulty: Faulty | None,
+        on_error: OnError | None,
     ) -> None:
         """Count content into `counts` with the tokenizer's own batch call, some at a time."""
         # Few enough together that their ids fit in memory.
@@ -118,9 +118,9 @@ class Tokenizer:
                     counts[first:last] = _sizes(encode(samples), last - first)
             except Exception as error:
                 # Whatever a tokenizer or a template raises is about one sample: find out which.
-                if faulty is None:
+                if on_error is None:
                     raise
-                _one_by_one(encode, samples, counts[first:last], before + first, faulty, error)
+                _one_by_one(encode, samples, counts[first:last], before + first, on_error, error)
 
 
 def _one_by_one(
@@ -128,7 +128,7 @@ def _one_by_one(
     samples: Sequence[Any],
     counts: Ints,
     first: int,
-    faulty: Faulty,
+    on_error: OnError,
     error: Exception,
 ) -> None:
     any_failed = False
@@ -138,7 +138,7 @@ def _one_by_one(
                 counts[i] = _sizes(encode([sample]), 1)[0]
         except Exception as own:
             any_failed = True
-            faulty(first + i, own)
+            on_error(first + i, own)
     if not any_failed:
         raise error
 

@@ -594,11 +594,10 @@ def test_chats_are_encoded_as_they_were_counted(run, tmp_path, given):
     check = (
         printed[: printed.index("# A tiny model")]
         + """
-from batchstat.profiling.parquet import read_profile
-from pathlib import Path
+from batchstat.profiling.parquet import read_file
 from typing import Any
 
-lengths = read_profile(Path(LENGTHS), Path(LENGTHS)).lengths
+lengths = read_file(LENGTHS).lengths
 assert [len(encode(sample)) for sample in samples] == [min(n, 512) for n in lengths]
 """
     )

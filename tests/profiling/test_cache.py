@@ -293,10 +293,10 @@ def test_reading_an_entry_leaves_no_thread_behind(tmp_path):
         save_lengths(batchstat.profile(SAMPLE_DATA / "corpus.txt"), file)
     program = (
         "import io, os, pathlib, sys\n"
-        "from batchstat.profiling.parquet import read_profile\n"
+        "from batchstat.profiling.parquet import read_counts\n"
         "path = pathlib.Path(sys.argv[1]); data = io.BytesIO(path.read_bytes())\n"
         "before = len(os.listdir('/proc/self/task'))\n"
-        "assert len(read_profile(data, path)) == 900\n"
+        "assert len(read_counts(data, path)[0]) == 900\n"
         "print(len(os.listdir('/proc/self/task')) - before)\n"
     )
     arguments = [sys.executable, "-c", program, str(tmp_path / "lengths.parquet")]

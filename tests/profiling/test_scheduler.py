@@ -211,7 +211,7 @@ def test_a_shard_that_cannot_be(run: Command, shards, written):
         ),
     ],
 )
-def test_engines_that_cannot_be(run: Command, shards, options, message):
+def test_executors_that_cannot_be(run: Command, shards, options, message):
     result = run("profile", shards, *options)
     assert result.returncode == 2
     assert message in result.stderr
@@ -267,11 +267,11 @@ def test_processes_that_come_to_a_sudden_end(tmp_path, monkeypatch, kill, failed
     monkeypatch.setattr(
         "batchstat.profiling.scheduler.count_part", partial(kill, tmp_path / "flag")
     )
-    engine = CountingExecutor("processes", spawned, 2, 1)
+    executor = CountingExecutor("processes", spawned, 2, 1)
     options = CorpusOptions()
     cache = CountCache(str(tmp_path / "parts"))
     job = CountTask(options, load_tokenizer("builtin"), cache, 1)
-    run = Scheduler(parts_of(sources, options), job, engine, RunOptions())
+    run = Scheduler(parts_of(sources, options), job, executor, RunOptions())
     run.count()
     assert sorted(run.failed) == failed
     assert sorted(run.done) == [i for i in range(6) if i not in failed]
@@ -335,8 +335,8 @@ def test_answers_that_cannot_be(tmp_path, monkeypatch, change, message):
     """Whoever counts elsewhere may answer anything: it is tried again, and then it has failed."""
     monkeypatch.setattr("batchstat.profiling.scheduler._PAUSE_SECONDS", 0)
     sources = sources_of(tmp_path, 2)
-    engine = wrap_executor(Answering(change))
-    run = RunOptions(executor=engine, on_warning=lambda _: None)
+    executor = wrap_executor(Answering(change))
+    run = RunOptions(executor=executor, on_warning=lambda _: None)
     with pytest.raises(InputError, match=re.escape(message)):
         build(Corpus(sources, CorpusOptions(), load_tokenizer("builtin")), run)
 
@@ -457,9 +457,9 @@ def test_an_executor_that_is_found_broken(tmp_path):
         begun.append(Broken(1) if len(begun) < 2 else ThreadPoolExecutor(1))
         yield begun[-1]
 
-    engine = CountingExecutor("processes", start, 1, 1, in_process=True)
+    executor = CountingExecutor("processes", start, 1, 1, in_process=True)
     found = build(
-        Corpus(sources, CorpusOptions(), load_tokenizer("builtin")), RunOptions(executor=engine)
+        Corpus(sources, CorpusOptions(), load_tokenizer("builtin")), RunOptions(executor=executor)
     )
     assert (len(begun), found.lengths.tolist()) == (3, [3])
 
@@ -481,7 +481,7 @@ def test_how_far_it_has_come():
     assert seen[-1] == Progress(10, 30, CountedAmount(26, 260, 2_600))
 
 
-def test_an_engine_that_is_lost_again_and_again(tmp_path):
+def test_an_executor_that_is_lost_again_and_again(tmp_path):
     sources = sources_of(tmp_path, 3)
 
     @contextmanager

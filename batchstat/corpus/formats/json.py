@@ -211,9 +211,9 @@ def _elements(opened: OpenSource) -> Iterator[_Element]:
                 text, at = "", 0
             fresh = _some_of(pieces, len(text) - at) if _may_go_on(error, text) else ""
             if not fresh:
-                place = Location(opened.path, number)
+                location = Location(opened.path, number)
                 reason = _reason(error, "character", passed)
-                raise InputError(f"{place}: malformed JSON: {reason}") from None
+                raise InputError(f"{location}: malformed JSON: {reason}") from None
             passed += at
             text, at = text[at:] + fresh, 0
             continue

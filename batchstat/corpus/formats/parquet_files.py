@@ -118,15 +118,15 @@ def _dictionary_bytes(file: BinaryIO, at: int) -> int:
     """
     file.seek(at)
     header = file.read(_HEADER_BYTES)
-    numbers, place = [], 0
+    numbers, at_byte = [], 0
     for _ in range(2):
-        if header[place : place + 1] != b"\x15":  # the next field, an i32
+        if header[at_byte : at_byte + 1] != b"\x15":  # the next field, an i32
             return 0
-        number, shift, place = 0, 0, place + 1
-        while place < len(header):
-            byte = header[place]
+        number, shift, at_byte = 0, 0, at_byte + 1
+        while at_byte < len(header):
+            byte = header[at_byte]
             number |= (byte & 0x7F) << shift
-            shift, place = shift + 7, place + 1
+            shift, at_byte = shift + 7, at_byte + 1
             if byte < 0x80:
                 break
         numbers.append(number >> 1)

@@ -20,14 +20,14 @@ _AT_ONCE = 2_000
 
 
 def dask(scheduler: str | None, timeout: str = "20s") -> CountingExecutor:
-    """Return an engine of the workers of the scheduler at an address, such as tcp://head:8786.
+    """Return an executor of the workers of the scheduler at an address, such as tcp://head:8786.
 
     Raises:
         OptionError: a missing or invalid scheduler address, or Dask is not installed.
     """
     if scheduler is None:
         raise OptionError(
-            "engine=dask needs a scheduler: pass --scheduler tcp://HOST:8786, as printed by "
+            "executor=dask needs a scheduler: pass --scheduler tcp://HOST:8786, as printed by "
             "dask scheduler"
         )
     if not _ADDRESS.fullmatch(scheduler):
@@ -37,7 +37,9 @@ def dask(scheduler: str | None, timeout: str = "20s") -> CountingExecutor:
     try:
         connect: Any = import_module("distributed").Client
     except ImportError:
-        raise OptionError(f"engine=dask: Dask is not installed: {install_extra('dask')}") from None
+        raise OptionError(
+            f"executor=dask: Dask is not installed: {install_extra('dask')}"
+        ) from None
     current: list[Any] = []
 
     @contextmanager

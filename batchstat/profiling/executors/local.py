@@ -10,8 +10,6 @@ from contextlib import AbstractContextManager, contextmanager
 
 from batchstat.profiling.executors.executor import CountingExecutor
 
-THREADS, PROCESSES = "threads", "processes"
-
 
 def threads(workers: int) -> CountingExecutor:
     """Return threads of this process, which start fastest but share one interpreter."""
@@ -19,7 +17,7 @@ def threads(workers: int) -> CountingExecutor:
     def start() -> AbstractContextManager[Executor]:
         return _ended(ThreadPoolExecutor(workers))
 
-    return CountingExecutor(THREADS, start, workers, workers, in_process=True)
+    return CountingExecutor("threads", start, workers, workers, in_process=True)
 
 
 def processes(workers: int, parts: int) -> CountingExecutor:
@@ -36,7 +34,7 @@ def processes(workers: int, parts: int) -> CountingExecutor:
             )
         )
 
-    return CountingExecutor(PROCESSES, start, max_in_flight, threads_each)
+    return CountingExecutor("processes", start, max_in_flight, threads_each)
 
 
 @contextmanager
