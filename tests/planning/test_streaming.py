@@ -200,3 +200,31 @@ def test_no_room_for_a_temporary_file():
     free = shutil.disk_usage(tempfile.gettempdir()).free
     with pytest.raises(InputError, match="no space for the lengths of .*No space left.*TMPDIR"):
         arrays.new_array(free // 4 + 1_000_000_000, 1)
+
+
+@pytest.mark.parametrize("strategy", ["static:batch_size=3", "token-budget", "packed"])
+@given(
+    lengths=LENGTHS,
+    world_size=st.integers(1, 5),
+    remainder=st.sampled_from(["repeat", "drop", "uneven", "dummy"]),
+    distribute=st.sampled_from(["batches", "balanced"]),
+)
+def test_coverage_by_units_is_that_of_the_traced_samples(
+    strategy, lengths, world_size, remainder, distribute
+):
+    """Samples are traced where there are labels; else the distributed units tell."""
+    settings = {"world_size": world_size, "remainder": remainder, "distribute": distribute}
+    settings |= {"tokens_per_batch": 130, "max_length": 60}
+
+    def counts(labels: list[str] | None) -> Any:
+        try:
+            rows = batchstat.compare(lengths, labels=labels, strategies=[strategy], **settings)
+        except InputError as error:
+            return str(error)
+        made = asdict(rows.strategies[0].counts)
+        made["sample_coverage"]["mixing"] = None
+        ranks = made["sample_coverage"]["ranks"]
+        made["sample_coverage"]["ranks"] = [(rank.samples, rank.batches) for rank in ranks]
+        return made
+
+    same(counts(None), counts(["a"] * len(lengths)))
