@@ -117,11 +117,16 @@ class LengthStats:
         if overflow == "truncate":
             return kept.merge(LengthStats(np.array([max_length]), counts.sum(keepdims=True)))
         rest = (values - 1) % max_length + 1
-        sizes, which = np.unique(rest, return_inverse=True)
-        ends = np.bincount(which, weights=counts, minlength=len(sizes)).astype(np.int64)
         full = dot((values - rest) // max_length, counts)
         parts = LengthStats(np.array([max_length]), np.array([full]))
-        return kept.merge(parts).merge(LengthStats(sizes, ends))
+        return kept.merge(parts).merge(LengthStats(values, counts).replace(rest))
+
+    def replace(self, values: Ints) -> "LengthStats":
+        """Return the statistics with (n_distinct,) `values` in place of the distinct lengths."""
+        distinct, which = np.unique(values, return_inverse=True)
+        counts = np.zeros(len(distinct), dtype=np.int64)
+        np.add.at(counts, which, self.counts)
+        return LengthStats(distinct, counts)
 
     def histogram(self, edges: tuple[int, ...]) -> Histogram:
         """Return the histogram of the lengths between `edges`, which span all of them."""

@@ -158,9 +158,9 @@ def check_parts(parts: int, max_length: int) -> None:
     check_room(f"overflow=split with max_length={max_length} makes", parts, "raise max_length")
 
 
-def check_any(epoch: Epoch, max_length: int) -> None:
-    """Raise InputError if an epoch is empty."""
-    if epoch.count == 0:
+def check_any(count: int, max_length: int) -> None:
+    """Raise InputError if an epoch has no samples."""
+    if count == 0:
         raise InputError(
             f"overflow=drop leaves no sample: all are longer than max_length={max_length}"
         )

@@ -46,7 +46,7 @@ def make_shares(samples: Samples, settings: ResolvedSettings) -> EpochShares:
         return _independent(samples, settings)
     if _is_streamed(settings):
         streamed = StreamedEpoch(samples, settings)
-        check_any(streamed, settings.max_length)
+        check_any(streamed.count, settings.max_length)
         return EpochShares(samples, streamed, (streamed,))
     order = "file" if settings.distribute in ("samples", "chunks") else settings.order
     drawn = _ordered(draw_samples(samples, settings), order, settings)
@@ -100,7 +100,7 @@ def _epoch_of(samples: Samples, drawn: Ints, settings: ResolvedSettings) -> InMe
     # Lengths mapped from a file may have 32 bits, which widths and squares can overflow.
     lengths = samples.lengths[drawn].astype(np.int64, copy=False)
     epoch = make_epoch(records, lengths, settings.max_length, settings.overflow)
-    check_any(epoch, settings.max_length)
+    check_any(epoch.count, settings.max_length)
     return epoch
 
 

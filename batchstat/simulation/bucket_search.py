@@ -13,7 +13,7 @@ from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
 from batchstat.lengths.exact import product, sums_at
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import checks_keywords, one_of, whole_number
-from batchstat.planning.epoch import check_any, make_epoch
+from batchstat.planning.epoch import check_any
 from batchstat.planning.inputs import resolve_inputs
 from batchstat.planning.settings import COSTS, ResolvedSettings, Settings, SettingsOptions
 from batchstat.planning.shares import EpochShares, make_shares
@@ -174,18 +174,16 @@ def find_buckets(
     one_of("cost", cost, COSTS)
     if (cost == "model") != (model is not None):
         raise OptionError("cost=model and a model belong together; give both or neither")
-    wanted_settings = Settings(**settings)
-    inputs = resolve_inputs(lengths, labels, wanted_settings.keep_labels)
-    whole = inputs.samples.lengths.astype(np.int64, copy=False)
-    basis = inputs.resolve(wanted_settings)
-    epoch = make_epoch(np.arange(len(whole)), whole, basis.max_length, basis.overflow)
-    check_any(epoch, basis.max_length)
-    kept = np.maximum(epoch.lengths, 1)
-    stats = LengthStats.of(round_up(kept, basis.pad_to_multiple_of))
+    as_given = Settings(**settings)
+    inputs = resolve_inputs(lengths, labels, as_given.keep_labels)
+    basis = inputs.resolve(as_given)
+    kept = inputs.stats.cut(basis.max_length, basis.overflow)
+    check_any(kept.count, basis.max_length)
+    real = kept.replace(np.maximum(kept.values, 1))
+    stats = real.replace(round_up(real.values, basis.pad_to_multiple_of))
     check_buckets("buckets", buckets, len(stats.values))
     wanted = buckets or min(_USUAL_BUCKETS, len(stats.values))
     price = _price(cost, model)
-    real = LengthStats.of(kept)
     found = {
         rule: tuple(_measured(rule, n, edges, real, price) for n, edges in every)
         for rule, every in _edges(
@@ -195,7 +193,7 @@ def find_buckets(
     chosen = next(each.edges for each in found["optimal"] if each.wanted == wanted)
     return BucketReport(
         created=datetime.now(UTC).isoformat(),
-        samples=len(whole),
+        samples=len(inputs.samples),
         corpus=inputs.corpus,
         tokenizer=inputs.tokenizer,
         basis=basis,
