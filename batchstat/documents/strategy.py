@@ -203,13 +203,13 @@ class Strategy(Document):
     truncated_tokens: Count
     """Tokens that are lost to it."""
     truncated_ratio: Ratio
-    """truncated_tokens / tokens of the samples visited."""
+    """truncated_tokens / tokens of the epoch's samples."""
     dropped_samples: Count
     """Samples that are drawn, and that no batch holds."""
     dropped_tokens: Count
     """Tokens that no batch holds, those of samples dropped in part too."""
     dropped_ratio: Ratio
-    """dropped_tokens / tokens of the samples visited."""
+    """dropped_tokens / tokens of the epoch's samples."""
     duplicated_samples: Count
     """Times that samples are computed beyond what the sampler draws: repeated to make the ranks
     even, or by ranks that draw for themselves."""

@@ -30,7 +30,7 @@ WORDS: Mapping[str, str] = {
     "plan and export uses.",
     "length": "A sample's tokens, the tokenizer's special tokens counted; whole in a profile, "
     "after max_length in a plan.",
-    "order": "The sequence of samples an epoch visits: file, shuffled or blocks.",
+    "order": "The sequence of samples in an epoch: file, shuffled or blocks.",
     "window": "read_ahead consecutive samples of the order; nothing crosses from one to the next.",
     "row": "What is padded to the batch's width: one sample, or several when packed.",
     "batch": "Rows of one width: one forward pass on one rank.",
