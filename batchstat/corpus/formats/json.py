@@ -33,6 +33,7 @@ class _Collector:
 
     def __init__(self, opened: OpenSource, options: CorpusOptions) -> None:
         self._opened, self._options = opened, options
+        self._named = [name for name in options.named_columns if name != options.label_column]
         self._columns: Columns | None = None
         self._label_seen = False
         self._records: list[dict[str, object]] = []
@@ -71,11 +72,9 @@ class _Collector:
 
     def _missing(self, record: dict[str, object]) -> str:
         """Return the message for a record that lacks a column; empty if it lacks none."""
-        label = self._options.label_column
-        self._label_seen = self._label_seen or label in record
-        named = [name for name in self._options.named_columns if name != label]
+        self._label_seen = self._label_seen or self._options.label_column in record
         self.decide(record)
-        required = self._columns.content if self._columns else named or ["text"]
+        required = self._columns.content if self._columns else self._named or ["text"]
         missing = [column for column in required if column not in record]
         if not missing:
             return ""
@@ -85,9 +84,7 @@ class _Collector:
     def decide(self, record: object) -> bool:
         """Choose the columns by the first record that has them; return whether they are chosen."""
         if self._columns is None and isinstance(record, dict) and record:
-            label = self._options.label_column
-            named = [name for name in self._options.named_columns if name != label]
-            lacking = any(column not in record for column in named)
+            lacking = any(column not in record for column in self._named)
             if not (lacking and self._options.on_error == "skip"):
                 self._columns = self._choose(record)
         return self._columns is not None
@@ -144,12 +141,8 @@ def _parsed(lines: Lines) -> Iterator[object]:
 def _decide_by_head(collector: _Collector, opened: OpenSource) -> None:
     """Choose the columns as the first part of the file does: by its first good record."""
     for lines in read_lines(opened.head()):
-        for line in lines.texts.to_pylist():
-            try:
-                if collector.decide(json.loads(line, object_pairs_hook=unique_keys)):
-                    return
-            except (ValueError, RecursionError):
-                continue
+        if any(collector.decide(record) for record in _parsed(lines)):
+            return
 
 
 def read_json(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
