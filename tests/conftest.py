@@ -158,11 +158,11 @@ def needs(name: str) -> Any:
 
 def reader_of(path: Path, options: "CorpusOptions", kind: str | None = None) -> "CorpusReader":
     """What reads a corpus."""
-    from batchstat.corpus.parts import parts_of
     from batchstat.corpus.reader import CorpusReader
     from batchstat.corpus.sources import find_sources
+    from batchstat.corpus.splits import splits_of
 
-    return CorpusReader(parts_of(find_sources([path], kind), options), options)
+    return CorpusReader(splits_of(find_sources([path], kind), options), options)
 
 
 def resealed(record: dict[str, Any], about: str = "", **changes: object) -> dict[str, Any]:

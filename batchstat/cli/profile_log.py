@@ -18,7 +18,7 @@ LOG_FILE = "profile.log"
 def profile_log(folder: Path | None) -> Iterator[None]:
     """Write what a run logs to a file in a folder, if there is one.
 
-    A line is written as soon as its part is finished; for a URL, at the end of the run.
+    A line is written as soon as its split is finished; for a URL, at the end of the run.
     """
     if folder is None:
         yield

@@ -19,7 +19,7 @@ from batchstat.profiling.inputs import Corpus, open_corpus
 from batchstat.profiling.parquet import load_profile
 from batchstat.profiling.profile import Profile
 from batchstat.profiling.run_options import RunOptions
-from batchstat.profiling.shards import PARTS_FOLDER, Shard, ShardSpec
+from batchstat.profiling.shards import SPLITS_FOLDER, Shard, ShardSpec
 from batchstat.profiling.staleness import changes, same_input
 from batchstat.simulation.comparison import ReportWarning
 from batchstat.storage.result_files import profile_version
@@ -45,8 +45,8 @@ def count(
             if same_input(stored, corpus):
                 return stored, True
     cache = _cache(run, folder)
-    # For a single part, the outcome of the run says it all.
-    with _reported(run, cache, folder if len(corpus.parts) > 1 else None) as reported:
+    # For a single split, the outcome of the run says it all.
+    with _reported(run, cache, folder if len(corpus.splits) > 1 else None) as reported:
         return build(corpus, reported), False
 
 
@@ -57,7 +57,7 @@ def shard(inputs: Inputs, spec: ShardSpec, folder: Path) -> Shard:
         raise OptionError("standard input cannot be sharded: name files")
     if run.count_cache is not None:
         raise OptionError("a shard stores its counts in its own folder: remove --count-cache")
-    with _reported(run, _parts_of(folder), folder) as reported:
+    with _reported(run, _splits_of(folder), folder) as reported:
         return count_shard(corpus, spec, reported)
 
 
@@ -101,7 +101,7 @@ def _reported(
 
 
 def _cache(run: RunOptions, folder: Path | None) -> CountCache | None:
-    """Return where the counts of parts are stored; None if only in memory or a temporary folder.
+    """Return where the counts of splits are stored; None if only in memory or a temporary folder.
 
     Raises:
         InputError: it is not writable.
@@ -112,7 +112,7 @@ def _cache(run: RunOptions, folder: Path | None) -> CountCache | None:
     if run.executor == "dask":
         if folder is None:
             raise OptionError("--executor dask needs a folder for counts: pass --count-cache DIR")
-        return _parts_of(folder)
+        return _splits_of(folder)
     default = None if run.recount else default_folder()
     if default is not None:
         cache = CountCache(str(default), is_optional=True)
@@ -122,13 +122,13 @@ def _cache(run: RunOptions, folder: Path | None) -> CountCache | None:
     return None
 
 
-def _parts_of(folder: Path) -> CountCache:
+def _splits_of(folder: Path) -> CountCache:
     """Return the count cache in a results folder.
 
     Raises:
         InputError: it is not writable.
     """
-    cache = CountCache.at(folder / PARTS_FOLDER)
+    cache = CountCache.at(folder / SPLITS_FOLDER)
     cache.try_writing("pass another folder with -o")
     return cache
 
@@ -174,14 +174,14 @@ def find_profile(inputs: Inputs) -> FoundProfile:
 
 
 def incomplete(profile: Profile) -> str | None:
-    """Return the warning for a profile with missing parts; None if none is missing."""
+    """Return the warning for a profile with missing splits; None if none is missing."""
     failed = profile.corpus.failed
     if not failed:
         return None
     more = f", and {len(failed) - 1:,} more" if len(failed) > 1 else ""
     return (
         f"the profile is partial and covers only what could be read: {failed[0]}{more}; records "
-        "are numbered as if the missing parts were empty"
+        "are numbered as if the missing splits were empty"
     )
 
 

@@ -82,11 +82,11 @@ class Counting:
     )
     count_cache: str | None = option(
         None,
-        "Folder for the counts of parts; a rerun counts only what is missing. All workers must "
+        "Folder for the counts of splits; a rerun counts only what is missing. All workers must "
         "be able to reach it.",
         "Execution",
         "DIR",
-        shown="the cache; with dask, parts in the results folder",
+        shown="the cache; with dask, splits in the results folder",
     )
 
 
@@ -100,7 +100,7 @@ class Partial:
 
     allow_partial: bool = option(
         False,
-        "Skip parts that cannot be read, and mark the profile as partial.",
+        "Skip splits that cannot be read, and mark the profile as partial.",
         "Execution",
         flags=("--allow-partial",),
     )

@@ -24,9 +24,9 @@ class Location:
 
     Attributes:
         path: its file, as messages name it.
-        number: in the part that is read, its record number from 0, or the line it starts on from 1.
+        number: in its split, the record number from 0, or the line it starts on from 1.
         unit: which of the two.
-        before: returns how many of them precede that part; called only where it matters.
+        before: returns how many of them precede that split; called only where it matters.
     """
 
     path: str

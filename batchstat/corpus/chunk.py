@@ -30,7 +30,7 @@ class Chunk:
         counted: whether the content is a number of tokens, regardless of the options.
         blank: empty records, such as an empty line: their values are meaningless.
         bad: records that cannot be read: their values are meaningless.
-        before: returns how many records of the file precede the part that is read.
+        before: returns how many records of the file precede the split that is read.
         label_seen: whether any record so far has the label; None if none could be read.
     """
 

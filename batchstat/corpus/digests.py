@@ -1,4 +1,4 @@
-"""Digests of a source, of a part, and of the bytes outside a part that its counts depend on."""
+"""Digests of a source, of a split, and of the bytes outside a split that its counts depend on."""
 
 import hashlib
 import sys
@@ -11,8 +11,8 @@ from batchstat.corpus.compression import is_compressed
 from batchstat.corpus.formats.columnar import groups_of
 from batchstat.corpus.formats.parquet_files import open_parquet
 from batchstat.corpus.opening import HEAD_BYTES
-from batchstat.corpus.parts import PART_BYTES, Part
 from batchstat.corpus.sources import Source
+from batchstat.corpus.splits import SPLIT_BYTES, Split
 from batchstat.errors import SourceError
 from batchstat.storage.addresses import is_remote, one_line
 
@@ -24,28 +24,28 @@ _PARQUET_END = 8
 
 
 def digest_of(source: Source) -> str:
-    """Return the SHA-256 of a file; of a large one, that of the SHA-256s of every `PART_BYTES`.
+    """Return the SHA-256 of a file; of a large one, that of the SHA-256s of every `SPLIT_BYTES`.
 
     Raises:
         OSError: it cannot be read.
     """
-    part = Part(source)
-    size = part.location.stat().st_size or 0
-    return joined_digest([_digest(part, *span) for span in _ranges(size)])
+    split = Split(source)
+    size = split.location.stat().st_size or 0
+    return joined_digest([_digest(split, *span) for span in _ranges(size)])
 
 
-def digest_of_part(part: Part) -> tuple[str, ...]:
-    """Return the SHA-256 of each `PART_BYTES` of a part, which begins at a multiple of that.
+def digest_of_split(split: Split) -> tuple[str, ...]:
+    """Return the SHA-256 of each `SPLIT_BYTES` of a split, which begins at a multiple of that.
 
     Raises:
         OSError: it cannot be read.
     """
-    stop = part.source.bytes if part.stop is None else part.stop
-    return tuple(_digest(part, *span) for span in _ranges(stop, part.first))
+    stop = split.source.bytes if split.stop is None else split.stop
+    return tuple(_digest(split, *span) for span in _ranges(stop, split.first))
 
 
 def joined_digest(digests: Sequence[str]) -> str:
-    """Return the digest of a file from those of its `PART_BYTES`, in order."""
+    """Return the digest of a file from those of its `SPLIT_BYTES`, in order."""
     if len(digests) == 1:
         return f"sha256:{digests[0]}"
     return f"sha256:{hashlib.sha256(''.join(digests).encode()).hexdigest()}"
@@ -56,12 +56,12 @@ def _ranges(stop: int, first: int = 0) -> Iterator[tuple[int, int]]:
     if stop == 0:
         yield 0, sys.maxsize
         return
-    for start in range(first, max(stop, first + 1), PART_BYTES):
-        yield start, min(start + PART_BYTES, stop)
+    for start in range(first, max(stop, first + 1), SPLIT_BYTES):
+        yield start, min(start + SPLIT_BYTES, stop)
 
 
-def _digest(part: Part, first: int, stop: int) -> str:
-    with part.location.open("rb") as file:
+def _digest(split: Split, first: int, stop: int) -> str:
+    with split.location.open("rb") as file:
         return _hash_span(file, first, stop)
 
 
@@ -77,8 +77,8 @@ def _hash_span(file: BinaryIO, first: int, stop: int) -> str:
     return digest.hexdigest()
 
 
-def content_digests(part: Part) -> tuple[tuple[str, ...], str]:
-    """Return the digests of a part's bytes, and one of everything else its counts depend on.
+def content_digests(split: Split) -> tuple[tuple[str, ...], str]:
+    """Return the digests of a split's bytes, and one of everything else its counts depend on.
 
     The latter is the line or the row group in which it ends, the head of the file, or its footer.
 
@@ -86,47 +86,47 @@ def content_digests(part: Part) -> tuple[tuple[str, ...], str]:
         SourceError: it cannot be read.
     """
     try:
-        digests = digest_of_part(part)
-        if part.is_whole:
+        digests = digest_of_split(split)
+        if split.is_whole:
             return digests, ""
-        with part.location.open("rb") as file:
-            beside = [_hash_span(file, *span) for span in _beside(file, part)]
+        with split.location.open("rb") as file:
+            beside = [_hash_span(file, *span) for span in _beside(file, split)]
         return digests, hashlib.sha256("".join(beside).encode()).hexdigest()
     except FileNotFoundError:
-        raise SourceError(f"{part.source.shown} no longer exists") from None
+        raise SourceError(f"{split.source.shown} no longer exists") from None
     except Exception as error:  # a remote file system may raise anything
-        if isinstance(error, OSError) or is_remote(part.source.path):
-            raise SourceError(f"{part.source.shown} cannot be read: {one_line(error)}") from None
+        if isinstance(error, OSError) or is_remote(split.source.path):
+            raise SourceError(f"{split.source.shown} cannot be read: {one_line(error)}") from None
         raise
 
 
-def _beside(file: BinaryIO, part: Part) -> Iterator[tuple[int, int]]:
-    size = part.source.bytes
-    stop = size if part.stop is None else part.stop
+def _beside(file: BinaryIO, split: Split) -> Iterator[tuple[int, int]]:
+    size = split.source.bytes
+    stop = size if split.stop is None else split.stop
     if is_compressed(file.read(16)):
-        yield stop, size if part.first == 0 else stop
-    elif part.source.format == "parquet":
+        yield stop, size if split.first == 0 else stop
+    elif split.source.format == "parquet":
         file.seek(max(size - _PARQUET_END, 0))
         footer = int.from_bytes(file.read(_PARQUET_END)[:4], "little")
         yield max(size - _PARQUET_END - footer, 0), size
-        yield stop, max(stop, _end_of_groups(part))
-    elif part.source.format == "npy":
+        yield stop, max(stop, _end_of_groups(split))
+    elif split.source.format == "npy":
         yield 0, HEAD_BYTES
         yield stop, stop + _NUMBER_BYTES
     else:
         yield 0, _line_end(file, HEAD_BYTES)
-        yield max(part.first - 1, 0), part.first
+        yield max(split.first - 1, 0), split.first
         yield stop, _line_end(file, stop)
 
 
-def _end_of_groups(part: Part) -> int:
-    """Return where the last row group that begins in a part ends."""
+def _end_of_groups(split: Split) -> int:
+    """Return where the last row group that begins in a split ends."""
     try:
-        with part.location.open("rb") as file:
-            parquet = open_parquet(file, part.source.shown)
-            return max((end for _, end, _ in groups_of(parquet, part)), default=0)
+        with split.location.open("rb") as file:
+            parquet = open_parquet(file, split.source.shown)
+            return max((end for _, end, _ in groups_of(parquet, split)), default=0)
     except pa.ArrowException:
-        return part.source.bytes  # the reader will report what is wrong
+        return split.source.bytes  # the reader will report what is wrong
 
 
 def _line_end(file: BinaryIO, at: int) -> int:

@@ -149,10 +149,10 @@ def _is_utf16(data: bytes) -> bool:
 
 
 def _skip_begun_line(opened: OpenSource) -> int:
-    """Return where the first line of a part begins: a line belongs to the part it begins in."""
-    if opened.part.first == 0:
+    """Return where the first line of a split begins: a line belongs to the split it begins in."""
+    if opened.split.first == 0:
         return 0
-    at = opened.stream.seek(opened.part.first - 1)
+    at = opened.stream.seek(opened.split.first - 1)
     while data := opened.stream.read(_PROBE_BYTES):
         end = data.find(b"\n") + 1
         at += end or len(data)
@@ -162,8 +162,8 @@ def _skip_begun_line(opened: OpenSource) -> int:
 
 
 def _read(opened: OpenSource, at: int) -> Iterator[bytes]:
-    """Yield the bytes of a part from `at`, the start of a line, to the end of its last line."""
-    stop = opened.part.stop
+    """Yield the bytes of a split from `at`, the start of a line, to the end of its last line."""
+    stop = opened.split.stop
     if stop is None:
         while data := opened.stream.read(BLOCK_BYTES):
             yield data

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from batchstat.corpus.compression import DAMAGE, decompressed
-from batchstat.corpus.parts import Part
 from batchstat.corpus.sources import COMPRESSED_ENDINGS, STANDARD_INPUT, Source
+from batchstat.corpus.splits import Split
 from batchstat.errors import BatchstatError, InputError, SourceError
 from batchstat.storage.addresses import etag_in, info_of, is_remote, one_line
 
 HEAD_BYTES = 1 << 20
-"""Bytes at the start of a file, from which the columns of its other parts are determined."""
+"""Bytes at the start of a file, from which the columns of its other splits are determined."""
 _BLOCK_BYTES = 8 << 20
 _CUT_SHORT = ("Truncated compressed stream", "end-of-stream marker", "ended before")
 
@@ -97,16 +97,16 @@ class Rereadable(io.RawIOBase):
 
 @dataclass(frozen=True)
 class OpenSource:
-    """A source being read, or a part of one.
+    """A source being read, or a split of one.
 
     Attributes:
-        part: part being read; all of a compressed source is in its first part.
+        split: split being read; all of a compressed source is in its first split.
         stream: the source's bytes, decompressed.
         raw: the bytes as they are on disk.
         hashing: stream that hashes standard input.
     """
 
-    part: Part
+    split: Split
     stream: BinaryIO
     raw: "io.BufferedReader[Any]"
     hashing: _Hashing | None = None
@@ -114,32 +114,32 @@ class OpenSource:
     @property
     def path(self) -> str:
         """Name in messages."""
-        return self.part.source.shown
+        return self.split.source.shown
 
     @property
     def size(self) -> int:
         """Bytes of the source; 0 if unknown."""
-        return self.part.source.bytes
+        return self.split.source.bytes
 
     @property
     def position(self) -> int:
-        """Bytes of the part read so far, as they are on disk."""
-        return self.hashing.count if self.hashing else self.raw.tell() - self.part.first
+        """Bytes of the split read so far, as they are on disk."""
+        return self.hashing.count if self.hashing else self.raw.tell() - self.split.first
 
     def head(self) -> "OpenSource":
-        """Open the head of the file, for a part that begins later."""
+        """Open the head of the file, for a split that begins later."""
         self.raw.seek(0)
-        return replace(self, part=replace(self.part, first=0, stop=HEAD_BYTES))
+        return replace(self, split=replace(self.split, first=0, stop=HEAD_BYTES))
 
     @property
     def lines_before(self) -> Callable[[], int]:
-        """Function that returns how many lines precede the part, reading the file at most once."""
+        """Function that returns how many lines precede the split, reading the file at most once."""
 
         @cache
         def counted() -> int:
-            return lines_before(self.part)
+            return lines_before(self.split)
 
-        return counted if self.part.first else int
+        return counted if self.split.first else int
 
     def source(self, listed: Source) -> Source:
         """Return the source as it was read, once all of it is read."""
@@ -151,7 +151,7 @@ class OpenSource:
 
 
 @contextmanager
-def open_source(part: Part, standard_input: Rereadable | None = None) -> Iterator[OpenSource]:
+def open_source(split: Split, standard_input: Rereadable | None = None) -> Iterator[OpenSource]:
     """Open the source's bytes, decompressed if its first bytes say that they are compressed.
 
     Standard input is read from `standard_input`, if given.
@@ -159,14 +159,14 @@ def open_source(part: Part, standard_input: Rereadable | None = None) -> Iterato
     Raises:
         SourceError: here, or while it is read: it cannot be read, is cut short, damaged or changes.
     """
-    source = part.source
+    source = split.source
     with _as_source_errors(source):
         if source.path == STANDARD_INPUT:
             hashing = _Hashing(standard_input or sys.stdin.buffer)
             raw = io.BufferedReader(hashing, buffer_size=1 << 20)
-            yield OpenSource(part, _unpacked(source, raw), raw, hashing)
+            yield OpenSource(split, _unpacked(source, raw), raw, hashing)
             return
-        path = part.location
+        path = split.location
         before = _state(path)
         # At an address, the bytes read are those that were listed.
         content = source.digest if source.digest.startswith("etag:") else before[1]
@@ -174,11 +174,11 @@ def open_source(part: Part, standard_input: Rereadable | None = None) -> Iterato
             raise SourceError(f"{source.shown} changed since it was listed: run again")
         with _buffered(path) as file:
             unpacked = _unpacked(source, file)
-            if unpacked is not file and not part.is_whole:
-                # The first part then is the whole source.
-                first, stop = (source.bytes, source.bytes) if part.first else (0, None)
-                part = replace(part, first=first, stop=stop)
-            yield OpenSource(part, unpacked, file)
+            if unpacked is not file and not split.is_whole:
+                # The first split then is the whole source.
+                first, stop = (source.bytes, source.bytes) if split.first else (0, None)
+                split = replace(split, first=first, stop=stop)
+            yield OpenSource(split, unpacked, file)
             if before != _state(path):
                 raise SourceError(f"{source.shown} changed while it was being read: run again")
 
@@ -207,10 +207,10 @@ def _as_source_errors(source: Source) -> Iterator[None]:
         raise SourceError(f"{source.shown} cannot be read: {one_line(error)}") from None
 
 
-def lines_before(part: Part) -> int:
-    """Return how many lines of a file begin before its part does."""
-    with part.location.open("rb") as file:
-        lines, left = 0, part.first - 1
+def lines_before(split: Split) -> int:
+    """Return how many lines of a file begin before its split does."""
+    with split.location.open("rb") as file:
+        lines, left = 0, split.first - 1
         while left > 0 and (data := file.read(min(left, 1 << 20))):
             lines += data.count(b"\n")
             left -= len(data)
@@ -229,7 +229,7 @@ def _state(path: Path) -> tuple[int, object]:
 def _buffered(path: Path) -> "io.BufferedReader[Any]":
     if not is_remote(path):
         return path.open("rb")
-    # Fetch in the blocks that readers ask for, so that a part fetches little more than itself.
+    # Fetch in the blocks that readers ask for, so that a split fetches little more than itself.
     file = cast(Any, path).open("rb", block_size=_BLOCK_BYTES, cache_type="readahead")
     return io.BufferedReader(file, 1 << 20)
 

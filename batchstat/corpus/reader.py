@@ -15,8 +15,8 @@ from batchstat.corpus.content import Content, Texts
 from batchstat.corpus.formats import READERS
 from batchstat.corpus.opening import Rereadable, open_source
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.parts import Part
 from batchstat.corpus.sources import Source
+from batchstat.corpus.splits import Split
 from batchstat.lengths.arrays import Ints
 from batchstat.parameters import one_of
 
@@ -30,8 +30,8 @@ class Locations:
     Attributes:
         path: the file, as messages name it.
         lines: line on which each starts; None in files without lines.
-        first: number of the first one in the part that is read.
-        before: returns how many lines or records precede that part.
+        first: number of the first one in the split that is read.
+        before: returns how many lines or records precede that split.
     """
 
     path: str
@@ -124,36 +124,36 @@ class CorpusReader:
 
     def __init__(
         self,
-        parts: Sequence[Part],
+        splits: Sequence[Split],
         options: CorpusOptions,
         standard_input: Rereadable | None = None,
     ) -> None:
         """Raise OptionError for an unknown format."""
-        self._parts, self._options = parts, options
+        self._splits, self._options = splits, options
         self._standard_input = standard_input
         self.readings: list[Reading] = []
         if options.input_format is not None:
             one_of("input_format", options.input_format, READERS)
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the samples of all parts in order.
+        """Yield the samples of all splits in order.
 
         Raises:
             InputError: a source that cannot be read in its format, or a bad record unless bad
                 records are skipped.
         """
         before = 0
-        for part in self._parts:
-            reading = self.begin(part.source)
-            with open_source(part, self._standard_input) as opened:
-                if opened.part.stop != opened.part.first:
-                    chunks = READERS[part.source.format](opened, self._options)
+        for split in self._splits:
+            reading = self.begin(split.source)
+            with open_source(split, self._standard_input) as opened:
+                if opened.split.stop != opened.split.first:
+                    chunks = READERS[split.source.format](opened, self._options)
                     yield from self.samples(reading, chunks, before, opened.lines_before)
-                reading.source = opened.source(part.source)
-            before += part.bytes
+                reading.source = opened.source(split.source)
+            before += split.bytes
 
     def begin(self, source: Source) -> Reading:
-        """Create the state of the next part."""
+        """Create the state of the next split."""
         self.readings.append(Reading(source, BadRecords(skip=self._options.on_error == "skip")))
         return self.readings[-1]
 
@@ -164,13 +164,13 @@ class CorpusReader:
         before: int = 0,
         lines_before: Callable[[], int] = int,
     ) -> Iterator[Block]:
-        """Yield the samples of the chunks of one part.
+        """Yield the samples of the chunks of one split.
 
         Args:
             reading: its state.
             chunks: its records.
-            before: bytes of the corpus before the part.
-            lines_before: returns how many lines of the file precede the part.
+            before: bytes of the corpus before the split.
+            lines_before: returns how many lines of the file precede the split.
         """
         for chunk in chunks:
             if chunk.label_seen is not None:

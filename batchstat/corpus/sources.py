@@ -252,7 +252,7 @@ _RESULTS = {
 }
 
 
-_BELOW = {"plots": (".png",), "parts": (".counts", ".job")}
+_BELOW = {"plots": (".png",), "splits": (".counts", ".job")}
 """Files that batchstat writes in subfolders of its results."""
 
 
@@ -262,7 +262,7 @@ def _is_result(path: PurePath, is_there: Callable[[PurePath], bool]) -> bool:
     if not below and path.name not in _RESULTS:
         return False
     folder = path.parent.parent if below else path.parent
-    pairs = ("shard.json", "parts"), ("lengths.parquet", "profile.json")
+    pairs = ("shard.json", "splits"), ("lengths.parquet", "profile.json")
     return any(is_there(folder / one) and is_there(folder / other) for one, other in pairs)
 
 

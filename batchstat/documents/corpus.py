@@ -18,7 +18,7 @@ class Source(Document):
     """Size of the file on disk."""
     digest: Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64}|etag:.+|)$")]
     """SHA-256 of the file's bytes; above 64 MiB, that of the SHA-256s of every 64 MiB; at an
-    address its ETag, where there is one; empty where parts of the file are not counted."""
+    address its ETag, where there is one; empty where splits of the file are not counted."""
     format: one_of(READERS)  # type: ignore[valid-type]
     """How the file was read."""
 
@@ -108,7 +108,7 @@ class Corpus(Document):
     faults: list[str]
     """What was wrong with the first few bad records."""
     failed: list[str]
-    """Why parts of the corpus are not counted: with one, the profile is partial, and check
+    """Why splits of the corpus are not counted: with one, the profile is partial, and check
     refuses it."""
     left_out: LeftOut
     options: ReadingOptions | None

@@ -1,4 +1,4 @@
-"""Build the `Profile` of a corpus: find its files, count their parts, merge the counts."""
+"""Build the `Profile` of a corpus: find its files, count their splits, merge the counts."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from batchstat.corpus.opening import Rereadable
 from batchstat.corpus.options import CorpusOptions, ReadingOptions
-from batchstat.corpus.parts import Part
+from batchstat.corpus.splits import Split
 from batchstat.errors import InputError, StorageFullError
 from batchstat.parameters import checks_keywords, named_path
 from batchstat.profiling.cache import CountCache
@@ -21,11 +21,11 @@ from batchstat.profiling.counting import Counting, facts_of
 from batchstat.profiling.executors.local import threads
 from batchstat.profiling.inputs import Corpus, open_corpus, tokenizer_for
 from batchstat.profiling.merge import (
-    CachedPart,
+    CachedSplit,
     CacheEvictedError,
-    PartResults,
-    merge_parts,
-    single_part,
+    SplitResults,
+    merge_splits,
+    single_split,
 )
 from batchstat.profiling.profile import Profile
 from batchstat.profiling.run_options import DEFAULT_RUN, RunOptions
@@ -74,9 +74,9 @@ def profile(
             tokenizer's own.
         workers: number of counting threads; defaults to the number of cores.
         executor: executor to count with instead: any of `concurrent.futures`, such as a
-            ProcessPoolExecutor or the one of a Dask client; files, or parts
+            ProcessPoolExecutor or the one of a Dask client; files, or splits
             of large ones, are counted on it.
-        count_cache: where the counts of parts are stored, so that a restarted run counts only what
+        count_cache: where the counts of splits are stored, so that a restarted run counts only what
             is missing: a folder or an address that all of the executor's workers can reach; by
             default they are not stored beyond the run.
         options: other fields of `batchstat.CorpusOptions`, such as `label_column="label"`.
@@ -105,7 +105,7 @@ def build(corpus: Corpus, run: RunOptions = DEFAULT_RUN) -> Profile:
 
     Raises:
         OptionError: an executor that cannot be used.
-        InputError: a part that cannot be read with these options, or parts that failed.
+        InputError: a split that cannot be read with these options, or splits that failed.
         StorageFullError: there is no space for the counts.
     """
     cache = run.count_cache
@@ -123,21 +123,21 @@ def build(corpus: Corpus, run: RunOptions = DEFAULT_RUN) -> Profile:
 
 def _built(corpus: Corpus, run: RunOptions) -> Profile:
     created = datetime.now(UTC).isoformat()
-    parts = corpus.parts
+    splits = corpus.splits
     with _cache_of(run) as cache:
-        scheduler = _scheduler(corpus, parts, run, cache)
+        scheduler = _scheduler(corpus, splits, run, cache)
         with scheduler.log.ending(scheduler.done.values(), scheduler.failed.values()):
             for _ in range(_MAX_EVICTIONS):
                 scheduler.count()
                 if scheduler.failed and not run.allow_partial:
-                    raise _failure(scheduler.failed, len(parts), run)
+                    raise _failure(scheduler.failed, len(splits), run)
                 counted = {
-                    i: CachedPart((cache,), result.key, result.samples, result.counts)
+                    i: CachedSplit((cache,), result.key, result.samples, result.counts)
                     for i, result in scheduler.done.items()
                 }
                 try:
-                    results = PartResults(counted, scheduler.failed)
-                    return merge_parts(parts, results, corpus.options, created)
+                    results = SplitResults(counted, scheduler.failed)
+                    return merge_splits(splits, results, corpus.options, created)
                 except CacheEvictedError as evicted:
                     scheduler.forget(evicted.number)
             raise InputError(
@@ -147,15 +147,15 @@ def _built(corpus: Corpus, run: RunOptions) -> Profile:
 
 
 def count_shard(corpus: Corpus, spec: ShardSpec, run: RunOptions) -> Shard:
-    """Count one shard of the parts into the count cache; failed parts are named in the shard.
+    """Count one shard of the splits into the count cache; failed splits are named in the shard.
 
     Raises:
-        InputError: a part that cannot be read with these options.
+        InputError: a split that cannot be read with these options.
     """
     created = datetime.now(UTC).isoformat()
-    numbers = [i for i in range(len(corpus.parts)) if spec.takes(i)]
-    assert run.count_cache is not None, "a shard stores its parts"
-    own = [corpus.parts[i] for i in numbers]
+    numbers = [i for i in range(len(corpus.splits)) if spec.takes(i)]
+    assert run.count_cache is not None, "a shard stores its splits"
+    own = [corpus.splits[i] for i in numbers]
     scheduler = _scheduler(corpus, own, run, run.count_cache)
     with scheduler.log.ending(scheduler.done.values(), scheduler.failed.values()):
         scheduler.count()
@@ -167,16 +167,16 @@ def count_shard(corpus: Corpus, spec: ShardSpec, run: RunOptions) -> Shard:
         sources=corpus.sources,
         options=corpus.options,
         tokenizer=None if tokenizer is None else facts_of(tokenizer, corpus.options),
-        kept={numbers[i]: (r.key, r.samples) for i, r in sorted(scheduler.done.items())},
+        counted={numbers[i]: (r.key, r.samples) for i, r in sorted(scheduler.done.items())},
         failed={numbers[i]: why for i, why in sorted(scheduler.failed.items())},
         by_pieces=scheduler.by_pieces,
     )
 
 
 def _scheduler(
-    corpus: Corpus, parts: Sequence[Part], run: RunOptions, cache: CountCache
+    corpus: Corpus, splits: Sequence[Split], run: RunOptions, cache: CountCache
 ) -> Scheduler:
-    executor, tokenizer = run.executor_for(parts), corpus.tokenizer
+    executor, tokenizer = run.executor_for(splits), corpus.tokenizer
     if corpus.reads_standard_input and not executor.in_process:
         executor = threads(worker_count(None))  # only this process can read it
     task = CountTask(
@@ -189,7 +189,7 @@ def _scheduler(
     )
     # A copy is made while reading only if it may have to be read again.
     copies = corpus.reads_standard_input and tokenizer is not None and tokenizer.pieces is not None
-    return Scheduler(parts, task, executor, run, Rereadable(sys.stdin.buffer) if copies else None)
+    return Scheduler(splits, task, executor, run, Rereadable(sys.stdin.buffer) if copies else None)
 
 
 @contextmanager
@@ -209,10 +209,10 @@ def _cache_of(run: RunOptions) -> Iterator[CountCache]:
         yield CountCache(path)
 
 
-def _failure(failed: Mapping[int, str], parts: int, run: RunOptions) -> InputError:
-    """Return the error for parts that failed, after a warning for each if there are several."""
+def _failure(failed: Mapping[int, str], splits: int, run: RunOptions) -> InputError:
+    """Return the error for splits that failed, after a warning for each if there are several."""
     first = failed[min(failed)]
-    if parts == 1:
+    if splits == 1:
         return InputError(first)
     if len(failed) > 1:
         for i in sorted(failed)[:_LISTED]:
@@ -220,7 +220,7 @@ def _failure(failed: Mapping[int, str], parts: int, run: RunOptions) -> InputErr
     if len(failed) > _LISTED:
         run.on_warning(f"not counted: {len(failed) - _LISTED:,} more, all listed in the log")
     return InputError(
-        f"{len(failed):,} of {parts:,} parts failed after 3 attempts each: {first}: fix or "
+        f"{len(failed):,} of {splits:,} splits failed after 3 attempts each: {first}: fix or "
         "remove them and run again, which counts only what is missing, or pass "
         "--allow-partial"
     )
@@ -240,4 +240,4 @@ def _of_table(
         warnings.warn(f"{difference}: recounting every text as a whole", stacklevel=3)
         by_text = replace(tokenizer, pieces=None)
         counted = counting.profile(TableReader(table, options), by_text)
-    return single_part(counted, created)
+    return single_split(counted, created)

@@ -1,4 +1,4 @@
-"""Cache of the counts of parts, keyed by everything that could change them.
+"""Cache of the counts of splits, keyed by everything that could change them.
 
 Several processes on several machines may use a folder at once. An entry is written under a
 temporary name and renamed, and begins with a digest of itself: a damaged entry is treated as
@@ -54,11 +54,11 @@ def default_folder() -> Path | None:
 
 
 @dataclass(frozen=True)
-class PartFacts:
-    """What is stored of a part beside its profile.
+class SplitFacts:
+    """What is stored of a split beside its profile.
 
     Attributes:
-        digests: SHA-256 of its bytes: see `batchstat.corpus.digests.digest_of_part`.
+        digests: SHA-256 of its bytes: see `batchstat.corpus.digests.digest_of_split`.
         label_seen: whether any record has the label; None if no record could be read.
         difference: why counting by pieces was found wrong and not used; empty if it was not.
     """
@@ -69,16 +69,16 @@ class PartFacts:
 
 
 @dataclass(frozen=True)
-class PartCounts:
-    """Counts of a part.
+class SplitCounts:
+    """Counts of a split.
 
     Attributes:
-        profile: profile of its samples, numbered from the part's first record.
+        profile: profile of its samples, numbered from the split's first record.
         facts: what else is stored.
     """
 
     profile: Profile
-    facts: PartFacts
+    facts: SplitFacts
 
     @property
     def bytes(self) -> int:
@@ -93,7 +93,7 @@ class PartCounts:
 
 @dataclass(frozen=True)
 class CountCache:
-    """Folder with the counts of parts.
+    """Folder with the counts of splits.
 
     Attributes:
         address: a path, or an address that all workers can reach.
@@ -125,7 +125,7 @@ class CountCache:
             reason = one_line(error)
             raise InputError(f"{self.address} cannot be written: {reason}; {remedy}") from None
 
-    def get(self, key: str) -> PartCounts | None:
+    def get(self, key: str) -> SplitCounts | None:
         """Return the counts stored under a key; None if they are missing or damaged.
 
         Raises:
@@ -137,7 +137,7 @@ class CountCache:
             if digest != _digest(key, content):
                 return None
             profile, more = read_counts(io.BytesIO(content), path)
-            counts = PartCounts(profile, decoded(PartFacts, more))
+            counts = SplitCounts(profile, decoded(SplitFacts, more))
         except SourceError:
             raise
         except (OSError, InputError, ValueError):
@@ -165,8 +165,8 @@ class CountCache:
                 time.sleep(_PAUSE_SECONDS)
         raise SourceError(f"{self.address} cannot be read: {one_line(reason)}")
 
-    def put(self, key: str, counts: PartCounts) -> None:
-        """Store the counts of a part. Raise OSError after several failed attempts."""
+    def put(self, key: str, counts: SplitCounts) -> None:
+        """Store the counts of a split. Raise OSError after several failed attempts."""
         sink = io.BytesIO()
         save_lengths(counts.profile, sink, asdict(counts.facts))
         content = sink.getvalue()
@@ -207,7 +207,7 @@ class CountCache:
         return SourceError(f"{text}: name another folder with --count-cache")
 
     def remove(self, key: str) -> None:
-        """Delete the counts of a part."""
+        """Delete the counts of a split."""
         with suppress(OSError):
             (self.folder / f"{key}{_ENDING}").unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""Count one part of a corpus into a `Profile`: read in blocks, counted by several threads."""
+"""Count one split of a corpus into a `Profile`: read in blocks, counted by several threads."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -24,10 +24,10 @@ from batchstat.tokenization.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Counting:
-    """How a part is counted.
+    """How a split is counted.
 
     Attributes:
-        options: how the part is read.
+        options: how the split is read.
         workers: number of counting threads.
         on_progress: called with the amount counted so far.
         pool: thread pool to use instead of an own one.
@@ -39,18 +39,18 @@ class Counting:
     pool: ThreadPoolExecutor | None = None
 
     def profile(self, reader: CorpusReader, tokenizer: Tokenizer | None) -> Profile:
-        """Return the profile of what a reader reads (a source or a part); may have no samples.
+        """Return the profile of what a reader reads (a source or a split); may have no samples.
 
         Raises:
             InputError: as in `CorpusReader.blocks`.
             PieceError: the tokenizer counts by pieces, and that is wrong for it.
         """
         created = datetime.now(UTC).isoformat()
-        part, samples, tokens = _Part(), 0, 0
+        split, samples, tokens = _CountedSplit(), 0, 0
         left_out: Counter[str] = Counter()
         work = partial(_counted, tokenizer)
         for block in in_order(work, reader.blocks(), self.workers, self.pool):
-            part.add(block)
+            split.add(block)
             samples += len(block.lengths)
             tokens += int(block.lengths.sum())
             left_out.update(block.left_out)
@@ -66,15 +66,15 @@ class Counting:
                 left_out=dict(sorted(left_out.items())),
             ),
             tokenizer=None if tokenizer is None else facts_of(tokenizer, self.options),
-            records=_joined(part.records),
-            lengths=_joined(part.lengths),
-            labels=None if self.options.label_column is None else as_labels(part.labels),
+            records=_joined(split.records),
+            lengths=_joined(split.lengths),
+            labels=None if self.options.label_column is None else as_labels(split.labels),
         )
 
 
 @dataclass(frozen=True)
-class _Part:
-    """Counted blocks of a part."""
+class _CountedSplit:
+    """Counted blocks of a split."""
 
     records: list[Ints] = field(default_factory=list)
     lengths: list[Ints] = field(default_factory=list)
@@ -87,10 +87,10 @@ class _Part:
             self.labels.append(block.labels)
 
 
-def _joined(parts: list[Any]) -> Ints:
+def _joined(blocks: list[Any]) -> Ints:
     """Join blocks into one array and empty the list, so that memory is not doubled for long."""
-    joined = np.concatenate([np.empty(0, np.int64), *parts], dtype=np.int64)
-    parts.clear()
+    joined = np.concatenate([np.empty(0, np.int64), *blocks], dtype=np.int64)
+    blocks.clear()
     return joined
 
 

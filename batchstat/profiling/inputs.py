@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.parts import Part, parts_of
 from batchstat.corpus.sources import STANDARD_INPUT, Source, find_sources
+from batchstat.corpus.splits import Split, splits_of
 from batchstat.errors import OptionError
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.chat import with_chat_template
@@ -32,9 +32,9 @@ class Corpus:
     tokenizer: Tokenizer | None
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
-        """The parts of all files: the units of counting."""
-        return parts_of(self.sources, self.options)
+    def splits(self) -> tuple[Split, ...]:
+        """The splits of all files: the units of counting."""
+        return splits_of(self.sources, self.options)
 
     @property
     def reads_standard_input(self) -> bool:

@@ -1,4 +1,4 @@
-"""Merge the counts of the parts of a corpus into its profile."""
+"""Merge the counts of the splits of a corpus into its profile."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,32 +12,32 @@ from batchstat.corpus.bad_records import EXAMPLES
 from batchstat.corpus.content import LONGEST
 from batchstat.corpus.digests import joined_digest
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.parts import Part
 from batchstat.corpus.sources import STANDARD_INPUT, Source
+from batchstat.corpus.splits import Split
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import offsets_from_sizes
-from batchstat.profiling.cache import CountCache, PartCounts
+from batchstat.profiling.cache import CountCache, SplitCounts
 from batchstat.profiling.memmap import new_array
 from batchstat.profiling.parquet import FAR
 from batchstat.profiling.profile import CorpusFacts, Labels, Profile
 
 
-class CachedPart(NamedTuple):
-    """Where the counts of a part are, and how many samples it has.
+class CachedSplit(NamedTuple):
+    """Where the counts of a split are, and how many samples it has.
 
     Attributes:
         caches: caches to look in; one that has the counts is enough.
         key: key of the counts.
-        samples: samples in the part.
+        samples: samples in the split.
         counts: the counts, if they are in memory.
     """
 
     caches: tuple[CountCache, ...]
     key: str
     samples: int
-    counts: PartCounts | None = None
+    counts: SplitCounts | None = None
 
-    def load(self) -> PartCounts | None:
+    def load(self) -> SplitCounts | None:
         """Return the counts; None if they are missing or damaged.
 
         Raises:
@@ -49,37 +49,37 @@ class CachedPart(NamedTuple):
         return next((c for c in cached if c and len(c.profile) == self.samples), None)
 
 
-class PartResults(NamedTuple):
-    """Results of the parts of a corpus, by part number.
+class SplitResults(NamedTuple):
+    """Results of the splits of a corpus, by split number.
 
     Attributes:
-        counted: where the counts of most parts are.
-        failed: why the other parts have no counts.
+        counted: where the counts of most splits are.
+        failed: why the other splits have no counts.
     """
 
-    counted: Mapping[int, CachedPart]
+    counted: Mapping[int, CachedSplit]
     failed: Mapping[int, str]
 
 
 class CacheEvictedError(Exception):
-    """The counts of a part no longer exist, for example because another process evicted them."""
+    """The counts of a split no longer exist, for example because another process evicted them."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
 
 
-def merge_parts(
-    parts: Sequence[Part],
-    results: PartResults,
+def merge_splits(
+    splits: Sequence[Split],
+    results: SplitResults,
     options: CorpusOptions,
     created: str,
 ) -> Profile:
-    """Build the profile of a corpus from the counts of its parts.
+    """Build the profile of a corpus from the counts of its splits.
 
     Args:
-        parts: all parts of the corpus, in order.
-        results: results of the parts.
+        splits: all splits of the corpus, in order.
+        results: results of the splits.
         options: how the corpus was read.
         created: when reading began, ISO 8601 in UTC.
 
@@ -88,10 +88,10 @@ def merge_parts(
         InputError: there are no samples, or no record has the label.
     """
     sources: list[Source] = []
-    corpus = _MergedCorpus(sum(part.samples for part in results.counted.values()))
-    firsts = [i for i, part in enumerate(parts) if part.first == 0]
-    for first, stop in pairwise([*firsts, len(parts)]):
-        merged = _MergedSource(parts[first].source)
+    corpus = _MergedCorpus(sum(split.samples for split in results.counted.values()))
+    firsts = [i for i, split in enumerate(splits) if split.first == 0]
+    for first, stop in pairwise([*firsts, len(splits)]):
+        merged = _MergedSource(splits[first].source)
         for i in range(first, stop):
             if i in results.counted:
                 counts = results.counted[i].load()
@@ -99,24 +99,24 @@ def merge_parts(
                     raise CacheEvictedError(i)
                 merged.add(counts)
                 corpus.add(counts.profile)
-        sources.append(merged.source(options, complete=merged.parts == stop - first))
+        sources.append(merged.source(options, complete=merged.splits == stop - first))
     if corpus.first is None:
-        raise InputError(f"no part could be counted: {results.failed[min(results.failed)]}")
+        raise InputError(f"no split could be counted: {results.failed[min(results.failed)]}")
     failed = tuple(results.failed[i] for i in sorted(results.failed))
     return corpus.profile(created, sources, options, failed)
 
 
 class _MergedSource:
-    """A source, merged part by part."""
+    """A source, merged split by split."""
 
     def __init__(self, source: Source) -> None:
-        self._source, self.parts = source, 0
+        self._source, self.splits = source, 0
         self._digests: list[str] = []
         self._labels: list[bool] = []
 
-    def add(self, counts: PartCounts) -> None:
-        """Add its next part."""
-        self.parts += 1
+    def add(self, counts: SplitCounts) -> None:
+        """Add its next split."""
+        self.splits += 1
         self._digests += counts.facts.digests
         if counts.facts.label_seen is not None:
             self._labels.append(counts.facts.label_seen)
@@ -140,7 +140,7 @@ class _MergedSource:
 
 
 class _MergedCorpus:
-    """The samples of consecutive parts, with record numbers continued from part to part."""
+    """The samples of consecutive splits, with record numbers continued from split to split."""
 
     def __init__(self, samples: int) -> None:
         self.first: Profile | None = None
@@ -151,19 +151,19 @@ class _MergedCorpus:
         self._left_out: Counter[str] = Counter()
         self._labels: list[Labels] = []
 
-    def add(self, part: Profile) -> None:
-        """Append the next part."""
-        self.first = self.first or part
-        at = slice(self._samples, self._samples + len(part))
-        self._lengths[at] = part.lengths
-        self._records[at] = part.records + self._seen
-        self._samples += len(part)
-        self._seen += len(part) + sum(part.corpus.skipped.values())
-        for reason, count in part.corpus.skipped.items():
+    def add(self, split: Profile) -> None:
+        """Append the next split."""
+        self.first = self.first or split
+        at = slice(self._samples, self._samples + len(split))
+        self._lengths[at] = split.lengths
+        self._records[at] = split.records + self._seen
+        self._samples += len(split)
+        self._seen += len(split) + sum(split.corpus.skipped.values())
+        for reason, count in split.corpus.skipped.items():
             self._skipped[reason] = self._skipped.get(reason, 0) + count
-        self._bad_records += part.corpus.faults[: EXAMPLES - len(self._bad_records)]
-        self._left_out.update(part.corpus.left_out)
-        self._labels += [] if part.labels is None else [part.labels]
+        self._bad_records += split.corpus.faults[: EXAMPLES - len(self._bad_records)]
+        self._left_out.update(split.corpus.left_out)
+        self._labels += [] if split.labels is None else [split.labels]
 
     def profile(
         self,
@@ -172,7 +172,7 @@ class _MergedCorpus:
         options: CorpusOptions,
         failed: tuple[str, ...] = (),
     ) -> Profile:
-        """Return the profile of all parts (at least one). Raise InputError if it has no samples."""
+        """Return the profile of all splits. Raise InputError if it has no samples."""
         assert self.first is not None
         if self._samples == 0:
             more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
@@ -195,26 +195,28 @@ class _MergedCorpus:
         )
 
 
-def single_part(profile: Profile, created: str) -> Profile:
-    """Return the profile of a single-part corpus. Raise InputError if it has no samples."""
+def single_split(profile: Profile, created: str) -> Profile:
+    """Return the profile of a single-split corpus. Raise InputError if it has no samples."""
     corpus = _MergedCorpus(len(profile))
     corpus.add(profile)
     return corpus.profile(created, profile.corpus.sources, profile.corpus.options)
 
 
-def _merged(parts: Sequence[Labels]) -> Labels:
-    names = tuple(dict.fromkeys(name for part in parts for name in part.names))
+def _merged(all_labels: Sequence[Labels]) -> Labels:
+    names = tuple(dict.fromkeys(name for labels in all_labels for name in labels.names))
     numbers = {name: i for i, name in enumerate(names)}
     codes = []
-    for part in parts:
-        own = np.array([*(numbers[name] for name in part.names), -1], dtype=np.int64)
-        codes.append(own[part.codes])
+    for labels in all_labels:
+        own = np.array([*(numbers[name] for name in labels.names), -1], dtype=np.int64)
+        codes.append(own[labels.codes])
     joined = np.concatenate(codes)
-    if all(part.offsets is None for part in parts):
+    if all(labels.offsets is None for labels in all_labels):
         return Labels(joined, names)
     sizes = [
-        np.ones(len(part.codes), dtype=np.int64) if part.offsets is None else np.diff(part.offsets)
-        for part in parts
+        np.ones(len(labels.codes), dtype=np.int64)
+        if labels.offsets is None
+        else np.diff(labels.offsets)
+        for labels in all_labels
     ]
     return Labels(joined, names, offsets_from_sizes(np.concatenate(sizes)))
 

@@ -217,7 +217,7 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
         check_rising("record", own[1], last, at)
         lengths[rows], records[rows] = own
         if has_labels:
-            labels += [_plain(part) for part in block["label"].chunks]
+            labels += [_plain(chunk) for chunk in block["label"].chunks]
         at += len(block)
         last = int(own[1][-1]) if len(block) else last
     profile = Profile(

@@ -31,7 +31,7 @@ class CorpusFacts:
         options: how they were read.
         skipped: number of records that are not samples, by reason.
         faults: what was wrong with the first few bad records.
-        failed: why parts of it are not counted; if there are any, the profile is partial.
+        failed: why splits of it are not counted; if there are any, the profile is partial.
         left_out: number of chats that the chat template does not render completely, by what it
             leaves out: see `batchstat.tokenization.template_coverage.TemplateCoverage.left_out`.
     """

@@ -1,11 +1,11 @@
-"""Progress of counting over all parts, and the amount of work done in this run."""
+"""Progress of counting over all splits, and the amount of work done in this run."""
 
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from batchstat.corpus.parts import Part
 from batchstat.corpus.sources import STANDARD_INPUT
+from batchstat.corpus.splits import Split
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Progress:
     """Progress of a run.
 
     Attributes:
-        bytes: bytes on disk of the parts whose counts are available.
-        total_bytes: bytes of all parts; 0 if unknown.
+        bytes: bytes on disk of the splits whose counts are available.
+        total_bytes: bytes of all splits; 0 if unknown.
         work: what this run has counted, recounts included; cached counts are not work.
     """
 
@@ -49,27 +49,27 @@ class Progress:
 
 
 class ProgressTracker:
-    """Combined progress of all parts of a run."""
+    """Combined progress of all splits of a run."""
 
-    def __init__(self, parts: Sequence[Part], on_progress: Callable[[Progress], object]) -> None:
-        self._parts, self._on_progress = parts, on_progress
-        self._numbers = {part: i for i, part in enumerate(parts)}
+    def __init__(self, splits: Sequence[Split], on_progress: Callable[[Progress], object]) -> None:
+        self._splits, self._on_progress = splits, on_progress
+        self._numbers = {split: i for i, split in enumerate(splits)}
         self._known: dict[int, CountedAmount] = {}
         self._bytes, self._work = 0, CountedAmount()
-        inputs = any(part.source.path == STANDARD_INPUT for part in parts)
-        self._total = 0 if inputs else sum(part.bytes for part in parts)
+        inputs = any(split.source.path == STANDARD_INPUT for split in splits)
+        self._total = 0 if inputs else sum(split.bytes for split in splits)
         self._one_at_a_time = threading.Lock()
 
-    def note(self, part: Part, amount: CountedAmount) -> None:
-        """Note the progress of a part."""
-        self._set(self._numbers[part], amount)
+    def note(self, split: Split, amount: CountedAmount) -> None:
+        """Note the progress of a split."""
+        self._set(self._numbers[split], amount)
 
     def note_done(self, i: int, samples: int, tokens: int, *, was_cached: bool) -> None:
-        """Note that a part is counted, now or earlier."""
-        self._set(i, CountedAmount(self._parts[i].bytes, samples, tokens), is_work=not was_cached)
+        """Note that a split is counted, now or earlier."""
+        self._set(i, CountedAmount(self._splits[i].bytes, samples, tokens), is_work=not was_cached)
 
     def begin_again(self) -> None:
-        """Reset all parts to not counted."""
+        """Reset all splits to not counted."""
         with self._one_at_a_time:
             self._known.clear()
             self._bytes = 0
@@ -80,6 +80,6 @@ class ProgressTracker:
             self._known[i] = now
             self._bytes += now.bytes - before.bytes
             if is_work:
-                # A part that is less far than before was started again.
+                # A split that is less far than before was started again.
                 self._work += now - (before if now.bytes >= before.bytes else CountedAmount())
             self._on_progress(Progress(self._bytes, self._total, self._work))

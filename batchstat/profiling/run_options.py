@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
-from batchstat.corpus.parts import Part
+from batchstat.corpus.splits import Split
 from batchstat.errors import OptionError
 from batchstat.parameters import one_of
 from batchstat.profiling.cache import CountCache
@@ -28,9 +28,9 @@ class RunOptions:
             or an executor of the caller.
         workers: number of threads or processes; None for one per core.
         scheduler: address of the scheduler for `dask`.
-        count_cache: where the counts of parts are stored; None to store none beyond the run.
+        count_cache: where the counts of splits are stored; None to store none beyond the run.
         recount: whether to ignore counts that are already stored.
-        allow_partial: whether to build a profile from the parts that could be counted.
+        allow_partial: whether to build a profile from the splits that could be counted.
         on_progress: called with the progress of the count.
         on_warning: called with each warning.
 
@@ -57,8 +57,8 @@ class RunOptions:
         elif self.scheduler is not None:
             raise OptionError("--scheduler needs --executor dask: add it, or remove --scheduler")
 
-    def executor_for(self, parts: Sequence[Part]) -> CountingExecutor:
-        """Return the executor for the parts of a corpus.
+    def executor_for(self, splits: Sequence[Split]) -> CountingExecutor:
+        """Return the executor for the splits of a corpus.
 
         Raises:
             OptionError: a missing or invalid scheduler address, or Dask is not installed.
@@ -73,9 +73,9 @@ class RunOptions:
             return dask(self.scheduler)
         count, name = worker_count(self.workers), self.executor
         if name == "auto":
-            large = len(parts) > 1 and sum(part.bytes for part in parts) >= PROCESSES_FROM
+            large = len(splits) > 1 and sum(split.bytes for split in splits) >= PROCESSES_FROM
             name = "processes" if large and count > 1 else "threads"
-        return threads(count) if name == "threads" else processes(count, len(parts))
+        return threads(count) if name == "threads" else processes(count, len(splits))
 
 
 DEFAULT_RUN = RunOptions()

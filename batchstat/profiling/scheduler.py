@@ -1,4 +1,4 @@
-"""Run the parts of a corpus through an executor: in order, with retries."""
+"""Run the splits of a corpus through an executor: in order, with retries."""
 
 import threading
 import time
@@ -17,66 +17,68 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from batchstat.corpus.opening import Rereadable
-from batchstat.corpus.parts import Part
+from batchstat.corpus.splits import Split
 from batchstat.errors import BatchstatError, InputError, SourceError, counted
 from batchstat.profiling.executors.executor import CountingExecutor, ExecutorLostError
 from batchstat.profiling.progress import ProgressTracker
 from batchstat.profiling.run_log import RunLog
 from batchstat.profiling.run_options import RunOptions
-from batchstat.profiling.tasks import CountTask, LocalContext, PartResult, RemoteTask
-from batchstat.profiling.worker import check_answer, count_part
+from batchstat.profiling.tasks import CountTask, LocalContext, RemoteTask, SplitResult
+from batchstat.profiling.worker import check_answer, count_split
 from batchstat.storage.addresses import is_remote, one_line
 
 TRIES = 3
-"""Attempts before a part has failed, and losses before an executor is given up."""
+"""Attempts before a split has failed, and losses before an executor is given up."""
 
 _POLL_SECONDS = 1.0
 _PAUSE_SECONDS = 1.0
-"""Pause before parts at a remote address are tried again."""
+"""Pause before splits at a remote address are tried again."""
 _ALONE_AFTER = 2
-"""Losses of an executor after which suspected parts are counted one at a time."""
+"""Losses of an executor after which suspected splits are counted one at a time."""
 
 
 class Scheduler:
-    """Counting of the parts of one run.
+    """Counting of the splits of one run.
 
     Attributes:
-        done: parts that are counted, by their number.
+        done: splits that are counted, by their number.
         failed: why the others could not be counted.
-        log: log of its parts.
+        log: log of its splits.
     """
 
     def __init__(
         self,
-        parts: Sequence[Part],
+        splits: Sequence[Split],
         task: CountTask,
         executor: CountingExecutor,
         run: RunOptions,
         standard_input: Rereadable | None = None,
     ) -> None:
-        """If the run allows a partial profile, it continues where a part cannot be read."""
-        self.done: dict[int, PartResult] = {}
+        """If the run allows a partial profile, it continues where a split cannot be read."""
+        self.done: dict[int, SplitResult] = {}
         self.failed: dict[int, str] = {}
-        self._parts, self._task, self._executor, self._run = parts, task, executor, run
+        self._splits, self._task, self._executor, self._run = splits, task, executor, run
         self._standard_input = standard_input
-        self._progress = ProgressTracker(parts, run.on_progress)
-        self._todo = list(range(len(parts)))
+        self._progress = ProgressTracker(splits, run.on_progress)
+        self._todo = list(range(len(splits)))
         self._again: list[int] = []
-        self._flying: dict[Future[PartResult], int] = {}
+        self._flying: dict[Future[SplitResult], int] = {}
         self._folder = str(Path.cwd())
-        self._tries = [0] * len(parts)
+        self._tries = [0] * len(splits)
         self._losses = 0
         self._suspects: set[int] = set()
-        self._end = len(parts)
+        self._end = len(splits)
         self._error: BatchstatError | None = None
         tokenizer = task.tokenizer.name if task.tokenizer else "already counted"
-        self.log = RunLog(f"{counted(len(parts), 'part')}, counted by {executor.name}, {tokenizer}")
+        self.log = RunLog(
+            f"{counted(len(splits), 'split')}, counted by {executor.name}, {tokenizer}"
+        )
 
     def count(self) -> None:
-        """Count all parts, or all before the first that cannot be read with the given options.
+        """Count all splits, or all before the first that cannot be read with the given options.
 
         Raises:
-            InputError: such a part, or an executor that cannot be started.
+            InputError: such a split, or an executor that cannot be started.
         """
         heapify(self._todo)
         while self._todo or self._again:
@@ -89,7 +91,7 @@ class Scheduler:
                 self._note_loss(loss)
         if self._error is not None:
             raise self._error
-        assert self.done.keys() | self.failed.keys() == set(range(len(self._parts)))
+        assert self.done.keys() | self.failed.keys() == set(range(len(self._splits)))
 
     @property
     def by_pieces(self) -> bool:
@@ -97,7 +99,7 @@ class Scheduler:
         return self._task.by_pieces
 
     def forget(self, i: int) -> None:
-        """Schedule a part for recounting because its counts no longer exist."""
+        """Schedule a split for recounting because its counts no longer exist."""
         del self.done[i]
         heappush(self._todo, i)
 
@@ -124,13 +126,13 @@ class Scheduler:
 
     def _work(self, executor: Executor, task: CountTask | RemoteTask) -> None:
         """Work until nothing is left to do, or everything must be redone with another task."""
-        ended: SimpleQueue[Future[PartResult]] = SimpleQueue()
+        ended: SimpleQueue[Future[SplitResult]] = SimpleQueue()
         while self._todo or self._flying:
             while self._todo and len(self._flying) < self._room():
                 i = self._next()
-                part = replace(self._parts[i], folder=self._folder)
+                split = replace(self._splits[i], folder=self._folder)
                 try:
-                    future = executor.submit(count_part, task, part)
+                    future = executor.submit(count_split, task, split)
                 except Exception as error:
                     heappush(self._todo, i)
                     if isinstance(error, RuntimeError) and not isinstance(error, BrokenExecutor):
@@ -152,10 +154,10 @@ class Scheduler:
                 self._try_again()
 
     def _try_again(self) -> None:
-        """Requeue failed parts at the end, when a file or a server may be available again."""
+        """Requeue failed splits at the end, when a file or a server may be available again."""
         self._todo, self._again = self._again, []
         heapify(self._todo)
-        if any(is_remote(self._parts[i].source.path) for i in self._todo):
+        if any(is_remote(self._splits[i].source.path) for i in self._todo):
             time.sleep(_PAUSE_SECONDS)
 
     def _room(self) -> int:
@@ -169,8 +171,8 @@ class Scheduler:
         heapify(self._todo)
         return i
 
-    def _note_end(self, i: int, future: "Future[PartResult]") -> bool:
-        """Note how a part ended, and return whether the run continues with the same task."""
+    def _note_end(self, i: int, future: "Future[SplitResult]") -> bool:
+        """Note how a split ended, and return whether the run continues with the same task."""
         error = None if future.cancelled() else future.exception()
         if isinstance(error, BrokenExecutor):
             raise error
@@ -196,16 +198,16 @@ class Scheduler:
         is_known = isinstance(error, SourceError | OSError | MemoryError)
         return self._executor.in_process and not is_known
 
-    def _checked(self, i: int, answer: PartResult) -> PartResult:
-        """Return the checked answer for a part. Raise SourceError if it cannot be right."""
+    def _checked(self, i: int, answer: SplitResult) -> SplitResult:
+        """Return the checked answer for a split. Raise SourceError if it cannot be right."""
         if self._executor.in_process:
             return answer
-        return check_answer(answer, self._parts[i], self._task)
+        return check_answer(answer, self._splits[i], self._task)
 
-    def _note_done(self, i: int, result: PartResult) -> bool:
+    def _note_done(self, i: int, result: SplitResult) -> bool:
         self.done[i] = result
         self._progress.note_done(i, result.samples, result.tokens, was_cached=result.was_cached)
-        self.log.done(self._parts[i], result)
+        self.log.done(self._splits[i], result)
         if not result.difference or not self._task.by_pieces:
             return True
         self._run.on_warning(f"{result.difference}: recounting every text as a whole")
@@ -221,7 +223,7 @@ class Scheduler:
         return False
 
     def _note_refused(self, i: int, error: BatchstatError) -> None:
-        """Note a part that cannot be read or stored, which will be the same at every attempt."""
+        """Note a split that cannot be read or stored, which will be the same at every attempt."""
         self._log_failure(i, str(error))
         if self._run.allow_partial and isinstance(error, InputError):
             self.failed[i] = str(error)
@@ -230,7 +232,7 @@ class Scheduler:
             self._forget_later()
 
     def _forget_later(self) -> None:
-        """Drop the parts behind the one that ends the run."""
+        """Drop the splits behind the one that ends the run."""
         self._todo = [i for i in self._todo if i < self._end]
         heapify(self._todo)
         self._again = [i for i in self._again if i < self._end]
@@ -250,18 +252,18 @@ class Scheduler:
             self._again.append(i)
 
     def _log_failure(self, i: int, reason: str, *, is_last: bool = True) -> None:
-        self.log.failed(self._parts[i], self._tries[i], reason, is_last=is_last)
+        self.log.failed(self._splits[i], self._tries[i], reason, is_last=is_last)
 
     def _reason(self, i: int, error: BaseException) -> str:
         what = "out of memory" if isinstance(error, MemoryError) else one_line(error)
         if not isinstance(error, OSError | MemoryError):
             what = f"{type(error).__name__}: {what}"
-        return f"{self._parts[i].shown} could not be counted: {what}"
+        return f"{self._splits[i].shown} could not be counted: {what}"
 
     def _note_loss(self, loss: BaseException) -> None:
-        """Requeue the parts in flight, one at a time if processes were lost before.
+        """Requeue the splits in flight, one at a time if processes were lost before.
 
-        A part that is in flight every time a process is lost is the cause, for example because it
+        A split that is in flight every time a process is lost is the cause, for example because it
         needs more memory than there is.
 
         Raises:
@@ -273,7 +275,7 @@ class Scheduler:
         if not self._executor.restartable:
             raise InputError(
                 f"{name} is broken ({one_line(loss)}): pass a new executor; with the same "
-                "count_cache only missing parts are counted"
+                "count_cache only missing splits are counted"
             )
         if not (broken and self._flying) and self._losses >= TRIES:
             raise InputError(f"{name} was lost {self._losses} times: {one_line(loss)}")
@@ -283,7 +285,7 @@ class Scheduler:
         for i in flying:
             if broken and alone and self._tries[i] >= TRIES:
                 reason = "the worker died unexpectedly (possibly out of memory)"
-                self.failed[i] = f"{self._parts[i].shown} could not be counted: {reason}"
+                self.failed[i] = f"{self._splits[i].shown} could not be counted: {reason}"
                 self._log_failure(i, self.failed[i])
                 self._suspects.discard(i)
                 self._losses = 0

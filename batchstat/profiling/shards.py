@@ -1,4 +1,4 @@
-"""Count a shard of a corpus's parts on its own, and merge shards."""
+"""Count a shard of a corpus's splits on its own, and merge shards."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,12 +10,12 @@ from typing import Annotated, Any
 
 from batchstat._version import __version__
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.parts import Part, parts_of
 from batchstat.corpus.sources import Source
+from batchstat.corpus.splits import Split, splits_of
 from batchstat.errors import InputError, OptionError
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.executors.versions import versions
-from batchstat.profiling.merge import CachedPart, CacheEvictedError, PartResults, merge_parts
+from batchstat.profiling.merge import CachedSplit, CacheEvictedError, SplitResults, merge_splits
 from batchstat.profiling.parquet import check_formats
 from batchstat.profiling.profile import Profile, TokenizerFacts
 from batchstat.storage.addresses import as_path, check_regular, one_line
@@ -29,9 +29,9 @@ from batchstat.storage.sealed_records import (
     unseal,
 )
 
-SHARD_SCHEMA = "batchstat.shard/2"
+SHARD_SCHEMA = "batchstat.shard/3"
 SHARD_FILE = "shard.json"
-PARTS_FOLDER = "parts"
+SPLITS_FOLDER = "splits"
 
 _WRITTEN = re.compile(r"(\d{1,9})/(\d{1,9})")
 _KEY = re.compile("[0-9a-f]{64}")
@@ -54,9 +54,9 @@ class ShardSpec:
             raise OptionError(f"shard={written}: must be I/N with 1 ≤ I ≤ N, such as 3/100")
         return cls(number, of)
 
-    def takes(self, part: int) -> bool:
-        """Return whether a part, numbered from 0, is in it: parts are assigned in rotation."""
-        return part % self.of == self.number - 1
+    def takes(self, split: int) -> bool:
+        """Return whether a split, numbered from 0, is in it: splits are assigned in rotation."""
+        return split % self.of == self.number - 1
 
     def __str__(self) -> str:
         return f"{self.number}/{self.of}"
@@ -82,8 +82,8 @@ class Shard:
         tokenizer: tokenizer that counted.
         versions: versions of the libraries that counted.
         by_pieces: whether texts were counted by pieces wherever that is faster.
-        kept: key of the counts and number of samples of its parts, by their number in the corpus.
-        failed: why its other parts could not be counted.
+        counted: key of the counts, and samples, of its splits by their number in the corpus.
+        failed: why its other splits could not be counted.
     """
 
     schema: str = SHARD_SCHEMA
@@ -98,7 +98,7 @@ class Shard:
     tokenizer: TokenizerFacts | None
     versions: Mapping[str, str] = field(default_factory=versions)
     by_pieces: bool = True
-    kept: Mapping[int, tuple[Annotated[str, _check_key], int]]
+    counted: Mapping[int, tuple[Annotated[str, _check_key], int]]
     failed: Mapping[int, str]
 
     @property
@@ -107,9 +107,9 @@ class Shard:
         return ShardSpec.parse(f"{self.shard}/{self.shards}")
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
-        """All parts of the corpus."""
-        return parts_of(self.sources, self.options)
+    def splits(self) -> tuple[Split, ...]:
+        """All splits of the corpus."""
+        return splits_of(self.sources, self.options)
 
     def to_json(self) -> dict[str, Any]:
         """Return shard.json."""
@@ -123,9 +123,9 @@ def read_shard(folder: Path) -> Shard:
         check_regular(path)
         shard: Shard = decoded(Shard, unseal(parse(path.read_bytes()), SHARD_SCHEMA))
         check_formats(shard.sources)
-        own = {i for i in range(len(shard.parts)) if shard.spec.takes(i)}
-        if not own >= shard.kept.keys() | shard.failed.keys():
-            raise ValueError("it lists parts of other shards")
+        own = {i for i in range(len(shard.splits)) if shard.spec.takes(i)}
+        if not own >= shard.counted.keys() | shard.failed.keys():
+            raise ValueError("it lists splits of other shards")
         return shard
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(
@@ -143,10 +143,10 @@ def merge(folders: Sequence[str | Path], *, allow_partial: bool = False) -> Prof
 
     Args:
         folders: paths or addresses of the shards' folders.
-        allow_partial: whether parts that no shard has may be missing.
+        allow_partial: whether splits that no shard has may be missing.
 
     Raises:
-        InputError: shards of different corpora, settings or tokenizers; parts in no shard.
+        InputError: shards of different corpora, settings or tokenizers; splits in no shard.
     """
     shards = [(folder, read_shard(folder)) for folder in dict.fromkeys(map(as_path, folders))]
     _, first = shards[0]
@@ -155,32 +155,32 @@ def merge(folders: Sequence[str | Path], *, allow_partial: bool = False) -> Prof
             raise InputError(
                 f"{folder.as_posix()} and {shards[0][0].as_posix()} cannot be merged: {other}"
             )
-    counted: dict[int, CachedPart] = {}
+    counted: dict[int, CachedSplit] = {}
     failed: dict[int, str] = {}
     for folder, shard in shards:
-        cache = CountCache(str(as_path(folder) / PARTS_FOLDER))
-        for i, (key, samples) in shard.kept.items():
-            before = counted.get(i, CachedPart((), key, samples))
+        cache = CountCache(str(as_path(folder) / SPLITS_FOLDER))
+        for i, (key, samples) in shard.counted.items():
+            before = counted.get(i, CachedSplit((), key, samples))
             if (before.key, before.samples) != (key, samples):
                 raise InputError(
-                    f"{first.parts[i].shown} changed between {folder.as_posix()} and another "
+                    f"{first.splits[i].shown} changed between {folder.as_posix()} and another "
                     "shard: recount it"
                 )
             counted[i] = before._replace(caches=(*before.caches, cache))
         failed |= shard.failed
-    parts = first.parts
+    splits = first.splits
     failed = {i: why for i, why in failed.items() if i not in counted}
-    missing = [i for i in range(len(parts)) if i not in counted and i not in failed]
-    failed |= {i: f"{parts[i].shown} is in no shard" for i in missing}
+    missing = [i for i in range(len(splits)) if i not in counted and i not in failed]
+    failed |= {i: f"{splits[i].shown} is in no shard" for i in missing}
     if failed and not allow_partial:
-        raise InputError(_incomplete(failed, missing, first.shards, len(parts)))
+        raise InputError(_incomplete(failed, missing, first.shards, len(splits)))
     created = min((shard.created for _, shard in shards), key=datetime.fromisoformat)
     try:
-        return merge_parts(parts, PartResults(counted, failed), first.options, created)
+        return merge_splits(splits, SplitResults(counted, failed), first.options, created)
     except CacheEvictedError as evicted:
         number = evicted.number
         raise InputError(
-            f"the counts of {parts[number].shown} in {counted[number].caches[-1].address} are "
+            f"the counts of {splits[number].shown} in {counted[number].caches[-1].address} are "
             f"missing or damaged: recount shard {number % first.shards + 1}/{first.shards}"
         ) from None
 
@@ -204,15 +204,15 @@ def _difference(one: Shard, other: Shard) -> str:
     return ""
 
 
-def _incomplete(failed: dict[int, str], missing: list[int], shards: int, parts: int) -> str:
+def _incomplete(failed: dict[int, str], missing: list[int], shards: int, splits: int) -> str:
     if missing:
         numbers = sorted({i % shards + 1 for i in missing})
         shown = ", ".join(map(str, numbers[:_SHOWN])) + (", …" if len(numbers) > _SHOWN else "")
         return (
-            f"{len(missing):,} of {parts:,} parts are in none of the shards: count shard {shown} "
+            f"{len(missing):,} of {splits:,} splits are in none of the shards: count shard {shown} "
             f"of {shards} and name its folder here too; or pass --allow-partial"
         )
     return (
-        f"{len(failed):,} of {parts:,} parts failed: {failed[min(failed)]}: recount their shards, "
-        "or pass --allow-partial"
+        f"{len(failed):,} of {splits:,} splits failed: {failed[min(failed)]}: recount their "
+        "shards, or pass --allow-partial"
     )

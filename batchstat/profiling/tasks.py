@@ -1,4 +1,4 @@
-"""The task that workers are given, in this process or another, and what they answer for a part."""
+"""The task that workers are given, in this process or another, and what they answer for a split."""
 
 import hashlib
 import os
@@ -14,9 +14,9 @@ from functools import lru_cache
 
 from batchstat.corpus.opening import Rereadable
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.parts import Part
+from batchstat.corpus.splits import Split
 from batchstat.errors import InputError, SourceError
-from batchstat.profiling.cache import TASK_ENDING, CountCache, PartCounts
+from batchstat.profiling.cache import TASK_ENDING, CountCache, SplitCounts
 from batchstat.profiling.executors.versions import versions
 from batchstat.profiling.progress import CountedAmount
 from batchstat.storage.addresses import one_line
@@ -42,18 +42,18 @@ class MemoryBudget:
 
 @dataclass(frozen=True)
 class LocalContext:
-    """What the parts of a run share within one process.
+    """What the splits of a run share within one process.
 
     Attributes:
         pool: the threads that count.
-        on_progress: called with a part and its progress.
+        on_progress: called with a split and its progress.
         stop: set when nothing waits for the run any more.
-        standard_input: standard input, for the part that reads it.
+        standard_input: standard input, for the split that reads it.
         memory: for counts that need not be read again to be merged.
     """
 
     pool: ThreadPoolExecutor
-    on_progress: Callable[[Part, CountedAmount], object]
+    on_progress: Callable[[Split, CountedAmount], object]
     stop: threading.Event
     standard_input: Rereadable | None
     memory: MemoryBudget = field(default_factory=MemoryBudget)
@@ -61,14 +61,14 @@ class LocalContext:
 
 @dataclass(frozen=True)
 class CountTask:
-    """How the parts of a run are counted.
+    """How the splits of a run are counted.
 
     Attributes:
         options: how they are read.
         tokenizer: tokenizer to count with; None if the corpus needs no counting.
         cache: where counts are stored.
-        threads: threads that count in each part.
-        recount: whether to count a part even if its counts are already stored.
+        threads: threads that count in each split.
+        recount: whether to count a split even if its counts are already stored.
         in_memory: whether counts are stored only if they do not fit in memory.
         by_pieces: whether texts may be counted by pieces; otherwise every text is counted as a
             whole.
@@ -88,8 +88,8 @@ class CountTask:
 
 
 @dataclass(frozen=True)
-class PartResult:
-    """Result for a part that is counted.
+class SplitResult:
+    """Result for a split that is counted.
 
     Attributes:
         key: key under which its counts are stored.
@@ -111,14 +111,14 @@ class PartResult:
     seconds: float
     worker: str
     difference: str = ""
-    counts: PartCounts | None = None
+    counts: SplitCounts | None = None
 
 
 @dataclass(frozen=True)
 class RemoteTask:
     """A task as other processes receive it: a file in the cache, written once for all of them.
 
-    Its digest is sent with each part, so that a task put there by somebody else is not loaded.
+    Its digest is sent with each split, so that a task put there by somebody else is not loaded.
     """
 
     cache: CountCache

@@ -1,4 +1,4 @@
-"""Count one part on any worker, and check what a worker elsewhere answers."""
+"""Count one split on any worker, and check what a worker elsewhere answers."""
 
 import hashlib
 import json
@@ -9,28 +9,28 @@ from typing import get_origin
 
 from batchstat._version import __version__
 from batchstat.corpus.digests import content_digests
-from batchstat.corpus.parts import Part
 from batchstat.corpus.reader import CorpusReader
 from batchstat.corpus.sources import STANDARD_INPUT
+from batchstat.corpus.splits import Split
 from batchstat.errors import InputError, SourceError
-from batchstat.profiling.cache import PartCounts, PartFacts
+from batchstat.profiling.cache import SplitCounts, SplitFacts
 from batchstat.profiling.counting import Counting
 from batchstat.profiling.executors.versions import different_versions
 from batchstat.profiling.parquet import SCHEMA
 from batchstat.profiling.progress import CountedAmount
-from batchstat.profiling.tasks import CountTask, PartResult, RemoteTask, received, this_worker
+from batchstat.profiling.tasks import CountTask, RemoteTask, SplitResult, received, this_worker
 from batchstat.storage.addresses import is_remote
 from batchstat.tokenization.piece_counter import PieceError
 from batchstat.tokenization.tokenizer import Tokenizer
 
 
-def count_part(sent: CountTask | RemoteTask, part: Part) -> PartResult:
-    """Count a part and store its counts, unless they are stored already.
+def count_split(sent: CountTask | RemoteTask, split: Split) -> SplitResult:
+    """Count a split and store its counts, unless they are stored already.
 
     Raises:
-        InputError: the part cannot be read with these options, or this machine has other versions
+        InputError: the split cannot be read with these options, or this machine has other versions
             than the run began with.
-        SourceError: the part cannot be read now, or the cache cannot be written.
+        SourceError: the split cannot be read now, or the cache cannot be written.
         StorageFullError: the cache has no space.
     """
     began = time.monotonic()
@@ -40,28 +40,28 @@ def count_part(sent: CountTask | RemoteTask, part: Part) -> PartResult:
             f"worker {this_worker()} has other versions; the run began with {other}: install the "
             "same versions everywhere"
         )
-    is_input = part.source.path == STANDARD_INPUT
+    is_input = split.source.path == STANDARD_INPUT
     digests: tuple[str, ...] = ()
     # Only the run that reads a stream knows its content.
     beside, before = secrets.token_hex() if is_input else "", None
-    if not is_input and not part.source.digest:
-        before = _state(part)
-        digests, beside = content_digests(part)
+    if not is_input and not split.source.digest:
+        before = _state(split)
+        digests, beside = content_digests(split)
     content = (*digests, beside)
-    key = key_of(part, content, task)
+    key = key_of(split, content, task)
     counts = None if task.recount or is_input else _cached(task, key)
     was_cached = counts is not None
     if counts is None:
-        counts = _counted(task, part, digests)
+        counts = _counted(task, split, digests)
         records = len(counts.profile) + sum(counts.profile.corpus.skipped.values())
-        if not (is_input or part.source.bytes or records):
-            raise part.source.emptiness()
-        if before is not None and before != _state(part):
-            raise SourceError(f"{part.source.shown} changed while it was being read: run again")
+        if not (is_input or split.source.bytes or records):
+            raise split.source.emptiness()
+        if before is not None and before != _state(split):
+            raise SourceError(f"{split.source.shown} changed while it was being read: run again")
     stays = task.local is not None and task.local.memory.take(counts.bytes)
     if not (was_cached or (stays and task.in_memory)):
-        _store(task, key, counts, part)
-    return PartResult(
+        _store(task, key, counts, split)
+    return SplitResult(
         key=key,
         content=content,
         samples=len(counts.profile),
@@ -74,62 +74,62 @@ def count_part(sent: CountTask | RemoteTask, part: Part) -> PartResult:
     )
 
 
-def check_answer(answer: object, part: Part, task: CountTask) -> PartResult:
-    """Check what another process returned for a part that it counted.
+def check_answer(answer: object, split: Split, task: CountTask) -> SplitResult:
+    """Check what another process returned for a split that it counted.
 
     Raises:
-        SourceError: it is not an answer of `count_part`, or it is about another part.
+        SourceError: it is not an answer of `count_split`, or it is about another split.
     """
-    if not isinstance(answer, PartResult):
-        raise SourceError(f"{part.shown}: a worker answered {type(answer).__name__}, not counts")
+    if not isinstance(answer, SplitResult):
+        raise SourceError(f"{split.shown}: a worker answered {type(answer).__name__}, not counts")
     answer = replace(answer, counts=None)
     for name, kind in _ANSWERED.items():
         value = getattr(answer, name)
         if type(value) is not kind:
-            raise SourceError(f"{part.shown}: a worker answered with {name}={str(value)[:80]!r}")
+            raise SourceError(f"{split.shown}: a worker answered with {name}={str(value)[:80]!r}")
     if min(answer.samples, answer.tokens) < 0:
         raise SourceError(
-            f"{part.shown}: a worker answered with {answer.samples} samples of {answer.tokens} "
+            f"{split.shown}: a worker answered with {answer.samples} samples of {answer.tokens} "
             "tokens"
         )
     if not all(isinstance(text, str) for text in answer.content):
-        raise SourceError(f"{part.shown}: a worker answered with content that is not text")
-    if answer.key != key_of(part, answer.content, task):
-        raise SourceError(f"{part.shown}: a worker answered with the counts of another part")
+        raise SourceError(f"{split.shown}: a worker answered with content that is not text")
+    if answer.key != key_of(split, answer.content, task):
+        raise SourceError(f"{split.shown}: a worker answered with the counts of another split")
     return answer
 
 
 _ANSWERED = {
     field.name: get_origin(field.type) or field.type
-    for field in fields(PartResult)
+    for field in fields(SplitResult)
     if field.name != "counts"
 }
 
 
-def _store(task: CountTask, key: str, counts: PartCounts, part: Part) -> None:
+def _store(task: CountTask, key: str, counts: SplitCounts, split: Split) -> None:
     try:
         task.cache.put(key, counts)
     except OSError as error:
-        raise task.cache.refusal(f"the counts of {part.shown}", error) from None
+        raise task.cache.refusal(f"the counts of {split.shown}", error) from None
 
 
-def _state(part: Part) -> tuple[int, ...] | None:
+def _state(split: Split) -> tuple[int, ...] | None:
     try:
-        status = part.location.stat()
+        status = split.location.stat()
     except OSError:
         return None  # reading it gives the better error message
-    if is_remote(part.source.path):
+    if is_remote(split.source.path):
         return (status.st_size,)
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
-def key_of(part: Part, content: tuple[str, ...], task: CountTask) -> str:
-    """Return a digest of everything the counts of a part depend on, and of its path.
+def key_of(split: Split, content: tuple[str, ...], task: CountTask) -> str:
+    """Return a digest of everything the counts of a split depend on, and of its path.
 
     The path is included because messages name it. `content` are digests of its bytes and of
     anything else they are read with, as far as these are not in its source.
 
-    Stopping at the first bad record or not does not change the counts of a part without any.
+    Stopping at the first bad record or not does not change the counts of a split without any.
     """
     counter, tokenizer = None, task.tokenizer
     if tokenizer is not None:
@@ -142,39 +142,39 @@ def key_of(part: Part, content: tuple[str, ...], task: CountTask) -> str:
             tokenizer.special_tokens_per_pair,
         )
     options = replace(task.options, on_error="fail")
-    span = (asdict(part.source), part.first, part.stop)
-    parts = (SCHEMA, __version__, span, content, asdict(options), counter, task.by_pieces)
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    span = (asdict(split.source), split.first, split.stop)
+    splits = (SCHEMA, __version__, span, content, asdict(options), counter, task.by_pieces)
+    return hashlib.sha256(json.dumps(splits).encode()).hexdigest()
 
 
-def _cached(task: CountTask, key: str) -> PartCounts | None:
+def _cached(task: CountTask, key: str) -> SplitCounts | None:
     counts = task.cache.get(key)
     if counts and task.options.on_error == "fail" and counts.profile.corpus.unreadable:
         return None
     return counts
 
 
-def _counted(task: CountTask, part: Part, digests: tuple[str, ...]) -> PartCounts:
+def _counted(task: CountTask, split: Split, digests: tuple[str, ...]) -> SplitCounts:
     counting = Counting(task.options, task.threads)
     standard_input = None
     if task.local is not None:
         local = task.local
-        standard_input = local.standard_input if part.source.path == STANDARD_INPUT else None
+        standard_input = local.standard_input if split.source.path == STANDARD_INPUT else None
 
         def note(amount: CountedAmount) -> None:
             if local.stop.is_set():
                 raise InputError("interrupted")
-            local.on_progress(part, amount)
+            local.on_progress(split, amount)
 
         counting = replace(counting, on_progress=note, pool=local.pool)
 
-    def counts(tokenizer: Tokenizer | None, difference: str = "") -> PartCounts:
+    def counts(tokenizer: Tokenizer | None, difference: str = "") -> SplitCounts:
         if standard_input is not None:
             standard_input.rewind()
-        reader = CorpusReader([part], task.options, standard_input)
+        reader = CorpusReader([split], task.options, standard_input)
         profile = counting.profile(reader, tokenizer)
         label_seen = reader.readings[0].label_seen
-        return PartCounts(profile, PartFacts(digests, label_seen, difference))
+        return SplitCounts(profile, SplitFacts(digests, label_seen, difference))
 
     by_text = task.tokenizer and replace(task.tokenizer, pieces=None)
     if not task.by_pieces:

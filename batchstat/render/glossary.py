@@ -45,10 +45,10 @@ WORDS: Mapping[str, str] = {
     f"frameworks do: {', '.join(FRAMEWORKS)}.",
     "sampler": "What decides which samples an epoch has, and how often each: "
     f"{', '.join(SAMPLERS)}.",
-    "part": "What is counted at once, by whoever does it: a file, or 64 MiB of a large one.",
-    "shard": "A share of a corpus's parts that is counted by itself: --shard I/N, for batchstat "
+    "split": "A part of a corpus that is counted on its own: a file, or 64 MiB of a large one.",
+    "shard": "A share of a corpus's splits that is counted on its own: --shard I/N, for batchstat "
     "merge.",
-    "partial": "Of a profile: parts of the corpus could not be counted, and were left out because "
+    "partial": "Of a profile: splits of the corpus could not be counted, and were skipped because "
     "that was asked for; batchstat check refuses it.",
     "limit": "What batchstat check holds a number against.",
     "baseline": "The numbers of an earlier run, to hold a check's against.",

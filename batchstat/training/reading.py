@@ -26,9 +26,9 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
     Raises:
         InputError: the corpus has changed, cannot be read again, or contains no text.
     """
-    from batchstat.corpus.parts import parts_of
     from batchstat.corpus.reader import CorpusReader
     from batchstat.corpus.sources import STANDARD_INPUT
+    from batchstat.corpus.splits import splits_of
     from batchstat.profiling.parquet import read_file
     from batchstat.profiling.staleness import changes
 
@@ -39,7 +39,7 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
         raise InputError("the corpus was not read from files: load it the way you did before")
     for change in changes(profile):
         raise InputError(f"{change}: run batchstat profile again")
-    reader = CorpusReader(parts_of(facts.sources, facts.options), facts.options)
+    reader = CorpusReader(splits_of(facts.sources, facts.options), facts.options)
     samples: list[Record | None] = []
     before, current = 0, None
     for block in reader.blocks():

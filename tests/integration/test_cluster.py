@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import batchstat
-from batchstat.corpus import parts
+from batchstat.corpus import splits
 from batchstat.documents.schema import schema
 from batchstat.profiling.parquet import read_file, save_lengths
 from batchstat.profiling.staleness import changes
@@ -46,7 +46,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = [{"text": rng.choice(lines), "y": rng.choice("abc")} for _ in range(20_000)]
     block = "".join(json.dumps(row) + "\n" for row in rows)
     with (folder / "x-large.jsonl").open("w", encoding="utf-8") as file:
-        for i in range(int(2.3 * parts.PART_BYTES) // len(block)):
+        for i in range(int(2.3 * splits.SPLIT_BYTES) // len(block)):
             file.write(block)
             file.write(json.dumps({"text": f"number {i}", "y": None}) + "\n\n")
     table = pa.table({"text": [row["text"] for row in rows], "y": [row["y"] for row in rows]})
@@ -186,7 +186,7 @@ def test_an_interrupt_does_not_wait_for_what_workers_were_given(tmp_path, out, c
     _, error = running.communicate(timeout=300)
     assert running.returncode == 130
     assert error.splitlines()[-1] == "interrupted; no partial files were left behind"
-    assert len(list((out / "parts").glob("*.counts"))) < 30
+    assert len(list((out / "splits").glob("*.counts"))) < 30
 
 
 def test_a_folder_of_parts_is_the_one_of_who_asks(tmp_path, monkeypatch, cluster):
@@ -217,7 +217,7 @@ def test_a_scheduler_that_is_lost(corpus, expected, tmp_path, out):
     assert not (out / "lengths.parquet").exists()
     counted = log(out).count("  counted ")
     assert counted > 0
-    rest = ["--count-cache", out / "parts", "-o", out]
+    rest = ["--count-cache", out / "splits", "-o", out]
     done(corpus, tmp_path, "profile", "corpus", *READ, *rest)
     assert log(out).count(" cached ") >= counted - 1
     assert results(out) == expected
@@ -271,7 +271,7 @@ def test_a_disk_that_fills(corpus, expected, tmp_path, out, small_disk, engine):
     if engine == "threads":
         (small_disk / "other").write_bytes(bytes(1_000_000))  # processes take it for the tokenizer
     arguments = ["profile", "corpus", *READ, "--executor", engine, "-o", out]
-    parts_of_run = small_disk / "parts"
+    parts_of_run = small_disk / "splits"
     given = ["--count-cache", parts_of_run, "--allow-partial"]
     _, error = done(corpus, tmp_path, *arguments, *given, status=3)
     last = error.splitlines()[-1]

@@ -11,8 +11,8 @@ import pytest
 
 import batchstat
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.parts import parts_of
 from batchstat.corpus.sources import find_sources
+from batchstat.corpus.splits import splits_of
 from batchstat.profiling.build import build
 from batchstat.profiling.cache import CountCache, default_folder
 from batchstat.profiling.inputs import open_corpus
@@ -32,8 +32,8 @@ def corpus(tmp_path: Path) -> Path:
     folder.mkdir()
     lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()
     for i in range(3):
-        part = "".join(f"{line}\n" for line in lines[i::3])
-        (folder / f"{i}.txt").write_text(part, encoding="utf-8")
+        split = "".join(f"{line}\n" for line in lines[i::3])
+        (folder / f"{i}.txt").write_text(split, encoding="utf-8")
     return folder
 
 
@@ -277,13 +277,13 @@ def test_the_command_line_keeps_counts_unless_told_not_to(corpus, tmp_path, run)
 
 
 def test_the_key_names_all_that_counts(corpus):
-    [part, *_] = parts_of(find_sources([corpus]), CorpusOptions())
+    [split, *_] = splits_of(find_sources([corpus]), CorpusOptions())
     loaded = load_tokenizer("builtin")
     cache = CountCache("nowhere")
     jobs = [CountTask(CorpusOptions(), each, cache, 1) for each in (loaded, loaded, None)]
-    one, same, other = (key_of(part, ("digest",), job) for job in jobs)
+    one, same, other = (key_of(split, ("digest",), job) for job in jobs)
     assert one == same != other
-    assert one != key_of(part, ("another",), jobs[0])
+    assert one != key_of(split, ("another",), jobs[0])
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads as Linux does")

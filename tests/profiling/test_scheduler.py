@@ -1,4 +1,4 @@
-"""Parts that cannot be counted: tried again, named, left out only where that is asked for."""
+"""Splits that cannot be counted: tried again, named, left out only where that is asked for."""
 
 import errno
 import gzip
@@ -30,8 +30,8 @@ import pytest
 
 import batchstat
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.parts import Part, parts_of
 from batchstat.corpus.sources import Source, find_sources
+from batchstat.corpus.splits import Split, splits_of
 from batchstat.documents.schema import schema
 from batchstat.errors import InputError, SourceError, StorageFullError
 from batchstat.profiling.build import build, count_shard
@@ -44,7 +44,7 @@ from batchstat.profiling.run_options import RunOptions
 from batchstat.profiling.scheduler import TRIES, Scheduler
 from batchstat.profiling.shards import ShardSpec, merge
 from batchstat.profiling.tasks import CountTask, RemoteTask
-from batchstat.profiling.worker import count_part
+from batchstat.profiling.worker import count_split
 from batchstat.tokenization.loading import load_tokenizer
 from batchstat.tokenization.piece_counter import PieceError
 from conftest import Run as Command
@@ -69,13 +69,13 @@ def test_a_shard_that_is_cut_short_is_named_and_the_others_are_counted(
     assert result.returncode == 3
     (line,) = result.stderr.splitlines()
     assert line.startswith(
-        "error: 1 of 10 parts failed after 3 attempts each: shards/3.txt.gz is cut short"
+        "error: 1 of 10 splits failed after 3 attempts each: shards/3.txt.gz is cut short"
     )
     assert "--allow-partial" in line
     log = (tmp_path / "batchstat-results" / "profile.log").read_text()
     assert log.count("  counted ") == 9
     assert log.count("FAILED  shards/3.txt.gz, try ") == TRIES
-    assert "ended by 1 of 10 parts failed" in log
+    assert "ended by 1 of 10 splits failed" in log
     assert not (tmp_path / "batchstat-results" / "profile.json").exists()
     # Mended, only what is missing is counted.
     (shards / "3.txt.gz").write_bytes(gzip.compress(b"mended\n"))
@@ -92,7 +92,7 @@ def test_every_shard_that_failed_is_listed(run: Command, shards):
     first, second, error = result.stderr.splitlines()
     assert first.startswith("warning: not counted: shards/3.txt.gz is cut short")
     assert second.startswith("warning: not counted: shards/7.txt.gz is damaged")
-    assert error.startswith("error: 2 of 10 parts failed after 3 attempts each: shards/3.txt.gz")
+    assert error.startswith("error: 2 of 10 splits failed after 3 attempts each: shards/3.txt.gz")
 
 
 @pytest.mark.usefixtures("shards")
@@ -100,7 +100,7 @@ def test_a_partial_profile_says_so_everywhere(run: Command, tmp_path):
     result = run("profile", "shards", "--no-plots", "--allow-partial")
     assert result.returncode == 0
     assert "warning: the profile is partial" in result.stderr
-    assert "PARTIAL  1 part could not be counted" in result.stdout
+    assert "PARTIAL  1 split could not be counted" in result.stdout
     profile = json.loads((tmp_path / "batchstat-results" / "profile.json").read_text())
     assert profile["corpus"]["samples"] == 1_800
     (failed,) = profile["corpus"]["failed"]
@@ -127,24 +127,24 @@ def test_an_empty_shard_is_left_out_only_where_that_is_asked_for(run: Command, t
     assert result.stderr == "error: b.txt is empty: a corpus needs at least one sample\n"
     result = run("profile", ".", "--no-plots", "--allow-partial", "-o", "out")
     assert result.returncode == 0
-    assert "4 parts could not be counted" in result.stdout
+    assert "4 splits could not be counted" in result.stdout
     assert "b.txt is empty" in result.stdout
 
 
 def test_a_shard_without_its_counts_is_named(run: Command, shards, tmp_path):
     (shards / "3.txt.gz").unlink()
     for i in (1, 2, 3):
-        assert run("profile", "shards", "--shard", f"{i}/3", "-o", f"part-{i}").returncode == 0
-    kept = sorted((tmp_path / "part-2" / "parts").iterdir())
+        assert run("profile", "shards", "--shard", f"{i}/3", "-o", f"split-{i}").returncode == 0
+    kept = sorted((tmp_path / "split-2" / "splits").iterdir())
     kept[0].write_bytes(b"damaged")
-    result = run("merge", "part-3", "part-2", "part-1", "-o", "whole")
+    result = run("merge", "split-3", "split-2", "split-1", "-o", "whole")
     assert result.returncode == 3
     assert "are missing or damaged: recount shard 2/3" in result.stderr
-    assert run("profile", "shards", "--shard", "2/3", "-o", "part-2").returncode == 0
-    assert run("merge", "part-3", "part-2", "part-1", "-o", "whole").returncode == 0
+    assert run("profile", "shards", "--shard", "2/3", "-o", "split-2").returncode == 0
+    assert run("merge", "split-3", "split-2", "split-1", "-o", "whole").returncode == 0
     (shards / "9.txt.gz").unlink()
-    assert run("profile", "shards", "--shard", "2/3", "-o", "part-2").returncode == 0
-    result = run("merge", "part-1", "part-2", "part-3", "-o", "whole")
+    assert run("profile", "shards", "--shard", "2/3", "-o", "split-2").returncode == 0
+    result = run("merge", "split-1", "split-2", "split-3", "-o", "whole")
     assert result.returncode == 3
     assert "cannot be merged: the corpus was not the same (shards/9.txt.gz)" in result.stderr
 
@@ -153,11 +153,11 @@ def test_a_shard_without_its_counts_is_named(run: Command, shards, tmp_path):
 def test_a_shard_and_its_damaged_copy(run: Command, shards, tmp_path, order):
     (shards / "3.txt.gz").unlink()
     for i in (1, 2):
-        assert run("profile", "shards", "--shard", f"{i}/2", "-o", f"part-{i}").returncode == 0
-    shutil.copytree(tmp_path / "part-1", tmp_path / "part-1-copy")
-    for path in (tmp_path / "part-1-copy" / "parts").iterdir():
+        assert run("profile", "shards", "--shard", f"{i}/2", "-o", f"split-{i}").returncode == 0
+    shutil.copytree(tmp_path / "split-1", tmp_path / "split-1-copy")
+    for path in (tmp_path / "split-1-copy" / "splits").iterdir():
         path.write_bytes(b"damaged")
-    result = run("merge", *(f"part-{each}" for each in order), "-o", "whole")
+    result = run("merge", *(f"split-{each}" for each in order), "-o", "whole")
     assert result.returncode == 0, result.stderr
     assert "9 samples" not in result.stdout
     assert "1,800 samples" in result.stdout
@@ -177,16 +177,16 @@ def test_a_shard_counted_twice_of_what_is_another(run: Command, tmp_path):
 
 def test_a_shard_of_one_part_has_a_log_too(run: Command, tmp_path):
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"some words\n" * 99)[:-9])
-    result = run("profile", "a.txt.gz", "--shard", "1/1", "-o", "part")
+    result = run("profile", "a.txt.gz", "--shard", "1/1", "-o", "split")
     assert result.returncode == 3
-    assert "error: 1 part failed after 3 attempts: a.txt.gz is cut short" in result.stderr
+    assert "error: 1 split failed after 3 attempts: a.txt.gz is cut short" in result.stderr
     assert "or pass --allow-partial" in result.stderr
-    assert (tmp_path / "part" / "profile.log").read_text().count("FAILED  a.txt.gz, try") == 3
+    assert (tmp_path / "split" / "profile.log").read_text().count("FAILED  a.txt.gz, try") == 3
 
 
 @pytest.mark.parametrize("written", ["0/3", "4/3", "3", "a/b", "-1/3", "1/0", "1/3/5"])
 def test_a_shard_that_cannot_be(run: Command, shards, written):
-    result = run("profile", shards, "--shard", written, "-o", "part")
+    result = run("profile", shards, "--shard", written, "-o", "split")
     assert result.returncode == 2
     assert f"shard={written}: must be I/N with 1 ≤ I ≤ N" in result.stderr
 
@@ -228,7 +228,7 @@ def test_the_first_record_that_is_wrong_ends_the_run(run: Command, tmp_path):
         assert "07.jsonl, line 51: malformed JSON" in result.stderr
     result = run("profile", *sorted(tmp_path.glob("*.jsonl")), "--no-plots", "--allow-partial")
     assert result.returncode == 0
-    assert "3 parts could not be counted" in result.stdout
+    assert "3 splits could not be counted" in result.stdout
 
 
 def sources_of(folder: Path, count: int) -> tuple[Source, ...]:
@@ -237,21 +237,21 @@ def sources_of(folder: Path, count: int) -> tuple[Source, ...]:
     return find_sources(sorted(folder.glob("*.txt")))
 
 
-def kill_once(flag: Path, given, part):
-    """A worker that ends at once, for the first part that asks."""
+def kill_once(flag: Path, given, split):
+    """A worker that ends at once, for the first split that asks."""
     try:
         flag.touch(exist_ok=False)
     except FileExistsError:
-        return count_part(given, part)
+        return count_split(given, split)
     os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
     return None
 
 
-def kill_always(_: Path, given, part):
-    """A worker that ends at once, whenever it is to count a certain part."""
-    if part.source.path.endswith("3.txt"):
+def kill_always(_: Path, given, split):
+    """A worker that ends at once, whenever it is to count a certain split."""
+    if split.source.path.endswith("3.txt"):
         os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
-    return count_part(given, part)
+    return count_split(given, split)
 
 
 @contextmanager
@@ -265,13 +265,13 @@ def spawned():
 def test_processes_that_come_to_a_sudden_end(tmp_path, monkeypatch, kill, failed):
     sources = sources_of(tmp_path, 6)
     monkeypatch.setattr(
-        "batchstat.profiling.scheduler.count_part", partial(kill, tmp_path / "flag")
+        "batchstat.profiling.scheduler.count_split", partial(kill, tmp_path / "flag")
     )
     executor = CountingExecutor("processes", spawned, 2, 1)
     options = CorpusOptions()
-    cache = CountCache(str(tmp_path / "parts"))
+    cache = CountCache(str(tmp_path / "splits"))
     job = CountTask(options, load_tokenizer("builtin"), cache, 1)
-    run = Scheduler(parts_of(sources, options), job, executor, RunOptions())
+    run = Scheduler(splits_of(sources, options), job, executor, RunOptions())
     run.count()
     assert sorted(run.failed) == failed
     assert sorted(run.done) == [i for i in range(6) if i not in failed]
@@ -284,10 +284,10 @@ class Answering(Executor):
     def __init__(self, change):
         self.change, self.answers = change, []
 
-    def submit(self, work, given, part):
+    def submit(self, work, given, split):
         future: Future[object] = Future()
         try:
-            self.answers.append(work(given, part))
+            self.answers.append(work(given, split))
             future.set_result(self.change(self.answers))
         except BaseException as error:
             future.set_exception(error)
@@ -316,9 +316,9 @@ def changed(**fields):
     [
         (lambda _: None, "answered NoneType, not counts"),
         (lambda answers: asdict(answers[-1]), "answered dict, not counts"),
-        (lambda answers: answers[0], "answered with the counts of another part"),
-        (changed(key="../../secret"), "answered with the counts of another part"),
-        (changed(content=("x",)), "answered with the counts of another part"),
+        (lambda answers: answers[0], "answered with the counts of another split"),
+        (changed(key="../../secret"), "answered with the counts of another split"),
+        (changed(content=("x",)), "answered with the counts of another split"),
         (changed(content=(1,)), "content that is not text"),
         (changed(key=None), "answered with key='None'"),
         (changed(samples=-1), "-1 samples"),
@@ -341,26 +341,26 @@ def test_answers_that_cannot_be(tmp_path, monkeypatch, change, message):
         build(Corpus(sources, CorpusOptions(), load_tokenizer("builtin")), run)
 
 
-def fail_once_then_kill(flag: Path, given, part):
-    """The first part cannot be read at first; the last one always ends its worker."""
-    if part.source.path.endswith("0.txt"):
+def fail_once_then_kill(flag: Path, given, split):
+    """The first split cannot be read at first; the last one always ends its worker."""
+    if split.source.path.endswith("0.txt"):
         try:
             flag.touch(exist_ok=False)
         except FileExistsError:
-            return count_part(given, part)
+            return count_split(given, split)
         raise SourceError("not now")
-    return kill_always(flag, given, part)
+    return kill_always(flag, given, split)
 
 
 @pytest.mark.slow
 def test_what_is_to_be_tried_again_is_not_forgotten_with_an_executor(tmp_path, monkeypatch):
     sources = sources_of(tmp_path, 4)
     own = partial(fail_once_then_kill, tmp_path / "flag")
-    monkeypatch.setattr("batchstat.profiling.scheduler.count_part", own)
-    store = CountCache(str(tmp_path / "parts"))
+    monkeypatch.setattr("batchstat.profiling.scheduler.count_split", own)
+    store = CountCache(str(tmp_path / "splits"))
     job = CountTask(CorpusOptions(), load_tokenizer("builtin"), store, 1)
     run = Scheduler(
-        parts_of(sources, CorpusOptions()),
+        splits_of(sources, CorpusOptions()),
         job,
         CountingExecutor("processes", spawned, 1, 1),
         RunOptions(),
@@ -384,10 +384,10 @@ def test_a_disk_that_is_full_ends_the_run(tmp_path, monkeypatch):
     kept = CountCache.write
     monkeypatch.setattr(CountCache, "write", write)
     monkeypatch.setattr("batchstat.profiling.cache._PAUSE_SECONDS", 0)
-    options, store = CorpusOptions(), CountCache(str(tmp_path / "parts"))
+    options, store = CorpusOptions(), CountCache(str(tmp_path / "splits"))
     run = RunOptions(executor=threads(2), count_cache=store, allow_partial=True)
     with pytest.raises(
-        StorageFullError, match=r"counts of .*txt cannot be stored in .*parts: No space"
+        StorageFullError, match=r"counts of .*txt cannot be stored in .*splits: No space"
     ):
         build(Corpus(sources, options, load_tokenizer("builtin")), run)
     assert len(list(store.folder.glob("*.counts"))) == 7
@@ -442,7 +442,7 @@ def test_standard_input_is_not_counted_again_when_it_is_over(tmp_path):
 
 
 class Broken(ThreadPoolExecutor):
-    """Its processes have come to an end before they are given the part that ended others."""
+    """Its processes have come to an end before they are given the split that ended others."""
 
     def submit(self, *_):
         raise BrokenExecutor("all gone")
@@ -466,13 +466,13 @@ def test_an_executor_that_is_found_broken(tmp_path):
 
 def test_how_far_it_has_come():
     """What was kept is no work of this run, and what is begun again is work twice."""
-    parts = [Part(Source(f"{i}.txt", 10, "", "txt"), 0, 10) for i in range(3)]
+    splits = [Split(Source(f"{i}.txt", 10, "", "txt"), 0, 10) for i in range(3)]
     seen: list[Progress] = []
-    meter = ProgressTracker(parts, seen.append)
+    meter = ProgressTracker(splits, seen.append)
     meter.note_done(0, 100, 1_000, was_cached=True)
-    meter.note(parts[1], CountedAmount(4, 40, 400))
-    meter.note(parts[1], CountedAmount(6, 60, 600))
-    meter.note(parts[1], CountedAmount(4, 40, 400))  # at another try
+    meter.note(splits[1], CountedAmount(4, 40, 400))
+    meter.note(splits[1], CountedAmount(6, 60, 600))
+    meter.note(splits[1], CountedAmount(4, 40, 400))  # at another try
     meter.note_done(1, 100, 1_000, was_cached=False)
     meter.begin_again()
     meter.note_done(2, 100, 1_000, was_cached=False)
@@ -499,23 +499,23 @@ def test_an_executor_that_is_lost_again_and_again(tmp_path):
 
 def test_a_worker_with_other_versions_is_refused(tmp_path):
     (source,) = sources_of(tmp_path, 1)
-    store = CountCache(str(tmp_path / "parts"))
+    store = CountCache(str(tmp_path / "splits"))
     job = CountTask(CorpusOptions(), load_tokenizer("builtin"), store, 1, versions={"pyarrow": "1"})
     with pytest.raises(InputError, match="has other versions; the run began with"):
-        count_part(job, *parts_of([source], CorpusOptions()))
+        count_split(job, *splits_of([source], CorpusOptions()))
 
 
 def test_a_job_that_is_another_is_not_loaded(tmp_path):
     (source,) = sources_of(tmp_path, 1)
-    store = CountCache(str(tmp_path / "parts"))
+    store = CountCache(str(tmp_path / "splits"))
     sent = RemoteTask.send(CountTask(CorpusOptions(), load_tokenizer("builtin"), store, 1))
     content = (store.folder / sent.name).read_bytes()
     (store.folder / sent.name).write_bytes(pickle.dumps("something else"))
-    (part,) = parts_of([source], CorpusOptions())
+    (split,) = splits_of([source], CorpusOptions())
     with pytest.raises(InputError, match="is damaged"):
-        count_part(sent, part)
+        count_split(sent, split)
     (store.folder / sent.name).write_bytes(content)
-    assert count_part(sent, part).samples == 1
+    assert count_split(sent, split).samples == 1
     sent.end()
     assert [path.suffix for path in store.folder.iterdir()] == [".counts"]
 
@@ -550,11 +550,11 @@ def test_any_executor_counts(tmp_path):
     paths = sorted(tmp_path.glob("*.txt"))
     expected = batchstat.profile(paths)
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
-        found = batchstat.profile(paths, executor=pool, count_cache=tmp_path / "parts")
+        found = batchstat.profile(paths, executor=pool, count_cache=tmp_path / "splits")
     assert found.corpus == expected.corpus
     assert found.lengths.tolist() == expected.lengths.tolist()
-    assert len(list((tmp_path / "parts").glob("*.counts"))) == 5
-    assert not list((tmp_path / "parts").glob("*.job"))
+    assert len(list((tmp_path / "splits").glob("*.counts"))) == 5
+    assert not list((tmp_path / "splits").glob("*.job"))
     with ThreadPoolExecutor(2) as pool:
         assert batchstat.profile(paths, executor=pool).lengths.tolist() == found.lengths.tolist()
         assert wrap_executor(pool).in_process
@@ -564,7 +564,7 @@ def test_what_vanishes_between_tries_is_named(tmp_path):
     sources = sources_of(tmp_path, 3)
     (tmp_path / "1.txt").unlink()
     corpus = Corpus(sources, CorpusOptions(), load_tokenizer("builtin"))
-    with pytest.raises(InputError, match=r"1 of 3 parts failed.*1\.txt no longer exists"):
+    with pytest.raises(InputError, match=r"1 of 3 splits failed.*1\.txt no longer exists"):
         build(corpus, RunOptions(executor=threads(2)))
     partial = build(corpus, RunOptions(executor=threads(2), allow_partial=True))
     assert len(partial) == 2
@@ -612,7 +612,7 @@ def test_pieces_that_are_wrong_count_nowhere(tmp_path, order):
     (tmp_path / "a.txt").write_text("some words\n")
     (tmp_path / "b.txt").write_text("finds out\n")
     loaded = replace(load_tokenizer("builtin"), pieces=Wrong())
-    options, store = CorpusOptions(), CountCache(str(tmp_path / "parts"))
+    options, store = CorpusOptions(), CountCache(str(tmp_path / "splits"))
     expected = batchstat.profile(sorted(tmp_path.glob("*.txt"))).lengths.tolist()
     sources = {name: find_sources([tmp_path / f"{name}.txt"]) for name in "ab"}
     shards = []
@@ -622,8 +622,8 @@ def test_pieces_that_are_wrong_count_nowhere(tmp_path, order):
             assert build(Corpus(sources["a"], options, loaded), run).lengths.tolist() == [99]
         else:
             build(Corpus(sources["b"], options, loaded), run)
-        folder = tmp_path / f"part-{i}"
-        own = RunOptions(count_cache=CountCache(str(folder / "parts")), on_warning=lambda _: None)
+        folder = tmp_path / f"split-{i}"
+        own = RunOptions(count_cache=CountCache(str(folder / "splits")), on_warning=lambda _: None)
         both = (*sources["a"], *sources["b"])
         shard = count_shard(Corpus(both, options, loaded), ShardSpec(i, 2), own)
         (folder / "shard.json").write_text(json.dumps(shard.to_json()))
@@ -646,15 +646,15 @@ KEY = "0" * 64
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"kept": {"2": [KEY, 1]}}, "lists parts of other shards"),
+        ({"counted": {"2": [KEY, 1]}}, "lists splits of other shards"),
         ({"shards": 0}, "1 ≤ I ≤ N"),
         ({"versions": {"python": "2.7"}}, "different versions of"),
         ({"schema": "other"}, "has schema other, but this batchstat reads"),
-        ({"kept": None}, "kept is None: must be an object"),
-        ({"kept": {"1": [KEY, "1"]}}, "kept.1[1] is '1': must be a whole number"),
-        ({"kept": {"1": [KEY, -1]}}, "kept.1[1] is -1: must be between"),
-        ({"kept": {"1": ["../ab", 1]}}, "kept.1[0] is ../ab: must be a SHA-256"),
-        ({"kept": {"01": [KEY, 1]}}, "whose keys are whole numbers"),
+        ({"counted": None}, "counted is None: must be an object"),
+        ({"counted": {"1": [KEY, "1"]}}, "counted.1[1] is '1': must be a whole number"),
+        ({"counted": {"1": [KEY, -1]}}, "counted.1[1] is -1: must be between"),
+        ({"counted": {"1": ["../ab", 1]}}, "counted.1[0] is ../ab: must be a SHA-256"),
+        ({"counted": {"01": [KEY, 1]}}, "whose keys are whole numbers"),
         ({"created": 5}, "created is 5: must be text"),
         ({"created": "yesterday"}, "created is 'yesterday': must be a time with its zone"),
         ({"created": "2025-01-31T12:00:00"}, "must be a time with its zone"),
@@ -667,13 +667,13 @@ KEY = "0" * 64
 def test_a_shard_that_says_what_cannot_be(run: Command, shards, tmp_path, change, message):
     (shards / "3.txt.gz").unlink()
     for i in (1, 2):
-        assert run("profile", "shards", "--shard", f"{i}/2", "-o", f"part-{i}").returncode == 0
-    path = tmp_path / "part-2" / "shard.json"
+        assert run("profile", "shards", "--shard", f"{i}/2", "-o", f"split-{i}").returncode == 0
+    path = tmp_path / "split-2" / "shard.json"
     record = json.loads(path.read_text())
     path.write_text(json.dumps(record | {"shard": 1}))
-    assert "damaged or edited: its digest differs" in run("merge", "part-1", "part-2").stderr
+    assert "damaged or edited: its digest differs" in run("merge", "split-1", "split-2").stderr
     path.write_text(json.dumps(resealed(record, **change)))
-    result = run("merge", "part-1", "part-2", "-o", "whole")
+    result = run("merge", "split-1", "split-2", "-o", "whole")
     assert result.returncode in (2, 3)
     assert message in result.stderr
     assert "Traceback" not in result.stderr
@@ -682,14 +682,14 @@ def test_a_shard_that_says_what_cannot_be(run: Command, shards, tmp_path, change
 
 def test_data_in_a_folder_of_results_is_still_data(run: Command, tmp_path):
     (tmp_path / "a.jsonl").write_text('{"text": "some words"}\n')
-    (tmp_path / "parts").mkdir()
-    (tmp_path / "parts" / "b.jsonl").write_text('{"text": "some words"}\n')
+    (tmp_path / "splits").mkdir()
+    (tmp_path / "splits" / "b.jsonl").write_text('{"text": "some words"}\n')
     for _ in range(2):
         assert run("profile", ".", "--shard", "1/1", "-o", ".").returncode == 0
         result = run("profile", ".", "-o", ".", "--no-plots", "--json")
         assert result.returncode == 0, result.stderr
         sources = json.loads(result.stdout)["corpus"]["sources"]
-        assert [source["path"] for source in sources] == ["a.jsonl", "parts/b.jsonl"]
+        assert [source["path"] for source in sources] == ["a.jsonl", "splits/b.jsonl"]
     result = run("profile", ".", "--shard", "1/1", "--count-cache", "x", "-o", "y")
     assert result.returncode == 2
     assert "remove --count-cache" in result.stderr
@@ -725,7 +725,7 @@ def test_what_is_written_to_is_no_pattern(run, tmp_path, option):
 
 def test_where_counts_cannot_be_kept_it_says_why(run, tmp_path):
     (tmp_path / "a.txt").write_text("a word\n")
-    result = run("profile", "a.txt", "--count-cache", "a.txt/parts")
+    result = run("profile", "a.txt", "--count-cache", "a.txt/splits")
     assert result.returncode == 3
-    assert "a.txt/parts cannot be written: " in result.stderr
+    assert "a.txt/splits cannot be written: " in result.stderr
     assert result.stderr.endswith("; pass another folder with --count-cache\n")

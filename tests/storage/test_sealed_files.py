@@ -20,7 +20,7 @@ from batchstat.gate.baseline import Baseline, load_baselines, save_baselines
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import request_row
 from batchstat.profiling.build import count_shard
-from batchstat.profiling.cache import CountCache, PartCounts, PartFacts
+from batchstat.profiling.cache import CountCache, SplitCounts, SplitFacts
 from batchstat.profiling.inputs import Corpus
 from batchstat.profiling.parquet import read_file, save_lengths
 from batchstat.profiling.run_options import RunOptions
@@ -101,7 +101,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         profile = batchstat.profile(texts, text_column="text", label_column=label)
         with found[name].open("wb") as file:
             save_lengths(profile, file)
-    CountCache(str(folder)).put(KEY, PartCounts(profile, PartFacts(("sha256:0",), True)))
+    CountCache(str(folder)).put(KEY, SplitCounts(profile, SplitFacts(("sha256:0",), True)))
     found["cached"] = folder / f"{KEY}.counts"
     settings = Settings(tokens_per_batch=32, world_size=2, max_length=16, read_ahead=10)
     found["plan"] = folder / "plan.parquet"

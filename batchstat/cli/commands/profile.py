@@ -80,7 +80,7 @@ def _publish_shard(shard: "Shard", output: Output, *, allow_partial: bool) -> No
     say(written([SHARD_FILE], output.output))
     if shard.failed and not allow_partial:
         raise InputError(
-            f"{counted(len(shard.failed), 'part')} failed after 3 attempts: "
+            f"{counted(len(shard.failed), 'split')} failed after 3 attempts: "
             f"{shard.failed[min(shard.failed)]}: fix or remove what failed and rerun (finished "
-            "parts are not recounted), or pass --allow-partial"
+            "splits are not recounted), or pass --allow-partial"
         )

@@ -24,7 +24,7 @@ from batchstat.corpus.formats.parquet_files import (
 )
 from batchstat.corpus.opening import OpenSource, seekable
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.parts import Part
+from batchstat.corpus.splits import Split
 from batchstat.errors import SourceError
 
 
@@ -37,12 +37,12 @@ def read_parquet(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     with seekable(opened) as unpacked, _readable(opened.path, "Parquet"):
         file = open_parquet(unpacked, opened.path)
         columns = _columns(opened.path, file.schema_arrow, options)
-        groups = [i for i, _, _ in groups_of(file, opened.part)]
+        groups = [i for i, _, _ in groups_of(file, opened.split)]
         every = sum(file.metadata.row_group(i).num_rows for i in groups)
         before = _records_before(file, groups)
         records = 0
         for batch in read_groups(file, unpacked, groups, columns.all):
-            position = opened.part.bytes * (records + len(batch)) // max(every, 1)
+            position = opened.split.bytes * (records + len(batch)) // max(every, 1)
             yield from as_chunks(batch, columns, position, before)
             records += len(batch)
 
@@ -147,16 +147,16 @@ def _columns(path: str, schema: pa.Schema, options: CorpusOptions) -> Columns:
     return choose_columns(path, schema.names, texts, options)
 
 
-def groups_of(file: pq.ParquetFile, part: Part) -> list[tuple[int, int, int]]:
-    """Return the row groups that begin in a part of a file: number, end and start, in bytes."""
-    stop = sys.maxsize if part.stop is None else part.stop
+def groups_of(file: pq.ParquetFile, split: Split) -> list[tuple[int, int, int]]:
+    """Return the row groups that begin in a split of a file: number, end and start, in bytes."""
+    stop = sys.maxsize if split.stop is None else split.stop
     groups = []
     for i in range(file.metadata.num_row_groups):
         begin, end = group_span(file, i)
         if (
-            (part.stop is None and begin >= part.first)
-            or part.is_whole
-            or part.first <= begin < stop
+            (split.stop is None and begin >= split.first)
+            or split.is_whole
+            or split.first <= begin < stop
         ):
             groups.append((i, end, begin))
     return groups

@@ -49,7 +49,7 @@ def _read(
     else:
         records = _unquoted(opened, delimiter)
     head: Iterator[Record] | None = None
-    if opened.part.first:  # a later part of the file, which is not quoted
+    if opened.split.first:  # a later split of the file, which is not quoted
         head = iter(list(_unquoted(opened.head(), delimiter)))
     names = _header(opened.path, head or records) if options.header else _numbers(head or ())
     columns = choose_columns(opened.path, names, names, options) if names else None

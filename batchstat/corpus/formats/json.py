@@ -119,7 +119,7 @@ class _Collector:
 def read_jsonl(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     """Yield the columns of the object on each line; a blank line is an empty record."""
     collector = _Collector(opened, options)
-    if opened.part.first:
+    if opened.split.first:
         _decide_by_head(collector, opened)
     for lines in read_lines(opened):
         yield from collector.chunks(_parsed(lines), lines.numbers)
@@ -139,7 +139,7 @@ def _parsed(lines: Lines) -> Iterator[object]:
 
 
 def _decide_by_head(collector: _Collector, opened: OpenSource) -> None:
-    """Choose the columns as the first part of the file does: by its first good record."""
+    """Choose the columns as the first split of the file does: by its first good record."""
     for lines in read_lines(opened.head()):
         if any(collector.decide(record) for record in _parsed(lines)):
             return

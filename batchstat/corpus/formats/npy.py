@@ -9,7 +9,7 @@ import pyarrow as pa
 from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.opening import OpenSource, seekable
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.parts import Part
+from batchstat.corpus.splits import Split
 from batchstat.errors import InputError, SourceError
 from batchstat.storage.addresses import one_line
 
@@ -35,7 +35,7 @@ def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
                 )
             begin, size = file.tell(), kind.itemsize
             stop = begin + shape[0] * size
-            first, last = _numbers_of(opened.part, begin, size, stop)
+            first, last = _numbers_of(opened.split, begin, size, stop)
             file.seek(stop)
             if file.read(1):
                 raise ValueError("something follows its array")
@@ -49,7 +49,7 @@ def read_npy(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
                 yield Chunk(
                     size=len(numbers),
                     columns={"length": pa.array(numbers)},
-                    position=min(file.tell() - opened.part.first, opened.size),
+                    position=min(file.tell() - opened.split.first, opened.size),
                     content=("length",),
                     counted=True,
                     before=lambda: first,
@@ -70,8 +70,8 @@ def _header(file: BinaryIO) -> tuple[tuple[int, ...], np.dtype[Any]]:
     return shape, kind
 
 
-def _numbers_of(part: Part, begin: int, size: int, stop: int) -> tuple[int, int]:
-    """Return the range of numbers that begin in a part of the file."""
-    ends = (part.first, stop if part.stop is None else min(part.stop, stop))
+def _numbers_of(split: Split, begin: int, size: int, stop: int) -> tuple[int, int]:
+    """Return the range of numbers that begin in a split of the file."""
+    ends = (split.first, stop if split.stop is None else min(split.stop, stop))
     first, last = (max(-(-(end - begin) // size), 0) for end in ends)
     return first, last

@@ -1,4 +1,4 @@
-"""Executors that count the parts of a corpus: threads, processes, Dask, or any other.
+"""Executors that count the splits of a corpus: threads, processes, Dask, or any other.
 
 A new kind is one file here and one line in `NAMES`, with its address if it has one.
 """

@@ -16,7 +16,7 @@ from batchstat.storage.addresses import one_line
 _LOGGERS = ("distributed", "tornado", "asyncio")
 _ADDRESS = re.compile(r"(?!(tcp|tls)://)[a-z]+://.+|((tcp|tls)://)?[^/]+:[0-9]+")
 _AT_ONCE = 2_000
-"""Parts submitted to the scheduler: enough for any cluster, few enough to be cancelled."""
+"""Splits submitted to the scheduler: enough for any cluster, few enough to be cancelled."""
 
 
 def dask(scheduler: str | None, timeout: str = "20s") -> CountingExecutor:
@@ -61,7 +61,7 @@ def dask(scheduler: str | None, timeout: str = "20s") -> CountingExecutor:
             try:
                 yield executor
             finally:
-                # After an interrupt, the user should not have to wait for submitted parts.
+                # After an interrupt, the user should not have to wait for submitted splits.
                 with suppress(Exception):
                     executor.shutdown(wait=False)
         finally:

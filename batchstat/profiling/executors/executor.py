@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class ExecutorLostError(Exception):
-    """An executor that no longer works: its unfinished parts must be counted by another."""
+    """An executor that no longer works: its unfinished splits must be counted by another."""
 
 
 @dataclass(frozen=True)
@@ -17,8 +17,8 @@ class CountingExecutor:
     Attributes:
         name: name in messages.
         start: context manager that starts an executor and ends it.
-        max_in_flight: maximum number of parts in flight.
-        threads: threads that count in each part.
+        max_in_flight: maximum number of splits in flight.
+        threads: threads that count in each split.
         in_process: whether it runs in this process.
         restartable: whether a lost executor can be replaced by a new one.
         is_disconnected: whether the current executor is known to have stopped working.

@@ -20,9 +20,9 @@ def threads(workers: int) -> CountingExecutor:
     return CountingExecutor("threads", start, workers, workers, in_process=True)
 
 
-def processes(workers: int, parts: int) -> CountingExecutor:
-    """Return processes of this machine, at most one per part; they end with this process."""
-    max_in_flight = max(1, min(workers, parts))
+def processes(workers: int, splits: int) -> CountingExecutor:
+    """Return processes of this machine, at most one per split; they end with this process."""
+    max_in_flight = max(1, min(workers, splits))
     threads_each = max(1, workers // max_in_flight)
 
     def start() -> AbstractContextManager[Executor]:
@@ -82,4 +82,4 @@ def wrap_executor(executor: Executor, workers: int | None = None) -> CountingExe
 
 
 _MANY = 1_000
-"""Parts in flight if nothing says how many the executor works on at a time."""
+"""Splits in flight if nothing says how many the executor works on at a time."""

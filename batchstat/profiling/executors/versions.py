@@ -1,4 +1,4 @@
-"""Versions that must be identical wherever parts of one corpus are counted."""
+"""Versions that must be identical wherever splits of one corpus are counted."""
 
 import platform
 from contextlib import suppress

@@ -73,7 +73,7 @@ def _partial(profile: Profile) -> list[RenderableType]:
     failed = profile.corpus.failed
     if not failed:
         return []
-    lines = [f"{counted(len(failed), 'part')} could not be counted"]
+    lines = [f"{counted(len(failed), 'split')} could not be counted"]
     lines += [one_line(why, 200) for why in failed[:_SHOWN_FAILED]]
     return [heading("PARTIAL", "\n".join(lines))]
 

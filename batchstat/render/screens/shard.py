@@ -11,12 +11,12 @@ from batchstat.render.text import corpus_name
 def shard_screen(shard: Shard) -> RenderableType:
     """Return what `profile --shard` prints: the shard, its corpus, and the next command."""
     paths = [source.path for source in shard.sources]
-    own = counted(len(shard.kept), "part")
+    own = counted(len(shard.counted), "split")
     failed = f", {len(shard.failed):,} failed" if shard.failed else ""
     return Group(
         heading("corpus", corpus_name(paths)),
         heading(
-            "shard", f"{shard.spec}: {own} counted{failed}; the corpus has {len(shard.parts):,}"
+            "shard", f"{shard.spec}: {own} counted{failed}; the corpus has {len(shard.splits):,}"
         ),
         heading("next", "batchstat merge FOLDER-OF-EACH-SHARD ... -o whole"),
     )

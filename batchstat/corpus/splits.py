@@ -1,4 +1,4 @@
-"""Parts of sources: the units of counting, for any executor.
+"""Splits of sources: the units of counting, for any executor.
 
 Where files are divided depends on their names and sizes alone, so it is the same in every run. A
 range of bytes stands for the lines, or the row groups, that begin in it, as in Hadoop's input
@@ -13,12 +13,12 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import COMPRESSED_ENDINGS, Source
 from batchstat.storage.addresses import as_path, is_remote
 
-PART_BYTES = 64 << 20
-"""Files larger than this are divided into parts of this size."""
+SPLIT_BYTES = 64 << 20
+"""Files larger than this are divided into splits of this size."""
 
 
 @dataclass(frozen=True)
-class Part:
+class Split:
     """A source, or a range of its bytes.
 
     Attributes:
@@ -58,18 +58,18 @@ class Part:
         return f"{self.source.shown} (bytes {self.first:,} to {stop:,})"
 
 
-def parts_of(sources: Iterable[Source], options: CorpusOptions) -> tuple[Part, ...]:
-    """Return the parts of sources in order; a small or indivisible source is a single part."""
-    return tuple(part for source in sources for part in _cut(source, options))
+def splits_of(sources: Iterable[Source], options: CorpusOptions) -> tuple[Split, ...]:
+    """Return the splits of sources in order; a small or indivisible source is a single split."""
+    return tuple(split for source in sources for split in _cut(source, options))
 
 
-def _cut(source: Source, options: CorpusOptions) -> Iterator[Part]:
-    if source.bytes <= PART_BYTES or not _can_be_cut(source, options):
-        yield Part(source)
+def _cut(source: Source, options: CorpusOptions) -> Iterator[Split]:
+    if source.bytes <= SPLIT_BYTES or not _can_be_cut(source, options):
+        yield Split(source)
         return
-    for first in range(0, source.bytes, PART_BYTES):
-        stop = first + PART_BYTES
-        yield Part(source, first, stop if stop < source.bytes else None)
+    for first in range(0, source.bytes, SPLIT_BYTES):
+        stop = first + SPLIT_BYTES
+        yield Split(source, first, stop if stop < source.bytes else None)
 
 
 def _can_be_cut(source: Source, options: CorpusOptions) -> bool:

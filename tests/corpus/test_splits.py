@@ -1,4 +1,4 @@
-"""Parts of files: whatever is cut, the whole comes out, and so do the places of what is wrong."""
+"""Splits of files: whatever is cut, the whole comes out, and so do the places of what is wrong."""
 
 import gzip
 import json
@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 import batchstat
 from batchstat.corpus import digests as digests_module
-from batchstat.corpus import opening, parts
+from batchstat.corpus import opening, splits
 from batchstat.corpus.digests import content_digests, digest_of, joined_digest
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.parts import parts_of
 from batchstat.corpus.sources import Source, find_sources
+from batchstat.corpus.splits import splits_of
 from batchstat.profiling.build import build
 from batchstat.profiling.inputs import open_corpus
 from batchstat.profiling.run_options import RunOptions
@@ -34,13 +34,13 @@ ENDS = st.sampled_from([b"\n", b"\r\n"])
 
 
 def cut_every(size: int, patch: pytest.MonkeyPatch) -> None:
-    """Files are divided into parts of this many bytes."""
-    for module in (parts, digests_module):
-        patch.setattr(module, "PART_BYTES", size)
+    """Files are divided into splits of this many bytes."""
+    for module in (splits, digests_module):
+        patch.setattr(module, "SPLIT_BYTES", size)
 
 
 def whole_and_cut(path: Path, size: int, **options: Any) -> list[Any]:
-    """What a profile says, or why there is none, of a file whole and of its parts of some bytes."""
+    """What a profile says, or why there is none, of a file whole and of its splits."""
     found: list[Any] = []
     for part_bytes in (1 << 30, size):
         with pytest.MonkeyPatch.context() as patch:
@@ -187,10 +187,10 @@ def test_a_quoted_field_is_never_cut(tmp_path):
     ],
 )
 def test_what_is_cut_is_known_by_name_and_size(name, options, cut):
-    size = 3 * parts.PART_BYTES + 1
+    size = 3 * splits.SPLIT_BYTES + 1
     kind = name.lower().removesuffix(".gz").removesuffix(".zst").rpartition(".")[2]
-    found = parts_of([Source(name, size, "", kind)], CorpusOptions(**options))
-    assert sum(part.bytes for part in found) == size
+    found = splits_of([Source(name, size, "", kind)], CorpusOptions(**options))
+    assert sum(split.bytes for split in found) == size
     assert len(found) == (4 if cut else 1)
     assert found[0].first == 0
     assert found[-1].stop is None
@@ -205,7 +205,7 @@ def test_the_digest_of_a_file_is_that_of_its_parts(tmp_path_factory, data, size)
         cut_every(size, patch)
         (source,) = find_sources([path])
         known = [
-            d for part in parts_of([source], CorpusOptions()) for d in content_digests(part)[0]
+            d for split in splits_of([source], CorpusOptions()) for d in content_digests(split)[0]
         ]
         assert joined_digest(known) == digest_of(source)
 
@@ -216,8 +216,8 @@ def test_a_change_before_a_part_that_makes_a_line_of_it(tmp_path, monkeypatch):
     found = []
     for text in ("a\na\na\na\na\nend of it\n", "\n\na\na\na\na\nend of it\n"):
         (tmp_path / "a.txt").write_text(text)
-        part = parts_of(find_sources([tmp_path / "a.txt"]), CorpusOptions())[1]
-        found.append((content_digests(part), counted(part)))
+        split = splits_of(find_sources([tmp_path / "a.txt"]), CorpusOptions())[1]
+        found.append((content_digests(split), counted(split)))
     (digests, one), (others, other) = found
     assert one != other
     assert digests != others
@@ -226,7 +226,7 @@ def test_a_change_before_a_part_that_makes_a_line_of_it(tmp_path, monkeypatch):
 @pytest.mark.slow
 @given(data=st.data())
 def test_no_byte_changes_without_its_part_or_what_stands_beside_it(tmp_path_factory, data):
-    """Of two files that differ in a byte, parts with the same digests have the same counts."""
+    """Of two files that differ in a byte, splits with the same digests have the same counts."""
     lines = data.draw(st.lists(st.sampled_from(["a", "bb cc", "", "dddd e f"]), min_size=5))
     text = bytearray("\n".join(lines).encode() + b"\nend of it\n")
     folder = tmp_path_factory.mktemp("change")
@@ -240,17 +240,17 @@ def test_no_byte_changes_without_its_part_or_what_stands_beside_it(tmp_path_fact
             cut_every(size, patch)
             patch.setattr(opening, "HEAD_BYTES", 1)
             (source,) = find_sources([folder / "a.txt"])
-            cut = parts_of([source], CorpusOptions())
-            found.append([(content_digests(part), counted(part)) for part in cut])
+            cut = splits_of([source], CorpusOptions())
+            found.append([(content_digests(split), counted(split)) for split in cut])
     for (digests, one), (others, other) in zip(*found, strict=True):
         if digests == others:
             assert one == other
 
 
-def counted(part: parts.Part) -> list[list[int]]:
+def counted(split: splits.Split) -> list[list[int]]:
     from batchstat.corpus.reader import CorpusReader
 
-    blocks = CorpusReader([part], CorpusOptions()).blocks()
+    blocks = CorpusReader([split], CorpusOptions()).blocks()
     return [block.records.tolist() + block.content.first.to_pylist() for block in blocks]
 
 
