@@ -13,7 +13,6 @@ from batchstat.cli.options import Options
 from batchstat.cli.records import DEFAULT_FOLDER
 from batchstat.errors import printable
 from batchstat.planning.settings import Settings
-from batchstat.profiling.profile import Profile
 from batchstat.render.toml import setting
 
 _BATCHING = tuple(each.name for each in fields(Settings))
@@ -36,12 +35,6 @@ def command_line(inputs: Inputs, command: str, **values: str | int | None) -> st
     if inputs.is_configured or "no_config" in inputs.options.given:
         words.append("--no-config")
     return shlex.join(words)
-
-
-def next_command(inputs: Inputs, profile: Profile) -> str:
-    """Return the comparison to run on a new profile."""
-    basis = inputs.settings.resolve(profile.stats.max, profile.stated_max)
-    return command_line(inputs, "compare", tokens_per_batch=basis.tokens_per_batch)
 
 
 def repeated(options: Options, command: str, **values: str) -> str:

@@ -2,24 +2,33 @@
 
 import sys
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from batchstat.cli.inputs import Inputs
+from batchstat.cli.pasted import command_line
 from batchstat.cli.profiles import FoundProfile, incomplete
 from batchstat.cli.records import Output
 from batchstat.cli.streams import console, emit, render, say, written
 from batchstat.documents.base import to_text
 from batchstat.documents.profile import profile_document
-from batchstat.errors import counted
+from batchstat.errors import BatchstatError, counted
 from batchstat.profiling.parquet import save_lengths
 from batchstat.profiling.profile import Profile
 from batchstat.render.screens.profile import identity, profile_screen
+from batchstat.simulation.compare import simulate
 from batchstat.storage.result_files import LENGTHS_FILE, PROFILE_FILE, outdated, profile_version
 from batchstat.storage.results import Writer, only_writer, write_files
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+USUAL_BATCH_SIZE = 8
+"""What Hugging Face's Trainer has by default."""
+
+_MOST_SIMULATED = 10_000_000
+"""Samples that are simulated in some seconds."""
 
 Plots = Callable[[], Mapping[str, bytes]]
 """Draws plots: PNGs by their names."""
@@ -73,8 +82,8 @@ def publish(found: FoundProfile, result: CommandResult, output: Output) -> None:
     say(written(files, folder))
 
 
-def publish_profile(profile: Profile, output: Output, next_command: str) -> None:
-    """Write a profile and show it with the command to run next."""
+def publish_profile(inputs: Inputs, profile: Profile, output: Output) -> None:
+    """Write a profile and show it: its lengths, the padding of usual batches, what to run next."""
     files = profile_files(profile, output.plots)
     with only_writer(output.output):
         write_files(output.output, files, remove=outdated(output.output, files))
@@ -82,12 +91,27 @@ def publish_profile(profile: Profile, output: Output, next_command: str) -> None
         emit(to_text(profile_document(profile)))
     else:
         on = console()
-        emit(render(profile_screen(profile, on, next_command), on), sys.stdout.encoding)
+        line = command_line(inputs, "compare", batch_size=USUAL_BATCH_SIZE)
+        padding = _usual_padding(inputs, profile)
+        emit(render(profile_screen(profile, on, padding, line), on), sys.stdout.encoding)
     for warning in (above_maximum(profile), incomplete(profile)):
         if warning:
             say(f"warning: {warning}")
     warn_of_ignored(profile)
     say(written(files, output.output))
+
+
+def _usual_padding(inputs: Inputs, profile: Profile) -> float | None:
+    """Return the padding ratio of batches that most trainers make: of 8 samples, padded to the
+    longest. None if the settings allow no such batches, or the corpus takes too long.
+    """
+    if len(profile) > _MOST_SIMULATED:
+        return None
+    try:
+        settings = replace(inputs.settings, batch_size=USUAL_BATCH_SIZE)
+        return simulate(profile, "static", settings).row.counts.padding_ratio
+    except BatchstatError:
+        return None
 
 
 def warn_of_ignored(profile: Profile) -> None:

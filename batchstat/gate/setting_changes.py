@@ -172,10 +172,11 @@ class _Now:
             yield self.set("leftovers", "keep")
         if self.basis.overflow == "drop":
             yield {"overflow": "truncate"}
-        longest = self.profile.stated_max or self.profile.stats.max
-        for cut in self.profile.truncation:
-            if self.basis.max_length < cut.max_length <= longest:
-                yield self.cut_at(cut.max_length)
+        longest = min(self.profile.stated_max or self.profile.stats.max, self.profile.stats.max)
+        candidates = {each.max_length for each in self.profile.truncation}
+        for length in sorted(candidates | {longest}):
+            if self.basis.max_length < length <= longest:
+                yield self.cut_at(length)
         if self.basis.overflow != "split" and _can_be_split(self.profile, self.settings):
             yield {"overflow": "split"}
 

@@ -11,7 +11,7 @@ import numpy as np
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import Source
 from batchstat.errors import InputError
-from batchstat.lengths.arrays import Ints
+from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.stats import Histogram, LengthStats, log_edges
 
 if TYPE_CHECKING:
@@ -67,6 +67,9 @@ class TokenizerFacts:
     special_tokens_per_sample: int
     max_length: int | None
     library: str
+
+
+_STEP, _MOST_LIMITS = 64, 10
 
 
 @dataclass(frozen=True)
@@ -175,20 +178,35 @@ class Profile:
 
     @cached_property
     def truncation(self) -> tuple[Truncation, ...]:
-        """What the `max_length` candidates that matter here would truncate.
+        """What the `max_length` candidates would truncate.
 
-        The candidates are the powers of two that truncate some of the samples but at most half, the
-        tokenizer's maximum if it truncates any, the length that truncates 1 %, and the longest
-        length, which truncates none.
+        The candidates are multiples of 64 that truncate at most half of the samples, up to the
+        first that truncates none: powers of two if these are many, and multiples of 8 for a corpus
+        of short samples. A tokenizer's maximum that truncates any is the last of them.
         """
         stats = self.stats
-        candidates = {
-            2**power for power in range(31) if stats.percentile(500) <= 2**power < stats.max
-        }
-        candidates |= {stats.percentile(990), stats.max}
-        if self.stated_max is not None and self.stated_max < stats.max:
+        shortest, longest = max(1, stats.percentile(500)), max(1, stats.max)
+        step = _STEP if longest > _STEP else _STEP // 8
+        limits = range(round_up(shortest, step), round_up(longest, step) + 1, step)
+        if len(limits) > _MOST_LIMITS:
+            powers = range((shortest - 1).bit_length(), (longest - 1).bit_length() + 1)
+            candidates = {2**power for power in powers}
+        else:
+            candidates = set(limits)
+        if self.stated_max is not None and self.stated_max < longest:
+            candidates = {each for each in candidates if each < self.stated_max}
             candidates.add(self.stated_max)
-        return tuple(Truncation(limit, *stats.above(limit)) for limit in sorted(candidates))
+        return tuple(Truncation(each, *stats.above(each)) for each in sorted(candidates))
+
+    @property
+    def suggested_max_length(self) -> int:
+        """The smallest candidate that truncates at most 1 % of the samples and loses at most 0.5 %
+        of the tokens; the tokenizer's maximum if none does.
+        """
+        for each in self.truncation:
+            if 100 * each.samples <= len(self) and 200 * each.tokens <= self.stats.sum:
+                return each.max_length
+        return self.truncation[-1].max_length
 
     @cached_property
     def classes(self) -> tuple[ClassCount, ...]:

@@ -1,11 +1,13 @@
 import io
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import hypothesis.strategies as st
 import jsonschema
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -16,7 +18,9 @@ from batchstat.documents.profile import profile_document
 from batchstat.documents.schema import schema
 from batchstat.lengths.stats import LengthStats, log_edges
 from batchstat.profiling.parquet import load_profile, save_lengths
+from batchstat.profiling.profile import TokenizerFacts
 from batchstat.profiling.staleness import changes
+from conftest import SAMPLE_DATA
 
 LENGTHS = st.lists(st.integers(0, 5000), min_size=1, max_size=300)
 
@@ -174,3 +178,48 @@ def test_several_files_are_one_corpus(tmp_path):
     profile = batchstat.profile([tmp_path / "a.txt", tmp_path / "b.jsonl"])
     assert profile.records.tolist() == [0, 2, 3]
     assert len(profile.corpus.sources) == 2
+
+
+@given(lengths=LENGTHS, stated=st.none() | st.integers(1, 5000))
+def test_candidates_for_a_max_length(lengths, stated):
+    """Held against a plain loop over the lengths."""
+    profile = profile_of(lengths, stated)
+    candidates = profile.truncation
+    limits = [each.max_length for each in candidates]
+    assert limits == sorted(set(limits))
+    assert len(limits) <= 14
+    for each in candidates:
+        beyond = [length - each.max_length for length in lengths if length > each.max_length]
+        assert (each.samples, each.tokens) == (len(beyond), sum(beyond))
+    fits = stated is None or stated >= max(lengths)
+    assert limits[-1] >= max(lengths) if fits else limits[-1] == stated
+    usual = limits if fits else limits[:-1]
+    assert all(limit % 8 == 0 or limit & (limit - 1) == 0 for limit in usual)
+    good = [
+        each.max_length
+        for each in candidates
+        if each.samples <= len(lengths) / 100 and each.tokens <= sum(lengths) / 200
+    ]
+    assert profile.suggested_max_length == (good[0] if good else limits[-1])
+
+
+def profile_of(lengths: list[int], stated: int | None) -> batchstat.Profile:
+    """A profile of these lengths whose tokenizer states a maximum."""
+    array = np.array(lengths)
+    profile = batchstat.profile(pd.DataFrame({"n": array}), length_column="n")
+    if stated is None:
+        return profile
+    tokenizer = TokenizerFacts("words", "sha256:0", 0, stated, "tokenizers")
+    return replace(profile, tokenizer=tokenizer)
+
+
+def test_the_padding_of_usual_batches_is_that_of_compare(run):
+    """The line that follows shows the number that was said."""
+    shown = run("profile", SAMPLE_DATA / "corpus.txt", "--no-plots").stdout
+    line = next(line for line in shown.splitlines() if line.startswith("padding  "))
+    command = shown.splitlines()[-1].removeprefix("next     batchstat ")
+    assert command == "compare --batch-size 8"
+    rows = run(*command.split(), "--no-plots").stdout.splitlines()
+    static = next(line for line in rows if line.startswith("static "))
+    shown_first, shown_then = (float(each.split()[1].removesuffix("%")) for each in (line, static))
+    assert abs(shown_first - shown_then) <= 0.05

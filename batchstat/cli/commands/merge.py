@@ -28,7 +28,6 @@ def command(options: Options) -> None:
     """
     from batchstat.cli.configuration import CheckSettings, is_configured
     from batchstat.cli.inputs import read_inputs
-    from batchstat.cli.pasted import next_command
     from batchstat.cli.results import publish_profile
     from batchstat.profiling.shards import merge
     from batchstat.storage.results import check_results
@@ -39,4 +38,4 @@ def command(options: Options) -> None:
     profile = merge(folders, allow_partial=options.read(Partial).allow_partial)
     table = "a configuration" if is_configured() else None
     inputs = read_inputs(options, CheckSettings("merge", table=table))
-    publish_profile(profile, output, next_command(inputs, profile))
+    publish_profile(inputs, profile, output)

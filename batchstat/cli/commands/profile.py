@@ -40,7 +40,6 @@ def command(options: Options) -> None:
     """
     from batchstat.cli import profiles
     from batchstat.cli.inputs import read_inputs
-    from batchstat.cli.pasted import next_command
     from batchstat.cli.results import publish_profile
     from batchstat.errors import OptionError
     from batchstat.profiling.shards import ShardSpec
@@ -56,7 +55,7 @@ def command(options: Options) -> None:
         _publish_shard(result, output, allow_partial=options.read(Partial).allow_partial)
         return
     profile, _ = profiles.count(inputs, folder=output.output)
-    publish_profile(profile, output, next_command(inputs, profile))
+    publish_profile(inputs, profile, output)
 
 
 def _publish_shard(shard: "Shard", output: Output, *, allow_partial: bool) -> None:

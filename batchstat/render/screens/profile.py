@@ -29,14 +29,22 @@ _REASONS = {
 }
 
 
-def profile_screen(profile: Profile, console: Console, next_command: str) -> RenderableType:
-    """Return what `profile` prints: the corpus, its lengths, tokens lost to a `max_length`, its
-    classes.
+def profile_screen(
+    profile: Profile, console: Console, padding: float | None, next_command: str
+) -> RenderableType:
+    """Return what `profile` prints: the corpus, its lengths, candidates for `max_length`, its
+    classes, and the padding of usual batches.
+
+    Args:
+        profile: the corpus.
+        console: where it is printed.
+        padding: padding ratio of batches of 8 samples, padded to the longest; None if unknown.
+        next_command: the command that shows how to avoid it.
     """
     parts: list[RenderableType] = [
         heading("corpus", _whose(profile)),
         *_partial(profile),
-        _skipped(profile),
+        *_skipped(profile),
         Text(),
         Text("lengths", style="bold").append(
             "  tokens per sample, special tokens included", "not bold"
@@ -44,12 +52,15 @@ def profile_screen(profile: Profile, console: Console, next_command: str) -> Ren
         _histogram(profile, console),
         _percentiles(profile),
         Text(),
-        Text("max_length", style="bold").append("  what it would truncate", "not bold"),
-        _truncation(profile),
+        _truncation(profile, console),
     ]
     if profile.labels is not None:
         parts += [Text(), *_classes(profile, console)]
-    return Group(*parts, Text(), pasted("next", next_command))
+    parts.append(Text())
+    if padding is not None:
+        words = "of what is computed, with random batches of 8 padded to their longest sample"
+        parts.append(heading("padding", f"{percent(padding)} {words}"))
+    return Group(*parts, pasted("next", next_command))
 
 
 def identity(profile: Profile, now: datetime) -> RenderableType:
@@ -78,7 +89,7 @@ def _partial(profile: Profile) -> list[RenderableType]:
     return [heading("PARTIAL", "\n".join(lines))]
 
 
-def _skipped(profile: Profile) -> Table:
+def _skipped(profile: Profile) -> list[RenderableType]:
     least = profile.corpus.options.min_chars
     words = _REASONS | {"short": f"shorter than {least} characters"}
     found = [
@@ -86,17 +97,22 @@ def _skipped(profile: Profile) -> Table:
         for reason, count in profile.corpus.skipped.items()
         if count
     ]
-    lines = [", ".join(found) or "nothing"]
+    if not found:
+        return []
+    lines = [", ".join(found)]
     lines += [one_line(fault, 200) for fault in profile.corpus.faults]
     if profile.corpus.unreadable > len(profile.corpus.faults):
         lines.append(f"… and {profile.corpus.unreadable - len(profile.corpus.faults):,} more")
-    return heading("skipped", "\n".join(lines))
+    return [heading("skipped", "\n".join(lines))]
 
 
 def _bar(count: int, most: int, console: Console) -> Text:
-    full = "#" if console.options.ascii_only else "█"
+    """Return a bar in eighths of a block, or in whole characters where there are only ASCII's."""
     room = min(_LONGEST_BAR, console.width - _BESIDE_BAR)
-    return Text(full * max(round(room * count / most), 1 if count else 0), style="cyan")
+    if console.options.ascii_only:
+        return Text("#" * max(round(room * count / most), 1 if count else 0), style="cyan")
+    blocks, eighths = divmod(max(round(8 * room * count / most), 1 if count else 0), 8)
+    return Text("█" * blocks + " ▏▎▍▌▋▊▉"[eighths].strip(), style="cyan")
 
 
 def _histogram(profile: Profile, console: Console) -> Table:
@@ -123,15 +139,20 @@ def _percentiles(profile: Profile) -> Table:
     return table
 
 
-def _truncation(profile: Profile) -> Table:
-    rows = table("", "samples", "", "tokens", "")
+def _truncation(profile: Profile, console: Console) -> Table:
+    arrow = "<-" if console.options.ascii_only else "←"
+    rows = table("max_length", "truncated samples", "", "lost tokens", "", "padded compute", "")
+    rows.columns[-1].justify = "left"
+    tokens = max(profile.stats.sum, 1)
     for cut in profile.truncation:
         rows.add_row(
             f"{cut.max_length:,}",
             f"{cut.samples:,}",
             percent(cut.samples / len(profile)),
             f"{cut.tokens:,}",
-            percent(cut.tokens / max(profile.stats.sum, 1)),
+            percent(cut.tokens / tokens),
+            f"{cut.max_length * len(profile) / tokens:,.2f}x",
+            f"{arrow} suggested" if cut.max_length == profile.suggested_max_length else "",
         )
     return rows
 
