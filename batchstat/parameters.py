@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
+from decimal import Decimal
 from functools import wraps
 from operator import index
 from pathlib import Path
@@ -90,6 +91,25 @@ def whole_number(name: str, value: object, min_value: int = 1, max_value: int = 
     if not min_value <= number <= max_value:
         raise OptionError(f"{name}={short(number)}: must be between {min_value} and {max_value:,}")
     return number
+
+
+def parse_whole(text: str) -> int:
+    """Return a whole number as people write it: `16384`, `16_384`, `16k` or `1e6`.
+
+    Raises:
+        ValueError: anything else.
+    """
+    written = _WHOLE.fullmatch(text.strip())
+    if written is None:
+        raise ValueError(f"{text!r} is not a whole number, such as 16384, 16_384 or 16k")
+    number = Decimal(written[1].replace("_", "")) * _FACTORS[written[2].lower()]
+    if number != number.to_integral_value():
+        raise ValueError(f"{text!r} is not a whole number")
+    return int(number)
+
+
+_WHOLE = re.compile(r"(-?\d[\d_]{0,30}(?:\.\d{1,9})?(?:e\d{1,2})?)([km]?)", re.IGNORECASE)
+_FACTORS = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
 def one_of(name: str, value: str, choices: Collection[str]) -> str:
@@ -222,7 +242,7 @@ def _value(field: "Field[Any]", text: str) -> object:
 
 def _whole(name: str, text: str) -> int:
     try:
-        return int(text)
+        return parse_whole(text)
     except ValueError:
         raise OptionError(f"{name}={text!r}: must be a whole number") from None
 

@@ -29,22 +29,26 @@ app = typer.Typer(
     help="How much of your training compute is padding, and which batching strategy fixes it.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "token_normalize_func": lambda flag: flag.replace("_", "-"),
+    },
 )
-for name, command in {
-    "profile": profile.command,
-    "merge": merge.command,
-    "compare": compare.command,
-    "balance": balance.command,
-    "buckets": buckets.command,
-    "recipe": recipe.command,
-    "check": check.command,
-    "init": init.command,
-    "config": config.command,
-    "explain": explain.command,
+for panel, commands in {
+    "Analyse": {
+        "profile": profile.command,
+        "compare": compare.command,
+        "balance": balance.command,
+        "buckets": buckets.command,
+        "explain": explain.command,
+    },
+    "Use": {"recipe": recipe.command},
+    "CI": {"init": init.command, "check": check.command, "config": config.command},
+    "Scale": {"merge": merge.command},
 }.items():
-    app.command(name, cls=LiteralCommand)(command)
-app.add_typer(baseline.app, name="baseline")
+    for name, command in commands.items():
+        app.command(name, cls=LiteralCommand, rich_help_panel=panel)(command)
+app.add_typer(baseline.app, name="baseline", rich_help_panel="CI")
 
 
 def _print_version(wanted: bool) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 import typer
 
 from batchstat.errors import OptionError
-from batchstat.parameters import Option, options_of
+from batchstat.parameters import Option, options_of, parse_whole
 from batchstat.storage.addresses import as_path
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _parameter(declared: "Field[Any]") -> inspect.Parameter:
         "help": _as_flags(option.help),
         "metavar": option.metavar,
         "show_default": _as_flags(shown) if shown else False,
-        "parser": _path if kind is Path else None,
+        "parser": {Path: _path, int: _whole}.get(kind),
         "readable": False,
     }
     if option.is_argument:
@@ -101,6 +101,14 @@ def _kind(declared: Any) -> Any:
 def _as_flags(text: str) -> str:
     """Return text with the fields in backticks as people write them on a command line."""
     return re.sub("`([^`]*)`", lambda match: match[1].replace("_", "-"), text)
+
+
+def _whole(written: str | int) -> int:
+    """Return a whole number. Raises BadParameter for other text."""
+    try:
+        return written if isinstance(written, int) else parse_whole(written)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def _path(written: str | Path) -> Path:

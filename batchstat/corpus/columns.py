@@ -68,7 +68,10 @@ def _find_text(
         _require(path, chosen[0], names, "--text-column")
         return chosen[0]
     remedy = f"--messages-column {chats[0]}" if chats else "--text-column NAME"
-    raise InputError(f"{path}: cannot tell the text column (has: {_listed(names)}): pass {remedy}")
+    raise InputError(
+        f"{path}: cannot tell the text column (has: {_listed(names)}): pass {remedy}"
+        f"{_data_for_names(path, names)}"
+    )
 
 
 def _require(path: str, column: str, names: Sequence[str], flag: str) -> None:
@@ -80,9 +83,21 @@ def _require(path: str, column: str, names: Sequence[str], flag: str) -> None:
         example = near[0] if len(near) == 1 else "NAME"
         raise InputError(
             f"column {column!r} not in {path} (has: {_listed(names)}): pass {flag} {example}"
+            f"{_data_for_names(path, names)}"
         )
 
 
 def _listed(names: Sequence[str]) -> str:
     shown = ", ".join(names[:20]) if names else "no columns"
     return f"{shown}, … {len(names) - 20} more" if len(names) > 20 else shown
+
+
+def _data_for_names(path: str, names: Sequence[str]) -> str:
+    """Return what to do if the first row of a table seems to be data."""
+    is_text = any(ending in path for ending in (".csv", ".tsv"))
+    if is_text and any(len(name) > _LONGEST_NAME and " " in name for name in names):
+        return "; its first row looks like data: if it is, pass --no-header"
+    return ""
+
+
+_LONGEST_NAME = 30

@@ -1,7 +1,7 @@
 """Tables in memory: a pandas DataFrame, or a Dataset of the datasets library."""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ class TableReader(CorpusReader):
                 f"unsupported corpus type {self._name}: pass paths, a pandas DataFrame or a Dataset"
             )
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Generator[Block, None, None]:
         """Yield the samples of the table in order."""
         digest, size = hashlib.sha256(), 0
         reading = self.begin(Source(self._name, 0, "", "arrow"))

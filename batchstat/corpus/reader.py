@@ -1,6 +1,6 @@
 """Read a corpus as blocks of samples: skipped records are counted, samples keep their record."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -135,7 +135,7 @@ class CorpusReader:
         if options.input_format is not None:
             one_of("input_format", options.input_format, READERS)
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Generator[Block, None, None]:
         """Yield the samples of all splits in order.
 
         Raises:

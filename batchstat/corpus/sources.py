@@ -283,7 +283,7 @@ def _source(path: Path, input_format: str | None) -> Source:
             raise InputError(f"{shown} cannot be read: Permission denied")
         return Source(shown, status.st_size, "", kind)
     except FileNotFoundError:
-        raise InputError(f"no such file: {shown}") from None
+        raise InputError(f"no such file: {shown}{_of_hub(path)}") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"{shown} cannot be read: {reason}") from None
@@ -294,3 +294,14 @@ def _ending(path: PurePath) -> str:
     if suffixes and suffixes[-1] in COMPRESSED_ENDINGS:
         suffixes.pop()
     return suffixes[-1] if suffixes else ""
+
+
+def _of_hub(path: Path) -> str:
+    """Return what to do if a path that does not exist may be the name of a hub dataset."""
+    name = path.as_posix()
+    if path.suffix or len(path.parts) != 2 or path.is_absolute() or path.parent.exists():
+        return ""
+    return (
+        f"; a dataset of the Hugging Face Hub is read from local files: run hf download "
+        f"--repo-type dataset {name} --local-dir {path.name}, and name that folder"
+    )

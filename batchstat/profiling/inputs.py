@@ -3,14 +3,17 @@
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.reader import CorpusReader
 from batchstat.corpus.sources import STANDARD_INPUT, Source, find_sources
 from batchstat.corpus.splits import Split, splits_of
 from batchstat.errors import OptionError
+from batchstat.storage.addresses import is_remote
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.chat import with_chat_template
 from batchstat.tokenization.loading import load_tokenizer
@@ -57,7 +60,19 @@ def open_corpus(
         OptionError, InputError: as in `find_sources` and `tokenizer_for`.
     """
     sources = find_sources(paths, options.input_format, on_warning, allow_empty=allow_empty)
+    if tokenizer not in (None, BUILTIN):
+        _check_columns(sources[0], options)
     return Corpus(sources, options, tokenizer_for(options, tokenizer, chat_template, sources))
+
+
+def _check_columns(source: Source, options: CorpusOptions) -> None:
+    """Read the first records of a local file, so that a missing column is an error before a
+    tokenizer loads, which may take seconds.
+    """
+    if source.path == STANDARD_INPUT or is_remote(source.path):
+        return
+    with closing(CorpusReader(splits_of([source], options)[:1], options).blocks()) as blocks:
+        next((block for block in blocks if len(block.records)), None)
 
 
 def tokenizer_for(

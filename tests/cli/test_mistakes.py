@@ -399,3 +399,27 @@ def test_runs_that_write_the_same_folder(tmp_path):
     assert record["corpus"]["sources"][0]["path"] == f"{record['corpus']['samples']}.txt"
     assert pq.read_table(results / "lengths.parquet").num_rows == record["corpus"]["samples"]
     assert not [path for path in results.rglob("*") if path.name.endswith(".tmp")]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "hint"),
+    [
+        ("a.tsv", [], "; its first row looks like data: if it is, pass --no-header"),
+        ("a.tsv", ["--label-column", "x"], "if it is, pass --no-header"),
+        (None, ["owner/some_dataset"], "run hf download --repo-type dataset owner/some_dataset"),
+    ],
+)
+def test_what_people_forget(run, tmp_path, name, arguments, hint):
+    row = "ham\tGo until jurong point, crazy.. Available only in bugis\n"
+    (tmp_path / "a.tsv").write_text(row * 3)
+    ended = run("profile", *([name] if name else []), *arguments)
+    assert ended.returncode == 3
+    assert hint in ended.stderr
+
+
+def test_a_missing_column_is_told_before_a_tokenizer_loads(run_process, tmp_path):
+    """A tokenizer may take seconds to load, and this one does not exist."""
+    (tmp_path / "a.jsonl").write_text('{"question": "a", "answer": "b"}\n')
+    ended = run_process("profile", "a.jsonl", "--tokenizer", "no/such")
+    assert ended.returncode == 3
+    assert "cannot tell the text column" in ended.stderr

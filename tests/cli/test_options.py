@@ -9,6 +9,8 @@ import typer
 from typer.testing import CliRunner
 
 from batchstat.cli.main import app
+from batchstat.parameters import parse_whole
+from conftest import SAMPLE_DATA
 
 GROUP: Any = typer.main.get_command(app)
 
@@ -53,3 +55,37 @@ def test_brackets_are_no_markup():
     shown = CliRunner().invoke(app, ["init", "--help"]).stdout
     assert "[tool.batchstat]" in shown
     assert "\\[" not in shown
+
+
+@pytest.mark.parametrize(
+    ("written", "number"),
+    [
+        ("16384", 16384),
+        ("16_384", 16384),
+        ("16k", 16000),
+        ("1.5K", 1500),
+        ("1e6", 10**6),
+        ("2M", 2 * 10**6),
+    ],
+)
+def test_numbers_as_people_write_them(written, number):
+    assert parse_whole(written) == number
+
+
+@pytest.mark.parametrize(
+    "written", ["", "k", "8.5", "1,000", "1e999999999", "0x10", "1 000", "nan"]
+)
+def test_what_is_no_number(written):
+    with pytest.raises(ValueError, match="is not a whole number"):
+        parse_whole(written)
+
+
+def test_numbers_and_flags_on_the_command_line(run):
+    lengths = [SAMPLE_DATA / "corpus.txt", "--no_plots"]
+    shown = run("compare", *lengths, "--tokens_per_batch", "4k", "--max-length", "1e2").stdout
+    assert "at most 4,000 tokens per batch · max_length 100" in shown
+    wrong = run("compare", *lengths, "--batch-size", "8.5")
+    assert wrong.returncode == 2
+    assert "'8.5' is not a whole number" in wrong.stderr
+    spec = run("compare", *lengths, "--strategy", "token-budget:tokens_per_batch=1_000")
+    assert spec.returncode == 0
