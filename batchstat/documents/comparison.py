@@ -91,7 +91,7 @@ class Choice(Document):
     """Which rows are recommended, by their labels."""
 
     current: str
-    """The setup that the others are compared to: static, else the first row."""
+    """The setup that the others are compared to: --current, else static, else the first row."""
     best: str | None
     """The least compute of the rows whose batches fit the budget and which lose at most half a
     point more of the corpus than the current setup; of those within 10 %, the fewest steps. Null

@@ -36,7 +36,8 @@ WORDS: Mapping[str, str] = {
     "batch": "Rows of one width: one forward pass on one rank.",
     "step": "One optimizer update: gradient_accumulation_steps batches on each rank.",
     "width": "Tokens to which the rows of a batch are padded.",
-    "current": "The setup that the others are compared to: static, else the first row.",
+    "current": "The setup that the others are compared to: --current, else static, else the first "
+    "row.",
     "varlen attention": "Attention that keeps the samples of a row apart, as FlashAttention's "
     "variable-length kernels and block masks do: packed rows need it.",
     "share": "How many of all samples.",

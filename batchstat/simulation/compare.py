@@ -18,7 +18,6 @@ from batchstat.planning.shares import EpochShares, make_shares
 from batchstat.planning.strategies import OWN_STRATEGIES
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import RowRequest, parse_strategies, request_row
-from batchstat.planning.strategies.static import Static
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.bounds import Bounds, min_packed_rows
 from batchstat.simulation.comparison import (
@@ -32,7 +31,7 @@ from batchstat.simulation.cost_model import CostModel
 from batchstat.simulation.counts import PlanCounts
 from batchstat.simulation.estimate import Drawn, check_share, draw
 from batchstat.simulation.measure import measure
-from batchstat.simulation.recommendation import choose
+from batchstat.simulation.recommendation import choose, current_row
 from batchstat.simulation.sweep import sweep
 from batchstat.simulation.warnings import comparison_warnings
 
@@ -45,6 +44,7 @@ def compare(
     *,
     labels: Iterable[object] | None = None,
     strategies: Sequence[str] = DEFAULT_STRATEGIES,
+    current: str | None = None,
     model: CostModel | None = None,
     seeds: int = 1,
     subsample: float | None = None,
@@ -58,6 +58,8 @@ def compare(
         strategies: the rows, each `name` or `name:key=value,key=value`; a parameter that is not
             given is taken from the settings. A framework's name, such as `fairseq`, is a strategy
             too, with the order and the distribution that belong to it.
+        current: the setup that the others are compared to, written as a strategy; its batch size
+            sets the budget. By default the first row of `static`, else the first row.
         model: the shape of a transformer, to estimate its compute for each row.
         seeds: number of seeds to try, counting up from that of the settings; the rows show the
             first.
@@ -72,7 +74,9 @@ def compare(
     wanted = Settings(**settings)
     check_seeds(wanted, seeds)
     inputs = resolve_inputs(lengths, labels, wanted.keep_labels)
-    basis = resolve_settings(wanted, inputs, strategies)
+    if current is not None:
+        strategies = (current, *strategies)
+    basis = resolve_settings(wanted, inputs, strategies, current)
     requests = parse_strategies(strategies, basis)
     drawn = None
     if subsample is not None:
@@ -84,7 +88,9 @@ def compare(
         rows = _over_seeds(rows, epochs.samples, seeds)
     if drawn is not None:
         rows = _estimated(rows, drawn)
-    choice = choose(rows, basis.tokens_per_batch)
+    if current is not None and rows[0].label != current:
+        raise InputError(empty[0].message)
+    choice = choose(rows, basis.tokens_per_batch, current)
     best = choice.best or choice.current
     shares = epochs.of(basis)
     shown = {row.name for row in rows}
@@ -122,7 +128,10 @@ def simulate(profile: Profile, spec: str, settings: Settings) -> Simulation:
 
 
 def resolve_settings(
-    settings: Settings, inputs: PlanInputs, strategies: Sequence[str]
+    settings: Settings,
+    inputs: PlanInputs,
+    strategies: Sequence[str],
+    current: str | None = None,
 ) -> ResolvedSettings:
     """Return the settings of a comparison; the batch size of the current setup sets the budget.
 
@@ -130,8 +139,8 @@ def resolve_settings(
         OptionError: a strategy that is wrong by itself.
     """
     rows = parse_strategies(strategies, inputs.resolve(settings))
-    current = next((row for row in rows if isinstance(row.strategy, Static)), rows[0])
-    own = current.strategy.batch_capacity if current.sets("batch_size") else None
+    row = current_row(rows, current)
+    own = row.strategy.batch_capacity if row.sets("batch_size") else None
     return inputs.resolve(settings, own)
 
 

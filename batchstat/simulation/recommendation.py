@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from math import log
 
 from batchstat.planning.strategies import STRATEGIES
+from batchstat.planning.strategies.spec import RowRequest
 from batchstat.planning.strategies.static import Static
 from batchstat.simulation.comparison import Choice, StrategyResult
 
@@ -19,10 +20,21 @@ _ENOUGH_SAVED = 0.8
 """A smaller change is worth naming if it saves this much of what the best row saves."""
 
 
-def choose(rows: Sequence[StrategyResult], tokens_per_batch: int) -> Choice:
+def current_row(rows: Sequence[RowRequest], current: str | None) -> RowRequest:
+    """Return the current setup: the row that `current` names, else the first of `static`, else the
+    first.
+    """
+    if current is not None:
+        return next(row for row in rows if row.spec == current)
+    return next((row for row in rows if isinstance(row.strategy, Static)), rows[0])
+
+
+def choose(
+    rows: Sequence[StrategyResult], tokens_per_batch: int, current_spec: str | None = None
+) -> Choice:
     """Choose the recommended rows of a comparison.
 
-    The current setup is the first row of `static`, else the first row. The best row is the one with
+    The best row is the one with
     the least compute among those whose batches fit the budget and that lose little more of the
     corpus than the current setup; of those within 10 % of it, the one with the fewest steps, then
     the current setup, then the first in the registry. Strategies that pack compete only if the
@@ -32,8 +44,10 @@ def choose(rows: Sequence[StrategyResult], tokens_per_batch: int) -> Choice:
         rows: at least one.
         tokens_per_batch: the budget of the comparison. A single sample that exceeds it does not
             count against a row, since every row has it.
+        current_spec: the current setup: see `current_row`.
     """
-    current = next((row for row in rows if isinstance(row.request.strategy, Static)), rows[0])
+    request = current_row([row.request for row in rows], current_spec)
+    current = next(row for row in rows if row.request is request)
     allowed = [
         row
         for row in rows

@@ -13,12 +13,14 @@ import pytest
 from hypothesis import assume, given, settings
 
 import batchstat
+from batchstat.errors import InputError, OptionError
 from batchstat.planning.samples import Samples
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies import OWN_STRATEGIES, STRATEGIES
 from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.simulation.compare import DEFAULT_STRATEGIES
 from batchstat.simulation.cost_model import CostModel
-from conftest import ROOT, plan_epoch
+from conftest import ROOT, SAMPLE_DATA, plan_epoch
 
 SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 900)
 README = ROOT / "README.md"
@@ -309,3 +311,33 @@ def test_the_lines_to_paste_give_the_numbers_beside_them(extra, cli):
         again = json.loads(pasted)["strategies"][-1]
         for key in ("total_tokens", "real_tokens", "batches", "steps", "max_batch_tokens"):
             assert again[key] == rows[label][key], key
+
+
+def test_the_current_setup_is_the_one_that_is_named():
+    lengths = np.random.default_rng(3).integers(1, 500, 400)
+    made = batchstat.compare(lengths, current="hf-trainer", max_length=256)
+    assert [row.label for row in made.strategies] == ["hf-trainer", *DEFAULT_STRATEGIES]
+    assert made.current.label == "hf-trainer"
+    assert made.basis.tokens_per_batch == 8 * 256
+    assert made.speed_up(made.current) == 1
+    spec = "static:batch_size=4"
+    made = batchstat.compare(lengths, current=spec, strategies=["bucketed", spec], max_length=256)
+    assert [row.label for row in made.strategies] == [spec, "bucketed"]
+    assert (made.current.label, made.basis.tokens_per_batch) == (spec, 4 * 256)
+    named = batchstat.compare(lengths, current="token-budget", strategies=["static"])
+    assert named.current.label == "token-budget"
+    with pytest.raises(InputError, match=r"static:batch_size=999.* is not shown: no batches left"):
+        batchstat.compare(lengths, current="static:batch_size=999,drop_last=true")
+    with pytest.raises(OptionError, match="did you mean 'hf-trainer'"):
+        batchstat.compare(lengths, current="hf-trainr")
+
+
+def test_the_current_setup_on_the_command_line(run):
+    corpus = SAMPLE_DATA / "corpus.txt"
+    shown = run("compare", corpus, "--current", "static:batch_size=8", "--no-plots").stdout
+    rows = [line.split()[0] for line in shown.splitlines() if "x " in line and "%" in line]
+    assert rows[:5] == ["static:batch_size=8", "fixed", "bucketed", "token-budget", "packed"]
+    assert "against static:batch_size=8" in shown
+    wrong = run("compare", corpus, "--current", "statc")
+    assert wrong.returncode == 2
+    assert "did you mean 'static'" in wrong.stderr

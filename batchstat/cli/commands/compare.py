@@ -27,6 +27,14 @@ class Table:
         "SPEC",
         shown="fixed, static, bucketed, token-budget, packed",
     )
+    current: str | None = option(
+        None,
+        "The setup that you train with today, as a strategy: all others are compared to it, and "
+        "its batch size sets the budget.",
+        "Batching",
+        "SPEC",
+        shown="static",
+    )
     every: bool = option(
         False, "Compare every strategy of batchstat's own.", "Batching", flags=("--all",)
     )
@@ -58,7 +66,7 @@ def command(options: Options) -> None:
 
     batchstat compare --strategy static --strategy token-budget:read_ahead=1000
 
-    batchstat compare --strategy static --strategy fairseq --strategy trl
+    batchstat compare --current hf-trainer --strategy hf-group-by-length --strategy trl
 
     batchstat compare --strategy token-budget --world-size 8 --export plan.parquet
     """
@@ -81,9 +89,10 @@ def command(options: Options) -> None:
         raise OptionError(f"export={export.as_posix()}: must end in .parquet")
     inputs = read_inputs(options)
     settings = inputs.settings
-    strategies = _strategies(inputs, every=table.every)
+    strategies = _strategies(inputs, every=table.every, current=table.current)
     check_seeds(settings, table.seeds)
-    parse_strategies(strategies, settings.resolve(longest=1, stated_max=None))
+    requested = strategies if table.current is None else (table.current, *strategies)
+    parse_strategies(requested, settings.resolve(longest=1, stated_max=None))
     share = None
     if table.subsample is not None:
         share = read_share(table.subsample)
@@ -95,6 +104,7 @@ def command(options: Options) -> None:
     comparison = compare(
         found.profile,
         strategies=strategies,
+        current=table.current,
         model=model,
         seeds=table.seeds,
         subsample=share,
@@ -158,14 +168,16 @@ def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
     )
 
 
-def _strategies(inputs: "Inputs", *, every: bool) -> tuple[str, ...]:
+def _strategies(inputs: "Inputs", *, every: bool, current: str | None) -> tuple[str, ...]:
     """Return the strategies of the rows: those of the flags, or the default ones and the
-    configuration's; with `every`, all others of batchstat's own too.
+    configuration's; with `every`, all others of batchstat's own too. Of the default ones, none is
+    the current setup once more.
     """
     from batchstat.planning.strategies import OWN_STRATEGIES
     from batchstat.simulation.compare import DEFAULT_STRATEGIES
 
     usual = tuple(OWN_STRATEGIES) if every else DEFAULT_STRATEGIES
+    usual = tuple(name for name in usual if name != (current or "").partition(":")[0])
     wanted = inputs.get("strategy", usual)
     if isinstance(wanted, str):
         return tuple(dict.fromkeys((*usual, wanted)))
