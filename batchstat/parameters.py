@@ -3,7 +3,7 @@
 import inspect
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from decimal import Decimal
 from functools import wraps
@@ -40,6 +40,7 @@ class Option:
         values: what each value means, if they are names.
         flags: its flags, where they are not the field's name.
         is_argument: whether it is given by its place.
+        names: returns the names that it takes, where `values` does not have them.
     """
 
     help: str
@@ -49,6 +50,7 @@ class Option:
     values: Mapping[str, str] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
     is_argument: bool = False
+    names: Callable[[], Iterable[str]] | None = None
 
 
 def option(default: Any, help: str, group: str, metavar: str | None = None, **more: Any) -> Any:

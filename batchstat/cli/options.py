@@ -75,6 +75,7 @@ def _parameter(declared: "Field[Any]") -> inspect.Parameter:
         "metavar": option.metavar,
         "show_default": _as_flags(shown) if shown else False,
         "parser": {Path: _path, int: _whole}.get(kind),
+        "autocompletion": _completion(option),
         "readable": False,
     }
     if option.is_argument:
@@ -89,6 +90,14 @@ def _parameter(declared: "Field[Any]") -> inspect.Parameter:
         default=inspect.Parameter.empty if is_required else None,
         annotation=Annotated[kind if is_required else kind | None, made],
     )
+
+
+def _completion(option: Option) -> Callable[[str], list[str]] | None:
+    """Return what completes a value in a shell; None if it is no name."""
+    names = option.names or (lambda: option.values)
+    if option.names is None and not option.values:
+        return None
+    return lambda incomplete: [name for name in names() if name.startswith(incomplete)]
 
 
 def _kind(declared: Any) -> Any:

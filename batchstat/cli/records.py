@@ -1,11 +1,26 @@
 """What commands take beside the options of reading and the settings, as records."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, make_dataclass
 from pathlib import Path
 
 from batchstat.corpus.options import CorpusOptions
 from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.parameters import option
+
+
+def strategy_names() -> Iterable[str]:
+    """Return the names of all strategies."""
+    from batchstat.planning.strategies import STRATEGIES
+
+    return STRATEGIES
+
+
+def _executor_names() -> Iterable[str]:
+    from batchstat.profiling.executors import NAMES
+
+    return NAMES
+
 
 DEFAULT_FOLDER = Path("batchstat-results")
 
@@ -76,6 +91,7 @@ class Counting:
         "Execution",
         "NAME",
         shown="processes for a large corpus",
+        names=_executor_names,
     )
     scheduler: str | None = option(
         None, "Address of the Dask scheduler.", "Execution", "tcp://HOST:PORT"
@@ -115,6 +131,7 @@ class Strategy:
         "One strategy: name or name:key=value,key=value.",
         "Batching",
         "SPEC",
+        names=strategy_names,
         shown="token-budget",
     )
 

@@ -1,5 +1,6 @@
 """`CorpusOptions`: how a corpus is read."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
@@ -7,6 +8,12 @@ from batchstat.errors import OptionError
 from batchstat.parameters import check_fields, documented, option
 
 Content = Literal["text", "messages", "tokens", "length"]
+
+
+def _formats() -> Iterable[str]:
+    from batchstat.corpus.formats import READERS
+
+    return READERS
 
 
 class ReadingOptions(TypedDict, total=False):
@@ -34,7 +41,12 @@ class CorpusOptions:
     """
 
     input_format: str | None = option(
-        None, "Format of every file, whatever its name.", "Corpus", "FORMAT", shown="by file name"
+        None,
+        "Format of every file, whatever its name.",
+        "Corpus",
+        "FORMAT",
+        shown="by file name",
+        names=_formats,
     )
     text_column: tuple[str, ...] = option(
         (),

@@ -50,6 +50,13 @@ COSTS: Mapping[str, str] = {
 """What bucket edges can minimise."""
 
 
+def sampler_names() -> Iterable[str]:
+    """Return the names of all samplers."""
+    from batchstat.planning.samplers import SAMPLERS
+
+    return SAMPLERS
+
+
 class SettingsOptions(TypedDict, total=False):
     """The fields of `Settings`, as keywords of public functions."""
 
@@ -161,6 +168,7 @@ class Settings:
         "`batchstat explain sampler` names all.",
         "Classes",
         "SPEC",
+        names=sampler_names,
     )
     keep_labels: tuple[str, ...] = option(
         (),

@@ -89,3 +89,27 @@ def test_numbers_and_flags_on_the_command_line(run):
     assert "'8.5' is not a whole number" in wrong.stderr
     spec = run("compare", *lengths, "--strategy", "token-budget:tokens_per_batch=1_000")
     assert spec.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("compare --strategy tok", {"token-budget"}),
+        ("compare --current hf-", {"hf-trainer", "hf-group-by-length"}),
+        ("compare --distribute ba", {"batches", "balanced"}),
+        ("check --sampler up", {"upsampling"}),
+        ("check --format j", {"json", "junit"}),
+        ("profile --input-format pa", {"parquet"}),
+        ("profile --executor da", {"dask"}),
+        ("recipe acc", {"accelerate"}),
+        ("explain length_homo", {"length_homogeneity"}),
+    ],
+)
+def test_a_shell_completes_names(typed, expected):
+    environment = {
+        "_BATCHSTAT_COMPLETE": "complete_bash",
+        "COMP_WORDS": f"batchstat {typed}",
+        "COMP_CWORD": str(len(typed.split())),
+    }
+    shown = CliRunner().invoke(app, env=environment, prog_name="batchstat").stdout
+    assert set(shown.split()) == expected

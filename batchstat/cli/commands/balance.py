@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import READING, ConfigFile, OptionalCorpus, Output, Strategy
 from batchstat.parameters import option
-from batchstat.planning.settings import Settings
+from batchstat.planning.settings import Settings, sampler_names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +18,7 @@ class Samplers:
         "`batchstat explain sampler` names all. Repeatable.",
         "Classes",
         "SPEC",
+        names=sampler_names,
         shown="none, downsampling, upsampling, weighted-random, dynamic",
         flags=("--sampler",),
     )

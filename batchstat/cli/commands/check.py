@@ -1,5 +1,6 @@
 """batchstat check"""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from batchstat.cli.options import Options, takes
@@ -19,6 +20,12 @@ from batchstat.planning.settings import Settings
 _EXCEEDED = 1
 
 
+def _formats() -> Iterable[str]:
+    from batchstat.cli.formats import FORMATS
+
+    return FORMATS
+
+
 @dataclass(frozen=True, kw_only=True)
 class Gate:
     """What a check reports."""
@@ -30,6 +37,7 @@ class Gate:
         "Output",
         "NAME[=FILE]",
         shown="text",
+        names=_formats,
     )
     warn_only: bool = option(
         False, "Report exceeded limits, but exit with 0.", "Output", flags=("--warn-only",)

@@ -5,7 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import READING, ConfigFile, Model, OptionalCorpus, Output
+from batchstat.cli.records import (
+    READING,
+    ConfigFile,
+    Model,
+    OptionalCorpus,
+    Output,
+    strategy_names,
+)
 from batchstat.parameters import option
 from batchstat.planning.settings import Settings
 
@@ -25,6 +32,7 @@ class Table:
         "NAME:key=value,key=value. `batchstat explain strategy` names all. Repeatable.",
         "Batching",
         "SPEC",
+        names=strategy_names,
         shown="fixed, static, bucketed, token-budget, packed",
     )
     current: str | None = option(
@@ -33,6 +41,7 @@ class Table:
         "its batch size sets the budget.",
         "Batching",
         "SPEC",
+        names=strategy_names,
         shown="static",
     )
     every: bool = option(

@@ -1,10 +1,17 @@
 """batchstat explain"""
 
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from batchstat.cli.options import Options, takes
 from batchstat.parameters import option
+
+
+def _names() -> Iterable[str]:
+    from batchstat.render.glossary import COLUMNS, entries
+
+    return sorted({*COLUMNS, *(entry.name for entry in entries())})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,7 +19,7 @@ class Names:
     """The names to explain."""
 
     name: tuple[str, ...] = option(
-        (), "A column, a key, a strategy, …", "", "NAME", is_argument=True
+        (), "A column, a key, a strategy, …", "", "NAME", is_argument=True, names=_names
     )
 
 

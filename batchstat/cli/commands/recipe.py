@@ -1,6 +1,7 @@
 """batchstat recipe"""
 
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from batchstat.cli.options import Options, takes
@@ -9,12 +10,23 @@ from batchstat.parameters import option
 from batchstat.planning.settings import Settings
 
 
+def _frameworks() -> Iterable[str]:
+    from batchstat.render.recipes.writing import FRAMEWORKS
+
+    return FRAMEWORKS
+
+
 @dataclass(frozen=True, kw_only=True)
 class Framework:
     """The framework of a training script."""
 
     framework: str = option(
-        "torch", "Framework: torch, accelerate or trainer.", "", "FRAMEWORK", is_argument=True
+        "torch",
+        "Framework: torch, accelerate or trainer.",
+        "",
+        "FRAMEWORK",
+        is_argument=True,
+        names=_frameworks,
     )
 
 
