@@ -13,7 +13,7 @@ from batchstat.cli.records import READING, Counting, Partial
 from batchstat.cli.streams import say
 from batchstat.errors import InputError, OptionError
 from batchstat.parameters import options_of
-from batchstat.profiling.build import build, count_shard
+from batchstat.profiling.build import count_shard, profile
 from batchstat.profiling.cache import CountCache, default_folder
 from batchstat.profiling.inputs import Corpus, open_corpus
 from batchstat.profiling.parquet import load_profile
@@ -47,7 +47,7 @@ def count(
     cache = _cache(run, folder)
     # For a single split, the outcome of the run says it all.
     with _reported(run, cache, folder if len(corpus.splits) > 1 else None) as reported:
-        return build(corpus, reported), False
+        return profile(corpus, **vars(reported)), False
 
 
 def shard(inputs: Inputs, spec: ShardSpec, folder: Path) -> Shard:

@@ -4,7 +4,7 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -28,6 +28,7 @@ from batchstat.profiling.merge import (
     single_split,
 )
 from batchstat.profiling.profile import Profile
+from batchstat.profiling.progress import Progress
 from batchstat.profiling.run_options import DEFAULT_RUN, RunOptions
 from batchstat.profiling.scheduler import Scheduler
 from batchstat.profiling.shards import Shard, ShardSpec
@@ -51,53 +52,77 @@ _LISTED = 100
 
 @checks_keywords(CorpusOptions)
 def profile(
-    corpus: "Path_ | Sequence[Path_] | pd.DataFrame | datasets.Dataset",
+    corpus: "Path_ | Sequence[Path_] | Corpus | pd.DataFrame | datasets.Dataset",
     *,
     tokenizer: str | None = None,
     text_column: str | int | Sequence[str] = (),
     chat_template: Path_ | None = None,
     workers: int | None = None,
-    executor: Executor | None = None,
-    count_cache: Path_ | None = None,
+    executor: str | Executor = "threads",
+    scheduler: str | None = None,
+    count_cache: Path_ | CountCache | None = None,
+    recount: bool = False,
+    allow_partial: bool = False,
+    on_progress: Callable[[Progress], object] = lambda _: None,
+    on_warning: Callable[[str], object] = warnings.warn,
     **options: Unpack[ReadingOptions],
 ) -> Profile:
     """Count a corpus and return its profile.
 
     Args:
-        corpus: paths, addresses or glob patterns of files or folders; or a pandas DataFrame; or a
-            Dataset of the datasets library.
+        corpus: paths, addresses or glob patterns of files or folders; or a corpus that is open; or
+            a pandas DataFrame; or a Dataset of the datasets library.
         tokenizer: `builtin` (the default), the path of a tokenizer.json, a local folder, or a hub
             name.
         text_column: name of the text column, or two names for pairs; by default the only text
             column, or the one called text, content, sentence, review or prompt.
         chat_template: a file with the Jinja template for `messages_column`, instead of the
             tokenizer's own.
-        workers: number of counting threads; defaults to the number of cores.
-        executor: executor to count with instead: any of `concurrent.futures`, such as a
-            ProcessPoolExecutor or the one of a Dask client; files, or splits
-            of large ones, are counted on it.
+        workers: number of threads or processes; defaults to the number of cores.
+        executor: what counts files, or splits of large ones: `threads`, `processes`, `dask`, `auto`
+            for processes if the corpus is large; or any executor of `concurrent.futures`, such as
+            the one of a Dask client.
+        scheduler: address of the scheduler for `dask`.
         count_cache: where the counts of splits are stored, so that a restarted run counts only what
             is missing: a folder or an address that all of the executor's workers can reach; by
             default they are not stored beyond the run.
+        recount: whether to ignore counts that are already stored.
+        allow_partial: whether to build a profile from the splits that could be counted.
+        on_progress: called with the progress of the count.
+        on_warning: called with each warning.
         options: other fields of `batchstat.CorpusOptions`, such as `label_column="label"`.
 
     Raises:
         OptionError: an option that is invalid by itself.
         InputError: a corpus or tokenizer that cannot be read; a corpus without samples.
     """
+    if count_cache is not None and not isinstance(count_cache, CountCache):
+        named_path("count_cache", count_cache)
+        count_cache = CountCache.at(count_cache)
+    run = RunOptions(
+        executor,
+        workers,
+        scheduler,
+        count_cache,
+        recount,
+        allow_partial,
+        on_progress,
+        on_warning,
+    )
+    if isinstance(corpus, Corpus):
+        return build(corpus, run)
     names = (str(text_column),) if isinstance(text_column, str | int) else tuple(text_column)
     read_as = CorpusOptions(text_column=names, **options)
     template = None if chat_template is None else named_path("chat_template", chat_template)
     if isinstance(corpus, str | os.PathLike):
         corpus = [corpus]
-    if not isinstance(corpus, Sequence):
-        counter = tokenizer_for(read_as, tokenizer, template)
-        return _of_table(corpus, read_as, counter, worker_count(workers))
-    found = open_corpus(corpus, read_as, tokenizer, template)
-    if count_cache is not None:
-        named_path("count_cache", count_cache)
-    cache = None if count_cache is None else CountCache.at(count_cache)
-    return build(found, RunOptions(executor or "threads", workers, count_cache=cache))
+    if isinstance(corpus, Sequence):
+        found = open_corpus(
+            corpus, read_as, tokenizer, template, on_warning, allow_empty=allow_partial
+        )
+        return build(found, run)
+    counter = tokenizer_for(read_as, tokenizer, template)
+    return _of_table(corpus, read_as, counter, worker_count(workers))
 
 
 def build(corpus: Corpus, run: RunOptions = DEFAULT_RUN) -> Profile:

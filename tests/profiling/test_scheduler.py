@@ -729,3 +729,26 @@ def test_where_counts_cannot_be_kept_it_says_why(run, tmp_path):
     assert result.returncode == 3
     assert "a.txt/splits cannot be written: " in result.stderr
     assert result.stderr.endswith("; pass another folder with --count-cache\n")
+
+
+def test_the_library_counts_as_the_command_does(tmp_path):
+    """Executors by name, parts that cannot be read, progress: all that the command has."""
+    for i in range(3):
+        (tmp_path / f"{i}.txt").write_text("some words\n" * (i + 1))
+    (tmp_path / "3.txt.gz").write_bytes(gzip.compress(b"cut short\n" * 99)[:-9])
+    seen: list[int] = []
+    warned: list[str] = []
+    counted = batchstat.profile(
+        sorted(tmp_path.iterdir()),
+        executor="processes",
+        workers=2,
+        allow_partial=True,
+        on_progress=lambda progress: seen.append(progress.bytes),
+        on_warning=warned.append,
+    )
+    assert len(counted) == 6
+    assert len(counted.corpus.failed) == 1
+    assert seen
+    assert seen == sorted(seen)
+    with pytest.raises(batchstat.OptionError, match="unknown executor 'proceses': did you mean"):
+        batchstat.profile([tmp_path / "0.txt"], executor="proceses")
