@@ -93,7 +93,7 @@ def _parameter(declared: "Field[Any]") -> inspect.Parameter:
 
 
 def _completion(option: Option) -> Callable[[str], list[str]] | None:
-    """Return what completes a value in a shell; None if it is no name."""
+    """Return what completes a value in a shell; None for a value that is not a name."""
     names = option.names or (lambda: option.values)
     if option.names is None and not option.values:
         return None
