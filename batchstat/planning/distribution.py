@@ -1,4 +1,4 @@
-"""Distribution across ranks: batches or samples in turn, consecutive parts, or similar costs."""
+"""Distribution across ranks: batches or samples in turn, consecutive chunks, or similar costs."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ def round_robin(n: int, world_size: int, remainder: str) -> Ints:
 
     An incomplete last turn is filled from the start again, repeatedly if n is below `world_size`
     (`repeat`: torch's DistributedSampler, accelerate's even_batches), dropped (`drop`), or left as
-    it is (`uneven`; `empty`; `spread`, which has no such turn).
+    it is (`uneven`; `dummy`; `spread`, which has no such turn).
     """
     rest = n % world_size
     if rest == 0 or remainder == "drop":

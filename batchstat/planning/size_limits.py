@@ -8,21 +8,21 @@ _BYTES = 192
 """Memory per sample of an epoch: some two dozen numbers while it is planned."""
 
 
-def check_room(what: str, visits: int, remedy: str) -> None:
+def check_room(what: str, samples: int, remedy: str) -> None:
     """Check that an epoch fits into memory.
 
     Args:
         what: the setting that asks for them, with its verb: `the sampler draws`.
-        visits: number of samples.
+        samples: number of samples.
         remedy: how to get fewer.
 
     Raises:
         InputError: they do not fit into this machine's memory.
     """
     memory = _memory()
-    if memory is not None and visits * _BYTES > memory:
+    if memory is not None and samples * _BYTES > memory:
         raise InputError(
-            f"{what} {visits:,} samples per epoch, but the {memory >> 20:,} MB of memory of this "
+            f"{what} {samples:,} samples per epoch, but the {memory >> 20:,} MB of memory of this "
             f"machine hold at most {memory // _BYTES:,}: {remedy}"
         )
 

@@ -10,16 +10,16 @@ from batchstat.rng import window_rng
 
 
 def plan_windows(
-    strategy: Strategy, visits: Epoch, *, seed: int, epoch: int
+    strategy: Strategy, samples: Epoch, *, seed: int, epoch: int
 ) -> Iterator[BatchPlan]:
     """Yield the plans of the epoch's windows in turn; their `samples` are record numbers.
 
     A window is the strategy's `read_ahead` consecutive samples, or all of them; the last may be
     short, and no batch spans two windows. Window k draws from `default_rng((seed, epoch, k))`.
     """
-    n = visits.count
+    n = samples.count
     size = strategy.window_size or max(n, 1)
-    for k, part in enumerate(visits.pieces(size)):
+    for k, part in enumerate(samples.pieces(size)):
         rng = window_rng(seed, epoch, k)
         plan = strategy.plan(Window(part.lengths, rng, last=(k + 1) * size >= n))
         yield _renumbered(plan, part)

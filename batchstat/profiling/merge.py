@@ -151,19 +151,19 @@ class _MergedCorpus:
         self._left_out: Counter[str] = Counter()
         self._labels: list[Labels] = []
 
-    def add(self, split: Profile) -> None:
+    def add(self, profile: Profile) -> None:
         """Append the next split."""
-        self.first = self.first or split
-        at = slice(self._samples, self._samples + len(split))
-        self._lengths[at] = split.lengths
-        self._records[at] = split.records + self._seen
-        self._samples += len(split)
-        self._seen += len(split) + sum(split.corpus.skipped.values())
-        for reason, count in split.corpus.skipped.items():
+        self.first = self.first or profile
+        at = slice(self._samples, self._samples + len(profile))
+        self._lengths[at] = profile.lengths
+        self._records[at] = profile.records + self._seen
+        self._samples += len(profile)
+        self._seen += len(profile) + sum(profile.corpus.skipped.values())
+        for reason, count in profile.corpus.skipped.items():
             self._skipped[reason] = self._skipped.get(reason, 0) + count
-        self._bad_records += split.corpus.faults[: EXAMPLES - len(self._bad_records)]
-        self._left_out.update(split.corpus.left_out)
-        self._labels += [] if split.labels is None else [split.labels]
+        self._bad_records += profile.corpus.faults[: EXAMPLES - len(self._bad_records)]
+        self._left_out.update(profile.corpus.left_out)
+        self._labels += [] if profile.labels is None else [profile.labels]
 
     def profile(
         self,

@@ -143,8 +143,8 @@ def key_of(split: Split, content: tuple[str, ...], task: CountTask) -> str:
         )
     options = replace(task.options, on_error="fail")
     span = (asdict(split.source), split.first, split.stop)
-    splits = (SCHEMA, __version__, span, content, asdict(options), counter, task.by_pieces)
-    return hashlib.sha256(json.dumps(splits).encode()).hexdigest()
+    facts = (SCHEMA, __version__, span, content, asdict(options), counter, task.by_pieces)
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
 def _cached(task: CountTask, key: str) -> SplitCounts | None:

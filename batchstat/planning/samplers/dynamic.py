@@ -24,7 +24,7 @@ class Dynamic(PerClassSampler):
         "How fast the classes become balanced: the exponent of their ratio is decay^epoch.", 0.9
     )
     cap: float | None = parameter(
-        "How many times as often as the smallest class another is visited at most.", None
+        "How many times as often as the smallest class another is drawn at most.", None
     )
 
     def __post_init__(self) -> None:
