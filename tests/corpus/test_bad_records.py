@@ -154,10 +154,8 @@ def test_nearly_right_bytes_lose_no_record(folder, kind, pieces, header):
             assert reader.readings[0].records == lines_of(path.read_bytes())
 
 
-# The same examples every time: pyarrow ends the process on some damaged footers (its
-# RowGroupMetaData.column lets a C++ exception through, as of levels that do not fit their column).
 @pytest.mark.slow
-@settings(max_examples=150, derandomize=True)
+@settings(max_examples=150)
 @given(texts=TEXTS, changes=st.lists(st.tuples(st.integers(0, 5000), st.integers(1, 255))))
 @pytest.mark.parametrize("ending", ["", ".gz", ".xz", ".bz2", ".zst"])
 @pytest.mark.parametrize("name", ["a.parquet", "a.feather", "a.arrow"])

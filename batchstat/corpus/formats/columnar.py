@@ -18,7 +18,7 @@ from batchstat.corpus.formats.ipc import open_batches
 from batchstat.corpus.formats.parquet_files import (
     CHUNK_BYTES,
     MOST_RECORDS,
-    group_span,
+    CheckedParquet,
     open_parquet,
     read_groups,
 )
@@ -35,13 +35,14 @@ def read_parquet(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
         InputError: the file is damaged, or a column is missing.
     """
     with seekable(opened) as unpacked, _readable(opened.path, "Parquet"):
-        file = open_parquet(unpacked, opened.path)
+        parquet = open_parquet(unpacked, opened.path)
+        file = parquet.file
         columns = _columns(opened.path, file.schema_arrow, options)
-        groups = [i for i, _, _ in groups_of(file, opened.split)]
+        groups = [i for i, _, _ in groups_of(parquet, opened.split)]
         every = sum(file.metadata.row_group(i).num_rows for i in groups)
         before = _records_before(file, groups)
         records = 0
-        for batch in read_groups(file, unpacked, groups, columns.all):
+        for batch in read_groups(parquet, unpacked, groups, columns.all):
             position = opened.split.bytes * (records + len(batch)) // max(every, 1)
             yield from as_chunks(batch, columns, position, before)
             records += len(batch)
@@ -147,12 +148,12 @@ def _columns(path: str, schema: pa.Schema, options: CorpusOptions) -> Columns:
     return choose_columns(path, schema.names, texts, options)
 
 
-def groups_of(file: pq.ParquetFile, split: Split) -> list[tuple[int, int, int]]:
+def groups_of(parquet: CheckedParquet, split: Split) -> list[tuple[int, int, int]]:
     """Return the row groups that begin in a split of a file: number, end and start, in bytes."""
     stop = sys.maxsize if split.stop is None else split.stop
     groups = []
-    for i in range(file.metadata.num_row_groups):
-        begin, end = group_span(file, i)
+    for i in range(len(parquet.chunks)):
+        begin, end = parquet.span(i)
         if (
             (split.stop is None and begin >= split.first)
             or split.is_whole

@@ -2,12 +2,14 @@
 
 import io
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from batchstat.corpus.formats.parquet_footer import ColumnChunk, column_chunks
 from batchstat.errors import InputError, SourceError
 
 CHUNK_BYTES = 8 << 20
@@ -23,7 +25,27 @@ _DECODED_BYTES = 256 << 20
 """Memory for the records read at once if each may take as much as the whole dictionary."""
 
 
-def open_parquet(file: BinaryIO, path: str) -> pq.ParquetFile:
+@dataclass(frozen=True)
+class CheckedParquet:
+    """A Parquet file that pyarrow can read, and that is one file.
+
+    Attributes:
+        file: as pyarrow opened it. Its metadata of columns is not to be asked for: see
+            `batchstat.corpus.formats.parquet_footer`.
+        chunks: the columns of each row group.
+    """
+
+    file: pq.ParquetFile
+    chunks: list[list[ColumnChunk]]
+
+    def span(self, group: int) -> tuple[int, int]:
+        """Return where a row group begins and ends, in bytes; 0 if it has no columns."""
+        chunks = self.chunks[group]
+        begin = min((chunk.begin for chunk in chunks), default=0)
+        return begin, max((chunk.begin + chunk.bytes for chunk in chunks), default=0)
+
+
+def open_parquet(file: BinaryIO, path: str) -> CheckedParquet:
     """Open a Parquet file with pyarrow, after checking that pyarrow can read it and it is one file.
 
     Raises:
@@ -42,35 +64,35 @@ def open_parquet(file: BinaryIO, path: str) -> pq.ParquetFile:
     if is_encrypted:
         raise InputError(f"{path} is encrypted, at least in part: write it without encryption")
     start = size - _END_BYTES - footer
-    ends = (end for i in range(parquet.num_row_groups) for _, end in _chunks(parquet, i))
+    file.seek(start)
+    try:
+        checked = CheckedParquet(parquet, column_chunks(file.read(footer)))
+    except ValueError as damage:
+        raise pa.ArrowInvalid(str(damage)) from None
+    if len(checked.chunks) != parquet.num_row_groups:
+        raise pa.ArrowInvalid("its footer is damaged (its row groups differ)")
+    ends = (checked.span(i)[1] for i in range(parquet.num_row_groups))
     if _holds(file, max(ends, default=len(_MAGIC)), start, _MAGIC * 2):
         raise SourceError(
             f"{path} is not a readable Parquet file: it is several files, one after another: "
             "pass them as separate files"
         )
     file.seek(0)
-    return parquet
-
-
-def group_span(parquet: pq.ParquetFile, group: int) -> tuple[int, int]:
-    """Return where a row group begins and ends, in bytes; 0 if it has no columns."""
-    chunks = _chunks(parquet, group)
-    begins, ends = zip(*chunks, strict=True) if chunks else ((0,), (0,))
-    return min(begins), max(ends)
+    return checked
 
 
 def read_groups(
-    parquet: pq.ParquetFile, file: BinaryIO, groups: Sequence[int], columns: Sequence[str]
+    parquet: CheckedParquet, file: BinaryIO, groups: Sequence[int], columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of row groups, as many at a time as take about `CHUNK_BYTES`.
 
     A dictionary of a few bytes may stand for gigabytes of text: where that is possible, fewer
     records are read at once, and combined afterwards.
     """
-    usual = _usual_records(parquet)
-    for most, some in groupby(groups, lambda group: _most(parquet, file, group, columns, usual)):
+    usual = _usual_records(parquet.file)
+    for most, some in groupby(groups, lambda i: _most(parquet.chunks[i], file, columns, usual)):
         held: list[pa.RecordBatch] = []
-        for batch in parquet.iter_batches(most, list(some), columns=list(columns)):
+        for batch in parquet.file.iter_batches(most, list(some), columns=list(columns)):
             held.append(batch)
             if most == usual or sum(each.nbytes for each in held) >= CHUNK_BYTES:
                 yield from _joined(held)
@@ -92,21 +114,16 @@ def _usual_records(parquet: pq.ParquetFile) -> int:
     return max(1, min(MOST_RECORDS, CHUNK_BYTES * int(meta.num_rows) // max(total, 1)))
 
 
-def _most(
-    parquet: pq.ParquetFile, file: BinaryIO, group: int, columns: Sequence[str], usual: int
-) -> int:
+def _most(chunks: Sequence[ColumnChunk], file: BinaryIO, columns: Sequence[str], usual: int) -> int:
     """Return how many records of a row group are read at once."""
-    meta = parquet.metadata.row_group(group)
     longest = 1
-    for i in range(meta.num_columns):
-        chunk = meta.column(i)
-        path = chunk.path_in_schema
-        is_wanted = any(path == name or path.startswith(f"{name}.") for name in columns)
-        if chunk.physical_type != "BYTE_ARRAY" or not is_wanted:
+    for chunk in chunks:
+        is_wanted = any(chunk.path == name or chunk.path.startswith(f"{name}.") for name in columns)
+        if not (chunk.is_binary and is_wanted):
             continue
-        longest = max(longest, _dictionary_bytes(file, _begin(chunk)))
-        if "DELTA_BYTE_ARRAY" in chunk.encodings:  # each value may repeat the one before
-            longest = max(longest, chunk.total_uncompressed_size)
+        longest = max(longest, _dictionary_bytes(file, chunk.begin))
+        if chunk.repeats:
+            longest = max(longest, chunk.decompressed)
     return max(1, min(usual, _DECODED_BYTES // longest))
 
 
@@ -132,16 +149,6 @@ def _dictionary_bytes(file: BinaryIO, at: int) -> int:
         numbers.append(number >> 1)
     kind, unpacked = numbers
     return unpacked if kind == _DICTIONARY_PAGE else 0
-
-
-def _begin(chunk: Any) -> int:
-    return min(filter(None, (chunk.dictionary_page_offset, chunk.data_page_offset)), default=0)
-
-
-def _chunks(parquet: pq.ParquetFile, group: int) -> list[tuple[int, int]]:
-    meta = parquet.metadata.row_group(group)
-    columns = [meta.column(i) for i in range(meta.num_columns)]
-    return [(_begin(each), _begin(each) + each.total_compressed_size) for each in columns]
 
 
 def _holds(file: BinaryIO, first: int, stop: int, wanted: bytes) -> bool:
