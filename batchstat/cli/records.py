@@ -171,6 +171,13 @@ class Output(Folder):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Details:
+    """How much a screen shows."""
+
+    details: bool = option(False, "Show all numbers.", "Output", flags=("--details",))
+
+
+@dataclass(frozen=True, kw_only=True)
 class ConfigFile:
     """Which configuration is in force."""
 

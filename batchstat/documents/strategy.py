@@ -18,6 +18,8 @@ from batchstat.documents.base import (
 from batchstat.documents.corpus import Histogram
 from batchstat.planning.settings import DISTRIBUTIONS, REMAINDERS
 
+SHUFFLING = ("full", "partial", "sorted", "blocks", "none")
+
 _ROUNDED_ONE = 1.000001
 """A correlation may exceed 1 by what rounding adds."""
 
@@ -189,6 +191,9 @@ class Strategy(Document):
     compute: Count
     """Estimated work of the epoch: total tokens, or operations where a model is named; with
     several ranks, the slowest one of each step."""
+    shuffling: one_of(SHUFFLING)  # type: ignore[valid-type]
+    """How random batches are: full, partial (lengths differ somewhat between batches), sorted
+    (batches hold similar lengths), blocks (of the corpus), or none (its order)."""
     speed_up: Amount | None
     """Compute of the current setup / compute of this row, an estimate; null outside of a
     comparison."""

@@ -241,17 +241,24 @@ class Settings:
             "max_length": max_length,
             "tokens_per_batch": budget,
             "batch_size": self.batch_size or max(1, budget // widest),
+            "given_batch_size": fixed,
         }
         return ResolvedSettings(**given | decided)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedSettings(Settings):
-    """Settings with all defaults decided, as a report states them above its table."""
+    """Settings with all defaults decided, as a report states them above its table.
+
+    Attributes:
+        given_batch_size: the batch size that the settings or the current setup give; None if
+            `batch_size` follows from the budget.
+    """
 
     tokens_per_batch: int = field()
     max_length: int = field()
     batch_size: int = field()
+    given_batch_size: int | None = None
 
     @property
     def widest(self) -> int:

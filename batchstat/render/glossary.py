@@ -61,6 +61,9 @@ COLUMNS: Mapping[str, str] = {
     "±": "interval",
     "over seeds": "seeds",
     "samples/batch": "samples_per_batch",
+    "batch size": "samples_per_batch",
+    "over budget": "over_budget_batches",
+    "largest": "max_batch_tokens",
     "shapes": "distinct_shapes",
     "attention": "quadratic",
     "cost": "relative_cost",
@@ -242,7 +245,9 @@ def _parameters(strategy: type[Strategy]) -> Iterator[tuple[str, str]]:
         if (value := getattr(strategy, key)) is not None:
             yield key, value
     for field in fields(strategy):
-        if field.name in shared and field.name not in strategy.own_parameters:
+        if field.name == "batch_size" and strategy.usual_batch_size is not None:
+            yield field.name, f"as --batch-size, else {strategy.usual_batch_size}"
+        elif field.name in shared and field.name not in strategy.own_parameters:
             yield field.name, "as --" + field.name.replace("_", "-")
         else:
             yield field.name, _default(field)

@@ -36,6 +36,8 @@ from batchstat.simulation.sweep import sweep
 from batchstat.simulation.warnings import comparison_warnings
 
 DEFAULT_STRATEGIES = ("fixed", "static", "bucketed", "token-budget", "packed")
+_BY_BATCH_SIZE = "hf-group-by-length"
+"""The smallest change for many who train with a batch size: an argument of their trainer."""
 
 
 @checks_keywords(Settings)
@@ -43,7 +45,7 @@ def compare(
     lengths: Profile | npt.ArrayLike,
     *,
     labels: Iterable[object] | None = None,
-    strategies: Sequence[str] = DEFAULT_STRATEGIES,
+    strategies: Sequence[str] | str | None = None,
     current: str | None = None,
     model: CostModel | None = None,
     seeds: int = 1,
@@ -55,9 +57,10 @@ def compare(
     Args:
         lengths: a `Profile`, or (n,) tokens per sample.
         labels: (n,) the class of each sample, of any type, None for none; a profile has its own.
-        strategies: the rows, each `name` or `name:key=value,key=value`; a parameter that is not
-            given is taken from the settings. A framework's name, such as `fairseq`, is a strategy
-            too, with the order and the distribution that belong to it.
+        strategies: the rows, each `name` or `name:key=value,key=value`; by default those of
+            `default_strategies`. A parameter that is not given is taken from the settings. A
+            framework's name, such as `fairseq`, is a strategy too, with the order and the
+            distribution that belong to it.
         current: the setup that the others are compared to, written as a strategy; its batch size
             sets the budget. By default the first row of `static`, else the first row.
         model: the shape of a transformer, to estimate its compute for each row.
@@ -74,6 +77,10 @@ def compare(
     wanted = Settings(**settings)
     check_seeds(wanted, seeds)
     inputs = resolve_inputs(lengths, labels, wanted.keep_labels)
+    if strategies is None:
+        strategies = default_strategies(wanted, current)
+    elif isinstance(strategies, str):
+        strategies = (strategies,)
     if current is not None:
         strategies = (current, *strategies)
     basis = resolve_settings(wanted, inputs, strategies, current)
@@ -110,6 +117,24 @@ def compare(
         warnings=(*empty, *comparison_warnings(rows, shares.epoch, basis, inputs.stats)),
         subsample=None if drawn is None else drawn.facts,
     )
+
+
+def default_strategies(settings: Settings, current: str | None = None) -> tuple[str, ...]:
+    """Return the strategies that are compared unless some are named: `DEFAULT_STRATEGIES` but for
+    that of the current setup, and the Trainer's own length grouping where there is a batch size.
+
+    Raises:
+        OptionError: a current setup that is wrong by itself.
+    """
+    names: tuple[str, ...] = DEFAULT_STRATEGIES
+    size = settings.batch_size
+    if current is not None:
+        row = request_row(current, settings.resolve(longest=1, stated_max=None))
+        size = size or (row.strategy.batch_capacity if row.sets("batch_size") else None)
+    if size is not None:
+        place = names.index("token-budget")
+        names = (*names[:place], _BY_BATCH_SIZE, *names[place:])
+    return tuple(name for name in names if name != (current or "").partition(":")[0])
 
 
 def simulate(profile: Profile, spec: str, settings: Settings) -> Simulation:

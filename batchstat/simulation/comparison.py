@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_NOTICED, _SORTED = 0.1, 0.5
+"""Length homogeneity above which batches are not quite random, and above which they hold similar
+lengths.
+"""
+
+
 @dataclass(frozen=True)
 class SeedSpread:
     """Results of a row under several seeds.
@@ -90,6 +96,16 @@ class StrategyResult:
     def packs_rows(self) -> bool:
         """Whether its rows hold several samples, which attention must keep apart."""
         return self.request.strategy.packs_rows
+
+    @property
+    def shuffling(self) -> str:
+        """How random its batches are, in a word."""
+        homogeneity = self.counts.grouping.length_homogeneity or 0.0
+        if homogeneity >= _SORTED:
+            return "sorted"
+        if self.request.settings.order != "shuffled":
+            return {"file": "none"}.get(self.request.settings.order, "blocks")
+        return "partial" if homogeneity >= _NOTICED else "full"
 
     @property
     def distribute(self) -> str:

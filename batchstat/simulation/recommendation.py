@@ -84,16 +84,29 @@ def _smaller_change(
     rows: Sequence[StrategyResult], current: StrategyResult, best: StrategyResult
 ) -> StrategyResult | None:
     """Return the row nearest to the current setup in steps that saves nearly as much as the best
-    one.
+    one; of those as near and within 10 % of each other, one that a framework has an argument for.
+    None if the best one is as easy.
     """
     saved = current.counts.compute - best.counts.compute
-    if best is current or saved <= 0:
+    enough = current.counts.compute - _ENOUGH_SAVED * saved
+    others = [row for row in rows if row.counts.compute <= enough and row not in (current, best)]
+    if best is current or saved <= 0 or not others:
         return None
 
-    def distance(row: StrategyResult) -> tuple[float, int]:
-        return abs(log(row.counts.steps / current.counts.steps)), row.counts.compute
+    def distance(row: StrategyResult) -> float:
+        return abs(log(row.counts.steps / current.counts.steps))
 
-    enough = current.counts.compute - _ENOUGH_SAVED * saved
-    near = [row for row in rows if row.counts.compute <= enough and row is not current]
-    nearest = min(near, key=distance)
-    return None if distance(nearest)[0] >= distance(best)[0] else nearest
+    least = min(map(distance, others))
+    chosen = _easiest([row for row in others if distance(row) == least])
+    by_argument = chosen.request.strategy.argument and not best.request.strategy.argument
+    is_easier = least < distance(best) or (least == distance(best) and by_argument)
+    return chosen if is_easier else None
+
+
+def _easiest(rows: Sequence[StrategyResult]) -> StrategyResult:
+    """Return a row that a framework has an argument for if its compute is within 10 % of the least,
+    else the row of the least.
+    """
+    least = min(rows, key=lambda row: row.counts.compute)
+    alike = (row for row in rows if 10 * row.counts.compute <= 11 * least.counts.compute)
+    return next((row for row in alike if row.request.strategy.argument), least)

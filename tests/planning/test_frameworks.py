@@ -21,7 +21,7 @@ def plan(name: str, lengths: list[int], changed: str = "", **settings: int) -> B
     """A framework's plan, unshuffled where it can be."""
     given = {"batch_size": 2, "read_ahead": 9} | settings
     parameters = {field.name: field for field in fields(FRAMEWORKS[name])}
-    if "batch_size" in FRAMEWORKS[name].own_parameters:  # the vectors are of other sizes
+    if FRAMEWORKS[name].usual_batch_size is not None:  # the vectors are of other sizes
         changed += f",batch_size={given['batch_size']}"
     if "shuffle_batches" in parameters:
         changed += ",shuffle_batches=false"
@@ -131,7 +131,7 @@ def test_every_framework_is_a_row(name):
 
 
 EQUAL = {
-    "hf-trainer": "static:batch_size=8",
+    "hf-trainer": "static:batch_size=3",
     "trl": "packed:read_ahead=1000,within_samples=true",
     "axolotl": "packed:method=first-fit,read_ahead=100000,max_samples_per_row=200,"
     "within_samples=true",
@@ -151,6 +151,21 @@ def test_a_framework_is_one_of_batchstats_own_strategies(name):
     ways = {"order": own.order, "distribute": own.distribute, "remainder": own.remainder}
     same = batchstat.compare(lengths, strategies=[EQUAL[name]], world_size=3, **settings, **ways)
     assert row.counts == same.strategies[0].counts
+
+
+@pytest.mark.parametrize("name", ["hf-trainer", "hf-group-by-length"])
+def test_the_trainer_has_8_samples_per_batch_unless_a_batch_size_is_given(name):
+    def size(**given):
+        rows = batchstat.compare([3] * 400, max_length=3, **given).strategies
+        return next(row.params["batch_size"] for row in rows if row.name == name)
+
+    assert size(strategies=[name]) == size(strategies=[name], tokens_per_batch=60) == 8
+    assert size(strategies=["static", name]) == 8
+    assert size(strategies=[name], batch_size=5) == 5
+    assert size(strategies=[name], current="static:batch_size=6") == 6
+    assert size(strategies=[f"{name}:batch_size=7"], batch_size=5) == 7
+    assert len(batchstat.BatchSampler([3] * 400, strategy=name)) == 50
+    assert len(batchstat.BatchSampler([3] * 400, strategy=name, batch_size=4)) == 100
 
 
 def test_parameters_of_a_framework_can_be_set():

@@ -18,7 +18,7 @@ from batchstat.planning.strategies import STRATEGIES
 from batchstat.planning.strategies.bucket_edges import RULES
 from batchstat.render.glossary import COLUMNS, Entry, entries, explain, explain_all, parameters
 from batchstat.render.screens.balance import balance_screen
-from batchstat.render.screens.comparison import comparison_screen
+from batchstat.render.screens.comparison import StrategyTable, comparison_screen
 from batchstat.render.screens.layout import Rows
 from batchstat.simulation.cost_model import CostModel
 
@@ -48,8 +48,8 @@ def test_every_column_of_a_comparison_is_explained():
     made = batchstat.compare(lengths, model=model, seeds=2, strategies=["static", "trl"])
     tables = [
         part
-        for part in comparison_screen(made, lambda row: row.label).renderables
-        if isinstance(part, Rows)
+        for part in comparison_screen(made, lambda row: row.label, details=True).renderables
+        if isinstance(part, Rows | StrategyTable)
     ]
     headings = {heading for table in tables for heading in table.columns}
     assert len(headings) > 12
@@ -62,8 +62,16 @@ def test_every_column_of_ranks_and_samplers_is_explained():
     labels = ["spam", "ham"] * 250
     made = batchstat.compare(lengths, labels=labels, world_size=2)
     report = batchstat.balance(lengths, labels=labels, world_size=2)
-    screens = (comparison_screen(made, lambda row: row.label), balance_screen(report, str))
-    tables = [part for screen in screens for part in screen.renderables if isinstance(part, Rows)]
+    screens = (
+        comparison_screen(made, lambda row: row.label, details=True),
+        balance_screen(report, str),
+    )
+    tables = [
+        part
+        for screen in screens
+        for part in screen.renderables
+        if isinstance(part, Rows | StrategyTable)
+    ]
     headings = {heading for table in tables for heading in table.columns} - {"spam", "ham"}
     assert len(headings) > 30
     for heading in headings:

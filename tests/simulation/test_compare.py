@@ -113,13 +113,30 @@ def test_no_column_is_lost_on_a_narrow_screen():
     )
     for width in (80, 60, 120):
         on = Console(width=width, color_system=None, record=True, file=io.StringIO())
-        on.print(comparison_screen(made, lambda row: row.label), crop=False)
+        on.print(comparison_screen(made, lambda row: row.label, details=True), crop=False)
         lines = on.export_text().splitlines()
         assert all(len(line) <= width for line in lines)
-        for heading in ("padding", "over 2 seeds", "cut", "shapes", "model", "tokens ±"):
+        for heading in ("padding", "speed-up", "shuffling", "shapes", "model", "correlation"):
             assert any(heading in line for line in lines), heading
         for row in made.strategies:
+            assert any(line[2:].startswith(row.label) for line in lines)
             assert any(line.startswith(row.label) for line in lines)
+
+
+def test_the_screen_fits_a_terminal():
+    """80 columns and 25 lines, the line with the corpus among them."""
+    from batchstat.cli.streams import console, render
+    from batchstat.render.screens.comparison import comparison_screen
+
+    for settings in ({}, {"batch_size": 8}, {"current": "hf-trainer"}, {"world_size": 4}):
+        made = batchstat.compare(SKEWED, **settings)
+        on = console(plain=True)
+        on.width = 80
+        lines = render(comparison_screen(made, lambda row: row.label), on).splitlines()
+        assert len(lines) <= 25 - 2, settings
+        assert max(map(len, lines)) <= 80
+        for sign in ("★", "●"):
+            assert sum(line.startswith(sign) for line in lines) == (2 if sign == "★" else 1)
 
 
 @pytest.mark.parametrize("packed", ["packed", "packed:read_ahead=500", "padding-free"])

@@ -8,6 +8,7 @@ from batchstat.cli.options import Options, takes
 from batchstat.cli.records import (
     READING,
     ConfigFile,
+    Details,
     Model,
     OptionalCorpus,
     Output,
@@ -57,13 +58,13 @@ class Table:
     )
     export: Path | None = option(
         None,
-        "Write the batches of the row in bold, for all ranks, for BatchSampler.from_plan.",
+        "Write the batches of the best row, for all ranks, for BatchSampler.from_plan.",
         "Output",
         "FILE",
     )
 
 
-@takes(OptionalCorpus, Table, Settings, Model, *READING, Output, ConfigFile)
+@takes(OptionalCorpus, Table, Settings, Model, *READING, Output, Details, ConfigFile)
 def command(options: Options) -> None:
     """Simulate batching strategies on the same lengths, side by side at equal peak memory.
 
@@ -98,7 +99,7 @@ def command(options: Options) -> None:
         raise OptionError(f"export={export.as_posix()}: must end in .parquet")
     inputs = read_inputs(options)
     settings = inputs.settings
-    strategies = _strategies(inputs, every=table.every, current=table.current)
+    strategies = _strategies(inputs, table)
     check_seeds(settings, table.seeds)
     requested = strategies if table.current is None else (table.current, *strategies)
     parse_strategies(requested, settings.resolve(longest=1, stated_max=None))
@@ -130,7 +131,11 @@ def command(options: Options) -> None:
     result = CommandResult(
         "compare.json",
         comparison_document(comparison),
-        comparison_screen(comparison, lambda row: _to_use(inputs, found.profile, comparison, row)),
+        comparison_screen(
+            comparison,
+            lambda row: _to_use(inputs, found.profile, comparison, row),
+            options.read(Details).details,
+        ),
         plots,
         [warning.message for warning in comparison.warnings],
     )
@@ -177,19 +182,17 @@ def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
     )
 
 
-def _strategies(inputs: "Inputs", *, every: bool, current: str | None) -> tuple[str, ...]:
+def _strategies(inputs: "Inputs", table: Table) -> tuple[str, ...]:
     """Return the strategies of the rows: those of the flags, or the default ones and the
-    configuration's; with `every`, all others of batchstat's own too. Of the default ones, none is
-    the current setup once more.
+    configuration's; with `--all`, all others of batchstat's own too.
     """
     from batchstat.planning.strategies import OWN_STRATEGIES
-    from batchstat.simulation.compare import DEFAULT_STRATEGIES
+    from batchstat.simulation.compare import default_strategies
 
-    usual = tuple(OWN_STRATEGIES) if every else DEFAULT_STRATEGIES
-    usual = tuple(name for name in usual if name != (current or "").partition(":")[0])
+    usual = default_strategies(inputs.settings, table.current)
     wanted = inputs.get("strategy", usual)
     if isinstance(wanted, str):
-        return tuple(dict.fromkeys((*usual, wanted)))
-    named = {spec.partition(":")[0] for spec in wanted}
-    others = [name for name in usual if name not in named] if every else []
+        wanted = tuple(dict.fromkeys((*usual, wanted)))
+    named = {spec.partition(":")[0] for spec in (*wanted, table.current or "")}
+    others = [name for name in OWN_STRATEGIES if name not in named] if table.every else []
     return (*wanted, *others)

@@ -24,7 +24,10 @@ class Strategy(ABC):
         pad_to_multiple_of: a batch's width is rounded up to a multiple of this many tokens,
             before any budget is applied.
         drop_last: whether the epoch's last batch is dropped if it could have held more samples.
+        in_short: what the strategy does, in a few words.
         own_parameters: names of parameters that are not taken from the shared settings.
+        usual_batch_size: `batch_size` where nobody gives one; None for that of the settings.
+        argument: what to pass to the framework that batches like this; empty if there is none.
         order: the order of samples that belongs to the strategy; None for that of the settings.
         distribute: the same for how it reaches the ranks.
         remainder: the same for what does not divide evenly over the ranks.
@@ -36,7 +39,10 @@ class Strategy(ABC):
         OptionError: a number below 1, above 2,147,483,647 or not whole.
     """
 
+    in_short: ClassVar[str] = ""
     own_parameters: ClassVar[tuple[str, ...]] = ()
+    usual_batch_size: ClassVar[int | None] = None
+    argument: ClassVar[str] = ""
     order: ClassVar[str | None] = None
     distribute: ClassVar[str | None] = None
     remainder: ClassVar[str | None] = None

@@ -43,6 +43,7 @@ class Boundaries(Strategy):
     from tf.data's bucket_by_sequence_length.
     """
 
+    in_short: ClassVar[str] = "fixed edges"
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
 
     tokens_per_batch: int

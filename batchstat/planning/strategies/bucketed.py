@@ -1,6 +1,7 @@
 """`bucketed`: samples of similar length share a batch of a fixed size."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,6 +20,8 @@ class Bucketed(Strategy):
     The window's remainder is a batch of its own; the window's batches are then shuffled. Source:
     infinibatch's BucketedReadaheadBatchIterator with a constant size.
     """
+
+    in_short: ClassVar[str] = "equal samples"
 
     batch_size: int
     read_ahead: int

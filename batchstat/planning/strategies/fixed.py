@@ -1,6 +1,7 @@
 """`fixed`: every row padded to `max_length`."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from batchstat.planning.strategies.cutting import cut_every, whole_batches
 @dataclass(frozen=True, kw_only=True)
 class Fixed(Strategy):
     """Batches of `batch_size` consecutive samples, every row padded to `max_length` tokens."""
+
+    in_short: ClassVar[str] = "pad to max_length"
 
     batch_size: int
     max_length: int

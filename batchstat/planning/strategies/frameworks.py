@@ -17,15 +17,13 @@ class HfTrainer(Static):
 
     Ranks: accelerate distributes batches in turn, filled up with the first ones (even_batches).
     Last batch: kept; it is short, unless dataloader_drop_last. Longer samples: truncated by the
-    tokenizer. Budget: none; `batch_size` samples, whatever their length.
+    tokenizer. Budget: none; `batch_size` samples (8 unless one is given), whatever their length.
     """
 
     order: ClassVar[str | None] = "shuffled"
     distribute: ClassVar[str | None] = "batches"
     remainder: ClassVar[str | None] = "repeat"
-    own_parameters: ClassVar[tuple[str, ...]] = ("batch_size",)
-
-    batch_size: int = 8
+    usual_batch_size: ClassVar[int | None] = 8
 
 
 @dataclass(frozen=True, kw_only=True)

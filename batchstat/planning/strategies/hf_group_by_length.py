@@ -21,21 +21,25 @@ class HfGroupByLength(Strategy):
 
     `group` is 50 unless set, or smaller if the epoch would have fewer than four groups. The first
     batch holds the longest sample, so that running out of memory shows early. This is Hugging
-    Face's Trainer with train_sampling_strategy='group_by_length' (transformers 5;
+    Face's Trainer with train_sampling_strategy='group_by_length' (transformers 5.2;
     group_by_length=True before). Source: transformers' get_length_grouped_indices.
 
     Ranks: accelerate distributes batches in turn, filled up with the first ones (even_batches).
     Last batch: kept; it is short, unless dataloader_drop_last. Longer samples: truncated by the
-    tokenizer. Budget: none; `batch_size` samples, whatever their length.
+    tokenizer. Budget: none; `batch_size` samples (8 unless one is given), whatever their length.
     """
 
     order: ClassVar[str | None] = "shuffled"
     distribute: ClassVar[str | None] = "batches"
     remainder: ClassVar[str | None] = "repeat"
-    own_parameters: ClassVar[tuple[str, ...]] = ("batch_size",)
+    usual_batch_size: ClassVar[int | None] = 8
+    argument: ClassVar[str] = (
+        'TrainingArguments(train_sampling_strategy="group_by_length")  '
+        "# group_by_length=True before transformers 5.2"
+    )
     needs_epoch: ClassVar[bool] = True
 
-    batch_size: int = 8
+    batch_size: int
     gradient_accumulation_steps: int = 1
     group: int | None = parameter(
         "How many batches' worth of samples is sorted together; 50 unless set, or fewer "

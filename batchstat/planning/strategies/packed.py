@@ -45,6 +45,7 @@ class Packed(Strategy):
     attention stays within the samples of a row, as with block masks and variable-length kernels.
     """
 
+    in_short: ClassVar[str] = "several per row"
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
     packs_rows: ClassVar[bool] = True
 

@@ -20,6 +20,7 @@ class PaddingFree(Strategy):
     DataCollatorWithFlattening). The only padding comes from `pad_to_multiple_of`.
     """
 
+    in_short: ClassVar[str] = "end to end"
     packs_rows: ClassVar[bool] = True
 
     tokens_per_batch: int

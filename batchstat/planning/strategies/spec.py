@@ -38,7 +38,12 @@ class RowRequest:
 
     def sets(self, key: str) -> bool:
         """Return whether the strategy sets a parameter itself, whatever the shared settings are."""
-        return f"{key}=" in self.spec or key in self.strategy.own_parameters
+        usual = key == "batch_size" and not self.settings.given_batch_size
+        return (
+            f"{key}=" in self.spec
+            or key in self.strategy.own_parameters
+            or (usual and self.strategy.usual_batch_size is not None)
+        )
 
 
 def parse_strategies(specs: Sequence[str], basis: ResolvedSettings) -> list[RowRequest]:
@@ -60,7 +65,8 @@ def parse_strategy(spec: str, settings: Mapping[str, Any]) -> Strategy:
     """Return the strategy that `spec` names.
 
     A parameter that `spec` does not set is taken from `settings` if it has one of that name and it
-    is not one of the strategy's `own_parameters`; else the strategy's default applies.
+    is not one of the strategy's `own_parameters`; else the strategy's default applies. A strategy's
+    usual batch size applies unless `settings` say that one was given.
 
     Raises:
         OptionError: an unknown name or parameter (with the nearest known one), a value of the
@@ -72,8 +78,10 @@ def parse_strategy(spec: str, settings: Mapping[str, Any]) -> Strategy:
     if name not in STRATEGIES:
         raise unknown("strategy", name, STRATEGIES)
     known = {field.name: field for field in fields(STRATEGIES[name])}
-    own = STRATEGIES[name].own_parameters
+    own, usual = STRATEGIES[name].own_parameters, STRATEGIES[name].usual_batch_size
     values = {key: settings[key] for key in known if key in settings and key not in own}
+    if usual is not None:
+        values["batch_size"] = settings.get("given_batch_size") or usual
     values |= read_parameters("strategy", name, rest, known)
     missing = [k for k, f in known.items() if k not in values and f.default is MISSING]
     if missing:

@@ -1,6 +1,7 @@
 """`static`: what a DataLoader with a batch size and a padding collator does."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from batchstat.planning.strategies.cutting import cut_every, whole_batches
 @dataclass(frozen=True, kw_only=True)
 class Static(Strategy):
     """Batches of `batch_size` consecutive samples, padded to the longest of them."""
+
+    in_short: ClassVar[str] = "pad to longest"
 
     batch_size: int
 

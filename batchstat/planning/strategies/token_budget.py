@@ -1,6 +1,7 @@
 """`token-budget`: as many samples per batch as the budget of total tokens holds."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,6 +21,8 @@ class TokenBudget(Strategy):
     are then shuffled. Source: infinibatch's BucketedReadaheadBatchIterator with a size that
     depends on the first sample.
     """
+
+    in_short: ClassVar[str] = "equal tokens"
 
     tokens_per_batch: int
     read_ahead: int

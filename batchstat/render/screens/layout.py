@@ -1,13 +1,15 @@
 """Building blocks of screens: headings, tables, and the lines above every table."""
 
+from dataclasses import fields
+
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from batchstat.errors import counted, printable
-from batchstat.planning.settings import ResolvedSettings
+from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.render.text import class_name, corpus_name, one_line, tokenizer_name
-from batchstat.simulation.comparison import Comparison
+from batchstat.simulation.comparison import Comparison, StrategyResult
 
 _GAP, _LEAST_NAME, _LONG_HEADING = 2, 14, 14
 
@@ -37,20 +39,33 @@ class Rows:
         self.columns = columns
         self.rows: list[tuple[Text, ...]] = []
 
-    def add(self, name: Text, *cells: str) -> None:
+    def add(self, name: Text, *cells: str, style: str = "") -> None:
         """Add a row: its name, and a cell for each other column."""
-        self.rows.append((name, *map(Text, cells)))
+        self.rows.append((name, *(Text(cell, style=style) for cell in cells)))
+
+    def with_headings_on_lines(self) -> "Rows":
+        """Return the same table with each word of a heading on a line of its own."""
+        first, *others = self.columns
+        rows = Rows(first, *(each.replace(" ", "\n") for each in others))
+        rows.rows = self.rows
+        return rows
+
+    @property
+    def width(self) -> int:
+        """Characters of a line that has all columns."""
+        return sum(self.widths) - _GAP
+
+    @property
+    def widths(self) -> list[int]:
+        """Characters of each column, with the gap after it."""
+        return [
+            max(_width(heading), *map(_longest_line, cells), 0) + _GAP
+            for heading, *cells in zip(self.columns, *self.rows, strict=True)
+        ]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the columns that fit, then the remaining ones, and so on."""
-        widths = (
-            [
-                max(_width(heading), *(cell.cell_len for cell in cells), 0) + _GAP
-                for heading, *cells in zip(self.columns, *self.rows, strict=True)
-            ]
-            if self.rows
-            else [_width(heading) + _GAP for heading in self.columns]
-        )
+        widths = self.widths
         name = min(widths[0], max(_LEAST_NAME, options.max_width // 2))
         first = 1
         while first < len(widths):
@@ -82,6 +97,20 @@ def _on_lines(heading: str) -> str:
     return heading.replace(" ", "\n") if len(heading) > _LONG_HEADING else heading
 
 
+def folded(label: str, width: int) -> str:
+    """Return a strategy on lines of at most `width` characters, broken between its parameters."""
+    lines, rest = [], label
+    while len(rest) > width:
+        place = max(rest.rfind(mark, 0, width) for mark in ":,") + 1 or width
+        lines.append(rest[:place])
+        rest = rest[place:]
+    return "\n  ".join([*lines, rest])
+
+
+def _longest_line(cell: Text) -> int:
+    return max(map(len, cell.plain.split("\n")))
+
+
 def _width(heading: str) -> int:
     return max(map(len, _on_lines(heading).splitlines()))
 
@@ -101,34 +130,50 @@ def whose(
     return " · ".join(words)
 
 
-def basis_line(basis: ResolvedSettings) -> str:
-    """Return the settings of a table in one line; of those at defaults, only the main ones."""
-    words = [
-        f"at most {basis.tokens_per_batch:,} tokens per batch",
-        f"max_length {basis.max_length:,} ({basis.overflow})",
-        f"batch_size {basis.batch_size:,}",
-        f"read_ahead {basis.read_ahead:,}",
-        f"order {basis.order}"
-        + ("" if basis.order == "file" else f", seed {basis.seed}")
-        + (f", epoch {basis.epoch}" if basis.epoch else ""),
-        counted(basis.world_size, "rank")
-        + (f", distribute {basis.distribute}" if basis.world_size > 1 else ""),
-    ]
-    if basis.world_size > 1 and basis.remainder != "repeat":
-        words.append(f"remainder {basis.remainder}")
-    if basis.gradient_accumulation_steps > 1:
-        words.append(f"gradient_accumulation_steps {basis.gradient_accumulation_steps}")
-    if basis.pad_to_multiple_of > 1:
-        words.append(f"widths multiples of {basis.pad_to_multiple_of}")
-    if basis.max_samples:
-        words.append(f"at most {basis.max_samples:,} samples per batch")
-    if basis.drop_last:
-        words.append("drop_last")
-    if basis.sampler != "none":
-        words.append(f"sampler {one_line(basis.sampler)}")
-    if basis.keep_labels:
-        words.append(f"only {', '.join(class_name(label) for label in basis.keep_labels[:8])}")
-    return " · ".join(words)
+def basis_line(basis: ResolvedSettings, every: bool = True) -> str:
+    """Return the settings of a table in one line.
+
+    Args:
+        basis: the settings.
+        every: whether the main ones are shown at their defaults too.
+    """
+    usual = {each.name: each.default for each in fields(Settings)}
+    own = {key for key, value in usual.items() if getattr(basis, key) != value}
+    seed = "" if basis.order == "file" else f", seed {basis.seed}"
+    epoch = f", epoch {basis.epoch}" if basis.epoch else ""
+    steps = basis.gradient_accumulation_steps
+    ranks = f"{basis.world_size:,} ranks, distribute {basis.distribute}"
+    if basis.world_size == 1:
+        ranks = "1 rank"
+    elif basis.remainder != "repeat":
+        ranks += f", remainder {basis.remainder}"
+    labels = ", ".join(class_name(label) for label in basis.keep_labels[:8])
+    shown = (
+        (f"at most {basis.tokens_per_batch:,} tokens per batch", True),
+        (f"max_length {basis.max_length:,} ({basis.overflow})", True),
+        (f"batch_size {basis.batch_size:,}", every),
+        (f"read_ahead {basis.read_ahead:,}", every or "read_ahead" in own),
+        (f"order {basis.order}{seed}{epoch}", every or own & {"order", "seed", "epoch"}),
+        (ranks, every or "world_size" in own),
+        (f"gradient_accumulation_steps {steps}", steps > 1),
+        (f"widths multiples of {basis.pad_to_multiple_of}", "pad_to_multiple_of" in own),
+        (f"at most {basis.max_samples or 0:,} samples per batch", basis.max_samples),
+        ("drop_last", basis.drop_last),
+        (f"sampler {one_line(basis.sampler)}", "sampler" in own),
+        (f"only {labels}", labels),
+    )
+    return " · ".join(words for words, is_shown in shown if is_shown)
+
+
+def batch_size(row: StrategyResult) -> str:
+    """Return the samples of a batch, from the fewest to the most; of equal batches, those of all
+    but the last.
+    """
+    least, most = row.counts.min_samples_per_batch, row.counts.max_samples_per_batch
+    size: int | None = row.params.get("batch_size")
+    if size is not None and most <= size:
+        return f"{size:,}"
+    return f"{most:,}" if least == most else f"{least:,}-{most:,}"
 
 
 def sample_words(comparison: Comparison) -> str:

@@ -1,0 +1,133 @@
+"""What `compare` says below its table: how much faster, and what to change."""
+
+from collections.abc import Callable, Iterator
+
+from rich.console import RenderableType
+
+from batchstat.errors import counted
+from batchstat.render.screens.layout import batch_size, heading, pasted
+from batchstat.render.text import batches, percent
+from batchstat.simulation.comparison import Comparison, StrategyResult
+
+_ABOUT_EQUAL = 1.1
+"""Speed-ups below this are within the error of an estimate."""
+
+
+def advice(
+    comparison: Comparison, command: Callable[[StrategyResult], str]
+) -> Iterator[RenderableType]:
+    """Yield the result in a sentence, then at most two recommendations, each with its trade-off and
+    a line to paste, and what packing would give.
+
+    Args:
+        comparison: the rows.
+        command: returns the command that uses a row's strategy with the same settings.
+    """
+    choice, current = comparison.choice, comparison.current
+    yield heading("result", _result(comparison))
+    if choice.best is not None and (choice.best is not current or len(comparison.strategies) == 1):
+        yield heading("best", f"{choice.best.label}: {_trade_off(choice.best, current)}")
+        yield _to_paste(choice.best, command)
+    if choice.smaller_change is not None:
+        row = choice.smaller_change
+        faster = f"{comparison.speed_up(row):.2f}x"
+        yield heading("or", f"{row.label}: {faster} with {_trade_off(row, current)}")
+        yield _to_paste(row, command)
+    if choice.best is not None and choice.packed is not None:
+        row = choice.packed
+        yield heading(
+            "packing",
+            f"{row.label}: {comparison.speed_up(row):.2f}x, but it needs varlen attention, which "
+            "keeps the samples of a row apart",
+        )
+
+
+def _to_paste(row: StrategyResult, command: Callable[[StrategyResult], str]) -> RenderableType:
+    return pasted("", row.request.strategy.argument or command(row))
+
+
+def _result(comparison: Comparison) -> str:
+    choice, current, best = comparison.choice, comparison.current, comparison.best
+    padding = percent(best.counts.padding_ratio)
+    if choice.best is None:
+        needed = min(row.counts.reducible_peak for row in comparison.strategies)
+        return (
+            f"no strategy in the table keeps its batches within {_budget(comparison)}: set "
+            f"--tokens-per-batch {needed} to fit one"
+        )
+    if len(comparison.strategies) == 1:
+        return f"{best.label}: {padding} padding in {batches(best.counts.batches)}."
+    if best is current:
+        text = (
+            f"Keep {current.label}: no other row saves over 10% of its compute, or has fewer steps "
+            "for the same compute."
+        )
+    else:
+        text = _compared(comparison, best)
+    smaller = choice.smaller_change
+    if smaller is not None and comparison.speed_up(smaller) > comparison.speed_up(best):
+        text += " Rows within 10% of each other count as equal, and then the fewest steps win."
+    return text + _ruled_out(comparison)
+
+
+def _compared(comparison: Comparison, best: StrategyResult) -> str:
+    """Return how much less compute the best row takes than the current setup."""
+    current, factor = comparison.current, comparison.speed_up(best)
+    before, after = (percent(row.counts.padding_ratio) for row in (current, best))
+    if 1 / _ABOUT_EQUAL < factor < _ABOUT_EQUAL:
+        return (
+            f"An epoch with {best.label} takes about as much compute as with {current.label} "
+            f"({factor:.2f}x), in {_steps(best, current)}."
+        )
+    padding = f"{after} padding" + (f" instead of {before}" if before != after else "")
+    return (
+        f"An epoch with {best.label} is an estimated {factor:.2f}x faster than with "
+        f"{current.label}: {padding}."
+    )
+
+
+def _budget(comparison: Comparison) -> str:
+    return f"tokens_per_batch={comparison.basis.tokens_per_batch:,}"
+
+
+def _steps(row: StrategyResult, current: StrategyResult) -> str:
+    steps, before = row.counts.steps, current.counts.steps
+    return f"{counted(steps, 'step')}" + ("" if steps == before else f" instead of {before:,}")
+
+
+def _ruled_out(comparison: Comparison) -> str:
+    """Return why a row with less compute than the best one is not recommended."""
+    row, budget = comparison.choice.ruled_out, comparison.basis.tokens_per_batch
+    if row is None:
+        return ""
+    counts = row.counts
+    if counts.reducible_peak > budget:
+        over = counts.over_budget_batches
+        which = f"{over:,} of its {counts.batches:,} batches exceed" if over else "batches exceed"
+        why = f"{which} {_budget(comparison)} (the largest has {counts.max_batch_tokens:,} tokens)"
+    else:
+        why = f"it loses {percent(counts.lost_ratio)} of the tokens"
+    return f" {row.label} would come first, but {why}."
+
+
+def _trade_off(row: StrategyResult, current: StrategyResult) -> str:
+    size, before = batch_size(row), batch_size(current)
+    if row.counts.steps == current.counts.steps and size == before:
+        words = ["the same steps and batch size"]
+    else:
+        words = [_steps(row, current), f"{size} samples per batch"]
+    if row.shuffling != current.shuffling:
+        words.append(_SHUFFLING[row.shuffling])
+    if row.packs_rows:
+        words.append("needs varlen attention, which keeps the samples of a row apart")
+    return ", ".join(words)
+
+
+_SHUFFLING = {
+    "full": "full shuffling",
+    "partial": "batches somewhat sorted by length",
+    "sorted": "batches sorted by length: watch the loss",
+    "blocks": "shuffled in blocks",
+    "none": "the order of the corpus",
+}
+"""What a trade-off says of `StrategyResult.shuffling`."""
