@@ -18,6 +18,7 @@ from batchstat.planning.shares import EpochShares, make_shares
 from batchstat.planning.strategies import OWN_STRATEGIES
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import RowRequest, parse_strategies, request_row
+from batchstat.planning.strategies.static import Static
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.bounds import Bounds, min_packed_rows
 from batchstat.simulation.comparison import (
@@ -127,14 +128,15 @@ def default_strategies(settings: Settings, current: str | None = None) -> tuple[
         OptionError: a current setup that is wrong by itself.
     """
     names: tuple[str, ...] = DEFAULT_STRATEGIES
-    size = settings.batch_size
+    size, without = settings.batch_size, ""
     if current is not None:
         row = request_row(current, settings.resolve(longest=1, stated_max=None))
+        without = "static" if isinstance(row.strategy, Static) else row.name
         size = size or (row.strategy.batch_capacity if row.sets("batch_size") else None)
     if size is not None:
         place = names.index("token-budget")
         names = (*names[:place], _BY_BATCH_SIZE, *names[place:])
-    return tuple(name for name in names if name != (current or "").partition(":")[0])
+    return tuple(name for name in names if name != without)
 
 
 def simulate(profile: Profile, spec: str, settings: Settings) -> Simulation:
