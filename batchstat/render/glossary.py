@@ -76,6 +76,10 @@ COLUMNS: Mapping[str, str] = {
     "compute": "relative_compute",
     "mean length": "mean_length",
     "after": "coverage_after",
+    "in epochs": "coverage_after",
+    "seen": "coverage",
+    "most repeats": "max_repeats",
+    "epoch size": "samples",
     "unseen": "unseen_samples",
     "repeats": "max_repeats",
     "repeated": "duplicated_samples",
@@ -141,7 +145,7 @@ def explain(name: str) -> list[Entry]:
     Raises:
         OptionError: nothing has that name; the message says the nearest.
     """
-    name = re.sub(r"^over \d+ ", "over ", re.sub(r"^after \d+$", "after", name))
+    name = re.sub(r"^(over|after|in) \d+\b", r"\1", name)
     wanted = _plain(COLUMNS.get(name.lower(), name))
     found = [entry for entry in entries() if _plain(entry.name) == wanted]
     if not found:

@@ -60,8 +60,10 @@ def test_compare_takes_the_profile_and_says_whose_it_is(run, tmp_path):
     assert lines[0].endswith("just now")
     assert lines[1].startswith("basis    at most 16,384 tokens per batch · max_length 512")
     for name in ("fixed", "static", "bucketed", "token-budget", "packed"):
-        assert any(line.startswith(name) for line in lines)
-    assert any(line.startswith("result   bucketed against static: ") for line in lines)
+        assert any(line[2:].startswith(name) for line in lines)
+    assert any(
+        line.startswith("result   An epoch with bucketed is an estimated ") for line in lines
+    )
     assert files(tmp_path / "batchstat-results") == PROFILE_FILES | COMPARE_FILES
 
 
@@ -227,7 +229,7 @@ def test_all_strategies_frameworks_seeds_and_a_model(run):
 def test_what_the_table_shows_beside_its_rows(run):
     corpus = ["compare", SAMPLE_DATA / "corpus.txt", "--no-plots"]
     lines = run(
-        *corpus, "--strategy", "fairseq", "--seeds", 2, "--world-size", 2
+        *corpus, "--strategy", "fairseq", "--seeds", 2, "--world-size", 2, "--details"
     ).stdout.splitlines()
     assert any("over 2 seeds" in line for line in lines)
     assert "but      fairseq has remainder dummy" in lines
@@ -260,8 +262,9 @@ def test_what_the_verdict_denies_is_not_recommended(run, tmp_path):
     equal = ["compare", "a.csv", "--length-column", "n", "--tokens-per-batch", 1000, "--no-plots"]
     told = " ".join(run(*equal).stdout.split())
     assert told.endswith(
-        "result keep static: no other row saves over 10% of its compute, or has fewer steps "
-        "for the same compute. Speed-ups are estimates: time both on your hardware."
+        "result Keep static: no other row saves over 10% of its compute, or has fewer steps "
+        "for the same compute. Estimates by total tokens: time both. More: --details, --all, "
+        "--model"
     )
     above = run(*equal, "--strategy", "bucketed:batch_size=100").stdout
     assert "--tokens-per-batch 5000 to fit one" in above
@@ -295,7 +298,7 @@ def test_no_escape_sequences_off_a_terminal(run, extra):
     assert len(folded) < len(result.stdout.splitlines())
     assert max(map(len, folded)) <= width
     for name in ("fixed", "static", "bucketed", "token-budget"):
-        assert any(line.startswith(f"{name} ") for line in result.stdout.splitlines())
+        assert any(line[2:].startswith(f"{name} ") for line in result.stdout.splitlines())
 
 
 def test_an_encoding_without_blocks_gets_plain_bars(run_process):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import READING, ConfigFile, OptionalCorpus, Output, Strategy
+from batchstat.cli.records import READING, ConfigFile, Details, OptionalCorpus, Output, Strategy
 from batchstat.parameters import option
 from batchstat.planning.settings import Settings, sampler_names
 
@@ -26,7 +26,8 @@ class Samplers:
 
 
 @takes(
-    OptionalCorpus, Samplers, Strategy, Settings, *READING, Output, ConfigFile, without=("sampler",)
+    *(OptionalCorpus, Samplers, Strategy, Settings, *READING, Output, Details, ConfigFile),
+    without=("sampler",),
 )
 def command(options: Options) -> None:
     """Compare class-balancing samplers: which classes each rank and each batch gets.
@@ -79,7 +80,7 @@ def command(options: Options) -> None:
     result = CommandResult(
         "balance.json",
         balance_document(report),
-        balance_screen(report, to_use),
+        balance_screen(report, to_use, options.read(Details).details),
         plots,
         [warning.message for warning in report.warnings],
     )

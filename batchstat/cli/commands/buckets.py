@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import READING, ConfigFile, Model, OptionalCorpus, Output
+from batchstat.cli.records import READING, ConfigFile, Details, Model, OptionalCorpus, Output
 from batchstat.parameters import check_fields, option
 from batchstat.planning.settings import COSTS, Settings
 
@@ -27,7 +27,7 @@ class Buckets:
         check_fields(self)
 
 
-@takes(OptionalCorpus, Buckets, Settings, Model, *READING, Output, ConfigFile)
+@takes(OptionalCorpus, Buckets, Settings, Model, *READING, Output, Details, ConfigFile)
 def command(options: Options) -> None:
     """Find the bucket edges with the least padding, ready to paste, and compare other rules.
 
@@ -71,7 +71,11 @@ def command(options: Options) -> None:
     result = CommandResult(
         "buckets.json",
         buckets_document(report),
-        buckets_screen(report, lambda spec: command_line(inputs, "compare", strategy=spec)),
+        buckets_screen(
+            report,
+            lambda spec: command_line(inputs, "compare", strategy=spec),
+            options.read(Details).details,
+        ),
         plots,
         [warning.message for warning in found.warnings],
     )

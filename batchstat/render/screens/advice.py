@@ -25,9 +25,11 @@ def advice(
     """
     choice, current = comparison.choice, comparison.current
     yield heading("result", _result(comparison))
-    if choice.best is not None and (choice.best is not current or len(comparison.strategies) == 1):
+    if choice.best is not None and choice.best is not current:
         yield heading("best", f"{choice.best.label}: {_trade_off(choice.best, current)}")
         yield _to_paste(choice.best, command)
+    elif choice.best is not None and len(comparison.strategies) == 1:
+        yield pasted("use", choice.best.request.strategy.argument or command(choice.best))
     if choice.smaller_change is not None:
         row = choice.smaller_change
         faster = f"{comparison.speed_up(row):.2f}x"

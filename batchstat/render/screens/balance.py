@@ -1,4 +1,4 @@
-"""The screen of `balance`: what each sampler draws, of which classes, and how that batches."""
+"""The screen of `balance`: what each sampler computes and how often it shows each class."""
 
 from collections.abc import Callable, Iterator
 
@@ -6,43 +6,72 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from batchstat.errors import counted
-from batchstat.render.screens.layout import Rows, basis_line, heading, pasted
-from batchstat.render.text import class_name, decimal, one_line, percent
-from batchstat.simulation.balances import MOST_COMPUTE, BalanceReport, SamplerResult
+from batchstat.render.screens.balance_details import balance_details
+from batchstat.render.screens.layout import Fitting, Rows, basis_line, heading, pasted
+from batchstat.render.text import class_name, one_line, percent
+from batchstat.simulation.balances import MOST_COMPUTE, BalanceReport, ClassDraw, SamplerResult
 
-_MOST_CLASSES = 12
+_MOST_SHOWN = 3
+"""Classes with a column each; of more, the largest and the smallest."""
 _EVEN_ENOUGH = 1.5
-_APART = 0.1
 
 
-def balance_screen(report: BalanceReport, command: Callable[[str], str]) -> RenderableType:
-    """Return what `balance` prints: the basis, the tables, the result and the recommendation.
+def balance_screen(
+    report: BalanceReport, command: Callable[[str], str], details: bool = False
+) -> RenderableType:
+    """Return what `balance` prints: the basis, the table and the recommendation.
 
     Args:
         report: the samplers.
         command: returns the command that batches a sampler's samples with the same settings.
+        details: whether the tables of all other numbers follow.
     """
-    strategy = report.samplers[0].row.label
-    drawn = Text("drawn", style="bold").append(_what_is_drawn(report), "not bold")
-    by = Text("batches", style="bold")
-    by.append(f"  by {one_line(strategy)}; compute is relative to none", "not bold")
     parts: list[RenderableType] = [
-        heading("basis", basis_line(report.basis)),
+        heading("basis", basis_line(report.basis, details)),
         heading("classes", _classes_line(report)),
-        *(Text(), drawn, _drawn(report), Text(), by, _batches(report)),
-        *(Text(), _heading_of_classes(report), _classes(report), Text()),
+        *(Text(), Fitting(_samplers(report)), Text()),
+        *_recommendation(report, command),
     ]
-    if report.basis.world_size > 1:
-        words = "     per rank: samples, largest class / smallest, steps; then over all ranks"
-        parts += [Text("ranks", style="bold").append(words, "not bold"), _ranks(report), Text()]
-    return Group(*parts, heading("result", _verdict(report)), *_recommendation(report, command))
+    if details:
+        return Group(*parts, Text(), *balance_details(report))
+    return Group(*parts, heading("", "More: --details"))
 
 
-def _what_is_drawn(report: BalanceReport) -> str:
-    basis = report.basis
-    if basis.distribute == "independent" and basis.world_size > 1:
-        return "    as if all ranks shared one seed, which they do not here: see ranks"
-    return "    by the sampler, before truncation, batching and distribution"
+def _samplers(report: BalanceReport) -> Rows:
+    chosen, shown = report.recommended, _shown_classes(report)
+    names = [f"each {class_name(report.samplers[0].classes[i].label, 12)}" for i in shown]
+    rows = Rows(
+        *("  sampler", "epoch size", "compute", "seen", f"in {report.epochs} epochs"),
+        *names,
+        "most repeats",
+        note="" if chosen is None else "★ recommended",
+    )
+    for row in report.samplers:
+        compute = row.relative_compute
+        rows.add(
+            Text(f"{'★' if row is chosen else ' '} {one_line(row.spec, 40)}"),
+            f"{row.samples:,}",
+            "-" if compute is None else f"{compute:.2f}x",
+            percent(row.coverage),
+            percent(row.coverage_after),
+            *(_times(row.classes[i]) for i in shown),
+            f"{row.max_repeats:,}",
+            style="bold green" if row is chosen else "",
+        )
+    return rows
+
+
+def _shown_classes(report: BalanceReport) -> list[int]:
+    classes = report.samplers[0].classes
+    largest_first = sorted(range(len(classes)), key=lambda i: -classes[i].before)
+    if len(classes) <= _MOST_SHOWN:
+        return largest_first
+    return [largest_first[0], largest_first[-1]]
+
+
+def _times(drawn: ClassDraw) -> str:
+    """Return how often an epoch has a sample of a class, on average."""
+    return f"{drawn.after / drawn.before:.2f}x"
 
 
 def _classes_line(report: BalanceReport) -> str:
@@ -61,180 +90,33 @@ def _classes_line(report: BalanceReport) -> str:
     return " · ".join(words)
 
 
-def _drawn(report: BalanceReport) -> Rows:
-    rows = Rows(
-        *("sampler", "samples", "tokens", "mean length", "class ratio"),
-        *("coverage", f"after {report.epochs}", "unseen", "repeats"),
-    )
-    for row in report.samplers:
-        last = row.ratios[-1]
-        rows.add(
-            _name(row),
-            f"{row.samples:,}",
-            f"{row.lengths.sum:,}",
-            f"{row.lengths.mean:,.1f}",
-            f"{row.class_ratio:,.2f}" + (f" to {last:,.2f}" if _differ(row) else ""),
-            percent(row.coverage),
-            percent(row.coverage_after),
-            f"{row.unseen:,}",
-            f"{row.max_repeats:,}",
-        )
-    return rows
-
-
-def _name(row: SamplerResult) -> Text:
-    return Text(one_line(row.spec, 40))
-
-
-def _differ(row: SamplerResult) -> bool:
-    """Return whether the class ratio changes over epochs, beyond chance."""
-    return row.name == "dynamic" and row.ratios[0] != row.ratios[-1]
-
-
-def _batches(report: BalanceReport) -> Rows:
-    rows = Rows(
-        *("sampler", "compute", "padding", "batches", "fill", "coverage"),
-        *("classes/batch", "single class", "class homogeneity"),
-    )
-    for row in report.samplers:
-        counts, mixing = row.row.counts, row.row.counts.sample_coverage.mixing
-        assert mixing is not None
-        rows.add(
-            _name(row),
-            decimal(row.relative_compute),
-            percent(counts.padding_ratio, 2),
-            f"{counts.batches:,}",
-            percent(counts.fill),
-            percent(counts.sample_coverage.coverage),
-            f"{mixing.mean_classes:,.2f}",
-            percent(mixing.single_class_ratio),
-            decimal(mixing.homogeneity),
-        )
-    return rows
-
-
-def _heading_of_classes(report: BalanceReport) -> Text:
-    shown = min(len(report.samplers[0].classes), _MOST_CLASSES)
-    more = len(report.samplers[0].classes) - shown
-    words = "   samples of each" + (f"; {more:,} smaller ones are in balance.json" if more else "")
-    return Text("classes", style="bold").append(words, "not bold")
-
-
-def _classes(report: BalanceReport) -> Rows:
-    first = report.samplers[0].classes
-    order = sorted(range(len(first)), key=lambda i: -first[i].before)[:_MOST_CLASSES]
-    rows = Rows("sampler", *(class_name(first[i].label, 24) for i in order))
-    total = sum(each.before for each in first)
-    rows.add(Text("the corpus"), *(_share(first[i].before, total) for i in order))
-    for row in report.samplers:
-        total = sum(each.after for each in row.classes)
-        rows.add(_name(row), *(_share(row.classes[i].after, total) for i in order))
-    return rows
-
-
-def _share(count: int, total: int) -> str:
-    return f"{count:,} ({percent(count / total)})"
-
-
-def _ranks(report: BalanceReport) -> Rows:
-    rows = Rows(
-        *("sampler", "samples", "class ratio", "steps", "rank idle"),
-        *("shared", "unseen", "repeated", "dropped"),
-    )
-    for row in report.samplers:
-        counts, reach = row.row.counts, row.row.counts.sample_coverage
-        held = [each.samples for each in reach.ranks]
-        rows.add(
-            _name(row),
-            _range(min(held), max(held)),
-            _ratios([each.classes for each in reach.ranks]),
-            _range(counts.ranks.min_steps, counts.ranks.max_steps),
-            percent(counts.rank_idle),
-            f"{reach.shared_samples:,}",
-            f"{reach.unseen_samples:,}",
-            f"{counts.duplicated_samples:,}",
-            f"{counts.dropped_samples:,}",
-        )
-    return rows
-
-
-def _ratios(ranks: list[tuple[int, ...]]) -> str:
-    """Return the largest class / smallest, from the lowest to the highest of any rank."""
-    ratios = [max(held) / min(held) for held in ranks if min(held)]
-    if len(ratios) < len(ranks):
-        return "class missing"
-    low, high = f"{min(ratios):,.2f}", f"{max(ratios):,.2f}"
-    return low if low == high else f"{low}-{high}"
-
-
-def _range(low: int, high: int) -> str:
-    return f"{low:,}" if low == high else f"{low:,}-{high:,}"
-
-
-def _verdict(report: BalanceReport) -> str:
-    words = [_of_sampler(row, report) for row in report.balanced]
-    apart = [
-        f"{one_line(row.spec)} {mixing.homogeneity:.2f}"
-        for row in report.samplers
-        if (mixing := row.row.counts.sample_coverage.mixing) is not None
-        and (mixing.homogeneity or 0) > _APART
-    ]
-    if apart:
-        strategy = report.samplers[0].row.label
-        words.append(
-            f"{strategy} separates the classes (0 is random, 1 one class per batch): "
-            + ", ".join(apart)
-        )
-    return ". ".join(words or ["no sampler here balances the classes"]) + "."
-
-
-def _of_sampler(row: SamplerResult, report: BalanceReport) -> str:
-    text = f"{one_line(row.spec)} draws {percent(row.coverage)} of the corpus per epoch"
-    if row.coverage < 1:
-        text += f", {percent(row.coverage_after)} in {counted(report.epochs, 'epoch')}"
-    if row.max_repeats > 1:
-        text += f", and one sample {row.max_repeats:,} times"
-    return text
-
-
 def _recommendation(
     report: BalanceReport, command: Callable[[str], str]
 ) -> Iterator[RenderableType]:
-    """Yield the recommendation; nothing if there is only one sampler."""
-    if len(report.samplers) < 2:
-        return
+    """Yield the result in a sentence, and a line to paste; of one sampler, what it does."""
     chosen = report.recommended
     if len(report.samplers[0].classes) == 1:
-        yield heading("use", "none: there is only one class.")
+        yield heading("result", "There is only one class.")
     elif report.class_ratio <= _EVEN_ENOUGH:
         within = f"within {report.class_ratio:,.1f} times of each other"
-        yield heading("use", f"none: the classes are {within}.")
+        yield heading("result", f"No sampler is needed: the classes are {within}.")
     elif chosen is None:
-        yield heading("use", "none of these: no sampler here balances the classes.")
+        balanced = "; ".join(_cost(row, report) for row in report.balanced)
+        yield heading("result", f"{balanced or 'No sampler here balances the classes'}.")
     else:
+        yield heading("result", f"{_cost(chosen, report)}.")
         yield pasted("use", command(chosen.spec))
-        yield heading("", _reasons(chosen, report))
+        tip = "Class weights in the loss also balance classes, without repeating samples."
+        yield heading("", tip)
 
 
-def _reasons(chosen: SamplerResult, report: BalanceReport) -> str:
-    """Return the cost and coverage of the chosen sampler, then those of the others."""
-    text = f"{_price(chosen, report)}."
-    others = [row for row in report.balanced if row is not chosen]
-    if others:
-        text += f" Others: {'; '.join(_price(row, report) for row in others)}."
-    return text + " Class weights in the loss also balance classes, without repeating samples."
-
-
-def _price(row: SamplerResult, report: BalanceReport) -> str:
+def _cost(row: SamplerResult, report: BalanceReport) -> str:
     compute = row.relative_compute
-    cost = "more than none, which has no batch,"
+    cost = "none has no batch to compare with"
     if compute is not None:
-        expensive = ", which is expensive," if compute > MOST_COMPUTE else ""
-        cost = f"{compute:,.2f} times the tokens of none{expensive}"
-    unseen = f"{percent(1 - row.coverage_after)} of the corpus"
-    if row.coverage_after == 1:
-        unseen = "nothing"
+        expensive = ", which is expensive" if compute > MOST_COMPUTE else ""
+        cost = f"{compute:,.2f}x the compute of none{expensive}"
     return (
-        f"{one_line(row.spec)} computes {cost} and leaves {unseen} unseen in "
-        f"{counted(report.epochs, 'epoch')}"
+        f"{one_line(row.spec)} balances the classes: {cost}, and {percent(row.coverage_after)} of "
+        f"the corpus is seen in {counted(report.epochs, 'epoch')}"
     )

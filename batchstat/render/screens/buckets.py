@@ -14,27 +14,26 @@ from batchstat.simulation.bucket_search import NUMBERS, BucketReport, Edges
 from batchstat.simulation.comparison import StrategyResult
 
 
-def buckets_screen(report: BucketReport, command: Callable[[str], str]) -> RenderableType:
-    """Return what `buckets` prints: the optimal buckets, all rules for 2 to 16 buckets, and lines
-    to paste.
+def buckets_screen(
+    report: BucketReport, command: Callable[[str], str], details: bool = False
+) -> RenderableType:
+    """Return what `buckets` prints: the optimal buckets, and lines to paste.
 
     Args:
         report: the results.
         command: returns the command that simulates a strategy with the same settings.
+        details: whether all rules for 2 to 16 buckets follow.
     """
+    parts: list[RenderableType] = [
+        heading("basis", _basis(report)),
+        *(Text(), _buckets(report), Text(), heading("result", _verdict(report))),
+        *_uses(report, command),
+    ]
+    if not details:
+        return Group(*parts, heading("", "More: --details"))
     words = "padding" if report.cost == "linear" else "computed / needed"
     by_rule = Text("by rule", style="bold").append(f"  {words}, rows as wide as edges", "not bold")
-    return Group(
-        heading("basis", _basis(report)),
-        Text(),
-        _buckets(report),
-        Text(),
-        by_rule,
-        _rules(report),
-        Text(),
-        heading("result", _verdict(report)),
-        *_uses(report, command),
-    )
+    return Group(*parts, Text(), by_rule, _rules(report))
 
 
 def _uses(report: BucketReport, command: Callable[[str], str]) -> Iterator[RenderableType]:

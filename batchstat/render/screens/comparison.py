@@ -2,17 +2,19 @@
 
 from collections.abc import Callable, Iterator
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from batchstat.errors import counted
 from batchstat.render.screens.advice import advice
 from batchstat.render.screens.comparison_details import comparison_details
-from batchstat.render.screens.layout import Rows, basis_line, batch_size, folded, heading
+from batchstat.render.screens.layout import Fitting, Rows, basis_line, batch_size, folded, heading
 from batchstat.render.text import percent
 from batchstat.simulation.comparison import Comparison, SeedSpread, StrategyResult
 from batchstat.simulation.cost_model import CostModel
 from batchstat.simulation.estimate import SampleFacts
+
+_LONGEST_NAME = 28
 
 
 def comparison_screen(
@@ -33,44 +35,30 @@ def comparison_screen(
         parts.append(heading("model", _model(comparison.model)))
     if comparison.basis.sampler != "none" or comparison.basis.keep_labels:
         parts.append(heading("sampler", _sampled(comparison)))
-    parts += [Text(), StrategyTable(comparison), Text(), *advice(comparison, command)]
+    parts += [Text(), strategy_table(comparison), Text(), *advice(comparison, command)]
     if details:
         parts += [Text(), *comparison_details(comparison)]
     parts.append(heading("", _more(comparison, details)))
     return Group(*parts)
 
 
-class StrategyTable:
-    """The rows of a comparison, with a few words on each strategy where a line has room."""
+def strategy_table(comparison: Comparison) -> Fitting:
+    """Return the rows, with a few words on each strategy where a line has room, and what their
+    signs mean.
+    """
+    return Fitting(_rows(comparison, with_words=True), _rows(comparison, with_words=False))
 
-    def __init__(self, comparison: Comparison) -> None:
-        """Show `comparison`."""
-        self.comparison = comparison
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Headings of the table."""
-        return ("  strategy", *(name for name, _ in _columns(self.comparison)))
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table, and what its signs mean."""
-        is_ascii = console.options.ascii_only
-        most = options.max_width // 2
-        made = [self._rows(is_ascii, most, words) for words in (True, False)]
-        shapes = [rows for each in made for rows in (each, each.with_headings_on_lines())]
-        yield next((each for each in shapes if each.width <= options.max_width), made[-1])
-        yield Text(_legend(self.comparison, is_ascii), style="dim")
-
-    def _rows(self, is_ascii: bool, most: int, with_words: bool) -> Rows:
-        columns = list(_columns(self.comparison))
-        rows = Rows(*self.columns)
-        for row in self.comparison.strategies:
-            sign, style = _sign(row, self.comparison, is_ascii)
-            name = Text(f"{sign or ' '} {folded(row.label, most - 4)}", style=style)
-            if with_words and row.request.strategy.in_short and ":" not in row.label:
-                name.append(f"  {row.request.strategy.in_short}", "dim")
-            rows.add(name, *(show(row) for _, show in columns), style=style)
-        return rows
+def _rows(comparison: Comparison, *, with_words: bool) -> Rows:
+    columns = list(_columns(comparison))
+    rows = Rows("  strategy", *(name for name, _ in columns), note=_legend(comparison))
+    for row in comparison.strategies:
+        sign, style = _SIGNS.get(_standing(row, comparison), (" ", ""))
+        name = Text(f"{sign} {folded(row.label, _LONGEST_NAME)}", style=style)
+        if with_words and row.request.strategy.in_short and ":" not in row.label:
+            name.append(f"  {row.request.strategy.in_short}", "not bold dim")
+        rows.add(name, *(show(row) for _, show in columns), style=style)
+    return rows
 
 
 def _columns(comparison: Comparison) -> Iterator[tuple[str, Callable[[StrategyResult], str]]]:
@@ -104,17 +92,12 @@ def _spread(seeds: SeedSpread | None) -> str:
 
 
 _SIGNS = {
-    "best": ("★", "*", "bold green"),
-    "current": ("●", ">", "bold cyan"),
-    "over budget": ("!", "!", "red"),
-    "smaller change": ("+", "+", "green"),
-    "needs varlen attention": ("†", "^", ""),
+    "best": ("★", "bold green"),
+    "current": ("●", "bold cyan"),
+    "over budget": ("!", "red"),
+    "smaller change": ("+", "green"),
+    "needs varlen attention": ("†", ""),
 }
-
-
-def _sign(row: StrategyResult, comparison: Comparison, is_ascii: bool) -> tuple[str, str]:
-    sign, plain, style = _SIGNS.get(_standing(row, comparison), ("", "", ""))
-    return (plain if is_ascii else sign), style
 
 
 def _standing(row: StrategyResult, comparison: Comparison) -> str:
@@ -131,14 +114,9 @@ def _standing(row: StrategyResult, comparison: Comparison) -> str:
     return "needs varlen attention" if row.packs_rows and not choice.current.packs_rows else ""
 
 
-def _legend(comparison: Comparison, is_ascii: bool) -> str:
+def _legend(comparison: Comparison) -> str:
     found = {_standing(row, comparison) for row in comparison.strategies}
-    signs = [
-        f"{plain if is_ascii else sign} {words}"
-        for words, (sign, plain, _) in _SIGNS.items()
-        if words in found
-    ]
-    return "   ".join(signs)
+    return "   ".join(f"{sign} {words}" for words, (sign, _) in _SIGNS.items() if words in found)
 
 
 def _lost_by_all(comparison: Comparison) -> str:

@@ -34,9 +34,10 @@ class Rows:
     the remaining columns, so that no number is lost.
     """
 
-    def __init__(self, *columns: str) -> None:
-        """Start a table; the first column has the names."""
+    def __init__(self, *columns: str, note: str = "") -> None:
+        """Start a table; the first column has the names, and a note stands below."""
         self.columns = columns
+        self.note = note
         self.rows: list[tuple[Text, ...]] = []
 
     def add(self, name: Text, *cells: str, style: str = "") -> None:
@@ -44,16 +45,16 @@ class Rows:
         self.rows.append((name, *(Text(cell, style=style) for cell in cells)))
 
     def with_headings_on_lines(self) -> "Rows":
-        """Return the same table with each word of a heading on a line of its own."""
+        """Return the same table with the last word of a heading on a line of its own."""
         first, *others = self.columns
-        rows = Rows(first, *(each.replace(" ", "\n") for each in others))
+        rows = Rows(first, *("\n".join(each.rsplit(" ", 1)) for each in others), note=self.note)
         rows.rows = self.rows
         return rows
 
     @property
     def width(self) -> int:
         """Characters of a line that has all columns."""
-        return sum(self.widths) - _GAP
+        return sum(self.widths)
 
     @property
     def widths(self) -> list[int]:
@@ -77,9 +78,38 @@ class Rows:
             part = table(self.columns[0], *self.columns[first:last])
             part.columns[0].min_width = name - _GAP
             for row in self.rows:
-                part.add_row(row[0], *row[first:last])
+                part.add_row(_signed(row[0], options), *row[first:last])
             yield part
             first = last
+        if self.note:
+            yield _signed(Text(self.note, style="dim"), options)
+
+
+def _signed(text: Text, options: ConsoleOptions) -> Text:
+    """Return text with the signs that a console can show."""
+    if options.ascii_only:
+        text = text.copy()
+        text.plain = text.plain.translate(_IN_ASCII)
+    return text
+
+
+_IN_ASCII = str.maketrans({"★": "*", "●": ">", "†": "^"})
+
+
+class Fitting:
+    """A table in the widest form that fits the terminal: as it is, with the last word of a heading
+    on a line of its own, then each of `others` in the same two forms.
+    """
+
+    def __init__(self, *forms: Rows) -> None:
+        """Show the first of `forms` that fits."""
+        self.forms = forms
+        self.columns = forms[0].columns
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the form that fits; else the last one, whose columns are then split."""
+        made = [rows for form in self.forms for rows in (form, form.with_headings_on_lines())]
+        yield next((rows for rows in made if rows.width <= options.max_width), self.forms[-1])
 
 
 def table(*columns: str) -> Table:
@@ -151,7 +181,7 @@ def basis_line(basis: ResolvedSettings, every: bool = True) -> str:
     shown = (
         (f"at most {basis.tokens_per_batch:,} tokens per batch", True),
         (f"max_length {basis.max_length:,} ({basis.overflow})", True),
-        (f"batch_size {basis.batch_size:,}", every),
+        (f"batch_size {basis.batch_size:,}", every or basis.given_batch_size),
         (f"read_ahead {basis.read_ahead:,}", every or "read_ahead" in own),
         (f"order {basis.order}{seed}{epoch}", every or own & {"order", "seed", "epoch"}),
         (ranks, every or "world_size" in own),
