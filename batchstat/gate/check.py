@@ -47,6 +47,12 @@ def check(
         written: returns changed settings as the user writes them; defaults to `key=value`.
         settings: the fields of `batchstat.Settings`, such as `tokens_per_batch=16384`.
 
+    Example:
+        >>> profile = batchstat.profile("sample_data/corpus.txt")
+        >>> checked = batchstat.check(profile, {"max-padding": "1%"})
+        >>> [outcome.limit.name for outcome in checked.failures]
+        ['max-padding']
+
     Raises:
         OptionError: no limits, or an invalid one.
         InputError: the numbers do not cover the whole corpus, or are not comparable with those of

@@ -92,6 +92,13 @@ def profile(
         on_warning: called with each warning.
         options: other fields of `batchstat.CorpusOptions`, such as `label_column="label"`.
 
+    Example:
+        >>> profile = batchstat.profile("sample_data/reviews.csv", text_column="review")
+        >>> profile
+        Profile(sample_data/reviews.csv, builtin, 720 samples, 54,634 tokens, ...)
+        >>> profile.suggested_max_length
+        512
+
     Raises:
         OptionError: an option that is invalid by itself.
         InputError: a corpus or tokenizer that cannot be read; a corpus without samples.

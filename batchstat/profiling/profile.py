@@ -132,7 +132,7 @@ class Labels:
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Profile:
     """Lengths of the samples of a corpus, in corpus order, and what else is known of them.
 
@@ -155,6 +155,17 @@ class Profile:
     def __len__(self) -> int:
         """Return the number of samples."""
         return len(self.lengths)
+
+    def __repr__(self) -> str:
+        """Return what was counted, on one line."""
+        paths = [source.path for source in self.corpus.sources]
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        name = f"{paths[0]}{more}" if paths else "a table"
+        by = "" if self.tokenizer is None else f", {self.tokenizer.name}"
+        return (
+            f"Profile({name}{by}, {len(self):,} samples, {self.stats.sum:,} tokens, mean "
+            f"{self.stats.mean:,.1f}, longest {self.stats.max:,})"
+        )
 
     @property
     def stated_max(self) -> int | None:

@@ -34,7 +34,7 @@ def balance(
     lengths: Profile | npt.ArrayLike,
     *,
     labels: Iterable[object] | None = None,
-    samplers: Sequence[str] = DEFAULT_SAMPLERS,
+    samplers: Sequence[str] | str = DEFAULT_SAMPLERS,
     strategy: str = "token-budget",
     epochs: int = DEFAULT_EPOCHS,
     **settings: Unpack[SettingsOptions],
@@ -49,10 +49,19 @@ def balance(
         epochs: number of epochs over which coverage is tracked.
         settings: the fields of `batchstat.Settings`, except `sampler`.
 
+    Example:
+        >>> report = batchstat.balance([5] * 100, labels=["spam"] * 10 + ["ham"] * 90)
+        >>> report.class_ratio
+        9.0
+        >>> report.recommended.spec
+        'weighted-random'
+
     Raises:
         OptionError: a setting, sampler or parameter that is wrong by itself.
         InputError: no labels, classes that cannot be drawn as requested, or no samples left.
     """
+    if isinstance(samplers, str):
+        samplers = (samplers,)
     if not samplers:
         raise OptionError("no sampler: name at least one")
     wanted = replace(Settings(**settings), sampler="none")

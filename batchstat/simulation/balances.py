@@ -161,7 +161,7 @@ class SamplerResult:
         return min(each.seen[epoch] / each.before for each in self.classes)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class BalanceReport:
     """Samplers side by side on the same corpus.
 
@@ -186,6 +186,16 @@ class BalanceReport:
     multilabel: int
     samplers: tuple[SamplerResult, ...]
     warnings: tuple[ReportWarning, ...]
+
+    def __repr__(self) -> str:
+        """Return one line per sampler: what it draws."""
+        lines = [
+            f"{row.spec}: {row.samples:,} samples per epoch, {row.coverage:.1%} of the corpus, "
+            f"class ratio {row.class_ratio:,.2f}"
+            for row in self.samplers
+        ]
+        chosen = "none" if self.recommended is None else self.recommended.spec
+        return "\n".join([*lines, f"recommended: {chosen}"])
 
     @property
     def samples(self) -> int:

@@ -91,7 +91,7 @@ class Edges:
         return 1 - self.real_tokens / self.total_tokens
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class BucketReport:
     """The results of `batchstat buckets`.
 
@@ -123,6 +123,14 @@ class BucketReport:
     buckets: tuple[Bucket, ...]
     found: Mapping[str, tuple[Edges, ...]]
     uses: tuple[StrategyResult, ...]
+
+    def __repr__(self) -> str:
+        """Return the strategy to use, and what it gives."""
+        use = self.uses[0].counts
+        return (
+            f"BucketReport({self.spec!r}: {use.padding_ratio:.1%} padding, "
+            f"{use.distinct_shapes:,} shapes)"
+        )
 
     @property
     def chosen(self) -> Edges:
@@ -162,6 +170,10 @@ def find_buckets(
         model: the transformer's shape.
         settings: the fields of `batchstat.Settings`. Edges are multiples of `pad_to_multiple_of`,
             and computed from all samples, so that they hold for every epoch.
+
+    Example:
+        >>> batchstat.find_buckets([3, 4, 4, 50, 55, 60], buckets=2).chosen.edges
+        (4, 60)
 
     Raises:
         OptionError: a setting that is wrong by itself.

@@ -71,6 +71,13 @@ def compare(
             subsample, and each row has an interval for the padding ratio of the whole corpus.
         settings: the fields of `batchstat.Settings`, such as `tokens_per_batch=16384`.
 
+    Example:
+        >>> comparison = batchstat.compare([5, 90, 12, 100, 7, 8], batch_size=2)
+        >>> comparison.best.label
+        'token-budget'
+        >>> round(comparison["bucketed"].counts.padding_ratio, 3)
+        0.067
+
     Raises:
         OptionError: a setting, strategy or parameter that is wrong by itself.
         InputError: no samples, or the settings leave none.

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from html import escape
 from statistics import mean, pstdev
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pandas as pd
 
+
+_SHOWN = (
+    *("strategy", "padding_ratio", "speed_up", "steps"),
+    *("samples_per_batch_min", "samples_per_batch_max", "shuffling"),
+)
+"""The first columns of a frame."""
 
 _NOTICED, _SORTED = 0.1, 0.5
 """Length homogeneity above which batches are not quite random, and above which they hold similar
@@ -164,9 +171,11 @@ class Simulation:
     warnings: tuple[ReportWarning, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Comparison:
     """Strategies side by side on the same lengths.
+
+    `comparison["token-budget"]` is the row of a strategy, written as in the table.
 
     Attributes:
         created: time of creation, ISO 8601 in UTC.
@@ -224,9 +233,47 @@ class Comparison:
             shapes["model"] = (self.model.linear, self.model.quadratic)
         return {name: row.counts.relative_cost(*shape) for name, shape in shapes.items()}
 
+    def __getitem__(self, label: str) -> StrategyResult:
+        """Return the row of a strategy. Raises KeyError for a strategy that has no row."""
+        found = {row.label: row for row in self.strategies}
+        if label not in found:
+            raise KeyError(f"{label!r} is not compared: the rows are {', '.join(found)}")
+        return found[label]
+
+    def __repr__(self) -> str:
+        """Return the table that `batchstat compare` prints, in short."""
+        return f"{self._heading()}\n{self._table().to_string(index=False)}"
+
+    def _repr_html_(self) -> str:
+        table = self._table().to_html(index=False, border=0)
+        return f"<p>{escape(self._heading())}</p>{table}"
+
+    def _heading(self) -> str:
+        best = "none" if self.choice.best is None else self.choice.best.label
+        return (
+            f"{self.samples:,} samples, at most {self.basis.tokens_per_batch:,} tokens per batch: "
+            f"current {self.current.label}, best {best}"
+        )
+
+    def _table(self) -> "pd.DataFrame":
+        import pandas as pd
+
+        rows = [
+            {
+                "strategy": row.label,
+                "padding": f"{row.counts.padding_ratio:.1%}",
+                "speed-up": f"{self.speed_up(row):.2f}x",
+                "steps": f"{row.counts.steps:,}",
+                "samples/batch": f"{row.counts.mean_samples_per_batch:,.1f}",
+                "shuffling": row.shuffling,
+            }
+            for row in self.strategies
+        ]
+        return pd.DataFrame(rows)
+
     def to_frame(self) -> "pd.DataFrame":
-        """Return one row per strategy: its label as `strategy`, and its numbers by the keys of
-        compare.json; those of nested objects are joined by `_`.
+        """Return one row per strategy: its label as `strategy`, then what the screen shows, then
+        all other numbers by the keys of compare.json; those of nested objects are joined by `_`.
         """
         from batchstat.documents.base import to_frame
         from batchstat.documents.strategy import strategy_of
@@ -234,4 +281,5 @@ class Comparison:
         rows = [strategy_of(row, self.model, self.speed_up(row)) for row in self.strategies]
         frame = to_frame(rows)
         frame.insert(0, "strategy", [row.label for row in rows])
-        return frame
+        frame.insert(1, "shuffling", [row.shuffling for row in rows])
+        return frame[[*_SHOWN, *(name for name in frame if name not in _SHOWN)]]

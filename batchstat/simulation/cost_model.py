@@ -18,6 +18,11 @@ class CostModel:
     counted. Training costs three times as much, so ratios are the same. Source: Kaplan et al.,
     Scaling Laws for Neural Language Models (2020), table 1.
 
+    Example:
+        >>> model = batchstat.CostModel(hidden=768, layers=12)
+        >>> batchstat.compare([5, 90, 12, 100], batch_size=2, model=model).best.label
+        'bucketed'
+
     Attributes:
         hidden: width of the model.
         layers: number of layers.

@@ -48,6 +48,10 @@ def token_lengths(
             tokenizer of tokenizers or transformers.
         workers: number of counting threads; defaults to the number of cores.
 
+    Example:
+        >>> batchstat.token_lengths(["one", "one, two"])
+        array([1, 3])
+
     Raises:
         OptionError: an item that is not a text, an unsupported tokenizer type, or an invalid number
             of workers.

@@ -29,6 +29,11 @@ class BatchSampler:
     Each batch is a list of record numbers. Batches are a pure function of (lengths, settings, seed,
     epoch): every rank plans on its own, and resuming takes two numbers. Call `set_epoch` before
     every epoch, as with torch's DistributedSampler.
+
+    Example:
+        >>> sampler = batchstat.BatchSampler([5, 90, 12, 100, 7, 8], tokens_per_batch=100)
+        >>> list(sampler)
+        [[2, 5, 4, 0], [3], [1]]
     """
 
     @checks_keywords(Settings)
@@ -80,7 +85,7 @@ class BatchSampler:
             InputError: a file that is not a plan.
         """
         made = cls.__new__(cls)
-        made._file = as_path(path)
+        made._file, made._rank = as_path(path), rank
         every, epoch, planned_from = load_plan(made._file)
         check_rank(rank, every.world_size)
         made._begin(planned_from, int(every.records.max()) + 1, epoch)
@@ -95,6 +100,17 @@ class BatchSampler:
         self._start = 0
         self._place = _Place(epoch, 0)
         self._running: _Place | None = None
+
+    def __repr__(self) -> str:
+        """Return the strategy, the rank and the epoch on one line."""
+        if self._file is not None:
+            return f"BatchSampler.from_plan({self._file.as_posix()!r}, rank={self._rank})"
+        spec, basis = self._request.spec, self._request.settings
+        return (
+            f"BatchSampler({spec!r}, {len(self._samples):,} samples, tokens_per_batch="
+            f"{basis.tokens_per_batch}, max_length={basis.max_length}, rank={self._rank} of "
+            f"{basis.world_size}, epoch={self._epoch})"
+        )
 
     @property
     def epoch(self) -> int:

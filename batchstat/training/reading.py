@@ -23,6 +23,11 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
         A dictionary for each record, with `text` (a string, or two for a pair) or `messages`, and
         `label` where there are labels; None for a record that was skipped.
 
+    Example:
+        >>> samples = batchstat.read_samples(batchstat.profile("sample_data/corpus.txt"))
+        >>> list(samples[0])
+        ['text']
+
     Raises:
         InputError: the corpus has changed, cannot be read again, or contains no text.
     """

@@ -55,6 +55,10 @@ class ClassBalancedSampler(_ClassSampler):
 
     Depends on (seed, epoch) alone, so it is the same on every rank: distribute it over ranks with
     `RankSampler`.
+
+    Example:
+        >>> list(batchstat.ClassBalancedSampler(["a", "a", "b"]))
+        [2, 1]
     """
 
     def __init__(
@@ -92,6 +96,10 @@ class WeightedClassSampler(_ClassSampler):
 
     Depends on (seed, epoch) alone, so it is the same on every rank: distribute it over ranks with
     `RankSampler`.
+
+    Example:
+        >>> len(batchstat.WeightedClassSampler(["a", "a", "b"], {"a": 1, "b": 3}, length=8))
+        8
     """
 
     def __init__(
@@ -133,6 +141,10 @@ class RankSampler:
     are restored afterwards. Any other source of randomness, such as a NumPy Generator of the
     sampler's own, must be seeded identically on every rank. With `remainder=repeat` the first draws
     of the epoch fill the last round.
+
+    Example:
+        >>> [list(batchstat.RankSampler(range(5), rank, world_size=2)) for rank in (0, 1)]
+        [[0, 2, 4], [1, 3, 0]]
     """
 
     def __init__(

@@ -45,6 +45,11 @@ class StreamBatcher:
     window. Any other is read again up to there, as is every source with `replay`: use it for a
     shuffled IterableDataset, whose state does not include its shuffle buffer. One window is read
     ahead, to know which one is the last.
+
+    Example:
+        >>> words = ["a b", "c", "d e f", "g"]
+        >>> list(batchstat.StreamBatcher(words, length=len, tokens_per_batch=12))
+        [['d e f', 'a b'], ['c', 'g']]
     """
 
     @checks_keywords(Settings)

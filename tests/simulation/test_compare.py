@@ -103,6 +103,37 @@ def test_the_recommended_read_ahead_is_the_smallest_that_is_good_enough():
     assert [point.read_ahead for point in sweep.points] == [100, 200, 500, 1000, 2000, 3000]
 
 
+def test_a_comparison_in_a_notebook():
+    made = batchstat.compare(SKEWED, batch_size=8)
+    shown = repr(made).splitlines()
+    assert len(shown) == 2 + len(made.strategies)
+    assert max(map(len, shown)) <= 100
+    for row in made.strategies:
+        assert made[row.label] is row
+        assert any(line.split()[0] == row.label for line in shown[2:])
+        assert f"<td>{row.label}</td>" in made._repr_html_()
+    with pytest.raises(KeyError, match="'stati' is not compared: the rows are fixed, static, "):
+        made["stati"]
+    first = ["strategy", "padding_ratio", "speed_up", "steps", "samples_per_batch_min"]
+    assert made.to_frame().columns[:5].tolist() == first
+
+
+def test_names_in_a_notebook_are_shown_as_text():
+    made = batchstat.compare([3, 4], current="static:batch_size=2", strategies="packed")
+    assert [row.label for row in made.strategies] == ["static:batch_size=2", "packed"]
+    assert "<script" not in made._repr_html_()
+
+
+def test_short_lines_for_records():
+    labels = ["a", "b"] * 1500
+    for record in (
+        batchstat.BatchSampler(SKEWED, world_size=4, rank=3),
+        batchstat.find_buckets(SKEWED),
+        batchstat.balance(SKEWED, labels=labels, samplers="downsampling"),
+    ):
+        assert len(repr(record)) < 200
+
+
 def test_no_column_is_lost_on_a_narrow_screen():
     from rich.console import Console
 
