@@ -327,7 +327,7 @@ def test_shards_say_how_they_are_put_together(cli: Cli, files: Path):
     [line] = re.findall(r"^next +batchstat (compare .*)$", shown, re.MULTILINE)
     code, shown, err = cli(*shlex.split(line))
     assert code == 0, err
-    assert "batch_size 8 " in shown
+    assert re.search(r"^● static .* 8 +full", shown, re.MULTILINE)
     assert "two.jsonl and 2 more" in shown
 
 
@@ -345,7 +345,7 @@ def test_what_profile_says_to_run_next(cli: Cli, files: Path, folder: tuple[str,
     code, shown, err = cli(*shlex.split(line), "--no-plots")
     assert code == 0, err
     assert "n.jsonl" in shown
-    assert "batch_size 8 " in shown
+    assert re.search(r"^● static .* 8 +full", shown, re.MULTILINE)
     assert ("at most 77 tokens" in shown) == configured
 
 

@@ -181,7 +181,7 @@ def basis_line(basis: ResolvedSettings, every: bool = True) -> str:
     shown = (
         (f"at most {basis.tokens_per_batch:,} tokens per batch", True),
         (f"max_length {basis.max_length:,} ({basis.overflow})", True),
-        (f"batch_size {basis.batch_size:,}", every or basis.given_batch_size),
+        (f"batch_size {basis.batch_size:,}", every),
         (f"read_ahead {basis.read_ahead:,}", every or "read_ahead" in own),
         (f"order {basis.order}{seed}{epoch}", every or own & {"order", "seed", "epoch"}),
         (ranks, every or "world_size" in own),
