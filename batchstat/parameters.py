@@ -34,12 +34,13 @@ class Option:
 
     Attributes:
         help: one sentence, with other fields in backticks.
-        group: the options among which `--help` shows it.
+        group: the options among which help shows it.
         metavar: the value's placeholder; None for a switch.
         shown: its default in words, where the field's own default does not say it.
         values: what each value means, if they are names.
         flags: its flags, where they are not the field's name.
         is_argument: whether it is given by its place.
+        is_common: whether `--help` shows it; `--help-all` shows every option.
         names: returns the names that it takes, where `values` does not have them.
     """
 
@@ -50,6 +51,7 @@ class Option:
     values: Mapping[str, str] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
     is_argument: bool = False
+    is_common: bool = False
     names: Callable[[], Iterable[str]] | None = None
 
 

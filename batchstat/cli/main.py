@@ -19,20 +19,19 @@ from batchstat.cli.commands import (
     profile,
     recipe,
 )
-from batchstat.cli.literal import LiteralCommand, LiteralGroup
 from batchstat.cli.streams import open_closed_streams, say
+from batchstat.cli.usage import Command, Group, Help
 from batchstat.errors import BatchstatError, InputError
 
 app = typer.Typer(
     name="batchstat",
-    cls=LiteralGroup,
+    cls=Group,
     help="How much of your training compute is padding, and which batching strategy fixes it.",
     no_args_is_help=True,
+    add_help_option=False,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={
-        "help_option_names": ["-h", "--help"],
-        "token_normalize_func": lambda flag: flag.replace("_", "-"),
-    },
+    context_settings={"token_normalize_func": lambda flag: flag.replace("_", "-")},
 )
 for panel, commands in {
     "Analyse": {
@@ -47,7 +46,7 @@ for panel, commands in {
     "Scale": {"merge": merge.command},
 }.items():
     for name, command in commands.items():
-        app.command(name, cls=LiteralCommand, rich_help_panel=panel)(command)
+        app.command(name, cls=Command, add_help_option=False, rich_help_panel=panel)(command)
 app.add_typer(baseline.app, name="baseline", rich_help_panel="CI")
 
 
@@ -65,6 +64,7 @@ def _common(
             "--version", callback=_print_version, is_eager=True, help="Print the version."
         ),
     ] = False,
+    help: Help = None,
 ) -> None:
     pass
 
@@ -76,7 +76,7 @@ def run() -> None:
         # A name that the terminal's encoding lacks is shown escaped instead of raising.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        app()
+        app(prog_name="batchstat")
     except BatchstatError as error:
         say(f"error: {error}")
         sys.exit(error.exit_code)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 
 import typer
 
+from batchstat.cli.usage import Help, HelpAll
 from batchstat.errors import OptionError
 from batchstat.parameters import Option, options_of, parse_whole
 from batchstat.storage.addresses import as_path
@@ -56,11 +57,23 @@ def takes(
             _refuse_empty(given, declared)
             command(Options(given))
 
-        run.__doc__ = command.__doc__
-        run.__signature__ = inspect.Signature(list(map(_parameter, declared.values())))  # type: ignore[attr-defined]
+        run.__doc__ = inspect.cleandoc(command.__doc__ or "")
+        run.__signature__ = inspect.Signature([*map(_parameter, declared.values()), *_HELP])  # type: ignore[attr-defined]
+        run.rare = {name for name, each in declared.items() if not _is_common(each)}  # type: ignore[attr-defined]
         return run
 
     return given
+
+
+_HELP = [
+    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+    for name, kind in {"help": Help, "help_all": HelpAll}.items()
+]
+
+
+def _is_common(declared: "Field[Any]") -> bool:
+    option: Option = declared.metadata["option"]
+    return option.is_common
 
 
 def _parameter(declared: "Field[Any]") -> inspect.Parameter:

@@ -72,6 +72,7 @@ class Tokenization(Template):
         "Corpus",
         "NAME",
         shown="builtin",
+        is_common=True,
     )
 
 
@@ -133,6 +134,7 @@ class Strategy:
         "SPEC",
         names=strategy_names,
         shown="token-budget",
+        is_common=True,
     )
 
 
@@ -145,6 +147,7 @@ class Model:
         "Estimate a transformer's compute: hidden=768,layers=12, or a folder with config.json.",
         "Batching",
         "SHAPE",
+        is_common=True,
     )
 
 
@@ -159,6 +162,7 @@ class Folder:
         "DIR",
         shown=DEFAULT_FOLDER.as_posix(),
         flags=("-o", "--output"),
+        is_common=True,
     )
 
 
@@ -166,8 +170,10 @@ class Folder:
 class Output(Folder):
     """What is written where."""
 
-    as_json: bool = option(False, "Print the JSON that is written.", "Output", flags=("--json",))
-    plots: bool = option(True, "Draw plots.", "Output", shown="plots")
+    as_json: bool = option(
+        False, "Print the JSON that is written.", "Output", flags=("--json",), is_common=True
+    )
+    plots: bool = option(True, "Draw plots.", "Output", shown="plots", is_common=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +204,12 @@ class Checks:
     """The checks of the configuration to run."""
 
     check: tuple[str, ...] = option(
-        (), "Run only this check of the configuration. Repeatable.", "Output", "NAME", shown="all"
+        (),
+        "Run only this check of the configuration. Repeatable.",
+        "Output",
+        "NAME",
+        shown="all",
+        is_common=True,
     )
 
 
@@ -206,7 +217,9 @@ class Checks:
 class Baseline:
     """The baseline that a check is compared with."""
 
-    baseline: Path | None = option(None, "Compare with this baseline.", "Limits", "FILE")
+    baseline: Path | None = option(
+        None, "Compare with this baseline.", "Limits", "FILE", is_common=True
+    )
 
 
 # As text, because 5% is not a number yet; one that is on or off is a switch.
@@ -216,7 +229,14 @@ Limits = make_dataclass(
         (
             name.replace("-", "_"),
             bool | None if limit.example is None else str | None,
-            option(None, limit.help, "Limits", limit.example, flags=(f"--{name}",)),
+            option(
+                None,
+                limit.help,
+                "Limits",
+                limit.example,
+                flags=(f"--{name}",),
+                is_common=name in ("max-padding", "min-fill", "max-truncated"),
+            ),
         )
         for name, limit in NAMED_LIMITS.items()
     ],

@@ -54,9 +54,10 @@ class CorpusOptions:
         "Corpus",
         "COLUMN",
         shown="the only text column, or text, content, sentence, review, prompt",
+        is_common=True,
     )
     messages_column: str | None = option(
-        None, "Column with chat messages, instead of text.", "Corpus", "COLUMN"
+        None, "Column with chat messages, instead of text.", "Corpus", "COLUMN", is_common=True
     )
     tokens_column: str | None = option(
         None, "Column with lists of token ids, instead of text.", "Corpus", "COLUMN"
@@ -65,7 +66,11 @@ class CorpusOptions:
         None, "Column with token counts, instead of text.", "Corpus", "COLUMN"
     )
     label_column: str | None = option(
-        None, "Column with the class label, or with a list of labels.", "Corpus", "COLUMN"
+        None,
+        "Column with the class label, or with a list of labels.",
+        "Corpus",
+        "COLUMN",
+        is_common=True,
     )
     header: bool = option(
         True, "Whether .csv and .tsv files begin with column names.", "Corpus", shown="header"

@@ -94,6 +94,7 @@ class Settings:
         "Batching",
         "N",
         shown="`batch_size` x `max_length`, else 16384 or `max_length`",
+        is_common=True,
     )
     max_length: int | None = option(
         None,
@@ -101,6 +102,7 @@ class Settings:
         "Batching",
         "N",
         shown="the tokenizer's maximum or the longest sample, whichever is smaller",
+        is_common=True,
     )
     overflow: str = option(
         "truncate",
@@ -115,9 +117,14 @@ class Settings:
         "Batching",
         "N",
         shown="`tokens_per_batch` // `max_length`, so that every strategy has the same peak",
+        is_common=True,
     )
     read_ahead: int = option(
-        10_000, "How many samples are sorted together (the sort window).", "Batching", "N"
+        10_000,
+        "How many samples are sorted together (the sort window).",
+        "Batching",
+        "N",
+        is_common=True,
     )
     max_samples: int | None = option(
         None,
@@ -137,7 +144,7 @@ class Settings:
         0, "Random seed of samples and batches, combined with `epoch`.", "Batching", "N"
     )
     epoch: int = option(0, "Epoch to simulate, from 0.", "Batching", "N")
-    world_size: int = option(1, "Number of ranks.", "Ranks", "N")
+    world_size: int = option(1, "Number of ranks.", "Ranks", "N", is_common=True)
     distribute: str = option(
         "batches",
         "What is distributed across ranks: batches of one plan in turn, samples (as torch's "

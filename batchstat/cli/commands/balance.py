@@ -21,8 +21,11 @@ class Samplers:
         names=sampler_names,
         shown="none, downsampling, upsampling, weighted-random, dynamic",
         flags=("--sampler",),
+        is_common=True,
     )
-    epochs: int = option(10, "Number of epochs over which coverage is tracked.", "Classes", "N")
+    epochs: int = option(
+        10, "Number of epochs over which coverage is tracked.", "Classes", "N", is_common=True
+    )
 
 
 @takes(
@@ -30,15 +33,19 @@ class Samplers:
     without=("sampler",),
 )
 def command(options: Options) -> None:
-    """Compare class-balancing samplers: which classes each rank and each batch gets.
+    """Compare samplers that balance classes: what each rank and batch gets.
 
     Writes balance.json and plots to the results folder, and the profile if a corpus is given.
 
-    batchstat balance reviews.csv --label-column label
+    Examples:
+        # The usual samplers
+        batchstat balance reviews.csv --label-column label
 
-    batchstat balance --sampler downsampling --sampler weights=positive:1,negative:3,length=600
+        # Two samplers, on the profile in the results folder
+        batchstat balance --sampler downsampling --sampler weights=positive:1,negative:3,length=600
 
-    batchstat balance --sampler per-batch:classes=2,samples=8 --strategy static
+        # Batches of 2 classes with 8 samples each
+        batchstat balance --sampler per-batch:classes=2,samples=8 --strategy static
     """
     from dataclasses import asdict, replace
 

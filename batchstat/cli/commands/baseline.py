@@ -5,17 +5,23 @@ from pathlib import Path
 
 import typer
 
-from batchstat.cli.literal import LiteralCommand, LiteralGroup
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import READING, Checks, ConfigFile, Folder, OptionalCorpus, Strategy
+from batchstat.cli.usage import Command, Group, Help
 from batchstat.parameters import option
 from batchstat.planning.settings import Settings
 
 app = typer.Typer(
-    cls=LiteralGroup,
+    cls=Group,
     no_args_is_help=True,
+    add_help_option=False,
     help="Save the numbers of checks, to compare with later.",
 )
+
+
+@app.callback()
+def _group(help: Help = None) -> None:
+    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,19 +34,23 @@ class BaselineFile:
         "Output",
         "FILE",
         shown="the configuration's, or batchstat-baseline.json",
+        is_common=True,
     )
 
 
-@app.command("save", cls=LiteralCommand)
+@app.command("save", cls=Command, add_help_option=False)
 @takes(OptionalCorpus, BaselineFile, Strategy, Settings, *READING, Folder, Checks, ConfigFile)
 def save(options: Options) -> None:
-    """Write the numbers of every check to a small file for the repository.
+    """Save the numbers of every check to a small file for the repository.
 
     `batchstat check --baseline FILE` fails if padding has increased since.
 
-    batchstat baseline save
+    Examples:
+        # The checks of the configuration
+        batchstat baseline save
 
-    batchstat baseline save data/train.jsonl --baseline padding.json
+        # A corpus, in a file of that name
+        batchstat baseline save data/train.jsonl --baseline padding.json
     """
     from batchstat.cli.checks import chosen_checks, measure_inputs
     from batchstat.cli.pasted import repeated

@@ -12,7 +12,7 @@ from batchstat.planning.settings import COSTS, Settings
 class Buckets:
     """The search for bucket edges."""
 
-    buckets: int = option(8, "Number of buckets.", "Batching", "K")
+    buckets: int = option(8, "Number of buckets.", "Batching", "K", is_common=True)
     min_bucket_samples: int = option(1, "Fewest samples per bucket.", "Batching", "N")
     cost: str | None = option(
         None,
@@ -21,6 +21,7 @@ class Buckets:
         "COST",
         shown="model with --model, else linear",
         values=COSTS,
+        is_common=True,
     )
 
     def __post_init__(self) -> None:
@@ -29,15 +30,18 @@ class Buckets:
 
 @takes(OptionalCorpus, Buckets, Settings, Model, *READING, Output, Details, ConfigFile)
 def command(options: Options) -> None:
-    """Find the bucket edges with the least padding, ready to paste, and compare other rules.
+    """Find the bucket edges with the least padding.
 
     Simulates each result with all other settings too: ranks, order, classes.
 
     Writes buckets.json and a plot to the results folder, and the profile if a corpus is given.
 
-    batchstat buckets --buckets 8 --pad-to-multiple-of 8
+    Examples:
+        # 8 buckets whose widths suit an accelerator, on the profile in the results folder
+        batchstat buckets --buckets 8 --pad-to-multiple-of 8
 
-    batchstat buckets corpus.txt --cost quadratic
+        # The edges with the least attention instead of the least padding
+        batchstat buckets corpus.txt --cost quadratic
     """
     from dataclasses import asdict
 

@@ -38,25 +38,34 @@ class Gate:
         "NAME[=FILE]",
         shown="text",
         names=_formats,
+        is_common=True,
     )
     warn_only: bool = option(
-        False, "Report exceeded limits, but exit with 0.", "Output", flags=("--warn-only",)
+        False,
+        "Report exceeded limits, but exit with 0.",
+        "Output",
+        flags=("--warn-only",),
+        is_common=True,
     )
 
 
 @takes(OptionalCorpus, Limits, Strategy, Settings, *READING, Folder, Gate, Checks, ConfigFile)
 def command(options: Options) -> None:
-    """Check padding and other numbers of a corpus against limits, for CI.
+    """Check padding and other numbers against limits, for CI.
 
     Exit code 0: all limits are kept. 1: a limit is exceeded.
 
     2: the arguments or the configuration are wrong. 3: there is no answer.
 
-    batchstat check data/train.jsonl --tokens-per-batch 16384 --max-padding 5%
+    Examples:
+        # At most 5% padding
+        batchstat check data/train.jsonl --tokens-per-batch 16k --max-padding 5%
 
-    batchstat check --format github
+        # The checks of the configuration, as annotations of a GitHub workflow
+        batchstat check --format github
 
-    batchstat check --format text --format junit=report.xml
+        # On the terminal, and as a report for other CI systems
+        batchstat check --format text --format junit=report.xml
     """
     from datetime import UTC, datetime
 

@@ -35,6 +35,7 @@ class Table:
         "SPEC",
         names=strategy_names,
         shown="fixed, static, bucketed, token-budget, packed",
+        is_common=True,
     )
     current: str | None = option(
         None,
@@ -44,6 +45,7 @@ class Table:
         "SPEC",
         names=strategy_names,
         shown="static",
+        is_common=True,
     )
     every: bool = option(
         False, "Compare every strategy of batchstat's own.", "Batching", flags=("--all",)
@@ -66,19 +68,25 @@ class Table:
 
 @takes(OptionalCorpus, Table, Settings, Model, *READING, Output, Details, ConfigFile)
 def command(options: Options) -> None:
-    """Simulate batching strategies on the same lengths, side by side at equal peak memory.
+    """Compare batching strategies on a corpus, at equal peak memory.
 
     Writes compare.json and plots to the results folder, and the profile if a corpus is given.
 
-    batchstat compare --tokens-per-batch 16384
+    Examples:
+        # The usual strategies, on the profile in the results folder
+        batchstat compare --tokens-per-batch 16k
 
-    batchstat compare reviews.csv --text-column review --tokenizer bert-base-cased
+        # Another corpus, counted first
+        batchstat compare reviews.csv --text-column review --tokenizer bert-base-cased
 
-    batchstat compare --strategy static --strategy token-budget:read_ahead=1000
+        # What to change if you train with the Hugging Face Trainer's defaults
+        batchstat compare --current hf-trainer --strategy hf-group-by-length --strategy trl
 
-    batchstat compare --current hf-trainer --strategy hf-group-by-length --strategy trl
+        # Two windows of one strategy, with the compute of a model
+        batchstat compare --strategy token-budget:read_ahead=1000 --model llama-3.2-1b
 
-    batchstat compare --strategy token-budget --world-size 8 --export plan.parquet
+        # The batches of 8 ranks, for BatchSampler.from_plan
+        batchstat compare --strategy token-budget --world-size 8 --export plan.parquet
     """
     from dataclasses import asdict, replace
 

@@ -14,9 +14,17 @@ if TYPE_CHECKING:
 
 @takes(OptionalCorpus, Limits, Strategy, Settings, *READING, Checks, ConfigFile)
 def command(options: Options) -> None:
-    """Print the settings in force for check, and where each is set.
+    """Print the settings of the checks, and where each is set.
 
-    Accepts the options of check; the same settings, except limits, apply to compare and profile.
+    Accepts the options of check that change them; the same settings, except limits, apply to all
+    commands.
+
+    Examples:
+        # The configuration, with the defaults
+        batchstat config
+
+        # What an option would change
+        batchstat config --tokens-per-batch 16k
     """
     from batchstat.cli.checks import chosen_checks
     from batchstat.cli.streams import console, emit, render

@@ -27,9 +27,18 @@ class Names:
 def command(options: Options) -> None:
     """Explain a column, a key, a strategy, a rule or a setting.
 
-    batchstat explain correlation
+    Examples:
+        # All names
+        batchstat explain
 
-    batchstat explain token-budget packing efficiency
+        # A column of a table
+        batchstat explain correlation
+
+        # Two names
+        batchstat explain token-budget packing efficiency
+
+        # The models that --model knows
+        batchstat explain model
     """
     from batchstat.cli.streams import console, emit, render
     from batchstat.render.glossary import COLUMNS, entries, explain_all

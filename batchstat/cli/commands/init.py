@@ -14,13 +14,17 @@ if TYPE_CHECKING:
 
 @takes(Corpus, Strategy, Settings, *READING)
 def command(options: Options) -> None:
-    """Measure a corpus, write limits with a margin to the configuration, print a CI workflow.
+    """Measure a corpus, write limits for it, print a CI workflow.
 
-    Writes [tool.batchstat] to pyproject.toml if there is one, else batchstat.toml.
+    Writes the limits, which have a margin, and the settings to [tool.batchstat] of pyproject.toml
+    if there is one, else to batchstat.toml.
 
-    batchstat init data/train.jsonl --tokens-per-batch 16384
+    Examples:
+        # Settings and limits
+        batchstat init data/train.jsonl --tokens-per-batch 16k
 
-    batchstat init data/train.jsonl > .github/workflows/batchstat.yml
+        # The workflow too
+        batchstat init data/train.jsonl > .github/workflows/batchstat.yml
     """
     from batchstat.cli.configuration import DEFAULT_CHECK, CheckSettings
     from batchstat.cli.inputs import read_inputs

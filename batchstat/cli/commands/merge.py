@@ -22,9 +22,13 @@ class Shards:
 
 @takes(Shards, Partial, Output)
 def command(options: Options) -> None:
-    """Merge the shards of a corpus; the files are the same as those of one run over all of it.
+    """Merge the shards of a corpus into one profile.
 
-    batchstat merge part-* -o whole
+    The files are the same as those of one run over the whole corpus.
+
+    Examples:
+        # The shards that batchstat profile --shard wrote
+        batchstat merge part-* -o whole
     """
     from batchstat.cli.configuration import CheckSettings, is_configured
     from batchstat.cli.inputs import read_inputs

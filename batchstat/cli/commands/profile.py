@@ -26,17 +26,25 @@ class Sharding:
 
 @takes(Corpus, *READING, Sharding, Partial, Output, ConfigFile)
 def command(options: Options) -> None:
-    """Count the tokens of a corpus: length distribution, tokens lost to a max_length, classes.
+    """Count the tokens of a corpus: lengths, tokens lost to a max_length, classes.
 
     Writes profile.json, lengths.parquet and plots to the results folder, where compare finds them.
 
-    batchstat profile corpus.txt
+    Examples:
+        # One sample per line
+        batchstat profile corpus.txt
 
-    batchstat profile reviews.csv --text-column review --label-column label
+        # A column of a CSV file, with the class of each sample
+        batchstat profile reviews.csv --text-column review --label-column label
 
-    batchstat profile 's3://bucket/crawl/*.jsonl.zst' --executor dask --scheduler tcp://head:8786
+        # A chat corpus, with the tokenizer and the chat template of a model
+        batchstat profile chats.jsonl --messages-column messages --tokenizer Qwen/Qwen2-0.5B
 
-    batchstat profile data/*.parquet --shard 3/100 -o part-3
+        # Compressed files in S3, counted by a Dask cluster
+        batchstat profile 's3://bucket/*.jsonl.zst' --executor dask --scheduler tcp://head:8786
+
+        # One of 100 shards, for batchstat merge
+        batchstat profile data/*.parquet --shard 3/100 -o part-3
     """
     from batchstat.cli import profiles
     from batchstat.cli.inputs import read_inputs

@@ -32,13 +32,16 @@ class Framework:
 
 @takes(Framework, Strategy, Settings, Template, Folder, ConfigFile)
 def command(options: Options) -> None:
-    """Print a complete training script that uses exactly the batches that were simulated.
+    """Print a training script that uses exactly the batches that were simulated.
 
     Uses the profile in the results folder.
 
-    batchstat recipe --tokens-per-batch 16384 > train.py
+    Examples:
+        # A script for torch
+        batchstat recipe --tokens-per-batch 16k > train.py
 
-    batchstat recipe accelerate --world-size 8 --strategy token-budget:read_ahead=5000
+        # One for accelerate, on 8 ranks
+        batchstat recipe accelerate --world-size 8 --strategy token-budget:read_ahead=5000
     """
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.streams import emit

@@ -1,0 +1,114 @@
+"""Commands with batchstat's help pages, and with its errors for wrong usage."""
+
+import sys
+from typing import Annotated, Any
+
+from typer import BadParameter, Context, Exit, Option
+from typer.core import TyperCommand, TyperGroup
+
+from batchstat.cli.help import help_page
+from batchstat.cli.streams import emit
+from batchstat.errors import OptionError, did_you_mean, unknown
+
+_UsageError: Any = BadParameter.__base__
+"""Whatever is wrong on a command line; typer has it from click, or from its own copy of it."""
+
+_WRONG_USAGE = 2
+
+
+def _print_help(context: Context, wanted: bool) -> None:
+    _print_page(context, wanted, everything=False)
+
+
+def _print_all(context: Context, wanted: bool) -> None:
+    _print_page(context, wanted, everything=True)
+
+
+def _print_page(context: Context, wanted: bool, *, everything: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        emit(help_page(context.command, context, everything=everything), sys.stdout.encoding)
+        raise Exit(0)
+
+
+def _help_option(*flags: str, text: str, callback: Any) -> Any:
+    made = Option(*flags, is_eager=True, expose_value=False, callback=callback, help=text)
+    return Annotated[bool | None, made]
+
+
+Help = _help_option("-h", "--help", text="Print help.", callback=_print_help)
+"""The parameter of a command or a group that prints its help."""
+
+HelpAll = _help_option("--help-all", text="Print help with all options.", callback=_print_all)
+"""The parameter of a command that prints its help with every option."""
+
+
+class _Usage:
+    """What is the same for a command and a group."""
+
+    params: list[Any]
+    no_args_is_help: bool
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse arguments.
+
+        Raises:
+            OptionError: wrong usage, with the remedy.
+        """
+        if not args and self.no_args_is_help and not ctx.resilient_parsing:
+            emit(help_page(self, ctx, everything=False), sys.stdout.encoding)
+            raise Exit(_WRONG_USAGE)
+        try:
+            found: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+        except _UsageError as error:
+            raise OptionError(_explained(error, self, ctx.command_path)) from None
+        return found
+
+
+class Command(_Usage, TyperCommand):
+    """A command."""
+
+
+class Group(_Usage, TyperGroup):
+    """A group of commands."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the arguments name. Raises OptionError if there is none."""
+        if args[0] not in self.commands and not ctx.resilient_parsing:
+            raise unknown("command", args[0], self.commands)
+        return super().resolve_command(ctx, args)
+
+
+def _explained(error: Any, command: Any, path: str) -> str:
+    """Return what is wrong on a command line, and what to do."""
+    parameter = getattr(error, "param", None)
+    if hasattr(error, "possibilities"):
+        return _unknown_option(error.option_name, command, path)
+    if hasattr(error, "param_type"):
+        return f"{path} needs {parameter.metavar}: run {path} --help for examples"
+    if hasattr(error, "option_name"):
+        return _without_value(error.option_name, command)
+    if parameter is not None:
+        return f"{max(parameter.opts, key=len)} {error.message}"
+    return _too_many(error.message, command, path)
+
+
+def _unknown_option(flag: str, command: Any, path: str) -> str:
+    known = [name for each in command.params for name in (*each.opts, *each.secondary_opts)]
+    flags = [name for name in known if name.startswith("--")]
+    remedy = did_you_mean(flag, flags) or f"run {path} --help-all for all options"
+    return f"unknown option {flag!r} of {path}: {remedy}"
+
+
+def _without_value(flag: str, command: Any) -> str:
+    option = next(each for each in command.params if flag in (*each.opts, *each.secondary_opts))
+    if option.is_flag:
+        return f"{flag} takes no value: write {flag} alone"
+    return f"{flag} has no value: write {flag} {option.metavar}"
+
+
+def _too_many(message: str, command: Any, path: str) -> str:
+    """Return the message for arguments beyond those of a command; click names them at the end."""
+    extra = message.partition("(s) (")[2].removesuffix(")") or message
+    places = [each.metavar for each in command.params if each.param_type_name == "argument"]
+    takes = f"takes only {' and '.join(places)}" if places else "takes options only"
+    return f"unexpected argument {extra!r}: {path} {takes}: remove it"
