@@ -123,7 +123,15 @@ def unknown(kind: str, value: str, known: Iterable[str]) -> OptionError:
 
 def did_you_mean(value: str, known: Iterable[str]) -> str:
     """Return the question whether the nearest of `known` is meant; empty if none is near."""
+    near = nearest(value, known)
+    return "" if near is None else f"did you mean {near!r}?"
+
+
+def nearest(value: str, known: Iterable[str]) -> str | None:
+    """Return the shortest of `known` that begins with `value`, else the most similar if any is."""
     from difflib import get_close_matches
 
-    near = get_close_matches(value, list(known), n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else ""
+    names = list(known)
+    longer = [name for name in names if value and name.startswith(value)]
+    near = [min(longer, key=len)] if longer else get_close_matches(value, names, n=1, cutoff=0.5)
+    return near[0] if near else None

@@ -101,18 +101,21 @@ def parse_whole(text: str) -> int:
     """Return a whole number as people write it: `16384`, `16_384`, `16k` or `1e6`.
 
     Raises:
-        ValueError: anything else.
+        ValueError: anything else; the message continues one that names the number.
     """
     written = _WHOLE.fullmatch(text.strip())
     if written is None:
-        raise ValueError(f"{text!r} is not a whole number, such as 16384, 16_384 or 16k")
+        example = text if _WITH_COMMAS.fullmatch(text) else "16,384"
+        plain, grouped = example.replace(",", ""), example.replace(",", "_")
+        raise ValueError(f"must be a whole number: write {plain} or {grouped}")
     number = Decimal(written[1].replace("_", "")) * _FACTORS[written[2].lower()]
     if number != number.to_integral_value():
-        raise ValueError(f"{text!r} is not a whole number")
+        raise ValueError("must be a whole number")
     return int(number)
 
 
 _WHOLE = re.compile(r"(-?\d[\d_]{0,30}(?:\.\d{1,9})?(?:e\d{1,2})?)([km]?)", re.IGNORECASE)
+_WITH_COMMAS = re.compile(r"\d{1,3}(,\d{3})+")
 _FACTORS = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
@@ -247,8 +250,8 @@ def _value(field: "Field[Any]", text: str) -> object:
 def _whole(name: str, text: str) -> int:
     try:
         return parse_whole(text)
-    except ValueError:
-        raise OptionError(f"{name}={text!r}: must be a whole number") from None
+    except ValueError as error:
+        raise OptionError(f"{name}={text!r}: {error}") from None
 
 
 def _number(name: str, text: str) -> float:

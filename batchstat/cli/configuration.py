@@ -15,6 +15,7 @@ from batchstat.parameters import whole_number
 from batchstat.planning.samplers.spec import weights_file
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import parse_strategies
+from batchstat.simulation.known_models import KNOWN_MODELS
 from batchstat.storage.addresses import is_remote
 
 OWN_FILE, SHARED_FILE = "batchstat.toml", "pyproject.toml"
@@ -24,7 +25,7 @@ _PATHS = ("corpus", "chat_template", "baseline")
 _FIELDS: dict[str, "Field[Any]"] = {
     each.name: each for record in (CorpusOptions, Settings) for each in fields(record)
 }
-KEYS = ("corpus", "tokenizer", "chat_template", "strategy", "baseline", *_FIELDS)
+KEYS = ("corpus", "tokenizer", "chat_template", "strategy", "model", "baseline", *_FIELDS)
 """Keys of a check, as fields; written with `-` for `_`."""
 
 
@@ -223,7 +224,8 @@ class _Reader:
         if key in _PATHS:
             located = [self._located(each) for each in ([typed] if key != "corpus" else typed)]
             return tuple(located) if key == "corpus" else Path(located[0])
-        if key == "tokenizer" and self._is_there(typed):
+        is_name = key == "model" and typed in KNOWN_MODELS
+        if key in ("tokenizer", "model") and not is_name and self._is_there(typed):
             return self._located(typed)
         if key == "sampler" and (file := weights_file(typed)):
             return typed.replace(file, self._located(file), 1)

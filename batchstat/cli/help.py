@@ -12,7 +12,7 @@ from batchstat.errors import counted
 _WIDTHS = (40, 100)
 """Narrowest and widest page: shorter lines cannot hold an option, longer ones are hard to read."""
 
-_COLUMN = 28
+_COLUMN = 26
 """Where descriptions begin, unless no option is that long; a longer option has its own line."""
 
 _HELP = ("help", "help_all")
@@ -65,9 +65,9 @@ class _Page:
         yield from self._section(
             "Arguments", [(_placed(each), each.help or "") for each in self.arguments]
         )
-        for panel, names in _by_panel(self.parts.items(), lambda item: item[1]).items():
-            yield from self._section(panel, [(name, _summary(part)) for name, part in names])
-        for panel, options in _by_panel(self.options, lambda option: option).items():
+        for panel, parts in _by_panel(self.parts.values(), "Commands").items():
+            yield from self._section(panel, [(each.name, _summary(each)) for each in parts])
+        for panel, options in _by_panel(self.options, "Options").items():
             yield from self._section(panel, [(_flags(each), _described(each)) for each in options])
         yield from self._last_lines()
 
@@ -83,8 +83,7 @@ class _Page:
 
     def _examples(self, text: str) -> Iterator[str]:
         yield from ("", self._heading("Examples:"))
-        for line in text.splitlines():
-            stripped = line.strip()
+        for stripped in filter(None, map(str.strip, text.splitlines())):
             yield f"  {self._styled(stripped, '2')}" if stripped[:1] == "#" else f"  {stripped}"
 
     def _section(self, title: str, rows: list[tuple[str, str]]) -> Iterator[str]:
@@ -122,12 +121,12 @@ def _has_styles() -> bool:
     return sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR"))
 
 
-def _by_panel(items: Iterable[Any], part: Any) -> dict[str, list[Any]]:
-    """Return items by the panel of help that they belong to, in the sequence of first use."""
+def _by_panel(items: Iterable[Any], others: str) -> dict[str, list[Any]]:
+    """Return commands or options by the panel that they are declared in, else under `others`."""
     found: dict[str, list[Any]] = {}
     for item in items:
-        panel = getattr(part(item), "rich_help_panel", None)
-        found.setdefault(panel if isinstance(panel, str) else "Options", []).append(item)
+        panel = getattr(item, "rich_help_panel", None)
+        found.setdefault(panel if isinstance(panel, str) else others, []).append(item)
     return found
 
 

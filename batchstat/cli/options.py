@@ -130,13 +130,13 @@ def _whole(written: str | int) -> int:
     try:
         return written if isinstance(written, int) else parse_whole(written)
     except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+        raise typer.BadParameter(f"{written!r}: {error}") from None
 
 
 def _path(written: str | Path) -> Path:
     """Return a local path or a URL. Raises BadParameter for an empty one."""
     if not str(written).strip():
-        raise typer.BadParameter("it is empty: name a file or folder, or remove the option")
+        raise typer.BadParameter("'': must name a file or folder")
     return as_path(written)
 
 

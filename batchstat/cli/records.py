@@ -22,6 +22,12 @@ def _executor_names() -> Iterable[str]:
     return NAMES
 
 
+def _model_names() -> Iterable[str]:
+    from batchstat.simulation.known_models import KNOWN_MODELS
+
+    return KNOWN_MODELS
+
+
 DEFAULT_FOLDER = Path("batchstat-results")
 
 
@@ -45,8 +51,7 @@ class OptionalCorpus:
 
     corpus: tuple[str, ...] = option(
         (),
-        "As for batchstat profile. Default: the configuration's, else the profile in the "
-        "results folder.",
+        "As for profile. Default: the configuration's, else the profile in the results folder.",
         "",
         "CORPUS",
         is_argument=True,
@@ -144,10 +149,12 @@ class Model:
 
     model: str | None = option(
         None,
-        "Estimate a transformer's compute: hidden=768,layers=12, or a folder with config.json.",
+        "Estimate this model's compute: a name such as llama-3-8b or one on the Hugging Face Hub, "
+        "a config.json or its folder, or hidden=768,layers=12.",
         "Batching",
-        "SHAPE",
+        "MODEL",
         is_common=True,
+        names=_model_names,
     )
 
 
@@ -157,7 +164,7 @@ class Folder:
 
     output: Path = option(
         DEFAULT_FOLDER,
-        "Results folder (a path or a URL).",
+        "Results folder or URL.",
         "Output",
         "DIR",
         shown=DEFAULT_FOLDER.as_posix(),

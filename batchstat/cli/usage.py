@@ -8,7 +8,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from batchstat.cli.help import help_page
 from batchstat.cli.streams import emit
-from batchstat.errors import OptionError, did_you_mean, unknown
+from batchstat.errors import OptionError, nearest, unknown
 
 _UsageError: Any = BadParameter.__base__
 """Whatever is wrong on a command line; typer has it from click, or from its own copy of it."""
@@ -82,21 +82,34 @@ def _explained(error: Any, command: Any, path: str) -> str:
     """Return what is wrong on a command line, and what to do."""
     parameter = getattr(error, "param", None)
     if hasattr(error, "possibilities"):
-        return _unknown_option(error.option_name, command, path)
+        return _unknown_option(error.option_name, command, error.ctx)
     if hasattr(error, "param_type"):
         return f"{path} needs {parameter.metavar}: run {path} --help for examples"
     if hasattr(error, "option_name"):
         return _without_value(error.option_name, command)
     if parameter is not None:
-        return f"{max(parameter.opts, key=len)} {error.message}"
+        return f"{max(parameter.opts, key=len)}={error.message}"
     return _too_many(error.message, command, path)
 
 
-def _unknown_option(flag: str, command: Any, path: str) -> str:
-    known = [name for each in command.params for name in (*each.opts, *each.secondary_opts)]
-    flags = [name for name in known if name.startswith("--")]
-    remedy = did_you_mean(flag, flags) or f"run {path} --help-all for all options"
+def _unknown_option(flag: str, command: Any, context: Any) -> str:
+    path, root = context.command_path, context.find_root().command
+    owners = [name for name, each in root.commands.items() if flag in _flags_of(each)]
+    near = nearest(flag.strip("-"), [known.removeprefix("--") for known in _flags_of(command)])
+    if owners:
+        remedy = f"it is an option of {' and '.join(owners)}"
+    elif near is not None:
+        remedy = f"did you mean '--{near}'?"
+    else:
+        page = "--help" if hasattr(command, "commands") else "--help-all"
+        remedy = f"run {path} {page} for all options"
     return f"unknown option {flag!r} of {path}: {remedy}"
+
+
+def _flags_of(command: Any) -> list[str]:
+    """Return the long flags of a command."""
+    flags = [name for each in command.params for name in (*each.opts, *each.secondary_opts)]
+    return [name for name in flags if name.startswith("--")]
 
 
 def _without_value(flag: str, command: Any) -> str:

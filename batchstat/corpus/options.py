@@ -50,30 +50,33 @@ class CorpusOptions:
     )
     text_column: tuple[str, ...] = option(
         (),
-        "Column with the text; two for pairs; a number from 0 where `header` is false.",
+        "Column with the text; two for pairs.",
         "Corpus",
-        "COLUMN",
+        "NAME",
         shown="the only text column, or text, content, sentence, review, prompt",
         is_common=True,
     )
     messages_column: str | None = option(
-        None, "Column with chat messages, instead of text.", "Corpus", "COLUMN", is_common=True
+        None, "Column with chat messages, instead of text.", "Corpus", "NAME", is_common=True
     )
     tokens_column: str | None = option(
-        None, "Column with lists of token ids, instead of text.", "Corpus", "COLUMN"
+        None, "Column with lists of token ids, instead of text.", "Corpus", "NAME"
     )
     length_column: str | None = option(
-        None, "Column with token counts, instead of text.", "Corpus", "COLUMN"
+        None, "Column with token counts, instead of text.", "Corpus", "NAME"
     )
     label_column: str | None = option(
         None,
         "Column with the class label, or with a list of labels.",
         "Corpus",
-        "COLUMN",
+        "NAME",
         is_common=True,
     )
     header: bool = option(
-        True, "Whether .csv and .tsv files begin with column names.", "Corpus", shown="header"
+        True,
+        "Whether .csv and .tsv files begin with column names; if not, columns are numbered from 0.",
+        "Corpus",
+        shown="header",
     )
     quote: bool | None = option(
         None,

@@ -90,7 +90,7 @@ class Settings:
 
     tokens_per_batch: int | None = option(
         None,
-        "Budget: most total tokens per batch, padding included, on one rank.",
+        "Budget: most tokens per batch, with padding.",
         "Batching",
         "N",
         shown="`batch_size` x `max_length`, else 16384 or `max_length`",
@@ -101,7 +101,7 @@ class Settings:
         "Most tokens per sample.",
         "Batching",
         "N",
-        shown="the tokenizer's maximum or the longest sample, whichever is smaller",
+        shown="the tokenizer's maximum, at most the longest sample",
         is_common=True,
     )
     overflow: str = option(
@@ -116,7 +116,7 @@ class Settings:
         "Samples per batch of fixed, static and bucketed.",
         "Batching",
         "N",
-        shown="`tokens_per_batch` // `max_length`, so that every strategy has the same peak",
+        shown="`tokens_per_batch` // `max_length`",
         is_common=True,
     )
     read_ahead: int = option(

@@ -20,6 +20,7 @@ from batchstat.planning.strategies import FRAMEWORKS, OWN_STRATEGIES, STRATEGIES
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.bucket_edges import RULES
 from batchstat.simulation.cost_model import CostModel
+from batchstat.simulation.known_models import KNOWN_MODELS
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -169,7 +170,11 @@ def entries() -> Iterator[Entry]:
     for name, rule in RULES.items():
         yield Entry(name, "rule for bucket edges", _prose(rule))
     yield from _parameters_and_settings()
-    yield Entry("model", "estimate", _prose(CostModel), tuple(_attributes(CostModel).items()))
+    names = ("names", ", ".join(KNOWN_MODELS))
+    facts = (names, *_attributes(CostModel).items())
+    yield Entry("model", "estimate", _prose(CostModel), facts)
+    for name, model in KNOWN_MODELS.items():
+        yield Entry(name, "model", f"The shape of {model.source}: {model.shape}.")
     for name, text in WORDS.items():
         yield Entry(name, "word", text)
     yield from _keys()

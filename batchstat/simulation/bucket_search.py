@@ -27,7 +27,7 @@ from batchstat.planning.strategies.spec import parse_strategies
 from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
 from batchstat.simulation.compare import make_row
 from batchstat.simulation.comparison import StrategyResult
-from batchstat.simulation.cost_model import CostModel
+from batchstat.simulation.cost_model import CostModel, as_model
 
 NUMBERS = range(2, 17)
 """Numbers of buckets that are tried."""
@@ -155,7 +155,7 @@ def find_buckets(
     buckets: int | None = None,
     min_bucket_samples: int = 1,
     cost: str = "linear",
-    model: CostModel | None = None,
+    model: CostModel | str | None = None,
     **settings: Unpack[SettingsOptions],
 ) -> BucketReport:
     """Find the edges of `buckets` buckets with the least padding, and those of every other rule.
@@ -167,7 +167,7 @@ def find_buckets(
         min_bucket_samples: fewest samples per bucket; smaller buckets of other rules are merged
             with the next.
         cost: `linear` for padding, `quadratic` for attention, `model` for a transformer's cost.
-        model: the transformer's shape.
+        model: the transformer's shape, or what `load_model` takes, such as `llama-3-8b`.
         settings: the fields of `batchstat.Settings`. Edges are multiples of `pad_to_multiple_of`,
             and computed from all samples, so that they hold for every epoch.
 
@@ -195,7 +195,8 @@ def find_buckets(
     stats = real.replace(round_up(real.values, basis.pad_to_multiple_of))
     check_buckets("buckets", buckets, len(stats.values))
     wanted = buckets or min(_USUAL_BUCKETS, len(stats.values))
-    price = _price(cost, model)
+    shape = as_model(model)
+    price = _price(cost, shape)
     found = {
         rule: tuple(_measured(rule, n, edges, real, price) for n, edges in every)
         for rule, every in _edges(
@@ -210,7 +211,7 @@ def find_buckets(
         tokenizer=inputs.tokenizer,
         basis=basis,
         cost=cost,
-        model=model,
+        model=shape,
         wanted=wanted,
         min_bucket_samples=min_bucket_samples,
         buckets=tuple(_buckets(chosen, real, basis)),

@@ -28,7 +28,7 @@ from batchstat.simulation.comparison import (
     Simulation,
     StrategyResult,
 )
-from batchstat.simulation.cost_model import CostModel
+from batchstat.simulation.cost_model import CostModel, as_model
 from batchstat.simulation.counts import PlanCounts
 from batchstat.simulation.estimate import Drawn, check_share, draw
 from batchstat.simulation.measure import measure
@@ -48,7 +48,7 @@ def compare(
     labels: Iterable[object] | None = None,
     strategies: Sequence[str] | str | None = None,
     current: str | None = None,
-    model: CostModel | None = None,
+    model: CostModel | str | None = None,
     seeds: int = 1,
     subsample: float | None = None,
     **settings: Unpack[SettingsOptions],
@@ -64,7 +64,8 @@ def compare(
             distribution that belong to it.
         current: the setup that the others are compared to, written as a strategy; its batch size
             sets the budget. By default the first row of `static`, else the first row.
-        model: the shape of a transformer, to estimate its compute for each row.
+        model: the transformer whose compute is estimated for each row: its shape, or what
+            `load_model` takes, such as `llama-3-8b`.
         seeds: number of seeds to try, counting up from that of the settings; the rows show the
             first.
         subsample: estimate from this share of the corpus, drawn at random: all numbers describe the
@@ -82,7 +83,7 @@ def compare(
         OptionError: a setting, strategy or parameter that is wrong by itself.
         InputError: no samples, or the settings leave none.
     """
-    wanted = Settings(**settings)
+    wanted, shape = Settings(**settings), as_model(model)
     check_seeds(wanted, seeds)
     inputs = resolve_inputs(lengths, labels, wanted.keep_labels)
     if strategies is None:
@@ -98,7 +99,7 @@ def compare(
         windows = [request.strategy.looks_ahead or 0 for request in requests]
         drawn = draw(inputs.samples, check_share(subsample, wanted), basis, max(windows))
     epochs = _EpochCache(inputs.samples if drawn is None else drawn.samples)
-    rows, empty = _rows(requests, epochs, model)
+    rows, empty = _rows(requests, epochs, shape)
     if seeds > 1:
         rows = _over_seeds(rows, epochs.samples, seeds)
     if drawn is not None:
@@ -115,7 +116,7 @@ def compare(
         corpus=inputs.corpus,
         tokenizer=inputs.tokenizer,
         basis=basis,
-        model=model,
+        model=shape,
         seeds=seeds,
         strategies=tuple(rows),
         not_shown=tuple(name for name in OWN_STRATEGIES if name not in shown),

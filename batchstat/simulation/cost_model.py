@@ -4,8 +4,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from batchstat.errors import InputError, OptionError, short
+from batchstat.errors import InputError, OptionError, did_you_mean, short
 from batchstat.parameters import MAX_INT, check_fields, read_parameters
+from batchstat.simulation.known_models import KNOWN_MODELS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,15 +73,22 @@ class CostModel:
         return 4 * self.layers * self._attention_width
 
 
+def as_model(given: CostModel | str | None) -> CostModel | None:
+    """Return a model given as such, or in any of the ways that `load_model` reads."""
+    return load_model(given) if isinstance(given, str) else given
+
+
 def load_model(written: str) -> CostModel:
-    """Return the model given by `hidden=768,layers=12`, or by a folder with a transformers
-    config.json.
+    """Return the model given by the name of a built-in shape (`gpt2`), by `hidden=768,layers=12`,
+    by a config.json or the folder of one, or by a name on the Hugging Face Hub.
 
     Raises:
         OptionError: an unknown or missing key, or a value that is not a number.
-        InputError: no such folder, or a configuration that cannot be read.
+        InputError: no such model, or a configuration that cannot be read.
     """
-    return _from_pairs(written) if "=" in written else _from_folder(written)
+    if written in KNOWN_MODELS:
+        return _from_pairs(KNOWN_MODELS[written].shape)
+    return _from_pairs(written) if "=" in written else _from_configuration(written)
 
 
 def _from_pairs(written: str) -> CostModel:
@@ -92,25 +100,10 @@ def _from_pairs(written: str) -> CostModel:
     return CostModel(**found)
 
 
-def _from_folder(written: str) -> CostModel:
-    folder = Path(written)
-    try:
-        found = (folder / "config.json").is_file()
-    except OSError:  # for example, a name that is too long
-        found = False
-    if not found:
-        raise InputError(
-            f"model {written!r}: not a folder with config.json: name one, or hidden=768,layers=12"
-        )
-    from transformers import AutoConfig
-
-    try:
-        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        text = config.get_text_config()
-        activation = getattr(text, "hidden_activation", None) or getattr(text, "hidden_act", None)
-        gated = getattr(text, "is_gated_act", activation in _OF_GATED)
-    except Exception as error:  # transformers raises arbitrary errors for a bad file
-        raise _refusal(written, " ".join(str(error).split())[:200]) from None
+def _from_configuration(written: str) -> CostModel:
+    text = _configuration(written).get_text_config()
+    activation = getattr(text, "hidden_activation", None) or getattr(text, "hidden_act", None)
+    gated = getattr(text, "is_gated_act", activation in _OF_GATED)
     if not isinstance(gated, bool):
         raise _refusal(written, f"is_gated_act is {short(gated)}: must be true or false")
     shape = {
@@ -122,6 +115,55 @@ def _from_folder(written: str) -> CostModel:
         return CostModel(**given, gated=gated)
     except OptionError as error:
         raise _refusal(written, str(error)) from None
+
+
+def _configuration(written: str) -> Any:
+    """Load a configuration with transformers, without running code from its repository.
+
+    Raises:
+        InputError: it cannot be loaded; the message says how to get one.
+    """
+    from batchstat.tokenization.hub import HUB_NAME, hub_answers, import_quietly
+
+    path = Path(written)
+    try:
+        is_file, is_folder = path.is_file(), path.is_dir()
+    except OSError as error:  # for example, a name that is too long
+        raise _refusal(written, error.strerror or str(error)) from None
+    if is_folder and not (path / "config.json").is_file():
+        raise _refusal(written, "the folder has no config.json")
+    is_local = is_file or is_folder
+    if not is_local and HUB_NAME.fullmatch(written) is None:
+        raise _refusal(written, "no such file or folder")
+    offline = is_local or not hub_answers()
+    try:
+        found = import_quietly("AutoConfig").from_pretrained(
+            path if is_local else written, local_files_only=offline, trust_remote_code=False
+        )
+        found.get_text_config()
+    except Exception as error:  # transformers passes on anything that a file or the hub causes
+        raise _not_loaded(written, error, is_local=is_local, offline=offline) from None
+    return found
+
+
+def _not_loaded(written: str, error: Exception, *, is_local: bool, offline: bool) -> InputError:
+    """Return the error for a name that transformers could not load a configuration from."""
+    reason = " ".join(str(error).split())[:200]
+    if "trust_remote_code" in reason:
+        return _refusal(written, "it requires trust_remote_code, which batchstat never enables")
+    if is_local:
+        return _refusal(written, reason)
+    if not offline:
+        return _refusal(written, reason, "check the name, or set HF_TOKEN for a gated one")
+    near = did_you_mean(written.rpartition("/")[2].lower(), KNOWN_MODELS)
+    return _refusal(
+        written,
+        "not a built-in model, no such file or folder, not in the local cache, and Hugging Face's "
+        "hub not reachable",
+        near
+        or f"on a machine with network, run hf download {written} config.json --local-dir "
+        "FOLDER and pass --model FOLDER",
+    )
 
 
 def _size(written: str, config: Any, names: tuple[str, ...], *, needed: bool) -> int | None:
@@ -142,9 +184,11 @@ def _size(written: str, config: Any, names: tuple[str, ...], *, needed: bool) ->
     return None
 
 
-def _refusal(written: str, reason: str) -> InputError:
+def _refusal(written: str, reason: str, remedy: str = "") -> InputError:
+    remedy = f"{remedy}, or write" if remedy else "write"
     return InputError(
-        f"model {written!r} cannot be read: {reason}: write hidden=768,layers=12 instead"
+        f"model {short(written)} cannot be loaded: {reason}: {remedy} hidden=768,layers=12, or a "
+        "name from batchstat explain model"
     )
 
 

@@ -1,10 +1,8 @@
 """Load a tokenizer by what the user wrote: `builtin`, a tokenizer.json, a folder, or a hub name."""
 
 import os
-import re
 from collections.abc import Callable
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import tokenizers
 
 from batchstat.errors import InputError, OptionError
 from batchstat.tokenization import builtin
+from batchstat.tokenization.hub import HUB_NAME, hub_answers, import_quietly
 from batchstat.tokenization.load_errors import check_complete, not_loaded, one_line, stated_maximum
 from batchstat.tokenization.panics import panics_as_errors
 from batchstat.tokenization.piece_counter import PieceCounter
@@ -30,8 +29,6 @@ _REFUSES_WORDS = frozenset(
     )
 )
 """Modules in which transformers 4 overrides them only to reject texts already split into words."""
-
-_HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
 def load_tokenizer(name: str) -> Tokenizer:
@@ -52,7 +49,7 @@ def load_tokenizer(name: str) -> Tokenizer:
         raise InputError(f"tokenizer {name!r} cannot be loaded: {reason}: check the path") from None
     if is_file:
         return _from_file(name, path)
-    is_name = _HUB_NAME.fullmatch(name) and path.suffix != ".json"
+    is_name = HUB_NAME.fullmatch(name) and path.suffix != ".json"
     if not name or not (is_folder or is_name):
         raise InputError(
             f"tokenizer {name!r}: no such file or folder: check the path, or use the built-in one: "
@@ -87,7 +84,7 @@ def _from_definition(
 def _as_transformers(
     backend: tokenizers.Tokenizer, chat_template: str | None = None
 ) -> Callable[[], Any]:
-    return lambda: _import_quietly("PreTrainedTokenizerFast")(
+    return lambda: import_quietly("PreTrainedTokenizerFast")(
         tokenizer_object=backend, chat_template=chat_template
     )
 
@@ -137,9 +134,9 @@ def _again(
 
 def _from_transformers(name: str) -> Tokenizer:
     """Load with AutoTokenizer, without running code from the tokenizer's own repository."""
-    auto_tokenizer = _import_quietly("AutoTokenizer")
+    auto_tokenizer = import_quietly("AutoTokenizer")
     local = Path(name).is_dir()
-    offline = local or not _hub_answers()
+    offline = local or not hub_answers()
     try:
         tokenizer = auto_tokenizer.from_pretrained(
             name, trust_remote_code=False, local_files_only=offline
@@ -197,7 +194,7 @@ def _from_loaded(name: str, tokenizer: Any, origin: str) -> Tokenizer:
 
 def _encodes_by_backend(tokenizer: Any) -> bool:
     """Return whether calling it does nothing but pass texts to its backend."""
-    kind, usual = type(tokenizer), _import_quietly("PreTrainedTokenizerFast")
+    kind, usual = type(tokenizer), import_quietly("PreTrainedTokenizerFast")
     calls = [(getattr(kind, name, None), getattr(usual, name, None)) for name in _CALLS]
     modules = [own.__module__ for own, inherited in calls if own is not inherited]
     return all(_REFUSES_WORDS.intersection(module.split(".")) for module in modules)
@@ -208,28 +205,3 @@ def _copy(backend: tokenizers.Tokenizer, encode_special_tokens: bool) -> tokeniz
     own = tokenizers.Tokenizer.from_str(backend.to_str())
     own.encode_special_tokens = encode_special_tokens
     return own
-
-
-def _import_quietly(name: str) -> Any:
-    """Import a name of transformers without its warning that torch is missing."""
-    before = os.environ.get("TRANSFORMERS_VERBOSITY")
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    try:
-        return getattr(import_module("transformers"), name)
-    finally:
-        if before is None:
-            del os.environ["TRANSFORMERS_VERBOSITY"]
-
-
-def _hub_answers() -> bool:
-    """Return whether the hub is reachable, with one request; its own client retries for 46 s."""
-    from huggingface_hub import constants
-    from huggingface_hub.utils import get_session  # type: ignore[attr-defined]
-
-    if constants.HF_HUB_OFFLINE:
-        return False
-    try:
-        get_session().head(constants.ENDPOINT, timeout=10)
-    except Exception:  # any failure to connect, of whichever HTTP library the client uses
-        return False
-    return True

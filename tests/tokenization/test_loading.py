@@ -137,9 +137,9 @@ def test_a_hub_name_without_a_network():
 def test_an_unreachable_hub_is_found_out_at_once():
     """Without the offline switch the hub is asked once, and not for most of a minute."""
     code = (
-        "from batchstat.tokenization.loading import _hub_answers\n"
+        "from batchstat.tokenization.hub import hub_answers\n"
         "import huggingface_hub.constants as c\n"
-        "print(_hub_answers(), c.ENDPOINT)"
+        "print(hub_answers(), c.ENDPOINT)"
     )
     env = environment(HF_HUB_OFFLINE="0", HF_ENDPOINT="http://127.0.0.1:9")
     result = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)

@@ -35,14 +35,14 @@ class Samplers:
 def command(options: Options) -> None:
     """Compare samplers that balance classes: what each rank and batch gets.
 
-    Writes balance.json and plots to the results folder, and the profile if a corpus is given.
+    Writes balance.json, plots and a new profile to the results folder.
 
     Examples:
         # The usual samplers
         batchstat balance reviews.csv --label-column label
 
         # Two samplers, on the profile in the results folder
-        batchstat balance --sampler downsampling --sampler weights=positive:1,negative:3,length=600
+        batchstat balance --sampler downsampling --sampler weights=ham:1,spam:3
 
         # Batches of 2 classes with 8 samples each
         batchstat balance --sampler per-batch:classes=2,samples=8 --strategy static

@@ -34,10 +34,10 @@ def command(options: Options) -> None:
 
     Simulates each result with all other settings too: ranks, order, classes.
 
-    Writes buckets.json and a plot to the results folder, and the profile if a corpus is given.
+    Writes buckets.json, a plot and a new profile to the results folder.
 
     Examples:
-        # 8 buckets whose widths suit an accelerator, on the profile in the results folder
+        # 8 buckets, of widths that suit tensor cores
         batchstat buckets --buckets 8 --pad-to-multiple-of 8
 
         # The edges with the least attention instead of the least padding
@@ -52,11 +52,13 @@ def command(options: Options) -> None:
     from batchstat.documents.buckets import buckets_document
     from batchstat.render.screens.buckets import buckets_screen
     from batchstat.simulation.bucket_search import find_buckets
-    from batchstat.simulation.cost_model import load_model
+    from batchstat.simulation.cost_model import as_model
 
     inputs, search = read_inputs(options), options.read(Buckets)
-    settings, shape = inputs.settings, options.read(Model).model
-    model = None if shape is None else load_model(shape)
+    settings, shape = inputs.settings, inputs.get("model")
+    if search.cost in ("linear", "quadratic") and "model" not in options.given:
+        shape = None  # the configuration's is for other costs
+    model = as_model(shape)
     found = find_profile(inputs)
     report = find_buckets(
         found.profile,

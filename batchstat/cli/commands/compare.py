@@ -29,8 +29,8 @@ class Table:
 
     strategy: tuple[str, ...] = option(
         (),
-        "A strategy to compare, batchstat's own or a framework's: NAME or "
-        "NAME:key=value,key=value. `batchstat explain strategy` names all. Repeatable.",
+        "A strategy to compare: NAME or NAME:key=value,key=value. `batchstat explain strategy` "
+        "names all. Repeatable.",
         "Batching",
         "SPEC",
         names=strategy_names,
@@ -70,7 +70,7 @@ class Table:
 def command(options: Options) -> None:
     """Compare batching strategies on a corpus, at equal peak memory.
 
-    Writes compare.json and plots to the results folder, and the profile if a corpus is given.
+    Writes compare.json, plots and a new profile to the results folder.
 
     Examples:
         # The usual strategies, on the profile in the results folder
@@ -80,7 +80,7 @@ def command(options: Options) -> None:
         batchstat compare reviews.csv --text-column review --tokenizer bert-base-cased
 
         # What to change if you train with the Hugging Face Trainer's defaults
-        batchstat compare --current hf-trainer --strategy hf-group-by-length --strategy trl
+        batchstat compare --current hf-trainer --strategy hf-group-by-length
 
         # Two windows of one strategy, with the compute of a model
         batchstat compare --strategy token-budget:read_ahead=1000 --model llama-3.2-1b
@@ -98,10 +98,10 @@ def command(options: Options) -> None:
     from batchstat.planning.strategies.spec import parse_strategies
     from batchstat.render.screens.comparison import comparison_screen
     from batchstat.simulation.compare import check_seeds, compare
-    from batchstat.simulation.cost_model import load_model
+    from batchstat.simulation.cost_model import as_model
     from batchstat.simulation.estimate import check_share, read_share
 
-    table, shape = options.read(Table), options.read(Model).model
+    table = options.read(Table)
     export = table.export
     if export is not None and export.suffix != ".parquet":
         raise OptionError(f"export={export.as_posix()}: must end in .parquet")
@@ -117,7 +117,7 @@ def command(options: Options) -> None:
         check_share(share, settings)
         if export is not None:
             raise OptionError("--export writes the batches of the whole corpus: remove --subsample")
-    model = None if shape is None else load_model(shape)
+    model = as_model(inputs.get("model"))
     found = find_profile(inputs)
     comparison = compare(
         found.profile,

@@ -37,11 +37,11 @@ def command(options: Options) -> None:
         # A column of a CSV file, with the class of each sample
         batchstat profile reviews.csv --text-column review --label-column label
 
-        # A chat corpus, with the tokenizer and the chat template of a model
-        batchstat profile chats.jsonl --messages-column messages --tokenizer Qwen/Qwen2-0.5B
+        # Conversations, as the tokenizer's chat template renders them
+        batchstat profile chat.jsonl --messages-column messages --tokenizer ./qwen
 
-        # Compressed files in S3, counted by a Dask cluster
-        batchstat profile 's3://bucket/*.jsonl.zst' --executor dask --scheduler tcp://head:8786
+        # Files in S3, counted by a Dask cluster
+        batchstat profile 's3://bucket/*.zst' --executor dask --scheduler tcp://a:8786
 
         # One of 100 shards, for batchstat merge
         batchstat profile data/*.parquet --shard 3/100 -o part-3

@@ -41,7 +41,7 @@ def command(options: Options) -> None:
         batchstat recipe --tokens-per-batch 16k > train.py
 
         # One for accelerate, on 8 ranks
-        batchstat recipe accelerate --world-size 8 --strategy token-budget:read_ahead=5000
+        batchstat recipe accelerate --world-size 8 --strategy bucketed:read_ahead=5000
     """
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.streams import emit

@@ -1,0 +1,34 @@
+"""The transformers library, and whether the Hugging Face Hub can be reached."""
+
+import os
+import re
+from importlib import import_module
+from typing import Any
+
+HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+"""A repository on the hub: OWNER/NAME, or the bare name of an early one."""
+
+
+def import_quietly(name: str) -> Any:
+    """Import a name of transformers without its warning that torch is missing."""
+    before = os.environ.get("TRANSFORMERS_VERBOSITY")
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    try:
+        return getattr(import_module("transformers"), name)
+    finally:
+        if before is None:
+            del os.environ["TRANSFORMERS_VERBOSITY"]
+
+
+def hub_answers() -> bool:
+    """Return whether the hub is reachable, with one request; its own client retries for 46 s."""
+    from huggingface_hub import constants
+    from huggingface_hub.utils import get_session  # type: ignore[attr-defined]
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    try:
+        get_session().head(constants.ENDPOINT, timeout=10)
+    except Exception:  # any failure to connect, of whichever HTTP library the client uses
+        return False
+    return True
