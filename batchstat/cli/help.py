@@ -47,7 +47,9 @@ class _Page:
         options = [each for each in command.params if each.param_type_name == "option"]
         if not (everything or self.parts):
             options = [each for each in options if each.name not in _HELP]
-        rare = frozenset() if everything else getattr(command.callback, "rare", frozenset())
+        rare: frozenset[str] = getattr(command.callback, "rare", frozenset())
+        if everything:
+            rare = frozenset()
         self.options = [each for each in options if each.name not in rare]
         self.more = len(options) - len(self.options)
         left = [_placed(each) for each in self.arguments] + [*self.parts]
@@ -63,7 +65,7 @@ class _Page:
         if examples:
             yield from self._examples(examples)
         yield from self._section(
-            "Arguments", [(_placed(each), each.help or "") for each in self.arguments]
+            "Arguments", [(_placed(each), _described(each)) for each in self.arguments]
         )
         for panel, parts in _by_panel(self.parts.values(), "Commands").items():
             yield from self._section(panel, [(each.name, _summary(each)) for each in parts])
@@ -146,7 +148,7 @@ def _flags(option: Any) -> str:
     return ", ".join(flags) + (f" {option.metavar}" if option.metavar else "")
 
 
-def _described(option: Any) -> str:
-    default = option.show_default
+def _described(parameter: Any) -> str:
+    default = parameter.show_default
     shown = f" [default: {default}]" if isinstance(default, str) else ""
-    return f"{_COMPLETION.get(option.name, option.help or '')}{shown}"
+    return f"{_COMPLETION.get(parameter.name, parameter.help or '')}{shown}"

@@ -80,7 +80,7 @@ class Group(_Usage, TyperGroup):
 
 def _explained(error: Any, command: Any, path: str) -> str:
     """Return what is wrong on a command line, and what to do."""
-    parameter = getattr(error, "param", None)
+    parameter: Any = getattr(error, "param", None)
     if hasattr(error, "possibilities"):
         return _unknown_option(error.option_name, command, error.ctx)
     if hasattr(error, "param_type"):

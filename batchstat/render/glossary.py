@@ -170,9 +170,8 @@ def entries() -> Iterator[Entry]:
     for name, rule in RULES.items():
         yield Entry(name, "rule for bucket edges", _prose(rule))
     yield from _parameters_and_settings()
-    names = ("names", ", ".join(KNOWN_MODELS))
-    facts = (names, *_attributes(CostModel).items())
-    yield Entry("model", "estimate", _prose(CostModel), facts)
+    text = f"{_prose(CostModel)}\n\nBuilt in: {', '.join(KNOWN_MODELS)}."
+    yield Entry("model", "estimate", text, tuple(_attributes(CostModel).items()))
     for name, model in KNOWN_MODELS.items():
         yield Entry(name, "model", f"The shape of {model.source}: {model.shape}.")
     for name, text in WORDS.items():

@@ -149,20 +149,27 @@ def _configuration(written: str) -> Any:
 def _not_loaded(written: str, error: Exception, *, is_local: bool, offline: bool) -> InputError:
     """Return the error for a name that transformers could not load a configuration from."""
     reason = " ".join(str(error).split())[:200]
-    if "trust_remote_code" in reason:
+    if "trust_remote_code" in str(error):
         return _refusal(written, "it requires trust_remote_code, which batchstat never enables")
     if is_local:
         return _refusal(written, reason)
     if not offline:
-        return _refusal(written, reason, "check the name, or set HF_TOKEN for a gated one")
-    near = did_you_mean(written.rpartition("/")[2].lower(), KNOWN_MODELS)
+        return _refusal(written, reason, "check the name, set HF_TOKEN for a gated one, or write")
     return _refusal(
         written,
-        "not a built-in model, no such file or folder, not in the local cache, and Hugging Face's "
-        "hub not reachable",
-        near
-        or f"on a machine with network, run hf download {written} config.json --local-dir "
-        "FOLDER and pass --model FOLDER",
+        "no such file or folder, not in the local cache, and Hugging Face's hub not reachable",
+        _offline_remedy(written),
+    )
+
+
+def _offline_remedy(written: str) -> str:
+    owner, _, name = written.lower().rpartition("/")
+    same = [name] if name in KNOWN_MODELS else []
+    if near := did_you_mean(name, same if owner else KNOWN_MODELS):
+        return f"{near} Or write"
+    return (
+        f"on a machine with network, run hf download {written} config.json --local-dir FOLDER and "
+        "pass --model FOLDER, or write"
     )
 
 
@@ -184,8 +191,7 @@ def _size(written: str, config: Any, names: tuple[str, ...], *, needed: bool) ->
     return None
 
 
-def _refusal(written: str, reason: str, remedy: str = "") -> InputError:
-    remedy = f"{remedy}, or write" if remedy else "write"
+def _refusal(written: str, reason: str, remedy: str = "write") -> InputError:
     return InputError(
         f"model {short(written)} cannot be loaded: {reason}: {remedy} hidden=768,layers=12, or a "
         "name from batchstat explain model"

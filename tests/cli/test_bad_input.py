@@ -60,8 +60,8 @@ OPTIONS = [
     (["--tokens-per-batch", 0], "tokens_per_batch=0: must be between 1 and 2,147,483,647"),
     (["--tokens-per-batch", -5], "tokens_per_batch=-5"),
     (["--tokens-per-batch", 10**30], "must be between"),
-    (["--tokens-per-batch", "1.5"], "Invalid value for '--tokens-per-batch'"),
-    (["--read-ahead", "many"], "Invalid value for '--read-ahead'"),
+    (["--tokens-per-batch", "1.5"], "--tokens-per-batch='1.5': must be a whole number"),
+    (["--read-ahead", "many"], "--read-ahead='many': must be a whole number"),
     (["--max-length", 0], "max_length=0: must be between 1"),
     (["--gradient-accumulation-steps", 0], "gradient_accumulation_steps=0: must be between 1"),
     (["--seed", -1], "seed=-1: must be between 0"),
@@ -70,7 +70,7 @@ OPTIONS = [
     (["--min-chars", -1], "min_chars=-1: must be between 0"),
     (["--no-header", "--text-column", "text"], "name columns by number, from 0"),
     (["--tokns-per-batch", 5], "--tokens-per-batch"),
-    (["--frobnicate"], "No such option: --frobnicate"),
+    (["--frobnicate"], "unknown option '--frobnicate' of batchstat compare"),
 ]
 
 
@@ -81,7 +81,7 @@ def test_arguments_that_are_wrong_by_themselves(run, tmp_path, options, message)
     assert result.returncode == 2, result.stderr
     assert result.stdout == ""
     assert "Traceback" not in result.stderr
-    assert message in " ".join(result.stderr.replace("│", " ").split())
+    assert message in result.stderr
     assert not (tmp_path / "batchstat-results").exists()
 
 

@@ -243,7 +243,7 @@ def test_what_the_table_shows_beside_its_rows(run):
         (["--strategy", "farseq"], 2, "unknown strategy 'farseq': did you mean 'fairseq'?"),
         (["--seeds", "0"], 2, "seeds=0: must be between 1"),
         (["--model", "hidden=768"], 2, "has no layers"),
-        (["--model", "nowhere"], 3, "not a folder with config.json"),
+        (["--model", "nowhere"], 3, "model 'nowhere' cannot be loaded: no such file or folder"),
         (["--strategy", "static:buckets=3"], 2, "unknown parameter of static 'buckets'"),
         (["--strategy", "boundaries:boundaries=9,3"], 2, "must be above 0 and strictly rising"),
     ],

@@ -1,11 +1,14 @@
 """What rows cost: a transformer's matrices counted one by one, and rows really padded."""
 
 import json
+from importlib import import_module
 
 import pytest
 
+import batchstat
 from batchstat import InputError, OptionError
 from batchstat.simulation.cost_model import CostModel, load_model
+from batchstat.simulation.known_models import KNOWN_MODELS
 
 
 def operations(width: int, matrices: list[tuple[int, int]], layers: int, hidden: int, head: int):
@@ -87,9 +90,104 @@ def test_the_ratio_of_its_terms_is_the_one_that_verl_uses():
         ),
     ],
 )
-def test_a_folder_with_a_configuration(tmp_path, config, expected):
+def test_a_configuration_in_a_file_a_folder_or_a_cached_repository(
+    tmp_path, monkeypatch, config, expected
+):
+    written = tmp_path / "config.json"
+    written.write_text(json.dumps(config))
+    assert load_model(str(tmp_path)) == load_model(str(written)) == expected
+    cached = tmp_path / "hub" / "models--some-org--some-model"
+    (cached / "snapshots" / "1").mkdir(parents=True)
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text("1")
+    (cached / "snapshots" / "1" / "config.json").write_text(json.dumps(config))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    assert load_model("some-org/some-model") == expected
+
+
+PUBLISHED = {
+    "bert-base": 109_482_240,
+    "bert-large": 335_141_888,
+    "roberta-base": 124_645_632,
+    "gpt2": 124_439_808,
+    "gpt2-xl": 1_557_611_200,
+    "llama-2-7b": 6_738_415_616,
+    "llama-3-8b": 8_030_261_248,
+    "llama-3-70b": 70_553_706_496,
+    "llama-3.2-1b": 1_235_814_400,
+    "llama-3.2-3b": 3_212_749_824,
+    "mistral-7b": 7_241_732_096,
+    "mixtral-8x7b": 12_879_925_248,
+    "qwen2-0.5b": 494_032_768,
+    "qwen2.5-1.5b": 1_543_714_304,
+    "qwen2.5-7b": 7_615_616_512,
+    "qwen3-8b": 8_190_735_360,
+    "smollm2-135m": 134_515_008,
+}
+"""Parameters of the models as published; of a mixture, those that a token passes through."""
+
+TIED = {"bert", "roberta", "gpt2", "llama-3.2", "qwen2-0.5b", "qwen2.5-1.5b", "smollm2"}
+"""Models whose input and output over the vocabulary are the same parameters."""
+
+
+@pytest.mark.parametrize("name", KNOWN_MODELS)
+def test_built_in_shapes_have_the_published_number_of_parameters(name):
+    """Each parameter of a matrix is one multiplication and one addition per token; what is missing
+    are biases, norms and embeddings of positions.
+    """
+    model = load_model(name)
+    assert model.vocabulary is not None
+    embeddings = 0 if name.startswith(tuple(TIED)) else model.vocabulary * model.hidden
+    assert model.linear / 2 + embeddings == pytest.approx(PUBLISHED[name], rel=0.011)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("gpt2", "GPT2Config"),
+        ("bert-base", "BertConfig"),
+        ("llama-2-7b", "LlamaConfig"),
+        ("mistral-7b", "MistralConfig"),
+        ("mixtral-8x7b", "MixtralConfig"),
+    ],
+)
+def test_built_in_shapes_are_the_defaults_of_their_classes(tmp_path, name, kind):
+    """For transformers, the defaults of a class are the shape of its first model."""
+    getattr(import_module("transformers"), kind)().save_pretrained(tmp_path)
+    expected, found = load_model(str(tmp_path)), load_model(name)
+    assert (found.linear, found.quadratic) == (expected.linear, expected.quadratic)
+
+
+@pytest.mark.parametrize(
+    ("written", "remedy"),
+    [
+        ("some-org/some-model", "run hf download some-org/some-model config.json"),
+        ("Qwen/Qwen2-0.5B", "did you mean 'qwen2-0.5b'?"),
+        ("llama3-8b", "did you mean 'llama-3-8b'?"),
+    ],
+)
+def test_without_a_network_a_name_is_refused_with_a_remedy(tmp_path, monkeypatch, written, remedy):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(InputError, match="not in the local cache") as raised:
+        load_model(written)
+    assert remedy in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_repository_with_code_of_its_own_is_refused(tmp_path):
+    config = {"model_type": "own", "auto_map": {"AutoConfig": "own.Own"}}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    assert load_model(str(tmp_path)) == expected
+    (tmp_path / "own.py").write_text("raise SystemExit('executed')")
+    with pytest.raises(InputError, match="trust_remote_code, which batchstat never enables"):
+        load_model(str(tmp_path))
+
+
+def test_python_takes_what_the_command_line_takes():
+    lengths = [5, 30, 20]
+    by_name = batchstat.compare(lengths, model="gpt2")
+    assert by_name.model == load_model("gpt2")
+    found = batchstat.find_buckets(lengths, cost="model", model="gpt2", buckets=2)
+    assert found.model == load_model("gpt2")
 
 
 @pytest.mark.parametrize(
@@ -107,8 +205,9 @@ def test_a_folder_with_a_configuration(tmp_path, config, expected):
         ("hidden=768,layers=3,hidden=3", OptionError, "'hidden' of model is given twice"),
         ("hidden=768,layers=3,heads=12,kv_heads=24", OptionError, "must be at most heads=12"),
         ("hidden=768,layers=3,gated=yes", OptionError, "gated='yes': must be true or false"),
-        ("bert-base-cased", InputError, "not a folder with config.json"),
-        ("x" * 300, InputError, "not a folder with config.json"),
+        ("./nowhere", InputError, "'./nowhere' cannot be loaded: no such file or folder"),
+        ("x/" * 150, InputError, "cannot be loaded: no such file or folder"),
+        ("x" * 300, InputError, "cannot be loaded: File name too long"),
     ],
 )
 def test_models_that_cannot_be_meant(written, error, message):
@@ -119,7 +218,7 @@ def test_models_that_cannot_be_meant(written, error, message):
 @pytest.mark.parametrize("text", ["{", "[]", '{"model_type": "unheard-of"}', "{}"])
 def test_configurations_that_cannot_be_read(tmp_path, text):
     (tmp_path / "config.json").write_text(text)
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="cannot be loaded"):
         load_model(str(tmp_path))
 
 
@@ -128,5 +227,5 @@ def test_configurations_that_cannot_be_read(tmp_path, text):
 def test_a_size_of_another_type_is_not_taken_for_a_number(tmp_path, key, size):
     config = {"model_type": "gpt_neox", "hidden_size": 64, "num_hidden_layers": 2}
     (tmp_path / "config.json").write_text(json.dumps(config | {key: size}))
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="cannot be loaded"):
         load_model(str(tmp_path))
