@@ -1,11 +1,38 @@
-"""Values as people type them, and what a shell completes."""
+"""Options: which commands have them, values as people type them, and what a shell completes."""
+
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from batchstat.cli.main import app
+from batchstat.cli.records import Counting
 from batchstat.parameters import parse_whole
 from conftest import SAMPLE_DATA
+
+
+GROUP: Any = typer.main.get_command(app)
+
+
+def commands(group: Any, *path: str) -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, *path, name)
+        else:
+            yield " ".join((*path, name)), command
+
+
+def test_only_commands_that_count_have_options_for_counting():
+    counting = {each.name for each in fields(Counting)}
+    having = {
+        name: counting & {parameter.name for parameter in command.params}
+        for name, command in commands(GROUP)
+    }
+    counts = {"profile", "compare", "balance", "buckets", "check", "baseline save", "init"}
+    assert having == {name: counting if name in counts else set() for name in having}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import READING, Checks, ConfigFile, Limits, OptionalCorpus, Strategy
+from batchstat.cli.records import (
+    Checks,
+    ConfigFile,
+    Limits,
+    OptionalCorpus,
+    Strategy,
+    Tokenization,
+)
 from batchstat.corpus.options import CorpusOptions
 from batchstat.planning.settings import Settings
 
@@ -12,7 +19,7 @@ if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
 
 
-@takes(OptionalCorpus, Limits, Strategy, Settings, *READING, Checks, ConfigFile)
+@takes(OptionalCorpus, Limits, Strategy, Settings, Tokenization, CorpusOptions, Checks, ConfigFile)
 def command(options: Options) -> None:
     """Print the settings of the checks, and where each is set.
 
