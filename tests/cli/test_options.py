@@ -13,7 +13,6 @@ from batchstat.cli.records import Counting
 from batchstat.parameters import parse_whole
 from conftest import SAMPLE_DATA
 
-
 GROUP: Any = typer.main.get_command(app)
 
 
