@@ -6,7 +6,8 @@ from pathlib import Path
 
 from batchstat.corpus.options import CorpusOptions
 from batchstat.gate.named_limits import NAMED_LIMITS
-from batchstat.parameters import option
+from batchstat.parameters import check_fields, option
+from batchstat.storage.result_files import PLOT_FORMATS
 
 
 def strategy_names() -> Iterable[str]:
@@ -181,13 +182,21 @@ class Output(Folder):
         False, "Print the JSON that is written.", "Output", flags=("--json",), is_common=True
     )
     plots: bool = option(True, "Draw plots.", "Output", shown="plots", is_common=True)
+    plot_format: str = option(
+        "png", "File format of plots: png, svg or pdf.", "Output", "FORMAT", values=PLOT_FORMATS
+    )
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Details:
     """How much a screen shows."""
 
-    details: bool = option(False, "Show all numbers.", "Output", flags=("--details",))
+    details: bool = option(
+        False, "Show all numbers.", "Output", flags=("--details",), is_common=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

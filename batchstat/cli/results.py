@@ -18,11 +18,19 @@ from batchstat.profiling.parquet import save_lengths
 from batchstat.profiling.profile import Profile
 from batchstat.render.screens.profile import identity, profile_screen
 from batchstat.simulation.compare import simulate
-from batchstat.storage.result_files import LENGTHS_FILE, PROFILE_FILE, outdated, profile_version
+from batchstat.storage.result_files import (
+    LENGTHS_FILE,
+    PROFILE_FILE,
+    outdated,
+    plot_file,
+    profile_version,
+)
 from batchstat.storage.results import Writer, only_writer, write_files
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from batchstat.render.plots.style import Picture
 
 USUAL_BATCH_SIZE = 8
 """What Hugging Face's Trainer has by default."""
@@ -30,8 +38,8 @@ USUAL_BATCH_SIZE = 8
 _MOST_SIMULATED = 10_000_000
 """Samples that are simulated in some seconds."""
 
-Plots = Callable[[], Mapping[str, bytes]]
-"""Draws plots: PNGs by their names."""
+Plots = Callable[[], Mapping[str, "Picture"]]
+"""Returns plots by their names."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ class CommandResult:
         file: the name of its JSON.
         document: its JSON.
         screen: what it prints.
-        plots: draws its plots.
+        plots: returns its plots.
         warnings: what to know about the numbers.
     """
 
@@ -61,12 +69,13 @@ def publish(found: FoundProfile, result: CommandResult, output: Output) -> None:
     """
     profile, folder = found.profile, output.output
     text = to_text(result.document)
-    drawn = result.plots() if output.plots else {}
-    own = {result.file: encoded(text), **{f"plots/{name}": png for name, png in drawn.items()}}
-    files = {} if found.version else profile_files(profile, output.plots)
+    own = {result.file: encoded(text)}
+    if output.plots:
+        own |= plot_files(result.plots(), output)
+    files = {} if found.version else profile_files(profile, output)
     with only_writer(folder):
         if found.version and found.version != profile_version(folder):
-            files = profile_files(profile, output.plots)
+            files = profile_files(profile, output)
         files |= own
         write_files(folder, files, remove=outdated(folder, files))
     on = console()
@@ -84,7 +93,7 @@ def publish(found: FoundProfile, result: CommandResult, output: Output) -> None:
 
 def publish_profile(inputs: Inputs, profile: Profile, output: Output) -> None:
     """Write a profile and show it: its lengths, the padding of usual batches, what to run next."""
-    files = profile_files(profile, output.plots)
+    files = profile_files(profile, output)
     with only_writer(output.output):
         write_files(output.output, files, remove=outdated(output.output, files))
     if output.as_json:
@@ -150,14 +159,22 @@ def encoded(json_text: str) -> bytes:
     return json_text.encode("utf-8", "backslashreplace")
 
 
-def profile_files(profile: Profile, plots: bool) -> dict[str, bytes | Writer]:
+def plot_files(plots: Mapping[str, "Picture"], output: Output) -> dict[str, bytes]:
+    """Return plots as files, by their names in the results folder."""
+    return {
+        plot_file(name, output.plot_format): picture.encoded(output.plot_format)
+        for name, picture in plots.items()
+    }
+
+
+def profile_files(profile: Profile, output: Output) -> dict[str, bytes | Writer]:
     """Return the files of a profile by their names in the results folder."""
     files: dict[str, bytes | Writer] = {
         PROFILE_FILE: encoded(to_text(profile_document(profile))),
         LENGTHS_FILE: lambda file: save_lengths(profile, file),
     }
-    if plots:
+    if output.plots:
         from batchstat.render.plots.profile import profile_plots
 
-        files |= {f"plots/{name}": png for name, png in profile_plots(profile).items()}
+        files |= plot_files(profile_plots(profile), output)
     return files

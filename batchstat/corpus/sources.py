@@ -12,6 +12,7 @@ from typing import Any
 
 from batchstat.errors import InputError, OptionError, SourceError
 from batchstat.storage.addresses import as_path, etag_in, is_remote, one_line
+from batchstat.storage.result_files import PLOT_FORMATS
 
 STANDARD_INPUT = "-"
 COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
@@ -252,7 +253,7 @@ _RESULTS = {
 }
 
 
-_BELOW = {"plots": (".png",), "splits": (".counts", ".job")}
+_BELOW = {"plots": tuple(f".{each}" for each in PLOT_FORMATS), "splits": (".counts", ".job")}
 """Files that batchstat writes in subfolders of its results."""
 
 

@@ -101,6 +101,7 @@ class BucketReport:
         corpus: facts about the corpus; None if lengths were given.
         tokenizer: facts about the tokenizer; None if lengths were given.
         basis: the settings.
+        lengths: statistics of the lengths that the buckets hold, at least 1 token each.
         cost: what the optimal edges minimise: `linear` is padding.
         model: the transformer, if `cost` is `model`.
         wanted: requested number of buckets.
@@ -116,6 +117,7 @@ class BucketReport:
     corpus: CorpusFacts | None
     tokenizer: TokenizerFacts | None
     basis: ResolvedSettings
+    lengths: LengthStats
     cost: str
     model: CostModel | None
     wanted: int
@@ -210,6 +212,7 @@ def find_buckets(
         corpus=inputs.corpus,
         tokenizer=inputs.tokenizer,
         basis=basis,
+        lengths=real,
         cost=cost,
         model=shape,
         wanted=wanted,

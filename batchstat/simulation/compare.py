@@ -31,6 +31,7 @@ from batchstat.simulation.comparison import (
 from batchstat.simulation.cost_model import CostModel, as_model
 from batchstat.simulation.counts import PlanCounts
 from batchstat.simulation.estimate import Drawn, check_share, draw
+from batchstat.simulation.first_batches import first_batches
 from batchstat.simulation.measure import measure
 from batchstat.simulation.recommendation import choose, current_row
 from batchstat.simulation.sweep import sweep
@@ -106,6 +107,10 @@ def compare(
         rows = _estimated(rows, drawn)
     if current is not None and rows[0].label != current:
         raise InputError(empty[0].message)
+    rows = [
+        replace(row, first_batches=first_batches(row.request, epochs.of(row.request.settings)))
+        for row in rows
+    ]
     choice = choose(rows, basis.tokens_per_batch, current)
     best = choice.best or choice.current
     shares = epochs.of(basis)

@@ -7,6 +7,7 @@ from statistics import mean, pstdev
 from typing import TYPE_CHECKING, Any
 
 from batchstat.lengths.stats import Histogram
+from batchstat.planning.plan import BatchPlan
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
@@ -75,6 +76,7 @@ class StrategyResult:
         seeds: results under several seeds; None if only one was tried.
         interval: interval for the padding ratio; None if the whole corpus was simulated.
         steps: (n_steps, world_size) total tokens of each rank in each step; None for one rank.
+        first_batches: the first batches of its plan; None outside of a comparison.
     """
 
     request: RowRequest
@@ -83,6 +85,7 @@ class StrategyResult:
     seeds: SeedSpread | None = None
     interval: Interval | None = None
     steps: "npt.NDArray[np.integer] | None" = field(default=None, compare=False, repr=False)
+    first_batches: BatchPlan | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:

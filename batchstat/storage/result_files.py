@@ -9,21 +9,33 @@ from batchstat.storage.addresses import etag_of, is_remote
 PROFILE_FILE = "profile.json"
 LENGTHS_FILE = "lengths.parquet"
 
+PLOT_FORMATS: Mapping[str, str] = {
+    "png": "pixels, for screens and chats",
+    "svg": "vectors, for web pages",
+    "pdf": "vectors, for papers",
+}
+"""The file formats of plots."""
+
+PLOTS: Mapping[str, tuple[str, ...]] = {
+    LENGTHS_FILE: ("lengths", "lengths_by_class"),
+    "compare.json": ("padding", "batches", "tradeoff", "read_ahead", "ranks"),
+    "balance.json": ("balance", "coverage"),
+    "buckets.json": ("buckets",),
+}
+"""The plots that may accompany the main file of each command's results."""
+
+
+def plot_file(name: str, plot_format: str) -> str:
+    """Return where a plot is in the results folder."""
+    return f"plots/{name}.{plot_format}"
+
+
 WRITTEN_TOGETHER: Mapping[str, tuple[str, ...]] = {
-    LENGTHS_FILE: (
-        PROFILE_FILE,
-        "plots/lengths.png",
-        "plots/classes.png",
-        "plots/lengths_by_class.png",
-    ),
-    "compare.json": (
-        "plots/padding.png",
-        "plots/batch_lengths.png",
-        "plots/read_ahead.png",
-        "plots/ranks.png",
-    ),
-    "balance.json": ("plots/balance.png", "plots/coverage.png"),
-    "buckets.json": ("plots/buckets.png",),
+    head: (
+        *([PROFILE_FILE] if head == LENGTHS_FILE else []),
+        *(plot_file(name, each) for name in names for each in PLOT_FORMATS),
+    )
+    for head, names in PLOTS.items()
 }
 """The main file of each command's results, and those that may accompany it: everything that
 batchstat writes about a profile, and so everything that it ever removes.

@@ -1,11 +1,15 @@
 """batchstat balance"""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import READING, ConfigFile, Details, OptionalCorpus, Output, Strategy
 from batchstat.parameters import option
 from batchstat.planning.settings import Settings, sampler_names
+
+if TYPE_CHECKING:
+    from batchstat.render.plots.style import Picture
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +64,7 @@ def command(options: Options) -> None:
     from batchstat.render.screens.balance import balance_screen
     from batchstat.simulation.balance import DEFAULT_SAMPLERS, balance, check_epochs
 
-    inputs, asked = read_inputs(options), options.read(Samplers)
+    inputs, asked, output = read_inputs(options), options.read(Samplers), options.read(Output)
     settings = inputs.settings
     usual = tuple(dict.fromkeys((*DEFAULT_SAMPLERS, settings.sampler)))
     samplers = tuple(map(inlined, asked.samplers or usual))
@@ -76,7 +80,7 @@ def command(options: Options) -> None:
     )
     report = replace(report, warnings=found.warnings + report.warnings)
 
-    def plots() -> dict[str, bytes]:
+    def plots() -> "dict[str, Picture]":
         from batchstat.render.plots.balance import balance_plots
 
         return balance_plots(report)
@@ -91,4 +95,4 @@ def command(options: Options) -> None:
         plots,
         [warning.message for warning in report.warnings],
     )
-    publish(found, result, options.read(Output))
+    publish(found, result, output)

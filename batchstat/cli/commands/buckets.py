@@ -1,11 +1,15 @@
 """batchstat buckets"""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import READING, ConfigFile, Details, Model, OptionalCorpus, Output
 from batchstat.parameters import check_fields, option
 from batchstat.planning.settings import COSTS, Settings
+
+if TYPE_CHECKING:
+    from batchstat.render.plots.style import Picture
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +58,7 @@ def command(options: Options) -> None:
     from batchstat.simulation.bucket_search import find_buckets
     from batchstat.simulation.cost_model import as_model
 
-    inputs, search = read_inputs(options), options.read(Buckets)
+    inputs, search, output = read_inputs(options), options.read(Buckets), options.read(Output)
     settings, shape = inputs.settings, inputs.get("model")
     if search.cost in ("linear", "quadratic") and "model" not in options.given:
         shape = None  # the configuration's is for other costs
@@ -69,7 +73,7 @@ def command(options: Options) -> None:
         **asdict(settings),
     )
 
-    def plots() -> dict[str, bytes]:
+    def plots() -> "dict[str, Picture]":
         from batchstat.render.plots.buckets import bucket_plots
 
         return bucket_plots(report)
@@ -85,4 +89,4 @@ def command(options: Options) -> None:
         plots,
         [warning.message for warning in found.warnings],
     )
-    publish(found, result, options.read(Output))
+    publish(found, result, output)

@@ -20,6 +20,7 @@ from batchstat.planning.settings import Settings
 if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
     from batchstat.profiling.profile import Profile
+    from batchstat.render.plots.style import Picture
     from batchstat.simulation.comparison import Comparison, StrategyResult
 
 
@@ -101,7 +102,7 @@ def command(options: Options) -> None:
     from batchstat.simulation.cost_model import as_model
     from batchstat.simulation.estimate import check_share, read_share
 
-    table = options.read(Table)
+    table, output = options.read(Table), options.read(Output)
     export = table.export
     if export is not None and export.suffix != ".parquet":
         raise OptionError(f"export={export.as_posix()}: must end in .parquet")
@@ -130,7 +131,7 @@ def command(options: Options) -> None:
     )
     comparison = replace(comparison, warnings=found.warnings + comparison.warnings)
 
-    def plots() -> dict[str, bytes]:
+    def plots() -> "dict[str, Picture]":
         from batchstat.render.plots.comparison import comparison_plots
         from batchstat.render.plots.ranks import rank_plots
 
@@ -147,7 +148,7 @@ def command(options: Options) -> None:
         plots,
         [warning.message for warning in comparison.warnings],
     )
-    publish(found, result, options.read(Output))
+    publish(found, result, output)
     if export is not None:
         _export(found.profile, comparison, export)
 

@@ -1,125 +1,228 @@
-"""The plots of samplers: classes before and after, and coverage over epochs."""
+"""The plots of samplers: how often samples of each class are seen, and coverage over epochs."""
 
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from batchstat.errors import counted
 from batchstat.render.plots import style
-from batchstat.render.text import class_name, corpus_name, one_line, percent
-from batchstat.simulation.balances import BalanceReport, SamplerResult
+from batchstat.render.plots.labels import spread
+from batchstat.render.plots.style import Picture
+from batchstat.render.plots.subtitles import subtitle
+from batchstat.render.text import class_name, one_line, percent
+from batchstat.simulation.balances import BalanceReport, ClassDraw, SamplerResult
 
-_MOST_CLASSES = 20
-_A_ROW = 3
-_COLOURS = (style.BLUE, style.VERMILION, style.ORANGE, style.SKY, "black", style.GREY)
-_MARKERS = "osD^vxP*"
+_MOST_ROWS, _LARGEST, _SMALLEST = 24, 15, 5
+_MARKERS = "osD^vP*X"
+_LONG_KEY = 75
+_SAME_LINE = 0.005
+"""Lines that differ by less than this are drawn as one."""
+_LABEL_HEIGHT = 0.06
+_WIDE = 8
+"""A log axis shows factors of which the largest is more than this."""
 
 
-def balance_plots(report: BalanceReport) -> dict[str, bytes]:
-    """Draw `balance.png` and `coverage.png`."""
-    shown = min(len(report.samplers[0].classes), _MOST_CLASSES)
-    panels = -(-len(report.samplers) // _A_ROW)
-    height = 1.2 + panels * (1.0 + 0.34 * shown)
+def balance_plots(report: BalanceReport) -> dict[str, Picture]:
+    """Return `balance` and `coverage`."""
+    places = _places(report)
+    height = 1.75 + 0.3 * (max(places) + 1)
     return {
-        "balance.png": style.png(lambda figure: _balance(figure, report), height),
-        "coverage.png": style.png(lambda figure: _coverage(figure, report), 4.8),
+        "balance": Picture(lambda figure: _balance(figure, report, places), height),
+        "coverage": Picture(lambda figure: _coverage(figure, report), 4.2),
     }
 
 
-def _whose(report: BalanceReport) -> str:
-    paths = [source.path for source in report.corpus.sources] if report.corpus else []
-    return f"{corpus_name(paths)} · {counted(report.samples, 'sample')}"
+def _whose(report: BalanceReport, *more: str) -> str:
+    samples = counted(report.samples, "sample")
+    return subtitle(report.corpus, report.tokenizer, samples, *more)
 
 
-def _balance(figure: Figure, report: BalanceReport) -> None:
-    classes = len(report.samplers[0].classes)
-    of = f" · the {_MOST_CLASSES} largest of {classes:,} classes" if classes > _MOST_CLASSES else ""
-    style.title(figure, "Classes before and after", _whose(report) + of)
-    columns = min(len(report.samplers), _A_ROW)
-    rows = -(-len(report.samplers) // columns)
-    panels = figure.subplots(rows, columns, sharey=True, sharex=True, squeeze=False).ravel()
-    first = report.samplers[0].classes
-    order = sorted(range(len(first)), key=lambda i: -first[i].before)[:_MOST_CLASSES]
-    for axes, row in zip(panels, report.samplers, strict=False):
-        _panel(axes, row, order)
-    for axes in panels[len(report.samplers) :]:
-        axes.set_visible(False)
-    # Escaped, since panels that share the axis would parse a formula between dollar signs.
-    names = [class_name(first[i].label, 24).replace("$", r"\$") for i in order]
-    panels[0].set_yticks(range(len(order)), names)
-    panels[0].set_ylim(len(order) - 0.4, -0.6)
-    widest = max(_shares(report, order))
-    panels[0].set_xlim(0, 1.25 * widest)
-    for axes in panels:
-        axes.tick_params(labelbottom=True)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
+def _places(report: BalanceReport) -> dict[float, int]:
+    """Return the rows of the plot: the class at each place, by its index, largest first."""
+    classes = report.samplers[0].classes
+    order = sorted(range(len(classes)), key=lambda i: -classes[i].before)
+    if len(order) <= _MOST_ROWS:
+        return dict(enumerate(order))
+    places: dict[float, int] = dict(enumerate(order[:_LARGEST]))
+    return places | {_LARGEST + 1 + i: each for i, each in enumerate(order[-_SMALLEST:])}
 
 
-def _panel(axes: Axes, row: SamplerResult, order: list[int]) -> None:
-    before = sum(each.before for each in row.classes)
-    after = sum(each.after for each in row.classes)
-    for place, i in enumerate(order):
-        each = row.classes[i]
-        for offset, share, colour, hatch, label in (
-            (-0.19, each.before / before, style.GREY, "", "corpus"),
-            (0.19, each.after / after, style.BLUE, "///", "one epoch"),
-        ):
-            axes.barh(
-                place + offset,
-                share,
-                height=0.36,
-                color=colour,
-                hatch=hatch,
-                edgecolor="white",
-                label=label if place == 0 else None,
-            )
-            axes.text(share, place + offset, f" {percent(share)}", va="center", fontsize=7)
-    first, last = (f"{ratio:,.1f}" for ratio in (row.ratios[0], row.ratios[-1]))
-    ratio = f"class ratio {first}"
-    if first != last:
-        ratio += f", {last} in epoch {len(row.ratios)}"
-    axes.set_title(f"{one_line(row.spec, 30)}\n{ratio}", fontsize=9, parse_math=False)
-    axes.xaxis.set_major_formatter(PercentFormatter(1))
-    axes.xaxis.set_major_locator(MaxNLocator(3))
-    style.open_frame(axes)
+def _seen(each: ClassDraw) -> float:
+    """Return how often each sample of a class is seen per epoch, on average."""
+    return each.after / each.before
 
 
-def _shares(report: BalanceReport, order: list[int]) -> Iterator[float]:
+def _together(report: BalanceReport) -> list[tuple[list[str], SamplerResult]]:
+    """Return the samplers, those that draw each class equally often named together."""
+    found: dict[tuple[int, ...], tuple[list[str], SamplerResult]] = {}
     for row in report.samplers:
-        before = sum(each.before for each in row.classes)
-        after = sum(each.after for each in row.classes)
-        for i in order:
-            yield row.classes[i].before / before
-            yield row.classes[i].after / after
+        drawn = tuple(each.after for each in row.classes)
+        found.setdefault(drawn, ([], row))[0].append(one_line(row.spec, 32))
+    return list(found.values())
+
+
+def _title(report: BalanceReport) -> str:
+    row = report.recommended
+    if row is None:
+        return "How often each sample is seen per epoch, by class"
+    most = max(row.classes, key=lambda each: each.before)
+    least = min(row.classes, key=lambda each: each.before)
+    times = [f"{class_name(each.label, 24)} {style.times(_seen(each))}" for each in (least, most)]
+    return f"{one_line(row.spec, 32)} balances the classes: {times[0]} per epoch, {times[1]}"
+
+
+def _balance(figure: Figure, report: BalanceReport, places: dict[float, int]) -> None:
+    style.titled(figure, _title(report), _whose(report, "1x: each sample once per epoch"))
+    axes = figure.subplots()
+    classes = report.samplers[0].classes
+    every = [_seen(each) for row in report.samplers for each in row.classes]
+    floor = _factor_axis(axes, every)
+    for place, i in places.items():
+        own = [max(_seen(row.classes[i]), floor) for row in report.samplers]
+        axes.plot([min(own), max(own)], [place, place], color=style.PALE_GREY, zorder=1)
+    axes.axvline(1, color=style.PALE_GREY, linewidth=0.8, zorder=0)
+    for number, (names, row) in enumerate(_together(report)):
+        axes.plot(
+            [max(_seen(row.classes[i]), floor) for i in places.values()],
+            list(places),
+            linestyle="none",
+            marker=_MARKERS[number % len(_MARKERS)],
+            label=", ".join(names),
+            clip_on=False,
+            zorder=3,
+            **_look(row, number),
+        )
+    axes.set_yticks(
+        list(places),
+        [f"{class_name(classes[i].label, 24)} ({classes[i].before:,})" for i in places.values()],
+    )
+    axes.tick_params(axis="y", length=0, labelcolor=style.INK)
+    axes.set_ylim(max(places) + 0.6, -0.6)
+    hidden = len(classes) - len(places)
+    if hidden:
+        axes.text(
+            *(0.01, _LARGEST, f"{hidden:,} more classes"),
+            transform=axes.get_yaxis_transform(),
+            va="center",
+            fontsize=8,
+            fontstyle="italic",
+            color=style.GREY,
+        )
+    axes.grid(axis="x")
+    axes.set_xlabel("times that each sample is seen per epoch, on average")
+    names = [name for names, _ in _together(report) for name in names]
+    style.key(axes, columns=5 if sum(map(len, names)) < _LONG_KEY else 3)
+
+
+def _look(row: SamplerResult, number: int) -> dict[str, Any]:
+    """Return the look of a sampler's dots: a ring for `none`, which others may lie on."""
+    if row.name == "none":
+        return {"markersize": 10, "color": style.INK, "markerfacecolor": "none"}
+    return {
+        "markersize": 7,
+        "color": style.SERIES[number % len(style.SERIES)],
+        "markeredgecolor": "white",
+        "markeredgewidth": 0.7,
+    }
+
+
+def _factor_axis(axes: Axes, factors: Sequence[float]) -> float:
+    """Format an axis of factors, log if they are far apart; return its left end."""
+    above = [each for each in factors if each > 0]
+    low, high = min(above), max(above)
+    if high <= _WIDE:
+        axes.set_xlim(0, max(1.1, high * 1.05))
+        axes.xaxis.set_major_locator(MaxNLocator(8))
+        axes.xaxis.set_major_formatter(FuncFormatter(style.times))
+        return 0.0
+    axes.set_xscale("log")
+    has_none = len(above) < len(factors)
+    floor = min(low, 1) / (2.5 if has_none else 1.15)
+    axes.set_xlim(floor, high * 1.15)
+    exponents = range(-7, 8)
+    ticks = [m * 10.0**e for e in exponents for m in (1, 2, 5) if floor < m * 10.0**e <= high * 1.1]
+    if len(ticks) > 10:
+        ticks = [tick for tick in ticks if f"{tick:.0e}"[0] == "1"]
+    axes.xaxis.set_major_locator(FixedLocator([floor, *ticks] if has_none else ticks))
+    axes.xaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: "never" if has_none and value == floor else f"{value:g}x")
+    )
+    axes.xaxis.set_minor_locator(NullLocator())
+    return floor
+
+
+def _shares(row: SamplerResult) -> tuple[float, ...]:
+    """Return the coverage after each epoch."""
+    return tuple(seen / row.corpus_samples for seen in row.seen)
+
+
+def _coverage_title(report: BalanceReport) -> str:
+    epochs = counted(report.epochs, "epoch")
+    least = min(report.samplers, key=lambda row: row.coverage_after)
+    if least.coverage_after == 1:
+        last = max(_shares(row).index(1.0) for row in report.samplers) + 1
+        return f"Every sampler has seen the whole corpus after {counted(last, 'epoch')}"
+    seen = percent(least.coverage_after)
+    words = f"{epochs} of {one_line(least.spec, 32)} show {seen} of the corpus"
+    best = report.recommended
+    if best is None or best is least:
+        return words
+    return f"{words}, of {one_line(best.spec, 32)} {percent(best.coverage_after)}"
+
+
+def _coinciding(report: BalanceReport) -> list[tuple[list[str], tuple[float, ...]]]:
+    """Return the lines, each with the names of all samplers that it stands for."""
+    lines: list[tuple[list[str], tuple[float, ...]]] = []
+    for row in report.samplers:
+        shares, name = _shares(row), one_line(row.spec, 28)
+        for names, others in lines:
+            if max(abs(a - b) for a, b in zip(shares, others, strict=True)) < _SAME_LINE:
+                names.append(name)
+                break
+        else:
+            lines.append(([name], shares))
+    return lines
 
 
 def _coverage(figure: Figure, report: BalanceReport) -> None:
-    style.title(figure, "Share of the corpus seen, epoch by epoch", _whose(report))
+    style.titled(figure, _coverage_title(report), _whose(report))
     axes = figure.subplots()
+    lines = _coinciding(report)
+    texts = [textwrap.fill(", ".join(names), 30) for names, _ in lines]
+    heights = [_LABEL_HEIGHT * (text.count("\n") + 1) for text in texts]
+    ends = spread([shares[-1] for _, shares in lines], heights)
     epochs = range(1, report.epochs + 1)
-    for i, row in enumerate(report.samplers):
-        colour, line = _COLOURS[i % 6], ("-", "--", ":", "-.")[(i + i // 6) % 4]
-        shares = [seen / row.corpus_samples for seen in row.seen]
+    for number, ((_, shares), text, end) in enumerate(zip(lines, texts, ends, strict=True)):
+        colour = style.SERIES[number % len(style.SERIES)]
         axes.plot(
             epochs,
             shares,
             color=colour,
-            linestyle=line,
-            marker=_MARKERS[i % 8],
-            markersize=4,
-            label=one_line(row.spec, 32),
+            marker=_MARKERS[number % len(_MARKERS)],
+            markersize=5,
+            clip_on=False,
+            zorder=3,
+            label=text.replace("\n", " "),
         )
-        least = [row.least_class_coverage(epoch) for epoch in range(report.epochs)]
-        if least != shares:
-            axes.plot(epochs, least, color=colour, linestyle=line, linewidth=0.7, alpha=0.6)
-    axes.set_ylim(0, 1.03)
-    axes.yaxis.set_major_formatter(PercentFormatter(1))
+        axes.annotate(
+            text,
+            (1, end),
+            xycoords=axes.get_yaxis_transform(),
+            xytext=(10, 0),
+            textcoords="offset points",
+            va="center",
+            color=colour,
+            fontweight="bold",
+            annotation_clip=False,
+        )
+    axes.set_ylim(0, 1)
+    axes.set_xlim(1, max(report.epochs, 2))
+    style.percent_axis(axes.yaxis)
     style.count_axis(axes.xaxis)
-    axes.set_xlabel("epochs (thin lines: the least covered class)")
-    axes.set_ylabel("seen at least once")
-    axes.grid(axis="y", alpha=0.3)
-    style.open_frame(axes)
-    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+    axes.set_xlabel("epochs")
+    axes.set_ylabel("samples seen at least once")
+    axes.grid(axis="y")

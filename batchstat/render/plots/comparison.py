@@ -1,78 +1,181 @@
-"""The plots of a comparison: tokens, widths of batches, padding against `read_ahead`."""
+"""The plots of a comparison: padding per strategy, batches to scale, the trade-off, read_ahead."""
 
 import re
+from typing import Any
 
-import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
 from batchstat.render.plots import style
-from batchstat.render.screens.layout import sample_words
-from batchstat.render.text import batches, corpus_name, one_line, percent
-from batchstat.simulation.comparison import Comparison
+from batchstat.render.plots.batches import batch_plots
+from batchstat.render.plots.read_ahead import read_ahead_plots
+from batchstat.render.plots.style import Picture
+from batchstat.render.plots.subtitles import compared
+from batchstat.render.plots.tradeoff import tradeoff_plots
+from batchstat.render.text import one_line, percent
+from batchstat.simulation.comparison import Comparison, StrategyResult
+from batchstat.simulation.recommendation import MOST_LOST
 
 _LABEL_WIDTH = 34
+_FAR_ABOVE = 2
+"""A bar is cut if it is longer than this times the next."""
 
 
-def comparison_plots(comparison: Comparison) -> dict[str, bytes]:
-    """Draw `padding.png`, `batch_lengths.png`, `read_ahead.png`."""
-    rows = len(comparison.strategies)
+def comparison_plots(comparison: Comparison) -> dict[str, Picture]:
+    """Return `padding`, `batches`, `tradeoff` and `read_ahead`."""
+    rows = by_compute(comparison)
+    lines = len(rows) + 0.4 * sum(_wrapped(row.label).count("\n") for row in rows)
     return {
-        "padding.png": style.png(lambda figure: _padding(figure, comparison), 2.2 + 0.5 * rows),
-        "batch_lengths.png": style.png(
-            lambda figure: _batch_lengths(figure, comparison), 1.8 + 1.2 * rows
-        ),
-        "read_ahead.png": style.png(lambda figure: _read_ahead(figure, comparison), 4.8),
+        "padding": Picture(lambda figure: _padding(figure, comparison, rows), 1.7 + 0.4 * lines),
+        **batch_plots(comparison),
+        **tradeoff_plots(comparison),
+        **read_ahead_plots(comparison),
     }
 
 
-def _whose(comparison: Comparison) -> str:
-    paths = [source.path for source in comparison.corpus.sources] if comparison.corpus else []
-    by = f" · {one_line(comparison.tokenizer.name)}" if comparison.tokenizer else ""
-    samples = sample_words(comparison)
-    budget = f"{comparison.basis.tokens_per_batch:,} tokens per batch"
-    return f"{corpus_name(paths)}{by} · {samples} · {budget}"
+def by_compute(comparison: Comparison) -> list[StrategyResult]:
+    """Return the rows from the most compute to the least."""
+    return sorted(comparison.strategies, key=lambda row: -row.counts.compute)
 
 
-def _padding(figure: Figure, comparison: Comparison) -> None:
-    style.title(figure, "Tokens computed and lost", _whose(comparison))
+def spends(comparison: Comparison) -> str:
+    """Return the result of a comparison: what the current setup and the best one pad."""
+    current, best = comparison.current, comparison.best
+    mine = f"{one_line(current.label, 44)} spends {percent(current.counts.padding_ratio)} of its "
+    if comparison.choice.best is None:
+        return f"{mine}compute on padding; no strategy fits the budget"
+    if best is current:
+        return f"{mine}compute on padding, and is the best here"
+    theirs = f"{one_line(best.label, 44)} {percent(best.counts.padding_ratio)}"
+    return f"{mine}compute on padding; {theirs}"
+
+
+def saving(comparison: Comparison, row: StrategyResult) -> str:
+    """Return the compute of a row against the current setup's."""
+    speed_up = comparison.speed_up(row)
+    if 0.995 <= speed_up < 1.005:
+        return "same compute"
+    word, factor = ("less", speed_up) if speed_up > 1 else ("more", 1 / speed_up)
+    return f"{factor:.2f}x {word} compute"
+
+
+def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult]) -> None:
+    style.titled(figure, spends(comparison), compared(comparison))
     axes = figure.subplots()
-    rows = comparison.strategies
-    places = range(len(rows))
-    real = np.array([row.counts.real_tokens for row in rows])
-    padding = np.array([row.counts.padding_tokens for row in rows])
-    lost = np.array([row.counts.lost_tokens for row in rows])
-    axes.barh(places, real, color=style.BLUE, label="real tokens")
-    axes.barh(places, padding, left=real, color=style.ORANGE, hatch="///", label="padding tokens")
-    total = real + padding
-    bound = comparison.bounds
-    axes.axvline(
-        bound.sorted_total_tokens,
-        color=style.GREY,
-        linestyle="--",
-        zorder=0,
-        label=f"all samples sorted: {percent(bound.sorted_padding_ratio)} padding",
+    limit = _limit(rows, comparison.current)
+    for place, row in enumerate(rows):
+        _bar(axes, place, row, limit, strong=row in (comparison.current, comparison.best))
+        _words(axes, place, row, comparison)
+    axes.axhspan(
+        *(rows.index(comparison.best) - 0.46, rows.index(comparison.best) + 0.46),
+        *(-1, 2),
+        color=style.BAND,
+        zorder=-1,
+        clip_on=False,
+    ).set_in_layout(False)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xlim(0, limit * 1.02)
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    style.count_axis(axes.xaxis, style.short)
+    slowest = "; compute counts the slowest rank of each step"
+    ranks = slowest if comparison.basis.world_size > 1 else ""
+    axes.set_xlabel(f"tokens per epoch{ranks}", loc="left")
+    parts = {"real tokens": style.BLUE, "padding": style.ORANGE, "lost": style.VERMILION}
+    if not any(row.counts.padding_tokens for row in rows):
+        del parts["padding"]
+    if not any(_loses(row) for row in rows):
+        del parts["lost"]
+    for label, colour in parts.items():
+        axes.bar(0, 0, color=colour, label=label)
+    style.key(axes)
+
+
+def _limit(rows: list[StrategyResult], current: StrategyResult) -> float:
+    """Return the end of the axis: bars that are far longer than all others are cut there."""
+    lengths = sorted(map(_length, rows))
+    end = max(_length(current), lengths[0])
+    for length in lengths:
+        if length > _FAR_ABOVE * end:
+            break
+        end = max(end, length)
+    return end
+
+
+def _loses(row: StrategyResult) -> bool:
+    """Return whether a row loses enough of the corpus to be seen."""
+    return row.counts.lost_ratio >= MOST_LOST
+
+
+def _length(row: StrategyResult) -> int:
+    return row.counts.total_tokens + (row.counts.lost_tokens if _loses(row) else 0)
+
+
+def _bar(axes: Axes, place: int, row: StrategyResult, limit: float, *, strong: bool) -> None:
+    counts = row.counts
+    colours = (
+        (style.BLUE, style.ORANGE, style.VERMILION)
+        if strong
+        else (style.PALE_BLUE, style.PALE_ORANGE, style.PALE_VERMILION)
     )
-    if lost.any():
-        axes.barh(places, lost, left=total, color=style.VERMILION, hatch="xxx", label="lost tokens")
-    for place, end, row in zip(places, (total + lost).tolist(), rows, strict=True):
-        note = f" {percent(row.counts.padding_ratio)} padding\n {batches(row.counts.batches)}"
-        axes.annotate(
-            note,
-            (end, place),
-            xytext=(4, 0),  # so that the box does not hide the end of the bar
-            textcoords="offset points",
+    start = 0
+    lost = counts.lost_tokens if _loses(row) else 0
+    for tokens, colour in zip(
+        (counts.real_tokens, counts.padding_tokens, lost), colours, strict=True
+    ):
+        if tokens:
+            axes.barh(place, tokens, left=start, height=0.56, color=colour, label="_")
+        start += tokens
+    if start > limit:
+        for at in (0.955, 0.97):
+            xs = [limit * (at - 0.004), limit * (at + 0.004)]
+            axes.plot(xs, [place + 0.36, place - 0.36], color="white", linewidth=2.5)
+        axes.text(
+            *(0.94 * limit, place, f"{style.short(start)} tokens "),
+            ha="right",
             va="center",
             fontsize=8.5,
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
         )
-    axes.set_yticks(places, [_wrapped(row.label) for row in rows], parse_math=False)
-    axes.invert_yaxis()
-    axes.set_xlim(0, float((total + lost).max()) * 1.2 or 1)
-    style.count_axis(axes.xaxis, style.short)
-    axes.set_xlabel("tokens per epoch")
-    style.open_frame(axes)
-    figure.legend(loc="outside lower center", ncols=4, frameon=False)
+
+
+def _words(axes: Axes, place: int, row: StrategyResult, comparison: Comparison) -> None:
+    """Write a row's name to the left of its bar, and its numbers to the right."""
+    is_best, is_current = row is comparison.best, row is comparison.current
+    marks = ["current"] if is_current else []
+    marks += ["best"] if is_best else []
+    marks += ["needs varlen attention"] if row.packs_rows else []
+    marks += [f"{percent(row.counts.lost_ratio)} lost"] if _loses(row) else []
+    weight = "bold" if is_best or is_current else "normal"
+    name = _wrapped(row.label)
+    _beside(axes, place, name, (-6, 5 if marks else 0), ha="right", fontweight=weight)
+    if marks:
+        _beside(
+            *(axes, place, ", ".join(marks), (-6, -6 - 5.5 * name.count("\n"))),
+            ha="right",
+            fontsize=7.5,
+            color=style.BLUE if is_best else style.GREY,
+        )
+    padding = f"{percent(row.counts.padding_ratio)} padding"
+    _beside(axes, place, padding, (90, 0), end=1, ha="right", fontweight=weight)
+    if not is_current:
+        words = saving(comparison, row)
+        _beside(axes, place, words, (100, 0), end=1, ha="left", fontweight=weight)
+
+
+def _beside(
+    axes: Axes, place: float, text: str, offset: tuple[float, float], end: int = 0, **look: Any
+) -> None:
+    """Write beside a row, at an offset in points from the left (0) or the right (1) end."""
+    axes.annotate(
+        text,
+        (end, place),
+        xytext=offset,
+        xycoords=axes.get_yaxis_transform(),
+        textcoords="offset points",
+        va="center",
+        annotation_clip=False,
+        **look,
+    )
 
 
 def _wrapped(spec: str) -> str:
@@ -83,63 +186,3 @@ def _wrapped(spec: str) -> str:
             lines.append("")
         lines[-1] += part
     return "\n".join(lines)
-
-
-def _batch_lengths(figure: Figure, comparison: Comparison) -> None:
-    style.title(figure, "Width of the batches", _whose(comparison))
-    rows = comparison.strategies
-    every = figure.subplots(len(rows), 1, sharex=True, squeeze=False)[:, 0]
-    for axes, row in zip(every, rows, strict=True):
-        shares = np.array(row.widths.counts) / row.counts.batches
-        axes.stairs(shares, style.on_log_scale(row.widths.edges), fill=True, color=style.BLUE)
-        axes.set_ylabel("batches", fontsize=8)
-        axes.set_ylim(0, 1.3 * float(shares.max()))
-        axes.yaxis.set_major_formatter(PercentFormatter(1))
-        axes.text(
-            *(0.01, 0.95, f"{one_line(row.label, 90)}: {batches(row.counts.batches)}"),
-            transform=axes.transAxes,
-            va="top",
-            fontsize=9,
-            parse_math=False,
-        )
-        style.open_frame(axes)
-    low = min(row.widths.edges[0] for row in rows)
-    high = max(row.widths.edges[-1] for row in rows)
-    style.length_axis(every[-1], low, high, "tokens to which a batch's rows are padded")
-
-
-def _read_ahead(figure: Figure, comparison: Comparison) -> None:
-    sweep = comparison.sweep
-    chosen, best = sweep.recommended, sweep.best
-    style.title(figure, f"Padding of {one_line(sweep.spec)} against read_ahead", _whose(comparison))
-    axes = figure.subplots()
-    sizes = [point.read_ahead for point in sweep.points]
-    ratios = [point.padding_ratio for point in sweep.points]
-    axes.plot(sizes, ratios, color=style.BLUE, marker="o", label=one_line(sweep.spec))
-    axes.plot(
-        chosen.read_ahead,
-        chosen.padding_ratio,
-        color=style.VERMILION,
-        marker="D",
-        markersize=10,
-        linestyle="none",
-        label=f"recommended: {chosen.read_ahead:,}, {percent(chosen.padding_ratio)} padding",
-    )
-    axes.axhline(
-        best.padding_ratio,
-        color=style.GREY,
-        linestyle="--",
-        label=f"best: {percent(best.padding_ratio)} at {best.read_ahead:,}",
-    )
-    axes.set_xscale("log")
-    ticks = [size for size in sizes if str(size).rstrip("0") in ("1", "2", "5")]
-    axes.set_xticks(ticks or sizes)
-    axes.xaxis.set_major_formatter(FuncFormatter(style.short))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(PercentFormatter(1))
-    axes.set_ylim(0, max(*ratios, 0.01) * 1.1)
-    axes.set_xlabel("read_ahead: samples sorted together (log scale)")
-    axes.set_ylabel("padding, share of all tokens computed")
-    axes.grid(axis="y", alpha=0.3)
-    style.open_frame(axes)
-    axes.legend(frameon=False)

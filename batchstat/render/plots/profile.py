@@ -1,176 +1,201 @@
-"""The plots of a profile: its lengths, its classes, the lengths per class."""
+"""The plots of a profile: its lengths, and the lengths of each class."""
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
 
 from batchstat.errors import counted
-from batchstat.lengths.stats import LengthStats
-from batchstat.profiling.profile import ClassCount, Profile
+from batchstat.lengths.stats import Histogram, LengthStats, log_edges
+from batchstat.profiling.profile import Profile
 from batchstat.render.plots import style
-from batchstat.render.text import (
-    class_name,
-    corpus_name,
-    percent,
-    shown_classes,
-    tokenizer_name,
-)
+from batchstat.render.plots.classes import class_plots
+from batchstat.render.plots.labels import apart
+from batchstat.render.plots.style import Picture
+from batchstat.render.plots.subtitles import subtitle
+from batchstat.render.text import percent
 
-_MOST_CANDIDATES = 6
-_HEADROOM = 1.3
-"""End of the y axes, if the highest bar is 1: room for text above."""
+_BARS = 40
+"""Number of bars on a linear axis."""
+_EVEN_FROM = 16
+"""Four bars per octave have whole edges that are about evenly spaced from this length on."""
 
+_CANDIDATE_WIDTH = 0.068
+"""Space for what a `max_length` truncates, as a share of the axis."""
 
-def profile_plots(profile: Profile) -> dict[str, bytes]:
-    """Draw `lengths.png`, and of a corpus with labels `classes.png` and `lengths_by_class.png`."""
-    plots = {"lengths.png": style.png(lambda figure: _lengths(figure, profile), 6.2)}
-    if profile.labels is not None:
-        shown = len(_rows(profile))
-        plots["classes.png"] = style.png(
-            lambda figure: _classes(figure, profile), 2.2 + 0.32 * shown
-        )
-        plots["lengths_by_class.png"] = style.png(
-            lambda figure: _lengths_by_class(figure, profile), 1.9 + 0.42 * shown
-        )
-    return plots
+_PERCENTILES = ((500, "median"), (900, "p90"), (990, "p99"))
 
 
-def _whose(profile: Profile) -> str:
-    name = corpus_name([source.path for source in profile.corpus.sources])
-    tokenizer = tokenizer_name(profile.tokenizer.name if profile.tokenizer else None)
-    return f"{name} · {tokenizer} · {counted(len(profile), 'sample')}"
+def profile_plots(profile: Profile) -> dict[str, Picture]:
+    """Return `lengths`, and of a corpus with labels `lengths_by_class`."""
+    return {
+        "lengths": Picture(lambda figure: _lengths(figure, profile), 4.6),
+        **class_plots(profile),
+    }
 
 
-def _lengths(figure: Figure, profile: Profile) -> None:
-    style.title(figure, "Tokens per sample", _whose(profile))
-    axes = figure.subplots()
-    bins = profile.histogram
-    edges = style.on_log_scale(bins.edges)
-    top = max(bins.counts) * _HEADROOM
-    # Bars with integer edges are not equally wide: the white edge shows where each ends.
+def length_bins(stats: LengthStats) -> Histogram:
+    """Return the histogram to draw: bars equally wide on a linear axis where the range is narrow,
+    else about equally wide on a log axis.
+    """
+    low, high = stats.min, stats.max
+    if style.is_narrow(low, high):
+        size = max(1, -(-(high + 1 - low) // _BARS))
+        return stats.histogram(tuple(range(low, high + size + 1, size)))
+    per_octave = 4 if stats.percentile(50) >= _EVEN_FROM else 2
+    every = log_edges(low, high, per_octave=per_octave)
+    first = max(i for i, edge in enumerate(every) if edge <= low)
+    last = min(i for i, edge in enumerate(every) if edge > high)
+    return stats.histogram(every[first : last + 1])
+
+
+def draw_bars(axes: Axes, bins: Histogram, colours: Any) -> None:
+    """Draw a histogram on an axis of lengths."""
+    edges = np.asarray(bins.edges, dtype=np.float64)
+    if axes.get_xscale() == "log":
+        edges = style.on_log_scale(bins.edges)
     axes.bar(
         edges[:-1],
         bins.counts,
         np.diff(edges),
         align="edge",
-        color=style.SKY,
+        color=colours,
         edgecolor="white",
-        linewidth=0.5,
+        linewidth=0.6,
     )
-    axes.set_ylabel("samples per bar")
+    axes.set_ylim(0, 1.03 * max(bins.counts))
+    axes.set_ylabel("samples per bin")
     style.count_axis(axes.yaxis)
-    axes.spines["top"].set_visible(False)
-    axes.set_ylim(0, top)
-    style.length_axis(axes, bins.edges[0], bins.edges[-1], "tokens")
-    _percentiles(axes, profile, top)
-    _cumulative(figure, axes, profile)
 
 
-def _percentiles(axes: Axes, profile: Profile, top: float) -> None:
-    for place, name, height in ((500, "p50", 0.99), (900, "p90", 0.93), (990, "p99", 0.87)):
-        at = profile.stats.percentile(place)
-        side = "right" if at > profile.histogram.edges[-1] / 2 else "left"
-        place_of = float(style.on_log_scale(at))
-        axes.axvline(place_of, color=style.BLUE, linewidth=1.2, linestyle="--")
+def _title(profile: Profile) -> str:
+    stats = profile.stats
+    if stats.min == stats.max:
+        return f"Every sample has {counted(stats.max, 'token')}"
+    words = f"Half of the samples have at most {counted(stats.percentile(500), 'token')}"
+    suggested = profile.suggested_max_length
+    samples, _ = stats.above(suggested)
+    lost = f"truncates {percent(samples / len(profile), 2)}" if samples else "truncates none"
+    return f"{words}; max_length {suggested:,} {lost}"
+
+
+def _lengths(figure: Figure, profile: Profile) -> None:
+    stats, bins = profile.stats, length_bins(profile.stats)
+    samples = f"{counted(len(profile), 'sample')} · {counted(stats.sum, 'token')}"
+    style.titled(figure, _title(profile), subtitle(profile.corpus, profile.tokenizer, samples))
+    axes = figure.subplots()
+    low, high = float(bins.edges[0]), max(bins.edges[-1], profile.suggested_max_length * 1.02)
+    if stats.min == stats.max:
+        low, high = stats.max / 2, max(high, 1.5 * stats.max)
+    position = style.length_axis(axes, low, high)
+    draw_bars(axes, bins, style.SKY)
+    scale = "" if axes.get_xscale() == "linear" else " (log scale)"
+    axes.set_xlabel("")
+    _left_of(axes, -0.055, f"tokens per sample{scale}")
+    _percentiles(axes, stats, position)
+    _candidates(axes, profile, position)
+
+
+def _share(axes: Axes, place: float) -> float:
+    """Return where a position is, as a share of the axis."""
+    to = axes.xaxis.get_transform().transform
+    low, high, at = (float(to(np.array([x]))[0]) for x in (*axes.get_xlim(), place))
+    return (at - low) / (high - low)
+
+
+def _left_of(axes: Axes, y: float, words: str) -> None:
+    """Name a line of numbers below the chart."""
+    axes.text(
+        *(-0.012, y, words),
+        transform=axes.transAxes,
+        ha="right",
+        va="center",
+        fontsize=8,
+        color=style.GREY,
+    )
+
+
+def _percentiles(axes: Axes, stats: LengthStats, position: Callable[..., Any]) -> None:
+    """Mark percentiles by lines, with labels above the chart on as many lines as they need."""
+    names: dict[int, list[str]] = {}
+    for thousandths, name in _PERCENTILES:
+        names.setdefault(stats.percentile(thousandths), []).append(name)
+    ends = [-1.0] * len(_PERCENTILES)
+    for at, those in names.items():
+        place = float(position(at))
+        share, label = _share(axes, place), f"{', '.join(those)} {at:,}"
+        half = 0.0045 * len(label)
+        line = next((i for i, end in enumerate(ends) if share - half > end), len(ends) - 1)
+        ends[line] = share + half + 0.01
+        axes.plot(
+            *([place, place], [0, 1.0 + 0.05 * line]),
+            transform=axes.get_xaxis_transform(),
+            color=style.GREY,
+            linewidth=0.9,
+            linestyle=(0, (4, 2)),
+            clip_on=False,
+            label="_percentile",
+        )
         axes.text(
-            *(place_of, height * top, f" {name} {at:,} "),
-            color=style.BLUE,
+            *(place, 1.012 + 0.05 * line, label),
+            transform=axes.get_xaxis_transform(),
+            ha="center" if 0.06 < share < 0.94 else "left" if share < 0.5 else "right",
             fontsize=8,
-            va="top",
-            ha=side,
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
+            color=style.GREY,
         )
 
 
-def _cumulative(figure: Figure, axes: Axes, profile: Profile) -> None:
-    """Draw the share of samples up to each length, and what each `max_length` truncates."""
-    stats = profile.stats
-    share = axes.twinx()
-    # From 0 at the left edge to all samples at the right one.
-    first, last = profile.histogram.edges[0], profile.histogram.edges[-1]
-    lengths = style.on_log_scale([first, *stats.values, last])
-    shares = [0, *np.cumsum(stats.counts) / stats.count, 1]
-    share.step(lengths, shares, where="post", color="black")
-    share.set_ylim(0, _HEADROOM)
-    share.set_yticks(np.linspace(0, 1, 6))
-    share.yaxis.set_major_formatter(PercentFormatter(1))
-    share.set_ylabel("samples up to this length (line)")
-    share.spines["top"].set_visible(False)
-    lines = ["max_length  truncated samples, tokens"]
-    for cut in [each for each in profile.truncation if each.samples][-_MOST_CANDIDATES:]:
-        samples = cut.samples / len(profile)
-        at = float(style.on_log_scale(cut.max_length))
-        share.plot([at, at], [0, 1 - samples], color=style.VERMILION, linestyle=":")
-        share.plot(at, 1 - samples, color=style.VERMILION, marker="o", markersize=4)
-        tokens = percent(cut.tokens / stats.sum)
-        lines.append(f"{cut.max_length:>10,}  {percent(samples):>15}  {tokens:>6}")
-    if len(lines) > 1:
-        figure.supxlabel("\n".join(lines), fontsize=8, family="monospace", color=style.VERMILION)
+def _candidates(axes: Axes, profile: Profile, position: Callable[..., Any]) -> None:
+    """Write below the axis what each `max_length` truncates, and mark the suggested one."""
+    chosen = profile.suggested_max_length
+    every = sorted(profile.truncation, key=lambda each: each.max_length != chosen)
+    low, high = axes.get_xlim()
+    every = [each for each in every if low <= float(position(each.max_length)) <= high]
+    places = [_share(axes, float(position(each.max_length))) for each in every]
+    kept = apart(places, [_CANDIDATE_WIDTH] * len(places))
+    _left_of(axes, -0.12, "max_length")
+    _left_of(axes, -0.172, "truncated samples")
+    for each, keep in zip(every, kept, strict=True):
+        is_chosen = each.max_length == chosen
+        if not keep:
+            continue
+        share = percent(each.samples / len(profile), 2 if is_chosen else 1)
+        for y, words in ((-0.12, f"{each.max_length:,}"), (-0.172, share)):
+            axes.text(
+                *(float(position(each.max_length)), y, words),
+                transform=axes.get_xaxis_transform(),
+                ha="center",
+                va="center",
+                fontsize=8,
+                color=style.VERMILION if is_chosen else style.GREY,
+                fontweight="bold" if is_chosen else "normal",
+            )
+    _suggest(axes, chosen, float(position(chosen)))
 
 
-def _rows(profile: Profile) -> list[tuple[str, int, ClassCount | None]]:
-    """Return the name, samples and class of each row of a plot; no class if several are summed."""
-    first, between, last = shown_classes(profile.classes)
-    rows: list[tuple[str, int, ClassCount | None]] = [
-        (class_name(each.label, 28), each.count, each) for each in (*first, *last)
-    ]
-    if between:
-        name = f"({len(between):,} classes between)"
-        rows.insert(len(first), (name, sum(each.count for each in between), None))
-    return rows
-
-
-def _classes(figure: Figure, profile: Profile) -> None:
-    style.title(figure, "Samples per class", _whose(profile))
-    axes = figure.subplots()
-    rows = _rows(profile)
-    names, counts = [name for name, _, _ in rows], [count for _, count, _ in rows]
-    colours = [style.BLUE if each else style.GREY for _, _, each in rows]
-    axes.barh(range(len(names)), counts, color=colours)
-    axes.set_yticks(range(len(names)), names, parse_math=False)
-    axes.invert_yaxis()
-    axes.set_xlim(0, max(counts) * 1.22)
-    for place, count in enumerate(counts):
-        note = f" {count:,}  {percent(count / len(profile))}"
-        axes.text(count, place, note, va="center", fontsize=9)
-    axes.set_xlabel("samples")
-    style.count_axis(axes.xaxis)
-    style.open_frame(axes)
-
-
-def _lengths_by_class(figure: Figure, profile: Profile) -> None:
-    style.title(figure, "Tokens per sample, by class", _whose(profile))
-    axes = figure.subplots()
-    rows = _rows(profile)
-    boxes = [(place, each) for place, (_, _, each) in enumerate(rows, start=1) if each]
-    axes.bxp(
-        [_box(profile, each) for _, each in boxes],
-        positions=[place for place, _ in boxes],
-        widths=0.5,
-        orientation="horizontal",
-        showfliers=False,
-        patch_artist=True,
-        boxprops={"facecolor": style.SKY},
-        medianprops={"color": "black"},
-        showmeans=True,
-        meanprops={"marker": "D", "markerfacecolor": style.ORANGE, "markeredgecolor": "black"},
+def _suggest(axes: Axes, max_length: int, place: float) -> None:
+    across = axes.get_xaxis_transform()
+    axes.plot(
+        *([place, place], [0, 0.93]),
+        transform=across,
+        color=style.VERMILION,
+        linewidth=1.6,
+        zorder=0.5,
+        label="suggested max_length",
     )
-    names = [f"{name} ({count:,})" for name, count, _ in rows]
-    axes.set_yticks(range(1, len(rows) + 1), names, parse_math=False)
-    axes.set_ylim(len(rows) + 0.5, 0.5)
-    style.open_frame(axes)
-    edges = profile.histogram.edges
-    label = "tokens: box p25 to p75, line median, diamond mean, whiskers p1 to p99"
-    style.length_axis(axes, edges[0], edges[-1], label)
-
-
-def _box(profile: Profile, each: ClassCount) -> dict[str, float]:
-    """Return a class as `Axes.bxp` expects it; percentiles are observed lengths, as everywhere."""
-    stats = LengthStats.of(profile.lengths_of(each.label))
-    drawn = {"whislo": 10, "q1": 250, "med": 500, "q3": 750, "whishi": 990}
-    numbers = {name: stats.percentile(place) for name, place in drawn.items()}
-    return {
-        name: float(style.on_log_scale(number))
-        for name, number in {**numbers, "mean": each.mean_length}.items()
-    }
+    is_right = _share(axes, place) > 0.6
+    axes.annotate(
+        f"suggested max_length {max_length:,}",
+        (place, 0.93),
+        xycoords=across,
+        xytext=(-6 if is_right else 6, 0),
+        textcoords="offset points",
+        ha="right" if is_right else "left",
+        va="top",
+        fontsize=8.5,
+        fontweight="bold",
+        color=style.VERMILION,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5},
+    )

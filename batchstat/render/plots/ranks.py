@@ -1,91 +1,95 @@
-"""The plot of ranks: the cost of each step on the slowest rank, the mean rank, and every rank."""
+"""The plot of ranks: the slowest rank and the mean rank of each step, current setup and best."""
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from batchstat.errors import counted
 from batchstat.lengths.arrays import Ints
 from batchstat.render.plots import style
-from batchstat.render.screens.layout import sample_words
-from batchstat.render.text import corpus_name, one_line, percent
-from batchstat.simulation.comparison import Comparison
+from batchstat.render.plots.style import Picture
+from batchstat.render.plots.subtitles import compared
+from batchstat.render.text import one_line, percent
+from batchstat.simulation.comparison import Comparison, StrategyResult
 
-_MOST_COLUMNS, _MOST_ROWS = 400, 200
+_MOST_POINTS = 160
 
 
-def rank_plots(comparison: Comparison) -> dict[str, bytes]:
-    """Draw `ranks.png`, if there are several ranks."""
-    steps = comparison.best.steps
-    if steps is None:
+def rank_plots(comparison: Comparison) -> dict[str, Picture]:
+    """Return `ranks`, if there are several ranks."""
+    if comparison.basis.world_size == 1:
         return {}
-    return {"ranks.png": style.png(lambda figure: _ranks(figure, comparison, steps), 6.4)}
+    return {"ranks": Picture(lambda figure: _ranks(figure, comparison), 3.9)}
 
 
-def _ranks(figure: Figure, comparison: Comparison, steps: Ints) -> None:
-    """Draw `steps` (n_steps, world_size); with more steps than columns, the maximum of each bin."""
-    row, basis = comparison.best, comparison.basis
-    paths = [source.path for source in comparison.corpus.sources] if comparison.corpus else []
-    idle = percent(row.counts.rank_idle)
-    style.title(
-        figure,
-        f"{one_line(row.label, 60)} on {counted(basis.world_size, 'rank')}: {idle} idle",
-        f"{corpus_name(paths)} · {sample_words(comparison)} · distribute {row.distribute} · "
-        f"{counted(len(steps), 'step')}",
+def _ranks(figure: Figure, comparison: Comparison) -> None:
+    current, best = comparison.current, comparison.best
+    rows = [current] if best is current else [current, best]
+    idle = [f"{one_line(row.label, 32)} {percent(row.counts.rank_idle)}" for row in rows]
+    title = f"Ranks wait for the slowest: {' of the time, '.join(idle)}"
+    title += "" if len(rows) > 1 else " of the time"
+    of_several = any(_size(row.steps) > 1 for row in rows if row.steps is not None)
+    style.titled(figure, title, compared(comparison))
+    every = figure.subplots(1, len(rows), sharey=True, squeeze=False)[0]
+    highest = 1
+    for axes, row in zip(every, rows, strict=True):
+        assert row.steps is not None
+        _steps(axes, row, row.steps)
+        word = "current" if row is current else "best"
+        word = "current and best" if current is best else word
+        axes.set_title(
+            f"{one_line(row.label, 34)} ({word}): {percent(row.counts.rank_idle)} idle, "
+            f"distribute {row.distribute}",
+            fontsize=9,
+        )
+        highest = max(highest, int(row.steps.max()))
+    every[0].set_ylim(0, 1.05 * highest)
+    every[0].set_ylabel("tokens per rank and step")
+    style.count_axis(every[0].yaxis, style.short)
+    figure.legend(
+        handles=[
+            Patch(
+                color=style.VERMILION, label="slowest rank" + of_several * ", largest of each point"
+            ),
+            Patch(color=style.PALE_BLUE, label="mean rank" + of_several * ", mean of each point"),
+            Patch(color=style.PALE_ORANGE, label="what the others wait for"),
+            Line2D([], [], color=style.INK, marker="v", linestyle="none", label="longest wait"),
+        ],
+        loc="outside lower left",
+        ncols=4,
+        fontsize=8.5,
+        labelcolor=style.GREY,
+        handlelength=1.2,
     )
-    lines, heat = figure.subplots(2, 1, sharex=True, height_ratios=(1, 1))
-    edges, many = _bins(len(steps), _MOST_COLUMNS, "step")
-    middles = (edges[:-1] + edges[1:] - 1) / 2
+
+
+def _steps(axes: Axes, row: StrategyResult, steps: Ints) -> None:
+    """Draw `steps` (n_steps, world_size); with many, a point has the maximum of several."""
+    size = _size(steps)
+    edges = np.append(np.arange(0, len(steps), size), len(steps))
     slowest = np.maximum.reduceat(steps.max(axis=1), edges[:-1])
     mean = np.add.reduceat(steps.mean(axis=1), edges[:-1]) / np.diff(edges)
-    most, average = (f", maximum of {many}", f", mean of {many}") if many else ("", "")
-    marker = "o" if len(middles) == 1 else None
-    for numbers, colour, line, label in (
-        (slowest, style.VERMILION, "-", f"slowest rank{most}"),
-        (mean, style.BLUE, "--", f"mean rank{average}"),
-    ):
-        lines.plot(middles, numbers, line, color=colour, label=label, marker=marker, linewidth=1.2)
+    ends = edges - 0.5
+    axes.stairs(slowest, ends, baseline=mean, fill=True, color=style.PALE_ORANGE, linewidth=0)
+    axes.stairs(mean, ends, fill=True, color=style.PALE_BLUE, linewidth=0, label="mean rank")
+    axes.stairs(
+        *(slowest, ends),
+        baseline=None,
+        color=style.VERMILION,
+        linewidth=1.2,
+        label="slowest rank",
+    )
     worst = row.counts.ranks.worst
-    lines.plot(
-        worst.step,
-        worst.tokens,
-        "v",
-        color="black",
-        label=f"longest wait: step {worst.step:,}, {worst.tokens:,} tokens",
+    axes.plot(
+        worst.step, worst.tokens, "v", color=style.INK, markersize=5, clip_on=False, label="worst"
     )
-    lines.set_ylim(0, float(slowest.max()) * 1.4)
-    style.count_axis(lines.yaxis, style.short)
-    lines.set_ylabel("tokens per step")
-    lines.legend(frameon=False, loc="upper right", ncols=3, fontsize=8)
-    style.open_frame(lines)
-    rows, together = _bins(steps.shape[1], _MOST_ROWS, "rank")
-    shown = heat.pcolormesh(
-        edges - 0.5,
-        rows - 0.5,
-        np.maximum.reduceat(np.maximum.reduceat(steps, edges[:-1]), rows[:-1], axis=1).T,
-        cmap="cividis",
-        vmin=0,
-        rasterized=True,
-    )
-    heat.set_ylim(rows[-1] - 0.5, -0.5)
-    heat.set_xlabel("step")
-    heat.set_ylabel("rank")
-    style.count_axis(heat.xaxis)
-    style.count_axis(heat.yaxis)
-    of = " and ".join(filter(None, (many, together)))
-    figure.colorbar(
-        shown,
-        ax=heat,
-        label=f"tokens, maximum of {of}" if of else "tokens",
-        format=FuncFormatter(style.short),
-        ticks=style.whole_numbers(),
-    )
+    axes.set_xlim(-0.5, len(steps) - 0.5)
+    style.count_axis(axes.xaxis)
+    axes.set_xlabel("step" if size == 1 else f"step; each point: {counted(size, 'step')}")
 
 
-def _bins(number: int, most: int, word: str) -> tuple[Ints, str]:
-    """Return the edges of at most `most` bins, and the number of items per bin in words, empty if
-    it is one.
-    """
-    size = -(-number // most)
-    edges = np.append(np.arange(0, number, size), number)
-    return edges, counted(size, word) if size > 1 else ""
+def _size(steps: Ints) -> int:
+    """Return how many steps a point stands for; the last may stand for fewer."""
+    return -(-len(steps) // _MOST_POINTS)

@@ -1,37 +1,144 @@
-"""Common style of plots. Colours are Okabe and Ito's; colour is never the only cue."""
+"""Common style of plots: size, colours, titles, axes. Colours are Okabe and Ito's, and differ in
+lightness too.
+"""
 
 import io
+import textwrap
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
+import matplotlib.style
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import (
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullLocator,
+    PercentFormatter,
+)
 
-BLUE, ORANGE, VERMILION, SKY, GREY = "#0072B2", "#E69F00", "#D55E00", "#56B4E9", "#8a8a8a"
+BLUE, ORANGE, VERMILION, SKY = "#0072B2", "#E69F00", "#D55E00", "#56B4E9"
+PALE_BLUE, PALE_ORANGE, PALE_VERMILION = "#9CC4DE", "#F5D79B", "#EEBE99"
+BAND = "#E8F1F8"
+"""Background of what is recommended."""
+INK, GREY, PALE_GREY = "#222222", "#6E6E6E", "#C8C8C8"
+
+SERIES = (BLUE, VERMILION, "#009E73", "#CC79A7", ORANGE, SKY, INK, GREY)
+"""Colours of lines and dots of equal rank."""
 
 WIDTH = 9.0
-"""Width of every figure, in inches."""
+"""Width of a plot, in inches."""
+
+NARROW = 16
+"""A linear axis shows lengths whose longest is less than this times the shortest."""
+
+_STYLE = {
+    "font.size": 9,
+    "text.parse_math": False,
+    "text.color": INK,
+    "axes.edgecolor": PALE_GREY,
+    "axes.labelcolor": GREY,
+    "axes.labelsize": 9,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "xtick.color": PALE_GREY,
+    "ytick.color": PALE_GREY,
+    "xtick.labelcolor": GREY,
+    "ytick.labelcolor": GREY,
+    "grid.color": "#EBEBEB",
+    "legend.frameon": False,
+    "svg.hashsalt": "batchstat",
+}
+
+_METADATA: dict[str, dict[str, None]] = {
+    "png": {"Software": None},
+    "svg": {"Creator": None, "Date": None},
+    "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
+}
+
+_TITLE_SIZE, _SUBTITLE_SIZE = 12.5, 8.5
+_LINE = 1.35 / 72
+"""Height of a line of text, in inches per point."""
 
 
-def png(draw: Callable[[Figure], None], height: float) -> bytes:
-    """Return the PNG that `draw` makes of an empty figure, `height` inches high."""
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
-    draw(figure)
-    file = io.BytesIO()
-    with warnings.catch_warnings():
-        # A name in a script that the font lacks is drawn as boxes, which the user cannot fix.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        figure.savefig(file, format="png", dpi=150, metadata={"Software": None})
-    return file.getvalue()
+@dataclass(frozen=True)
+class Picture:
+    """A plot that can be drawn.
+
+    Attributes:
+        draw: draws it on an empty figure.
+        height: in inches.
+        width: in inches.
+    """
+
+    draw: Callable[[Figure], None]
+    height: float
+    width: float = WIDTH
+
+    def figure(self) -> Figure:
+        """Return the figure."""
+        with matplotlib.style.context(_STYLE, after_reset=True):
+            figure = Figure(figsize=(self.width, self.height), layout="constrained")
+            self.draw(figure)
+        return figure
+
+    def encoded(self, plot_format: str) -> bytes:
+        """Return the file, the same for the same plot: it has no date."""
+        file = io.BytesIO()
+        with warnings.catch_warnings(), matplotlib.style.context(_STYLE, after_reset=True):
+            # A name in a script that the font lacks is drawn as boxes, which the user cannot fix.
+            warnings.filterwarnings("ignore", message="Glyph .* missing from")
+            self.figure().savefig(
+                file, format=plot_format, dpi=150, metadata=_METADATA[plot_format]
+            )
+        return file.getvalue()
 
 
-def title(figure: Figure, what: str, whose: str) -> None:
-    """Set the title of a figure, and below it the corpus."""
-    figure.suptitle(f"{what}\n{whose}", fontsize=11, parse_math=False)
+def titled(figure: Figure, title: str, subtitle: str) -> None:
+    """Write the result in bold at the top left, and below it in grey of what it is."""
+    width, height = figure.get_size_inches()
+    top = 0.09
+    for text, size, weight, colour in (
+        (title, _TITLE_SIZE, "bold", INK),
+        (subtitle, _SUBTITLE_SIZE, "normal", GREY),
+    ):
+        em = 0.63 if weight == "bold" else 0.56
+        wrapped = textwrap.fill(text, int((width - 0.2) * 72 / size / em))
+        figure.text(
+            *(0.1 / width, 1 - top / height, wrapped),
+            va="top",
+            fontsize=size,
+            fontweight=weight,
+            color=colour,
+        ).set_in_layout(False)
+        top += (wrapped.count("\n") + 1) * size * _LINE + 0.04
+    figure.set_layout_engine("constrained", rect=(0.005, 0, 0.99, 1 - (top + 0.06) / height))
+
+
+def key(axes: Axes, columns: int = 5, **more: Any) -> None:
+    """Put the legend above a chart, at its left end."""
+    axes.legend(
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        ncols=columns,
+        fontsize=8.5,
+        labelcolor=GREY,
+        borderaxespad=0.2,
+        handlelength=1.4,
+        columnspacing=1.4,
+        handletextpad=0.5,
+        **more,
+    )
 
 
 def plain(value: float, _: object = None) -> str:
@@ -47,15 +154,23 @@ def short(value: float, _: object = None) -> str:
     return f"{value:,.0f}"
 
 
-def whole_numbers() -> MaxNLocator:
-    """Return a locator of ticks at whole numbers, so that labels without decimals are exact."""
-    return MaxNLocator(integer=True, min_n_ticks=1)
+def times(value: float, _: object = None) -> str:
+    """Return a factor in two digits or more, such as 0.58x, 3.7x or 300x."""
+    if 0 < value < 1:
+        return f"{value:.2g}x"
+    text = f"{value:,.{1 if value < 10 else 0}f}"
+    return text.removesuffix(".0") + "x"
 
 
 def count_axis(axis: Axis, label: Callable[[float, object], str] = plain) -> None:
-    """Format an axis of counts."""
-    axis.set_major_locator(whole_numbers())
+    """Format an axis of counts: ticks are whole numbers, so labels without decimals are exact."""
+    axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axis.set_major_formatter(FuncFormatter(label))
+
+
+def percent_axis(axis: Axis) -> None:
+    """Format an axis of ratios."""
+    axis.set_major_formatter(PercentFormatter(1))
 
 
 def on_log_scale(lengths: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -65,16 +180,29 @@ def on_log_scale(lengths: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return np.maximum(np.asarray(lengths, dtype=np.float64), 0.5)
 
 
-def open_frame(axes: Axes) -> None:
-    """Remove the frame's top and right lines."""
-    axes.spines[["top", "right"]].set_visible(False)
+def is_narrow(low: float, high: float) -> bool:
+    """Return whether a linear axis shows these lengths well."""
+    return high < NARROW * max(low, 1)
 
 
-def length_axis(axes: Axes, low: float, high: float, label: str) -> None:
-    """Format an x axis of tokens, in powers of two."""
+def length_axis(axes: Axes, low: float, high: float) -> Callable[[npt.ArrayLike], Any]:
+    """Format an x axis of lengths: linear where the range is narrow, else in powers of two.
+
+    Returns:
+        What gives the position of lengths on the axis.
+    """
+    if low == high:
+        low, high = low / 2, max(1.5 * high, 1)
+    if is_narrow(low, high):
+        axes.set_xlim(low, high)
+        axes.xaxis.set_major_locator(MaxNLocator(9, integer=True, min_n_ticks=1))
+        axes.xaxis.set_major_formatter(FuncFormatter(plain))
+        axes.set_xlabel("tokens per sample")
+        return np.asarray
     axes.set_xscale("log", base=2)
     axes.set_xlim(*on_log_scale([low, high]))
     axes.xaxis.set_major_locator(LogLocator(base=2, numticks=16))
     axes.xaxis.set_major_formatter(FuncFormatter(plain))
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel(f"{label} (log scale)")
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel("tokens per sample (log scale)")
+    return on_log_scale

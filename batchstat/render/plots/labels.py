@@ -1,0 +1,140 @@
+"""Places for labels that do not overlap."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from batchstat.render.plots import style
+
+
+class Box(NamedTuple):
+    """A rectangle, in points."""
+
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+    def overlaps(self, other: "Box") -> bool:
+        """Return whether the two share more than an edge."""
+        across = self.left < other.right and other.left < self.right
+        return across and self.bottom < other.top and other.bottom < self.top
+
+    def within(self, other: "Box") -> bool:
+        """Return whether it lies inside the other."""
+        across = self.left >= other.left and self.right <= other.right
+        return across and self.bottom >= other.bottom and self.top <= other.top
+
+
+_DOT = 5.0
+"""Half the width of a dot, in points."""
+
+_DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
+_DISTANCES = (2, 8, 18, 30, 44)
+
+
+def place_labels(
+    dots: Sequence[tuple[float, float]], sizes: Sequence[tuple[float, float]], room: Box
+) -> list[Box]:
+    """Return a box for the label of each dot, beside it and over no other label or dot.
+
+    Where there is none in `room`, the label stands to the right of its dot.
+
+    Args:
+        dots: positions, in points; the first ones choose first.
+        sizes: width and height of each label.
+        room: where labels may be.
+    """
+    marks = [Box(x - _DOT, y - _DOT, x + _DOT, y + _DOT) for x, y in dots]
+    taken: list[Box] = []
+    for (x, y), (width, height) in zip(dots, sizes, strict=True):
+        found = [
+            _beside(x, y, width, height, direction, distance)
+            for distance in _DISTANCES
+            for direction in _DIRECTIONS
+        ]
+        free = (
+            box
+            for box in found
+            if box.within(room) and not any(box.overlaps(each) for each in (*marks, *taken))
+        )
+        taken.append(next(free, found[0]))
+    return taken
+
+
+def _beside(
+    x: float, y: float, width: float, height: float, direction: tuple[int, int], distance: float
+) -> Box:
+    across, up = direction
+    left = x - width / 2 + across * (_DOT + distance + width / 2)
+    bottom = y - height / 2 + up * (_DOT + distance + height / 2)
+    return Box(left, bottom, left + width, bottom + height)
+
+
+def label_dots(
+    figure: Figure, axes: Axes, dots: Sequence[tuple[float, float]], texts: Sequence[str]
+) -> None:
+    """Write a text beside each dot of a chart whose limits are set; a far one has a thin line."""
+    if not dots:
+        return
+    figure.draw_without_rendering()
+    points = 72 / figure.dpi
+    at = axes.transData.transform(np.asarray(dots, dtype=np.float64)) * points
+    corners = axes.get_window_extent()
+    room = Box(*(float(edge) * points for edge in corners.extents))
+    notes = [
+        axes.annotate(text, dot, fontsize=9, xycoords="data")
+        for text, dot in zip(texts, dots, strict=True)
+    ]
+    extents = [note.get_window_extent() for note in notes]
+    sizes = [(each.width * points + 2, each.height * points + 2) for each in extents]
+    for note in notes:
+        note.remove()
+    boxes = place_labels([(float(x), float(y)) for x, y in at], sizes, room)
+    for text, dot, (x, y), box in zip(texts, dots, at, boxes, strict=True):
+        far = min(abs(box.left - x), abs(box.right - x), abs(box.bottom - y), abs(box.top - y))
+        axes.annotate(
+            text,
+            dot,
+            xytext=((box.left + box.right) / 2 - x, (box.bottom + box.top) / 2 - y),
+            textcoords="offset points",
+            ha="center",
+            va="center",
+            fontsize=9,
+            arrowprops=(
+                {"arrowstyle": "-", "color": style.PALE_GREY, "linewidth": 0.8, "shrinkB": 4}
+                if far > _DOT + 10
+                else None
+            ),
+        )
+
+
+def apart(places: Sequence[float], widths: Sequence[float]) -> list[bool]:
+    """Return which labels on a line are kept so that none overlaps; the first ones choose first.
+
+    Args:
+        places: middle of each label.
+        widths: of the labels, with the space between them.
+    """
+    kept: list[tuple[float, float]] = []
+    chosen = []
+    for place, width in zip(places, widths, strict=True):
+        fits = all(abs(place - other) >= (width + its) / 2 for other, its in kept)
+        chosen.append(fits)
+        if fits:
+            kept.append((place, width))
+    return chosen
+
+
+def spread(places: Sequence[float], heights: Sequence[float]) -> list[float]:
+    """Return the middles of labels beside these places, in the same order from the highest down,
+    moved down as far as the labels above need.
+    """
+    middles, limit = list(places), float("inf")
+    for i in sorted(range(len(places)), key=lambda i: -places[i]):
+        middles[i] = min(places[i], limit - heights[i] / 2)
+        limit = middles[i] - heights[i] / 2
+    return middles

@@ -1,0 +1,37 @@
+"""Of what a plot is: the corpus, its tokenizer, the settings."""
+
+from batchstat.errors import counted
+from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
+from batchstat.render.screens.layout import sample_words
+from batchstat.render.text import corpus_name, one_line
+from batchstat.simulation.comparison import Comparison
+
+
+def subtitle(corpus: CorpusFacts | None, tokenizer: TokenizerFacts | None, *more: str) -> str:
+    """Return a corpus, its tokenizer and more facts on one line."""
+    names = [corpus_name([source.path for source in corpus.sources] if corpus else [])]
+    if tokenizer is not None:
+        names.append(_own_name(tokenizer.name))
+    return " · ".join([*names, *more])
+
+
+def compared(comparison: Comparison) -> str:
+    """Return the subtitle of the plots of a comparison."""
+    basis = comparison.basis
+    ranks = [counted(basis.world_size, "rank")] if basis.world_size > 1 else []
+    return subtitle(
+        comparison.corpus,
+        comparison.tokenizer,
+        sample_words(comparison),
+        f"max_length {basis.max_length:,}",
+        f"at most {basis.tokens_per_batch:,} tokens per batch",
+        *ranks,
+    )
+
+
+def _own_name(tokenizer: str) -> str:
+    """Return the last part of a tokenizer's path or of its name on the Hub."""
+    parts = [part for part in tokenizer.replace("\\", "/").split("/") if part]
+    if len(parts) > 1 and parts[-1] == "tokenizer.json":
+        parts.pop()
+    return one_line(parts[-1] if parts else tokenizer, 40)

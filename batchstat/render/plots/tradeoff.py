@@ -1,0 +1,104 @@
+"""What a strategy saves against how far its batches are from random ones."""
+
+import textwrap
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from batchstat.render.plots import style
+from batchstat.render.plots.labels import label_dots
+from batchstat.render.plots.style import Picture
+from batchstat.render.plots.subtitles import compared
+from batchstat.render.text import one_line
+from batchstat.simulation.comparison import Comparison, StrategyResult
+
+HOMOGENEITY = "length homogeneity: 0 if batches are random, 1 if every batch holds one length"
+
+_FAR_ABOVE = 2
+_ABOUT_AS_RANDOM = 0.2
+
+
+def tradeoff_plots(comparison: Comparison) -> dict[str, Picture]:
+    """Return `tradeoff`."""
+    return {"tradeoff": Picture(lambda figure: _tradeoff(figure, comparison), 4.9)}
+
+
+def _title(comparison: Comparison) -> str:
+    current, best = comparison.current, comparison.best
+    names = one_line(current.label, 36), one_line(best.label, 36)
+    if best is current:
+        return f"No strategy here computes much less than {names[0]}"
+    words = f"{names[1]} computes {comparison.speed_up(best):.2f}x less than {names[0]}"
+    apart = _homogeneity(best) - _homogeneity(current)
+    if apart <= _ABOUT_AS_RANDOM:
+        return f"{words}, with batches about as random"
+    return f"{words}, in batches of similar lengths"
+
+
+def _homogeneity(row: StrategyResult) -> float:
+    """Return the length homogeneity; of a single batch, 0."""
+    return row.counts.grouping.length_homogeneity or 0.0
+
+
+def _tradeoff(figure: Figure, comparison: Comparison) -> None:
+    style.titled(figure, _title(comparison), compared(comparison))
+    axes = figure.subplots()
+    rows = sorted(
+        comparison.strategies,
+        key=lambda row: (row is not comparison.best, row is not comparison.current),
+    )
+    relative = [1 / comparison.speed_up(row) for row in rows]
+    low, top = min(relative), _top(relative)
+    space = max(top - low, 0.2)
+    shown = [min(each, top + 0.1 * space) for each in relative]
+    texts = []
+    for row, compute, y in zip(rows, relative, shown, strict=True):
+        marks = ["current"] if row is comparison.current else []
+        marks += ["best"] if row is comparison.best else []
+        axes.plot(
+            *(_homogeneity(row), y),
+            "^" if compute > top else "s" if row.packs_rows else "o",
+            markersize=9 if marks else 7,
+            color=style.BLUE if row is comparison.best else style.ORANGE if marks else style.GREY,
+            clip_on=False,
+            zorder=4 if marks else 3,
+            label=f"_{row.label}",
+        )
+        name = one_line(row.label, 36) + (f" ({', '.join(marks)})" if marks else "")
+        texts.append(f"{name}: {style.times(compute)}" if compute > top else name)
+    axes.axhline(1, color=style.PALE_GREY, linewidth=0.8, zorder=0)
+    axes.set_ylim(max(0, low - 0.2 * space), top + 0.16 * space)
+    across = [_homogeneity(row) for row in rows]
+    axes.set_xlim(min(-0.05, min(across) - 0.05), 1.05)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2f}x"))
+    axes.grid(axis="y")
+    axes.set_ylabel(f"compute, relative to {one_line(comparison.current.label, 30)}")
+    axes.set_xlabel(HOMOGENEITY)
+    if any(row.packs_rows for row in rows):
+        look: dict[str, Any] = {"linestyle": "none", "color": style.GREY}
+        axes.plot([], [], marker="o", label="one sample per row", **look)
+        axes.plot([], [], marker="s", label="several: needs varlen attention", **look)
+        style.key(axes)
+    label_dots(figure, axes, *_named_together(list(zip(across, shown, strict=True)), texts, space))
+
+
+def _named_together(
+    dots: list[tuple[float, float]], texts: list[str], space: float
+) -> tuple[list[tuple[float, float]], list[str]]:
+    """Return the dots that can be told apart, and the names of all that stand there."""
+    found: dict[tuple[float, float], list[str]] = {}
+    for (x, y), text in zip(dots, texts, strict=True):
+        near = (at for at in found if abs(at[0] - x) < 0.008 and abs(at[1] - y) < 0.012 * space)
+        found.setdefault(next(near, (x, y)), []).append(text)
+    return list(found), [textwrap.fill(", ".join(names), 44) for names in found.values()]
+
+
+def _top(relative: list[float]) -> float:
+    """Return the end of the axis; what is far above all others is drawn there."""
+    end = max(1.0, min(relative))
+    for each in sorted(relative):
+        if each > _FAR_ABOVE * end:
+            break
+        end = max(end, each)
+    return end
