@@ -64,9 +64,11 @@ def _title(profile: Profile) -> str:
     shortest = min(classes, key=lambda each: each.mean_length)
     if longest.mean_length < 1.1 * max(shortest.mean_length, 1):
         return f"{words}; lengths are alike"
-    ends = (longest, shortest)
-    means = [f"{class_name(each.label, 20)} {each.mean_length:,.0f}" for each in ends]
-    return f"{words}; mean length: {means[0]}, {means[1]}"
+    if len(classes) > 2:
+        ends = f"{shortest.mean_length:,.0f} to {longest.mean_length:,.0f}"
+        return f"{words}; mean lengths {ends} tokens"
+    both = [f"{class_name(c.label, 20)} {c.mean_length:,.0f}" for c in (longest, shortest)]
+    return f"{words}; mean length: {', '.join(both)}"
 
 
 def _classes(figure: Figure, profile: Profile, rows: _Rows) -> None:

@@ -108,7 +108,7 @@ def _share(axes: Axes, place: float) -> float:
 def _left_of(axes: Axes, y: float, words: str) -> None:
     """Name a line of numbers below the chart."""
     axes.text(
-        *(-0.012, y, words),
+        *(-0.03, y, words),
         transform=axes.transAxes,
         ha="right",
         va="center",

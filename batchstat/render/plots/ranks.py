@@ -30,7 +30,8 @@ def _ranks(figure: Figure, comparison: Comparison) -> None:
     idle = [f"{one_line(row.label, 32)} {percent(row.counts.rank_idle)}" for row in rows]
     title = f"Ranks wait for the slowest: {' of the time, '.join(idle)}"
     title += "" if len(rows) > 1 else " of the time"
-    of_several = any(_size(row.steps) > 1 for row in rows if row.steps is not None)
+    several = any(_size(row.steps) > 1 for row in rows if row.steps is not None)
+    of_each = [", largest of each point", ", mean of each point"] if several else ["", ""]
     style.titled(figure, title, compared(comparison))
     every = figure.subplots(1, len(rows), sharey=True, squeeze=False)[0]
     highest = 1
@@ -50,10 +51,8 @@ def _ranks(figure: Figure, comparison: Comparison) -> None:
     style.count_axis(every[0].yaxis, style.short)
     figure.legend(
         handles=[
-            Patch(
-                color=style.VERMILION, label="slowest rank" + of_several * ", largest of each point"
-            ),
-            Patch(color=style.PALE_BLUE, label="mean rank" + of_several * ", mean of each point"),
+            Patch(color=style.VERMILION, label=f"slowest rank{of_each[0]}"),
+            Patch(color=style.PALE_BLUE, label=f"mean rank{of_each[1]}"),
             Patch(color=style.PALE_ORANGE, label="what the others wait for"),
             Line2D([], [], color=style.INK, marker="v", linestyle="none", label="longest wait"),
         ],

@@ -24,6 +24,8 @@ def read_ahead_plots(comparison: Comparison) -> dict[str, Picture]:
 
 def _title(sweep: Sweep) -> str:
     chosen, best, name = sweep.recommended, sweep.best, one_line(sweep.spec, 40)
+    if len({point.padding_ratio for point in sweep.points}) == 1:
+        return f"{name} pads {percent(best.padding_ratio)} with any read_ahead"
     if chosen is sweep.points[-1]:
         together = f"all {chosen.read_ahead:,} samples sorted together"
         return f"{name} pads least, {percent(chosen.padding_ratio)}, with {together}"
@@ -36,40 +38,56 @@ def _title(sweep: Sweep) -> str:
 
 def _read_ahead(figure: Figure, comparison: Comparison) -> None:
     sweep = comparison.sweep
-    chosen = sweep.recommended
     style.titled(figure, _title(sweep), compared(comparison))
-    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     sizes = [point.read_ahead for point in sweep.points]
+    similar = [
+        (point.read_ahead, point.grouping.length_homogeneity)
+        for point in sweep.points
+        if point.grouping.length_homogeneity is not None
+    ]
     ratios = [point.padding_ratio for point in sweep.points]
-    above.plot(sizes, ratios, "o-", color=style.ORANGE, markersize=5, clip_on=False)
-    above.set_ylim(0, max(*ratios, 0.01) * 1.12)
-    above.set_title("padding", color=style.GREY)
-    similar = [point.grouping.length_homogeneity for point in sweep.points]
-    known = [(size, each) for size, each in zip(sizes, similar, strict=True) if each is not None]
-    below.plot([x for x, _ in known], [y for _, y in known], "o-", color=style.BLUE, markersize=5)
-    below.set_ylim(min([0.0, *(each for _, each in known)]), 1.05)
-    below.set_title(
-        HOMOGENEITY,
-        color=style.GREY,
-    )
-    style.percent_axis(above.yaxis)
-    for axes in (above, below):
-        axes.axvline(chosen.read_ahead, color=style.INK, linewidth=0.9, zorder=0)
+    panels = [("padding", style.ORANGE, sizes, ratios)]
+    if similar:
+        known = [size for size, _ in similar]
+        panels.append((HOMOGENEITY, style.BLUE, known, [each for _, each in similar]))
+    every = figure.subplots(
+        len(panels), 1, sharex=True, squeeze=False, height_ratios=(3, 2)[: len(panels)]
+    )[:, 0]
+    for axes, (title, colour, across, values) in zip(every, panels, strict=True):
+        axes.plot(across, values, "o-", color=colour, markersize=5, clip_on=False, zorder=3)
+        axes.axvline(sweep.recommended.read_ahead, color=style.INK, linewidth=0.9, zorder=0)
+        axes.set_title(title, color=style.GREY)
         axes.grid(axis="y")
-    above.plot(
-        chosen.read_ahead, chosen.padding_ratio, "D", color=style.INK, markersize=7, clip_on=False
+    every[0].set_ylim(0, max(*ratios, 0.01) * 1.12)
+    style.percent_axis(every[0].yaxis)
+    if similar:
+        every[1].set_ylim(min(0.0, *(each for _, each in similar)), 1.05)
+    _size_axis(every[-1], sizes)
+    every[-1].set_xlabel("read_ahead: samples that are sorted together (log scale)")
+    _mark(every[0], sweep)
+
+
+def _mark(axes: Axes, sweep: Sweep) -> None:
+    """Mark the recommended value, with its label on the side that has room."""
+    chosen = sweep.recommended
+    axes.plot(
+        *(chosen.read_ahead, chosen.padding_ratio),
+        "D",
+        color=style.INK,
+        markersize=7,
+        clip_on=False,
+        zorder=4,
     )
-    above.annotate(
+    is_right = chosen.read_ahead > sweep.points[len(sweep.points) // 2].read_ahead
+    axes.annotate(
         f"recommended: {chosen.read_ahead:,}",
-        (chosen.read_ahead, above.get_ylim()[1]),
-        xytext=(-5, 0) if chosen.read_ahead > sizes[len(sizes) // 2] else (5, 0),
+        (chosen.read_ahead, axes.get_ylim()[1]),
+        xytext=(-5 if is_right else 5, 0),
         textcoords="offset points",
-        ha="right" if chosen.read_ahead > sizes[len(sizes) // 2] else "left",
+        ha="right" if is_right else "left",
         va="top",
         fontweight="bold",
     )
-    _size_axis(below, sizes)
-    below.set_xlabel("read_ahead: samples that are sorted together (log scale)")
 
 
 def _size_axis(axes: Axes, sizes: list[int]) -> None:
