@@ -17,6 +17,7 @@ from batchstat.render.plots.style import Picture
 from batchstat.render.text import percent
 
 BATCH_SIZE = 8
+HOW = (f"{BATCH_SIZE} samples per batch", "as many samples as fit the same memory")
 IMAGES = Path(__file__).parent / "images"
 
 
@@ -31,13 +32,13 @@ def padding(data: Path) -> Picture:
         profile, strategies=["static", "token-budget"], batch_size=BATCH_SIZE, world_size=1
     )
     panels = []
-    for row in made.strategies:
+    for row, how in zip(made.strategies, HOW, strict=True):
         assert row.first_batches is not None
-        title = f"{row.label}: {percent(row.counts.padding_ratio)} padding"
+        title = f"{row.label}, {how}: {percent(row.counts.padding_ratio)} padding"
         panels.append(Panel(title, row.first_batches))
     static, best = (percent(row.counts.padding_ratio) for row in made.strategies)
     title = f"Orange is padding: {static} of what static batches compute, {best} with token-budget"
-    subtitle = f"gsm8k, Qwen2 tokenizer, {len(profile):,} samples, batch size {BATCH_SIZE}"
+    subtitle = f"gsm8k, Qwen2 tokenizer, {len(profile):,} samples"
     return Picture(lambda figure: draw_batches(figure, panels, title, subtitle), 4.2, 9.33)
 
 

@@ -201,7 +201,7 @@ def test_the_top_level_is_as_agreed():
     if result.returncode != 0:
         pytest.skip("not a git checkout")
     top = {Path(line).parts[0] for line in result.stdout.splitlines()}
-    named = {"pyproject.toml", "batchstat", "tests", "sample_data", "README.md"}
+    named = {"pyproject.toml", "batchstat", "docs", "tests", "sample_data", "README.md"}
     assert {name for name in top if not name.startswith(".")} <= named | {
         "LICENSE",
         "CHANGELOG.md",

@@ -19,12 +19,14 @@ from batchstat.planning.strategies import OWN_STRATEGIES
 from conftest import SAMPLE_DATA, environment
 
 REVIEWS = [SAMPLE_DATA / "reviews.csv", "--text-column", "review", "--label-column", "label"]
-PROFILE_FILES = {"profile.json", "lengths.parquet", "plots/lengths.png"}
-CLASS_PLOTS = {"plots/classes.png", "plots/lengths_by_class.png"}
+PROFILE_PLOTS = {"plots/lengths.png"}
+PROFILE_FILES = {"profile.json", "lengths.parquet"} | PROFILE_PLOTS
+CLASS_PLOTS = {"plots/lengths_by_class.png"}
 COMPARE_FILES = {
     "compare.json",
     "plots/padding.png",
-    "plots/batch_lengths.png",
+    "plots/batches.png",
+    "plots/tradeoff.png",
     "plots/read_ahead.png",
 }
 
@@ -39,7 +41,7 @@ def test_profile_prints_a_result_and_writes_its_files(run, tmp_path):
     for word in ("reviews.csv · builtin", "p99.9", "max_length", "positive", "batchstat compare"):
         assert word in result.stdout
     assert result.stderr.splitlines()[-1] == (
-        "wrote profile.json, lengths.parquet, 3 plots to batchstat-results"
+        "wrote profile.json, lengths.parquet, 2 plots to batchstat-results"
     )
     results = tmp_path / "batchstat-results"
     assert files(results) == PROFILE_FILES | CLASS_PLOTS
@@ -130,6 +132,27 @@ def test_plots_of_an_earlier_run_do_not_stay(run, tmp_path):
     run("compare")
     run("compare", "--no-plots")
     assert files(results) == PROFILE_FILES | {"compare.json"}
+
+
+@pytest.mark.slow
+def test_plots_of_another_format_do_not_stay(run, tmp_path):
+    results = tmp_path / "batchstat-results"
+    assert run("compare", *REVIEWS).returncode == 0
+    assert run("profile", *REVIEWS, "--plot-format", "svg").returncode == 0
+    assert run("compare", "--plot-format", "pdf").returncode == 0
+    plots = {name for name in files(results) if name.startswith("plots/")}
+    profile = {name.replace(".png", ".svg") for name in PROFILE_PLOTS | CLASS_PLOTS}
+    compared = {name.replace(".png", ".pdf") for name in COMPARE_FILES - {"compare.json"}}
+    assert plots == profile | compared
+
+
+def test_an_unknown_plot_format_is_refused_before_anything_is_read(run, tmp_path):
+    for command in ("profile", "compare", "balance", "buckets"):
+        ended = run(command, "missing.txt", "--plot-format", "jpg")
+        assert ended.returncode == 2
+        assert "jpg" in ended.stderr
+        assert "known: pdf, png, svg" in ended.stderr
+    assert not (tmp_path / "batchstat-results").exists()
 
 
 @pytest.mark.slow

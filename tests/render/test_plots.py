@@ -1,12 +1,13 @@
-"""Plots are drawn for whatever a user has, and say of what they are."""
+"""Plots are drawn for whatever a user has, and have the numbers of the records."""
 
 import math
+import re
 import struct
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 import batchstat
 from batchstat.documents.balance import balance_document
@@ -20,12 +21,24 @@ from batchstat.render.plots.comparison import comparison_plots
 from batchstat.render.plots.profile import profile_plots
 from batchstat.render.plots.ranks import rank_plots
 from batchstat.simulation.bucket_search import find_buckets
+from batchstat.storage.result_files import PLOT_FORMATS
+
+MAGIC = {"png": b"\x89PNG\r\n\x1a\n", "svg": b"<?xml", "pdf": b"%PDF-"}
 
 
 def size(png: bytes) -> tuple[int, int]:
-    assert png.startswith(b"\x89PNG\r\n\x1a\n")
+    assert png.startswith(MAGIC["png"])
     width, height = struct.unpack(">II", png[16:24])
     return width, height
+
+
+def texts(figure) -> list[str]:
+    return [each.get_text() for each in figure.findobj(Text) if each.get_text()]
+
+
+def line_of(axes, label: str):
+    [line] = [each for each in axes.lines if each.get_label() == label]
+    return line
 
 
 def profile(tmp_path, rows: list[tuple[str, str]]):
@@ -35,6 +48,12 @@ def profile(tmp_path, rows: list[tuple[str, str]]):
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([("text", "label"), *rows])
     return batchstat.profile(path, label_column="label")
+
+
+def labelled(tmp_path, lengths, classes: int):
+    rows = [f'{{"n": {n}, "y": "class {i % classes}"}}\n' for i, n in enumerate(lengths)]
+    (tmp_path / "a.jsonl").write_text("".join(rows))
+    return batchstat.profile(tmp_path / "a.jsonl", length_column="n", label_column="y")
 
 
 @pytest.mark.slow
@@ -51,13 +70,14 @@ def profile(tmp_path, rows: list[tuple[str, str]]):
 def test_any_corpus_can_be_drawn(tmp_path, rows):
     made = profile(tmp_path, rows)
     plots = profile_plots(made)
-    assert set(plots) == {"lengths.png", "classes.png", "lengths_by_class.png"}
+    assert set(plots) == {"lengths", "lengths_by_class"}
     plots |= comparison_plots(batchstat.compare(made, tokens_per_batch=64))
     plots |= bucket_plots(find_buckets(made, buckets=1))
-    for png in plots.values():
-        width, height = size(png)
+    plots |= balance_plots(batchstat.balance(made))
+    for picture in plots.values():
+        width, height = size(picture.encoded("png"))
         assert width == 1350
-        assert 250 < height < 3500
+        assert 250 < height < 1500
 
 
 def test_lengths_alone_can_be_drawn():
@@ -65,68 +85,62 @@ def test_lengths_alone_can_be_drawn():
     specs = ["static", "token-budget:read_ahead=50,shuffle_batches=false", "static:batch_size=3"]
     for overflow in ("truncate", "drop"):
         made = batchstat.compare(lengths, strategies=specs, max_length=5, overflow=overflow)
-        assert set(map(size, comparison_plots(made).values()))
+        for picture in comparison_plots(made).values():
+            picture.figure()
 
 
-@pytest.mark.parametrize(("n", "world_size"), [(3, 2), (500, 8), (30_000, 3), (2, 64)])
-def test_ranks_can_be_drawn(n, world_size):
-    lengths = np.random.default_rng(0).integers(1, 9, n)
-    made = batchstat.compare(lengths, tokens_per_batch=32, world_size=world_size)
-    assert set(rank_plots(made)) == {"ranks.png"}
-    assert made.best.steps.shape == (made.best.counts.steps, world_size)
-    assert rank_plots(batchstat.compare(lengths)) == {}
+@pytest.mark.parametrize("plot_format", PLOT_FORMATS)
+def test_equal_records_are_equal_files(plot_format):
+    lengths = np.random.default_rng(0).integers(1, 90, 200)
+    made = batchstat.compare(lengths, tokens_per_batch=256)
+    for picture in comparison_plots(made).values():
+        file = picture.encoded(plot_format)
+        assert file.startswith(MAGIC[plot_format])
+        assert file == picture.encoded(plot_format)
+        assert b"Date" not in file
 
 
-def test_equal_records_are_equal_pictures(tmp_path):
-    made = profile(tmp_path, [("some words", "a"), ("more words than these", "b")])
-    assert profile_plots(made) == profile_plots(made)
+def drawn_text(svg: str) -> str:
+    """Matplotlib draws text as shapes and repeats it in comments."""
+    return "\n".join(re.findall(r"<!-- (.*?) -->", svg))
 
 
-@pytest.fixture
-def drawn(monkeypatch):
-    """Gives the figures of pictures in place of their bytes, and quicker."""
-
-    def figure(draw, height):
-        made = Figure(figsize=(style.WIDTH, height))
-        draw(made)
-        return made
-
-    monkeypatch.setattr(style, "png", figure)
+def test_names_are_not_parsed_as_formulas(tmp_path):
+    made = profile(tmp_path, [("some words", "$broken{math"), ("more", "b")])
+    svg = profile_plots(made)["lengths_by_class"].encoded("svg").decode()
+    assert "$broken{math" in drawn_text(svg)
+    assert "a $x$ [b].csv" in drawn_text(svg)
 
 
-def label_of(axes, word: str):
-    """The line whose label has a word."""
-    [line] = [each for each in axes.lines if word in str(each.get_label())]
-    return line
-
-
-@pytest.mark.usefixtures("drawn")
 @pytest.mark.parametrize(("n", "world_size"), [(9, 2), (2_000, 3), (30_000, 4), (900, 300)])
-def test_the_picture_of_ranks_has_the_most_of_its_steps(n, world_size):
+def test_the_plot_of_ranks_has_the_true_maxima(n, world_size):
     lengths = np.random.default_rng(n).integers(1, 65, n)
-    made = batchstat.compare(lengths, strategies=["static:batch_size=2"], world_size=world_size)
-    steps, worst = made.best.steps, made.best.counts.ranks.worst
-    lines, heat, bar = rank_plots(made)["ranks.png"].axes
-    slowest, mean = label_of(lines, "slowest"), label_of(lines, "mean rank")
-    assert slowest.get_ydata().max() == steps.max() == made.best.counts.max_batch_tokens
-    size = -(-len(steps) // 400)
-    parts = [steps[i : i + size] for i in range(0, len(steps), size)]
-    assert slowest.get_ydata().tolist() == [part.max() for part in parts]
-    assert mean.get_ydata() == pytest.approx([part.mean() for part in parts])
-    places = [i + (len(part) - 1) / 2 for i, part in zip(range(0, n, size), parts, strict=False)]
-    assert slowest.get_xdata().tolist() == places
-    waited = label_of(lines, "longest wait")
-    assert (waited.get_xdata()[0], waited.get_ydata()[0]) == (worst.step, worst.tokens)
-    assert steps[worst.step].max() == worst.tokens
-    assert (f", maximum of {size} steps" in slowest.get_label()) == (size > 1)
-    assert (f"{size} steps" in bar.get_ylabel()) == (size > 1)
-    [mesh] = heat.collections
-    cells = np.asarray(mesh.get_array())
-    assert cells.max() == steps.max()
-    if world_size <= 200:
-        assert cells.tolist() == [[part[:, r].max() for part in parts] for r in range(world_size)]
-    else:
-        assert "maximum of 2 ranks" in bar.get_ylabel()
+    made = batchstat.compare(
+        lengths,
+        strategies=["static:batch_size=2", "token-budget:tokens_per_batch=128"],
+        tokens_per_batch=128,
+        world_size=world_size,
+    )
+    rows = list(dict.fromkeys([made.current.label, made.best.label]))
+    every = rank_plots(made)["ranks"].figure().axes
+    assert len(every) == len(rows)
+    for axes, label in zip(every, rows, strict=True):
+        [row] = [each for each in made.strategies if each.label == label]
+        steps, worst = row.steps, row.counts.ranks.worst
+        assert steps.shape == (row.counts.steps, world_size)
+        *_, mean, slowest = axes.patches
+        assert (mean.get_label(), slowest.get_label()) == ("mean rank", "slowest rank")
+        size = -(-len(steps) // 160)
+        parts = [steps[i : i + size] for i in range(0, len(steps), size)]
+        assert slowest.get_data().values.tolist() == [part.max() for part in parts]
+        assert slowest.get_data().values.max() == row.counts.max_batch_tokens
+        assert mean.get_data().values == pytest.approx([part.mean() for part in parts])
+        ends = [i - 0.5 for i in (*range(0, len(steps), size), len(steps))]
+        assert slowest.get_data().edges.tolist() == ends
+        marked = line_of(axes, "worst")
+        assert marked.get_xydata().tolist() == [[worst.step, worst.tokens]]
+        assert (f"each point: {size} steps" in axes.get_xlabel()) == (size > 1)
+    assert rank_plots(batchstat.compare(lengths)) == {}
 
 
 LENGTHS = {
@@ -134,106 +148,224 @@ LENGTHS = {
     "equal": [4] * 50,
     "with zeros": [0, 0, 0, 1, 2, 40, 41],
     "zeros": [0, 0],
+    "narrow": np.random.default_rng(3).integers(100, 900, 999).tolist(),
     "many": np.random.default_rng(3).integers(0, 3_000, 999).tolist(),
+    "long tail": (2 ** np.random.default_rng(3).uniform(4, 16, 999)).astype(int).tolist(),
 }
 
 
-@pytest.mark.usefixtures("drawn")
 @pytest.mark.parametrize("name", LENGTHS)
-def test_the_pictures_of_lengths_have_the_numbers_of_the_json(tmp_path, name):
-    lengths = LENGTHS[name]
-    rows = [f'{{"n": {n}, "y": "class {i % 3}"}}\n' for i, n in enumerate(lengths)]
-    (tmp_path / "a.jsonl").write_text("".join(rows))
-    made = batchstat.profile(tmp_path / "a.jsonl", length_column="n", label_column="y")
-    record, pictures = profile_document(made), profile_plots(made)
-    bars, share = pictures["lengths.png"].axes
-    histogram = record["lengths"]["histogram"]
-    assert [bar.get_height() for bar in bars.patches] == [*histogram["counts"]]
-    ends = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in bars.patches]
-    edges = [max(edge, 0.5) for edge in histogram["edges"]]
-    assert np.allclose(ends, list(pairwise(edges)))
-    percentiles = [line.get_xdata()[0] for line in bars.lines]
-    assert percentiles == [max(record["lengths"][key], 0.5) for key in ("p50", "p90", "p99")]
-    cumulative = share.lines[0]
-    for length in {*lengths}:
-        at = np.flatnonzero(cumulative.get_xdata() <= max(length, 0.5))[-1]
-        expected = np.mean(np.array(lengths) <= length)
-        assert length == 0 or cumulative.get_ydata()[at] == pytest.approx(expected)
-    assert (cumulative.get_ydata()[0], cumulative.get_ydata()[-1]) == (0, 1)
-    for axes in pictures["lengths.png"].axes[:1]:
-        ticks = axes.yaxis.get_major_locator().tick_values(*axes.get_ylim())
-        assert all(tick == round(tick) for tick in ticks)
-    [classes] = pictures["classes.png"].axes
-    assert [bar.get_width() for bar in classes.patches] == [c["count"] for c in record["classes"]]
+def test_the_plot_of_lengths_has_all_samples(tmp_path, name):
+    lengths = np.array(LENGTHS[name])
+    made = labelled(tmp_path, lengths.tolist(), 3)
+    figure = profile_plots(made)["lengths"].figure()
+    [axes] = figure.axes
+    is_linear = axes.get_xscale() == "linear"
+    assert is_linear == (lengths.max() < 16 * max(lengths.min(), 1))
+    drawn = lengths if is_linear else np.maximum(lengths, 0.5)
+    for bar in axes.patches:
+        low, high = bar.get_x(), bar.get_x() + bar.get_width()
+        assert bar.get_height() == np.sum((drawn >= low - 1e-9) & (drawn < high - 1e-9))
+    assert sum(bar.get_height() for bar in axes.patches) == len(lengths)
+    low, high = axes.get_xlim()
+    assert drawn.min() >= low
+    assert drawn.max() <= high
+    record = profile_document(made)["lengths"]
+    percentiles = [line.get_xdata()[0] for line in axes.lines if "percentile" in line.get_label()]
+    expected = {max(record[key], 0 if is_linear else 0.5) for key in ("p50", "p90", "p99")}
+    assert set(percentiles) == expected
+    suggested = line_of(axes, "suggested max_length")
+    assert suggested.get_xdata()[0] == made.suggested_max_length
+    assert low <= made.suggested_max_length <= high
+    ticks = axes.yaxis.get_major_locator().tick_values(*axes.get_ylim())
+    assert all(tick == round(tick) for tick in ticks)
 
 
-@pytest.mark.usefixtures("drawn")
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 101])
 def test_boxes_are_at_observed_lengths(tmp_path, n):
     lengths = sorted(np.random.default_rng(n).integers(1, 500, n).tolist())
-    (tmp_path / "a.jsonl").write_text("".join(f'{{"n": {v}, "y": "a"}}\n' for v in lengths))
-    made = batchstat.profile(tmp_path / "a.jsonl", length_column="n", label_column="y")
-    [axes] = profile_plots(made)["lengths_by_class.png"].axes
+    made = labelled(tmp_path, lengths, 1)
+    boxes, counts = profile_plots(made)["lengths_by_class"].figure().axes
 
     def observed(share: float) -> int:
         return lengths[max(math.ceil(share * n) - 1, 0)]
 
     expected = {observed(share) for share in (0.01, 0.25, 0.5, 0.75, 0.99)}
-    box = {float(x) for patch in axes.patches for x in patch.get_path().vertices[:, 0]}
-    at = {float(x) for line in axes.lines for x in line.get_xdata()} | box
+    box = {float(x) for patch in boxes.patches for x in patch.get_path().vertices[:, 0]}
+    at = {float(x) for line in boxes.lines for x in line.get_xdata()} | box
     assert at - {0.0} == expected | {made.classes[0].mean_length}
+    assert [bar.get_width() for bar in counts.patches] == [n]
 
 
-@pytest.mark.usefixtures("drawn")
-def test_the_pictures_of_a_comparison_have_the_numbers_of_the_json():
+@pytest.mark.parametrize("classes", [1, 24, 25, 60])
+def test_many_classes_are_the_largest_and_the_smallest(tmp_path, classes):
+    rows = [f'{{"n": 5, "y": "c{k}"}}\n' for k in range(classes) for _ in range(classes - k)]
+    (tmp_path / "a.jsonl").write_text("".join(rows))
+    made = batchstat.profile(tmp_path / "a.jsonl", length_column="n", label_column="y")
+    figure = profile_plots(made)["lengths_by_class"].figure()
+    lengths, counts = figure.axes
+    shown = list(range(classes)) if classes <= 24 else [*range(15), *range(classes - 5, classes)]
+    assert [bar.get_width() for bar in counts.patches] == [classes - k for k in shown]
+    assert [tick.get_text() for tick in lengths.get_yticklabels()] == [f"c{k}" for k in shown]
+    hidden = [text for text in texts(figure) if "more classes" in text]
+    samples = sum(classes - k for k in range(classes) if k not in shown)
+    assert hidden == ([f" {classes - 20} more classes: {samples:,} samples"] if samples else [])
+    heights = {line.get_ydata()[0] for line in counts.lines}
+    assert 15 not in heights
+
+
+def bars_of(axes) -> dict[int, list[float]]:
+    """The widths of the segments of each row."""
+    found: dict[int, list[float]] = {}
+    for bar in axes.patches:
+        if hasattr(bar, "get_y") and bar.get_width() > 0 and bar.get_height() < 0.6:
+            found.setdefault(round(bar.get_y() + bar.get_height() / 2), []).append(bar.get_width())
+    return found
+
+
+@pytest.mark.parametrize("max_length", [40, 200, 300])
+def test_the_plot_of_padding_has_the_numbers_of_the_json(max_length):
     lengths = np.random.default_rng(0).integers(0, 300, 800)
-    specs = ["static", "token-budget", "fixed:batch_size=3"]
-    made = batchstat.compare(lengths, strategies=specs, tokens_per_batch=900, max_length=200)
-    record, pictures = comparison_document(made), comparison_plots(made)
-    [bars] = pictures["padding.png"].axes
-    real, padding, lost = ([bar.get_width() for bar in part] for part in bars.containers)
-    for i, row in enumerate(record["strategies"]):
-        assert (real[i], padding[i]) == (row["real_tokens"], row["padding_tokens"])
-        assert lost[i] == row["truncated_tokens"] + row["dropped_tokens"]
-    for axes, row in zip(pictures["batch_lengths.png"].axes, record["strategies"], strict=True):
-        values, edges, _ = axes.patches[0].get_data()
-        assert values * row["batches"] == pytest.approx(row["widths"]["counts"])
-        assert edges.tolist() == [max(edge, 0.5) for edge in row["widths"]["edges"]]
-        assert values.sum() == pytest.approx(1)
-    [sweep] = pictures["read_ahead.png"].axes
-    points = record["sweep"]["points"]
-    assert sweep.lines[0].get_xdata().tolist() == [each["read_ahead"] for each in points]
-    assert sweep.lines[0].get_ydata().tolist() == [each["padding_ratio"] for each in points]
+    specs = ["static", "token-budget", "packed", "bucketed:batch_size=3"]
+    made = batchstat.compare(lengths, strategies=specs, tokens_per_batch=900, max_length=max_length)
+    record, figure = comparison_document(made), comparison_plots(made)["padding"].figure()
+    [axes] = figure.axes
+    rows = sorted(record["strategies"], key=lambda row: -row["compute"])
+    for place, row in enumerate(rows):
+        lost = row["truncated_tokens"] + row["dropped_tokens"]
+        parts = [row["real_tokens"], row["padding_tokens"], lost]
+        assert bars_of(axes)[place] == [part for part in parts if part]
+        assert sum(parts) <= axes.get_xlim()[1]
+    written = "\n".join(texts(figure))
+    assert ("lost" in written) == (made.current.counts.lost_tokens > 0)
+    for row in made.strategies:
+        assert f"{100 * row.counts.padding_ratio:.1f}% padding" in written or row.packs_rows
+        times = made.speed_up(row)
+        assert row is made.current or f"{max(times, 1 / times):.2f}x" in written
+
+
+def test_a_far_longer_bar_is_cut_and_named():
+    lengths = np.r_[np.full(2_000, 10), 5_000]
+    made = batchstat.compare(lengths, strategies=["fixed", "static:batch_size=4", "token-budget"])
+    figure = comparison_plots(made)["padding"].figure()
+    [axes] = figure.axes
+    fixed, current = (made.strategies[i].counts.total_tokens for i in (0, 1))
+    assert fixed > 10 * axes.get_xlim()[1]
+    assert current <= axes.get_xlim()[1]
+    assert f"{style.short(fixed)} tokens " in texts(figure)
+
+
+def test_batches_are_drawn_to_scale():
+    lengths = np.random.default_rng(0).integers(1, 300, 800)
+    specs = ["static:batch_size=4", "token-budget", "packed"]
+    made = batchstat.compare(lengths, strategies=specs, tokens_per_batch=1_200)
+    every = comparison_plots(made)["batches"].figure().axes
+    assert [axes.get_title(loc="left").split(":")[0] for axes in every] == [
+        "static",
+        "token-budget (best)",
+        "packed",
+    ]
+    for axes, row in zip(every, made.strategies, strict=True):
+        plan = row.first_batches
+        padded, real = (patch.get_data() for patch in axes.patches)
+        assert padded.edges.tolist() == real.edges.tolist()
+        widths = np.repeat(plan.widths, np.diff(plan.batch_offsets))
+        tokens = [plan.lengths[a:b].sum() for a, b in pairwise(plan.row_offsets)]
+        # Columns of the height 0 are the space between batches.
+        columns = padded.values > 0
+        shown = columns.sum()
+        assert shown >= 100
+        assert padded.values[columns].tolist() == widths[:shown].tolist()
+        assert real.values[columns].tolist() == tokens[:shown]
+        assert np.diff(padded.edges)[columns] == pytest.approx(1)
+        assert axes.get_xlim() == every[0].get_xlim()
+        assert axes.get_ylim() == every[0].get_ylim()
+        assert max(widths[:shown]) <= axes.get_ylim()[1]
+
+
+def test_a_strategy_whose_rows_are_batches_is_not_drawn_with_the_others():
+    lengths = np.random.default_rng(0).integers(1, 300, 800)
+    specs = ["static", "token-budget", "padding-free"]
+    made = batchstat.compare(lengths, strategies=specs, tokens_per_batch=4_096)
+    every = comparison_plots(made)["batches"].figure().axes
+    assert not any("padding-free" in axes.get_title(loc="left") for axes in every)
+
+
+def test_the_tradeoff_has_a_dot_per_strategy():
+    lengths = np.random.default_rng(0).integers(1, 300, 800)
+    made = batchstat.compare(lengths, tokens_per_batch=2_048)
+    figure = comparison_plots(made)["tradeoff"].figure()
+    [axes] = figure.axes
+    for row in made.strategies:
+        [(x, y)] = line_of(axes, f"_{row.label}").get_xydata().tolist()
+        relative = row.counts.compute / made.current.counts.compute
+        assert x == pytest.approx(row.counts.grouping.length_homogeneity)
+        assert y == pytest.approx(relative) or relative > y == max(
+            line.get_ydata()[0] for line in axes.lines if line.get_label().startswith("_f")
+        )
+        assert any(text.startswith(row.label) for text in texts(figure))
+    assert any("static (current)" in text for text in texts(figure))
+
+
+def test_the_plot_of_read_ahead_has_the_numbers_of_the_json():
+    lengths = np.random.default_rng(0).integers(1, 300, 7_777)
+    made = batchstat.compare(lengths, strategies=["static", "token-budget"], tokens_per_batch=900)
+    padding, similar = comparison_plots(made)["read_ahead"].figure().axes
+    points = comparison_document(made)["sweep"]["points"]
+    sizes = [each["read_ahead"] for each in points]
+    assert padding.lines[0].get_xdata().tolist() == similar.lines[0].get_xdata().tolist() == sizes
+    assert padding.lines[0].get_ydata().tolist() == [each["padding_ratio"] for each in points]
+    found = [each["grouping"]["length_homogeneity"] for each in points]
+    assert similar.lines[0].get_ydata() == pytest.approx(found)
     chosen = made.sweep.recommended
-    assert sweep.lines[1].get_xydata().tolist() == [[chosen.read_ahead, chosen.padding_ratio]]
+    assert [chosen.read_ahead, chosen.padding_ratio] in [
+        line.get_xydata()[0].tolist() for line in padding.lines
+    ]
+    ticks = dict(zip(similar.get_xticks(), similar.get_xticklabels(), strict=True))
+    assert ticks[7_777].get_text() == "7,777"
+    assert ticks[100].get_text() == "100"
 
 
-@pytest.mark.usefixtures("drawn")
-def test_the_pictures_of_samplers_and_buckets_have_the_numbers_of_the_json():
+def test_the_plots_of_samplers_have_the_numbers_of_the_json():
     generator = np.random.default_rng(0)
     lengths = generator.integers(1, 300, 2_000)
     labels = [f"class {int(x)}" for x in np.minimum(generator.exponential(8, 2_000), 59)]
-    report = batchstat.balance(lengths, labels=labels, samplers=["none", "upsampling"])
+    samplers = ["none", "upsampling", "downsampling", "dynamic"]
+    report = batchstat.balance(lengths, labels=labels, samplers=samplers)
     record, pictures = balance_document(report), balance_plots(report)
+    figure = pictures["balance"].figure()
+    [axes] = figure.axes
     classes = record["samplers"][0]["classes"]
-    assert len(classes) > 25
-    assert f"the 20 largest of {len(classes)} classes" in pictures["balance.png"].get_suptitle()
-    for axes, row in zip(pictures["balance.png"].axes, record["samplers"], strict=False):
-        largest = sorted(row["classes"], key=lambda each: -each["before"])[:20]
-        before = sum(each["before"] for each in row["classes"])
-        after = sum(each["after"] for each in row["classes"])
-        shares = [x for c in largest for x in (c["before"] / before, c["after"] / after)]
-        assert [bar.get_width() for bar in axes.patches] == pytest.approx(shares)
-    [axes] = pictures["coverage.png"].axes
+    assert len(classes) > 24
+    order = sorted(range(len(classes)), key=lambda i: -classes[i]["before"])
+    shown = [*order[:15], *order[-5:]]
+    assert f"{len(classes) - 20} more classes" in texts(figure)
+    for label, row in zip(["none, dynamic", *samplers[1:3]], record["samplers"], strict=False):
+        drawn = [row["classes"][i]["after"] / row["classes"][i]["before"] for i in shown]
+        assert line_of(axes, label).get_xdata() == pytest.approx(drawn)
+    figure = pictures["coverage"].figure()
+    [axes] = figure.axes
+    named = {name.strip(): line for line in axes.lines for name in line.get_label().split(",")}
+    assert set(named) == set(samplers)
+    assert named["none"] is named["dynamic"]
     for row in record["samplers"]:
-        [line] = [line for line in axes.lines if line.get_label() == row["name"]]
-        assert line.get_ydata() == pytest.approx([each["coverage"] for each in row["epochs"]])
-    found = find_buckets(lengths, buckets=3)
-    [axes] = bucket_plots(found)["buckets.png"].axes
+        expected = [each["coverage"] for each in row["epochs"]]
+        assert named[row["name"]].get_ydata() == pytest.approx(expected, abs=0.005)
+        assert any(row["name"] in text for text in texts(figure))
+
+
+@pytest.mark.parametrize("cost", ["linear", "quadratic"])
+def test_the_plot_of_buckets_has_the_numbers_of_the_json(cost):
+    lengths = np.random.default_rng(0).integers(30, 400, 2_000)
+    found = find_buckets(lengths, buckets=3, cost=cost)
+    histogram, numbers = bucket_plots(found)["buckets"].figure().axes
+    edges = [line.get_xdata()[0] for line in histogram.lines if line.get_label() == "_edge"]
+    assert edges == [edge + 1 for edge in found.chosen.edges]
     for rule in buckets_document(found)["rules"]:
-        line = label_of(axes, rule["name"])
+        line = line_of(numbers, rule["name"])
+        key = "padding_ratio" if cost == "linear" else "relative_cost"
         assert line.get_xdata().tolist() == [each["buckets"] for each in rule["points"]]
-        assert line.get_ydata().tolist() == [each["padding_ratio"] for each in rule["points"]]
+        assert line.get_ydata().tolist() == [each[key] for each in rule["points"]]
 
 
 @pytest.mark.parametrize(
@@ -249,3 +381,11 @@ def test_the_pictures_of_samplers_and_buckets_have_the_numbers_of_the_json():
 )
 def test_labels_of_axes(value, shown):
     assert style.short(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0, "0x"), (0.0033, "0.0033x"), (0.58, "0.58x"), (1, "1x"), (3.72, "3.7x"), (300.4, "300x")],
+)
+def test_factors(value, shown):
+    assert style.times(value) == shown

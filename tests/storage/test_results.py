@@ -24,7 +24,13 @@ from batchstat.render.plots.profile import profile_plots
 from batchstat.render.plots.ranks import rank_plots
 from batchstat.simulation.bucket_search import find_buckets
 from batchstat.storage import results
-from batchstat.storage.result_files import WRITTEN_TOGETHER, outdated, together
+from batchstat.storage.result_files import (
+    PLOT_FORMATS,
+    WRITTEN_TOGETHER,
+    outdated,
+    plot_file,
+    together,
+)
 from batchstat.storage.results import only_writer, write_files
 from conftest import environment, needs
 
@@ -90,7 +96,7 @@ def test_every_file_that_is_written_is_known(tmp_path):
         "buckets.json": bucket_plots(find_buckets(made, buckets=2)),
     }.items():
         known = {name for name in WRITTEN_TOGETHER[head] if name.startswith("plots/")}
-        assert {f"plots/{name}" for name in plots} == known
+        assert {plot_file(name, each) for name in plots for each in PLOT_FORMATS} == known
 
 
 @pytest.mark.slow

@@ -114,7 +114,7 @@ def draw_batches(figure: Figure, panels: Sequence[Panel], title: str, subtitle: 
         axes.set_xlim(0, rows)
         axes.set_xticks([])
         axes.spines["bottom"].set_visible(False)
-        axes.set_ylabel("tokens")
+        axes.set_ylabel("tokens per row")
     every[0].set_ylim(0, top)
     every[0].yaxis.set_major_locator(MaxNLocator(4, integer=True))
     every[0].yaxis.set_major_formatter(FuncFormatter(style.plain))

@@ -5,6 +5,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from batchstat.render.plots import style
 from batchstat.render.plots.batches import batch_plots
@@ -86,9 +87,7 @@ def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult])
         del parts["padding"]
     if not any(_loses(row) for row in rows):
         del parts["lost"]
-    for label, colour in parts.items():
-        axes.bar(0, 0, color=colour, label=label)
-    style.key(axes)
+    style.key(axes, handles=[Patch(color=colour, label=label) for label, colour in parts.items()])
 
 
 def _limit(rows: list[StrategyResult], current: StrategyResult) -> float:
