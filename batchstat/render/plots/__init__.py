@@ -1,1 +1,1 @@
-"""Plots of records as PNG images: file name to bytes."""
+"""Plots of records: pictures by their names, drawn when a file of one is asked for."""

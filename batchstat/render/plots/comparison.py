@@ -17,7 +17,7 @@ from batchstat.render.text import one_line, percent
 from batchstat.simulation.comparison import Comparison, StrategyResult
 from batchstat.simulation.recommendation import MOST_LOST
 
-_LABEL_WIDTH = 34
+_LABEL_WIDTH = 40
 _FAR_ABOVE = 2
 """A bar is cut if it is longer than this times the next."""
 
@@ -25,9 +25,10 @@ _FAR_ABOVE = 2
 def comparison_plots(comparison: Comparison) -> dict[str, Picture]:
     """Return `padding`, `batches`, `tradeoff` and `read_ahead`."""
     rows = by_compute(comparison)
-    lines = len(rows) + 0.4 * sum(_wrapped(row.label).count("\n") for row in rows)
+    most_lines = max(_wrapped(row.label).count("\n") for row in rows)
+    height = 1.7 + len(rows) * (0.4 + 0.13 * most_lines)
     return {
-        "padding": Picture(lambda figure: _padding(figure, comparison, rows), 1.7 + 0.4 * lines),
+        "padding": Picture(lambda figure: _padding(figure, comparison, rows), height),
         **batch_plots(comparison),
         **tradeoff_plots(comparison),
         **read_ahead_plots(comparison),
@@ -143,10 +144,17 @@ def _words(axes: Axes, place: int, row: StrategyResult, comparison: Comparison) 
     marks = ["current"] if is_current else []
     marks += ["best"] if is_best else []
     marks += ["needs varlen attention"] if row.packs_rows else []
-    marks += [f"{percent(row.counts.lost_ratio)} lost"] if _loses(row) else []
+    as_current = row.counts.lost_ratio == comparison.current.counts.lost_ratio
+    if _loses(row) and (is_current or not as_current):
+        marks.append(f"{percent(row.counts.lost_ratio)} lost")
     weight = "bold" if is_best or is_current else "normal"
     name = _wrapped(row.label)
-    _beside(axes, place, name, (-6, 5 if marks else 0), ha="right", fontweight=weight)
+    _beside(
+        *(axes, place, name, (-6, 5 if marks else 0)),
+        ha="right",
+        fontweight=weight,
+        fontsize=8 if "\n" in name else 9,
+    )
     if marks:
         _beside(
             *(axes, place, ", ".join(marks), (-6, -6 - 5.5 * name.count("\n"))),

@@ -89,7 +89,7 @@ def _named_together(
     """Return the dots that can be told apart, and the names of all that stand there."""
     found: dict[tuple[float, float], list[str]] = {}
     for (x, y), text in zip(dots, texts, strict=True):
-        near = (at for at in found if abs(at[0] - x) < 0.008 and abs(at[1] - y) < 0.012 * space)
+        near = (at for at in found if abs(at[0] - x) < 0.012 and abs(at[1] - y) < 0.03 * space)
         found.setdefault(next(near, (x, y)), []).append(text)
     return list(found), [textwrap.fill(", ".join(names), 44) for names in found.values()]
 
