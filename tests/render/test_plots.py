@@ -255,6 +255,18 @@ def test_a_far_longer_bar_is_cut_and_named():
     assert f"{style.short(fixed)} tokens " in texts(figure)
 
 
+def test_no_row_is_marked_best_where_none_fits_the_budget():
+    lengths = np.random.default_rng(0).integers(1, 300, 800)
+    specs = ["static:batch_size=64", "token-budget:tokens_per_batch=9000"]
+    made = batchstat.compare(lengths, strategies=specs, tokens_per_batch=600)
+    assert made.choice.best is None
+    for name in ("padding", "batches", "tradeoff"):
+        assert not any("best" in text for text in texts(comparison_plots(made)[name].figure()))
+    written = texts(comparison_plots(made)["padding"].figure())
+    assert "current, over budget" in written
+    assert "over budget" in written
+
+
 def test_batches_are_drawn_to_scale():
     lengths = np.random.default_rng(0).integers(1, 300, 800)
     specs = ["static:batch_size=4", "token-budget", "packed"]

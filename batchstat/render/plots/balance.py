@@ -143,8 +143,9 @@ def _factor_axis(axes: Axes, factors: Sequence[float]) -> float:
     has_none = len(above) < len(factors)
     floor = min(low, 1) / (2.5 if has_none else 1.15)
     axes.set_xlim(floor, high * 1.15)
-    exponents = range(-7, 8)
-    ticks = [m * 10.0**e for e in exponents for m in (1, 2, 5) if floor < m * 10.0**e <= high * 1.1]
+    least = 1.8 * floor if has_none else floor
+    steps = [m * 10.0**e for e in range(-7, 8) for m in (1, 2, 5)]
+    ticks = [step for step in steps if least < step <= high * 1.1]
     if len(ticks) > 10:
         ticks = [tick for tick in ticks if f"{tick:.0e}"[0] == "1"]
     axes.xaxis.set_major_locator(FixedLocator([floor, *ticks] if has_none else ticks))
@@ -167,7 +168,8 @@ def _coverage_title(report: BalanceReport) -> str:
         last = max(_shares(row).index(1.0) for row in report.samplers) + 1
         return f"Every sampler has seen the whole corpus after {counted(last, 'epoch')}"
     seen = percent(least.coverage_after)
-    words = f"{epochs} of {one_line(least.spec, 32)} show {seen} of the corpus"
+    verb = "shows" if report.epochs == 1 else "show"
+    words = f"{epochs} of {one_line(least.spec, 32)} {verb} {seen} of the corpus"
     best = report.recommended
     if best is None or best is least:
         return words
@@ -220,7 +222,7 @@ def _coverage(figure: Figure, report: BalanceReport) -> None:
             annotation_clip=False,
         )
     axes.set_ylim(0, 1)
-    axes.set_xlim(1, max(report.epochs, 2))
+    axes.set_xlim(*((1, report.epochs) if report.epochs > 1 else (0.5, 1.5)))
     style.percent_axis(axes.yaxis)
     style.count_axis(axes.xaxis)
     axes.set_xlabel("epochs")

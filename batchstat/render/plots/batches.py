@@ -13,7 +13,7 @@ from batchstat.lengths.exact import sums
 from batchstat.planning.plan import BatchPlan
 from batchstat.render.plots import style
 from batchstat.render.plots.style import Picture
-from batchstat.render.plots.subtitles import compared
+from batchstat.render.plots.subtitles import compared, marked
 from batchstat.render.text import one_line, percent
 from batchstat.simulation.comparison import Comparison, StrategyResult
 
@@ -96,10 +96,7 @@ def _fits(row: StrategyResult, current: StrategyResult) -> bool:
 
 
 def _title(row: StrategyResult, comparison: Comparison) -> str:
-    marks = ["current"] if row is comparison.current else []
-    marks += ["best"] if row is comparison.best else []
-    mark = f" ({', '.join(marks)})" if marks else ""
-    return f"{one_line(row.label, 60)}{mark}: {percent(row.counts.padding_ratio)} padding"
+    return f"{marked(comparison, row, 60)}: {percent(row.counts.padding_ratio)} padding"
 
 
 def draw_batches(figure: Figure, panels: Sequence[Panel], title: str, subtitle: str) -> None:

@@ -11,7 +11,7 @@ from batchstat.render.plots import style
 from batchstat.render.plots.batches import batch_plots
 from batchstat.render.plots.read_ahead import read_ahead_plots
 from batchstat.render.plots.style import Picture
-from batchstat.render.plots.subtitles import compared
+from batchstat.render.plots.subtitles import compared, marks
 from batchstat.render.plots.tradeoff import tradeoff_plots
 from batchstat.render.text import one_line, percent
 from batchstat.simulation.comparison import Comparison, StrategyResult
@@ -68,13 +68,11 @@ def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult])
     for place, row in enumerate(rows):
         _bar(axes, place, row, limit, strong=row in (comparison.current, comparison.best))
         _words(axes, place, row, comparison)
-    axes.axhspan(
-        *(rows.index(comparison.best) - 0.46, rows.index(comparison.best) + 0.46),
-        *(-1, 2),
-        color=style.BAND,
-        zorder=-1,
-        clip_on=False,
-    ).set_in_layout(False)
+    if comparison.choice.best is not None:
+        place = rows.index(comparison.choice.best)
+        band = axes.axhspan(place - 0.46, place + 0.46, -1, 2, color=style.BAND, clip_on=False)
+        band.set_zorder(-1)
+        band.set_in_layout(False)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlim(0, limit * 1.02)
     axes.set_yticks([])
@@ -140,24 +138,25 @@ def _bar(axes: Axes, place: int, row: StrategyResult, limit: float, *, strong: b
 
 def _words(axes: Axes, place: int, row: StrategyResult, comparison: Comparison) -> None:
     """Write a row's name to the left of its bar, and its numbers to the right."""
-    is_best, is_current = row is comparison.best, row is comparison.current
-    marks = ["current"] if is_current else []
-    marks += ["best"] if is_best else []
-    marks += ["needs varlen attention"] if row.packs_rows else []
+    is_best, is_current = row is comparison.choice.best, row is comparison.current
+    beside = marks(comparison, row)
+    beside += ["needs varlen attention"] if row.packs_rows else []
+    if row.counts.reducible_peak > comparison.basis.tokens_per_batch:
+        beside.append("over budget")
     as_current = row.counts.lost_ratio == comparison.current.counts.lost_ratio
     if _loses(row) and (is_current or not as_current):
-        marks.append(f"{percent(row.counts.lost_ratio)} lost")
+        beside.append(f"{percent(row.counts.lost_ratio)} lost")
     weight = "bold" if is_best or is_current else "normal"
     name = _wrapped(row.label)
     _beside(
-        *(axes, place, name, (-6, 5 if marks else 0)),
+        *(axes, place, name, (-6, 5 if beside else 0)),
         ha="right",
         fontweight=weight,
         fontsize=8 if "\n" in name else 9,
     )
-    if marks:
+    if beside:
         _beside(
-            *(axes, place, ", ".join(marks), (-6, -6 - 5.5 * name.count("\n"))),
+            *(axes, place, ", ".join(beside), (-6, -6 - 5.5 * name.count("\n"))),
             ha="right",
             fontsize=7.5,
             color=style.BLUE if is_best else style.GREY,

@@ -10,7 +10,7 @@ from batchstat.errors import counted
 from batchstat.lengths.arrays import Ints
 from batchstat.render.plots import style
 from batchstat.render.plots.style import Picture
-from batchstat.render.plots.subtitles import compared
+from batchstat.render.plots.subtitles import compared, marked
 from batchstat.render.text import one_line, percent
 from batchstat.simulation.comparison import Comparison, StrategyResult
 
@@ -38,10 +38,8 @@ def _ranks(figure: Figure, comparison: Comparison) -> None:
     for axes, row in zip(every, rows, strict=True):
         assert row.steps is not None
         _steps(axes, row, row.steps)
-        word = "current" if row is current else "best"
-        word = "current and best" if current is best else word
         axes.set_title(
-            f"{one_line(row.label, 34)} ({word}): {percent(row.counts.rank_idle)} idle, "
+            f"{marked(comparison, row, 34)}: {percent(row.counts.rank_idle)} idle, "
             f"distribute {row.distribute}",
             fontsize=9,
         )

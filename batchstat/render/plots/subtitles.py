@@ -1,10 +1,10 @@
-"""Of what a plot is: the corpus, its tokenizer, the settings."""
+"""Of what a plot is: the corpus, its tokenizer, the settings; and which rows stand out."""
 
 from batchstat.errors import counted
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
 from batchstat.render.screens.layout import sample_words
 from batchstat.render.text import corpus_name, one_line
-from batchstat.simulation.comparison import Comparison
+from batchstat.simulation.comparison import Comparison, StrategyResult
 
 
 def subtitle(corpus: CorpusFacts | None, tokenizer: TokenizerFacts | None, *more: str) -> str:
@@ -27,6 +27,18 @@ def compared(comparison: Comparison) -> str:
         f"at most {basis.tokens_per_batch:,} tokens per batch",
         *ranks,
     )
+
+
+def marks(comparison: Comparison, row: StrategyResult) -> list[str]:
+    """Return what to write beside a row's name: whether it is the current setup, the best one."""
+    found = ["current"] if row is comparison.current else []
+    return found + (["best"] if row is comparison.choice.best else [])
+
+
+def marked(comparison: Comparison, row: StrategyResult, most: int) -> str:
+    """Return a row's name, of at most so many characters, and its marks in brackets."""
+    beside = ", ".join(marks(comparison, row))
+    return one_line(row.label, most) + (f" ({beside})" if beside else "")
 
 
 def _own_name(tokenizer: str) -> str:

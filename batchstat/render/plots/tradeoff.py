@@ -9,7 +9,7 @@ from matplotlib.ticker import FuncFormatter
 from batchstat.render.plots import style
 from batchstat.render.plots.labels import label_dots
 from batchstat.render.plots.style import Picture
-from batchstat.render.plots.subtitles import compared
+from batchstat.render.plots.subtitles import compared, marked, marks
 from batchstat.render.text import one_line
 from batchstat.simulation.comparison import Comparison, StrategyResult
 
@@ -27,6 +27,8 @@ def tradeoff_plots(comparison: Comparison) -> dict[str, Picture]:
 def _title(comparison: Comparison) -> str:
     current, best = comparison.current, comparison.best
     names = one_line(current.label, 36), one_line(best.label, 36)
+    if comparison.choice.best is None:
+        return f"No strategy fits {comparison.basis.tokens_per_batch:,} tokens per batch"
     if best is current:
         return f"No strategy here computes much less than {names[0]}"
     words = f"{names[1]} computes {comparison.speed_up(best):.2f}x less than {names[0]}"
@@ -54,18 +56,17 @@ def _tradeoff(figure: Figure, comparison: Comparison) -> None:
     shown = [min(each, top + 0.1 * space) for each in relative]
     texts = []
     for row, compute, y in zip(rows, relative, shown, strict=True):
-        marks = ["current"] if row is comparison.current else []
-        marks += ["best"] if row is comparison.best else []
+        is_best, is_marked = row is comparison.choice.best, bool(marks(comparison, row))
         axes.plot(
             *(_homogeneity(row), y),
             "^" if compute > top else "s" if row.packs_rows else "o",
-            markersize=9 if marks else 7,
-            color=style.BLUE if row is comparison.best else style.ORANGE if marks else style.GREY,
+            markersize=9 if is_marked else 7,
+            color=style.BLUE if is_best else style.ORANGE if is_marked else style.GREY,
             clip_on=False,
-            zorder=4 if marks else 3,
+            zorder=4 if is_marked else 3,
             label=f"_{row.label}",
         )
-        name = one_line(row.label, 36) + (f" ({', '.join(marks)})" if marks else "")
+        name = marked(comparison, row, 36)
         texts.append(f"{name}: {style.times(compute)}" if compute > top else name)
     axes.axhline(1, color=style.PALE_GREY, linewidth=0.8, zorder=0)
     axes.set_ylim(max(0, low - 0.2 * space), top + 0.16 * space)
