@@ -1,0 +1,152 @@
+"""Run the examples of the README and the documentation, and rewrite what their consoles show.
+
+    python docs/refresh.py [PAGE ...]
+
+The examples of a page run in their sequence, in one temporary folder that holds a copy of
+`sample_data`: ```console blocks are commands after `$` with their standard output, ```sh blocks are
+scripts, and ```python blocks are programs. An output that ends with … is shown up to that line.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).parent.parent
+PAGES = [
+    ROOT / "README.md",
+    *sorted(
+        path for path in ROOT.glob("docs/**/*.md") if path.parent.name not in ("reference", "_build")
+    ),
+]
+
+CUT = "…"
+_BLOCK = re.compile(r"^```(console|sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_NEEDS_TORCH = re.compile(
+    r"^(?:from|import) (?:torch|torchdata|accelerate)\b|^from transformers import .*\bTrainer\b",
+    re.MULTILINE,
+)
+
+RunCommand = Callable[[str, Path], str]
+"""Runs a command line in a folder and returns its standard output."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A block of a page.
+
+    Attributes:
+        kind: console, sh or python.
+        text: its lines.
+        start: position of the text in the page.
+    """
+
+    kind: str
+    text: str
+    start: int
+
+    @property
+    def needs_torch(self) -> bool:
+        """Whether it imports what only training needs."""
+        return self.kind == "python" and _NEEDS_TORCH.search(self.text) is not None
+
+    def commands(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield the commands of a console, each with the lines shown below it."""
+        command, shown = "", list[str]()
+        for line in self.text.splitlines():
+            if command.endswith("\\"):
+                command += f"\n{line}"
+            elif line.startswith("$ "):
+                if command:
+                    yield command, shown
+                command, shown = line.removeprefix("$ "), []
+            else:
+                shown.append(line)
+        yield command, shown
+
+
+def examples(page: str) -> list[Example]:
+    """Return the examples in the text of a page."""
+    return [Example(match[1], match[2], match.start(2)) for match in _BLOCK.finditer(page)]
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a user without a network or a cache, for this clone's batchstat."""
+    unwanted = ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "TERM", "GITHUB_ACTIONS")
+    kept = {key: value for key, value in os.environ.items() if key not in unwanted}
+    return {
+        **kept,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "PYTHONIOENCODING": "utf-8",
+        "BATCHSTAT_CACHE_DIR": os.devnull,
+        "HF_HUB_OFFLINE": "1",
+    }
+
+
+def run(arguments: list[str], folder: Path) -> str:
+    """Return what a program prints. Raises RuntimeError if it fails."""
+    result = subprocess.run(
+        arguments, cwd=folder, env=environment(), capture_output=True, encoding="utf-8"
+    )
+    if result.returncode != 0:
+        raise RuntimeError(f"{arguments[-1]}\n{result.stdout[-2000:]}{result.stderr[-2000:]}")
+    return result.stdout
+
+
+def in_shell(command: str, folder: Path) -> str:
+    """Return what a command line prints."""
+    return run(["sh", "-euc", command], folder)
+
+
+def console(example: Example, folder: Path, run_command: RunCommand = in_shell) -> str:
+    """Run the commands of a console, and return its text as it has to be."""
+    lines = []
+    for command, shown in example.commands():
+        printed = run_command(command, folder).rstrip("\n").splitlines()
+        if shown[-1:] == [CUT] and len(printed) > len(shown) - 1:
+            printed = [*printed[: len(shown) - 1], CUT]
+        lines += [f"$ {command}", *printed]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def refreshed(page: str, folder: Path, *, torch: bool, run_command: RunCommand = in_shell) -> str:
+    """Run all examples of a page, and return its text with what its consoles show now.
+
+    Args:
+        page: the text.
+        folder: an empty folder.
+        torch: whether to run examples that need torch.
+        run_command: what runs the commands of consoles.
+    """
+    shutil.copytree(ROOT / "sample_data", folder / "sample_data")
+    parts, end = [], 0
+    for example in examples(page):
+        if example.kind == "console":
+            parts += [page[end : example.start], console(example, folder, run_command)]
+            end = example.start + len(example.text)
+        elif example.kind == "sh":
+            in_shell(example.text, folder)
+        elif torch or not example.needs_torch:
+            run([sys.executable, "-c", example.text], folder)
+    return "".join([*parts, page[end:]])
+
+
+def main(names: list[str]) -> None:
+    """Refresh the pages with these paths, or all."""
+    for path in map(Path, names) if names else PAGES:
+        page = path.read_text(encoding="utf-8")
+        with TemporaryDirectory() as folder:
+            made = refreshed(page, Path(folder), torch=False)
+        if made != page:
+            path.write_text(made, encoding="utf-8")
+            print(f"rewrote {path}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
