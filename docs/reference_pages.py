@@ -107,7 +107,7 @@ def _code(text: str) -> str:
 
 
 def _commands() -> Iterator[str]:
-    commands = dict(_named(typer.main.get_command(app)))
+    commands = dict(named(typer.main.get_command(app)))
     users = Counter(_key(option) for each in commands.values() for option in each.params)
     shared = {key for key, number in users.items() if number >= _SHARED_BY}
     yield (
@@ -138,10 +138,11 @@ def _commands() -> Iterator[str]:
         yield _table(["option", "meaning", "default"], map(_option, options))
 
 
-def _named(group: Any, before: str = "batchstat") -> Iterator[tuple[str, Any]]:
+def named(group: Any, before: str = "batchstat") -> Iterator[tuple[str, Any]]:
+    """Yield the commands of an application with their full names."""
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
-            yield from _named(command, f"{before} {name}")
+            yield from named(command, f"{before} {name}")
         else:
             yield f"{before} {name}", command
 

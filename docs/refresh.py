@@ -137,16 +137,23 @@ def refreshed(page: str, folder: Path, *, torch: bool, run_command: RunCommand =
     return "".join([*parts, page[end:]])
 
 
-def main(names: list[str]) -> None:
-    """Refresh the pages with these paths, or all."""
+def main(names: list[str]) -> int:
+    """Refresh the pages with these paths, or all; return 1 if an example fails."""
+    failed = 0
     for path in map(Path, names) if names else PAGES:
         page = path.read_text(encoding="utf-8")
-        with TemporaryDirectory() as folder:
-            made = refreshed(page, Path(folder), torch=False)
+        try:
+            with TemporaryDirectory() as folder:
+                made = refreshed(page, Path(folder), torch=False)
+        except RuntimeError as error:
+            print(f"{path}: {error}", file=sys.stderr)
+            failed = 1
+            continue
         if made != page:
             path.write_text(made, encoding="utf-8")
             print(f"rewrote {path}")
+    return failed
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""What the README, init and the dot-files tell CI systems to do is what works there."""
+"""What the documentation, init and the dot-files tell CI systems to do is what works there."""
 
 import os
 import re
@@ -14,9 +14,9 @@ import yaml
 from batchstat.render.recipes.writing import workflow as printed_workflow
 from conftest import ROOT, SAMPLE_DATA, Run, environment
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-YAML = re.findall(r"```yaml\n(.*?)```", README, flags=re.DOTALL)
-[CONFIGURATION] = re.findall(r"```toml\n(.*?)```", README, flags=re.DOTALL)
+PAGE = (ROOT / "docs/how-to/ci.md").read_text(encoding="utf-8")
+YAML = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
+[CONFIGURATION] = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)
 
 INSTALL = "python -m pip install vendor/batchstat-*.whl"
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="written for a POSIX she
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """With the README's configuration and the sample data."""
+    """With the documented configuration and the sample data."""
     folder = tmp_path / "repository"
     folder.mkdir()
     shutil.copytree(SAMPLE_DATA, folder / "sample_data")
@@ -44,7 +44,7 @@ def in_shell(command: str, folder: Path, **extra: str):
     )
 
 
-def test_the_configuration_of_the_readme_holds(repository: Path, run: Run):
+def test_the_documented_configuration_holds(repository: Path, run: Run):
     result = run("check", cwd=repository)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "check    pretraining" in result.stdout
@@ -121,8 +121,8 @@ def test_nothing_says_to_install_what_is_not_published():
             assert not re.search(r"pip install ['\"]?batchstat", text), path
 
 
-def test_the_wheel_that_workflows_install_is_the_one_that_the_readme_makes():
-    [made] = re.findall(r"^python -m pip wheel (.*)$", README, flags=re.MULTILINE)
+def test_the_wheel_that_workflows_install_is_the_one_that_is_made():
+    [made] = re.findall(r"^python -m pip wheel (.*)$", PAGE, flags=re.MULTILINE)
     *flags, folder, clone = made.split()
     assert flags == ["--no-deps", "--wheel-dir"]
     assert (
@@ -130,11 +130,3 @@ def test_the_wheel_that_workflows_install_is_the_one_that_the_readme_makes():
         in printed_workflow()
     )
     assert f"python -m pip install {folder}/batchstat-*.whl" == INSTALL
-
-
-def test_every_number_of_the_limits_table_has_its_flag(run: Run):
-    shown = run("check", "--help").stdout
-    flags = re.findall(r"^\| `(--(?:max|min)-[\w-]+)", README, re.MULTILINE)
-    assert len(flags) > 8
-    for flag in flags:
-        assert flag in shown, flag

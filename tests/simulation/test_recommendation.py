@@ -23,7 +23,7 @@ from batchstat.simulation.cost_model import CostModel
 from conftest import ROOT, SAMPLE_DATA, plan_epoch
 
 SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 900)
-README = ROOT / "README.md"
+BENCHMARKS = ROOT / "docs/explanation/benchmarks.md"
 ROWS = st.lists(
     st.sampled_from(
         [
@@ -259,12 +259,12 @@ def test_packing_is_offered_beside_what_needs_no_other_attention():
 
 
 def test_the_order_of_measured_times_is_predicted():
-    """Every pair of rows of the README's training benchmark that differ by over 10 %."""
-    section = README.read_text(encoding="utf-8").split("<!-- training -->")[1]
+    """Every pair of rows of the published training benchmark that differ by over 10 %."""
+    section = BENCHMARKS.read_text(encoding="utf-8").split("<!-- training -->")[1]
     rows = re.findall(r"^\| (\S+) \| [\d,]+ \| [\d.]+ % \| ([\d.]+) \|", section, re.MULTILINE)
     measured = {name: float(ratio) for name, ratio in rows}
     assert len(measured) >= 5
-    corpus = README.parent / "sample_data" / "corpus.txt"
+    corpus = SAMPLE_DATA / "corpus.txt"
     lengths = batchstat.profile(corpus).lengths
     for model in (None, CostModel(hidden=256, layers=2)):
         made = batchstat.compare(
@@ -297,7 +297,7 @@ def test_the_trainers_defaults_are_what_it_does_by_default():
 
 @pytest.mark.parametrize("extra", [["--batch-size", "8"], ["--model", "hidden=64,layers=2"]])
 def test_the_lines_to_paste_give_the_numbers_beside_them(extra, cli):
-    corpus = README.parent / "sample_data" / "corpus.txt"
+    corpus = SAMPLE_DATA / "corpus.txt"
     found = json.loads(cli("compare", corpus, *extra, "--json", "--no-plots")[1])
     rows = {row["label"]: row for row in found["strategies"]}
     screen = cli("compare", *extra, "--no-plots")[1]

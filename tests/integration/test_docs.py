@@ -1,0 +1,159 @@
+"""What the documentation shows is what happens, and its reference covers what there is."""
+
+import ast
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import reference_pages
+import refresh
+import typer
+
+from batchstat.cli.main import app
+from batchstat.documents.schema import FILES, schema
+from batchstat.gate.named_limits import NAMED_LIMITS
+from batchstat.planning.samplers import SAMPLERS
+from batchstat.planning.strategies import STRATEGIES
+from batchstat.planning.strategies.bucket_edges import RULES
+from conftest import ROOT, Run, needs
+
+DOCS = [path for path in refresh.PAGES if path.parent != ROOT]
+posix = pytest.mark.skipif(os.name == "nt", reason="written for a POSIX shell")
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def by_name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+WITH_EXAMPLES = [path for path in DOCS if refresh.examples(text_of(path))]
+WITH_TORCH = [
+    path
+    for path in refresh.PAGES
+    if any(example.needs_torch for example in refresh.examples(text_of(path)))
+]
+
+
+@posix
+@pytest.mark.slow
+@pytest.mark.parametrize("path", WITH_EXAMPLES, ids=by_name)
+def test_the_examples_of_a_page_run(path, tmp_path):
+    assert refresh.refreshed(text_of(path), tmp_path, torch=False) == text_of(path)
+
+
+@posix
+@pytest.mark.parametrize("path", WITH_TORCH, ids=by_name)
+def test_the_examples_of_a_page_run_with_torch(path, tmp_path):
+    needs("torch")
+    assert refresh.refreshed(text_of(path), tmp_path, torch=True) == text_of(path)
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "expected"),
+    [
+        ("old\n", "one\ntwo\n", "one\ntwo\n"),
+        ("old\n…\n", "one\ntwo\n", "one\n…\n"),
+        ("1\n2\n…\n", "one\ntwo\n", "one\ntwo\n"),
+    ],
+)
+def test_a_console_shows_what_is_printed(shown, printed, expected, tmp_path):
+    page = f"before\n\n```console\n$ command\n{shown}$ other \\\n  more\n{shown}```\n\nafter\n"
+    made = refresh.refreshed(page, tmp_path, torch=False, run_command=lambda *_: printed)
+    assert made == page.replace(shown, expected)
+
+
+def test_the_commands_of_a_console_are_told_from_its_output():
+    [example] = refresh.examples("```console\n$ one \\\n  more\nprinted\n$ two\n```\n")
+    assert list(example.commands()) == [("one \\\n  more", ["printed"]), ("two", [])]
+
+
+@pytest.mark.parametrize("path", DOCS, ids=by_name)
+def test_a_page_is_short_and_its_blocks_are_run_or_say_why_not(path):
+    lines = text_of(path).splitlines()
+    assert len(lines) < 120
+    fences = [i for i, line in enumerate(lines) if line.startswith("```")]
+    for first in fences[::2]:
+        language = lines[first].removeprefix("```")
+        assert language in ("console", "sh", "python", "yaml", "toml", "bash", "text", "{toctree}")
+        if language in ("bash", "text"):
+            assert re.fullmatch(rf"<!-- {language}: \w.* -->", lines[first - 1]), lines[first]
+
+
+@pytest.mark.parametrize("path", refresh.PAGES, ids=by_name)
+def test_links_lead_somewhere(path):
+    generated = reference_pages.pages()
+    shown = re.sub("<!--.*?-->", "", text_of(path), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[\w-]+)?\)", shown):
+        page = (path.parent / target).resolve()
+        assert page.exists() or (page.parent.name, page.stem in generated) == ("reference", True)
+
+
+def test_every_page_is_in_the_contents():
+    contents = re.findall(r"^([\w-]+/[\w-]+)$", text_of(ROOT / "docs/index.md"), re.MULTILINE)
+    pages = {by_name(path).removeprefix("docs/").removesuffix(".md") for path in DOCS} - {"index"}
+    assert sorted(contents) == sorted(pages | {"reference/index"})
+
+
+def test_no_generated_page_is_committed():
+    listed = ["git", "ls-files", "docs/reference"]
+    result = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True)
+    assert result.stdout == ""
+
+
+COMMANDS = [
+    name.removeprefix("batchstat ")
+    for name, _ in reference_pages.named(typer.main.get_command(app))
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_reference_has_every_flag_of_the_help(command, run: Run):
+    page = reference_pages.pages()["commands"]
+    section = page.split(f"\n## batchstat {command}\n")[1].split("\n## ")[0]
+    shown = run(*command.split(), "--help", COLUMNS="200").stdout
+    flags = set(re.findall(r"^│ (?:\*\s+)?(--[a-z][\w-]*)", shown, re.MULTILINE)) - {"--help"}
+    assert flags <= set(re.findall(r"--[a-z][\w-]*", section))
+
+
+def test_the_reference_has_all_names():
+    pages = reference_pages.pages()
+    for name in STRATEGIES:
+        assert f"\n### {name}\n" in pages["strategies"]
+    for name in SAMPLERS:
+        assert f"\n## {name}\n" in pages["samplers"]
+    for name in RULES:
+        assert f"\n| `{name}` | " in pages["strategies"]
+    for name in NAMED_LIMITS:
+        assert f"`--{name}" in pages["limits"]
+    for name in FILES:
+        for key in schema(name)["properties"]:
+            assert f"\n| `{key}` | " in pages["json"].split(f"## {name}.json")[1]
+
+
+def test_the_reference_is_complete_tables():
+    for name, page in reference_pages.pages().items():
+        tables = re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE)
+        for table in tables:
+            widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
+            assert len(widths) == 1, (name, table)
+
+
+def test_the_reference_has_the_environment_variables_that_are_read():
+    read = set()
+    for path in (ROOT / "batchstat").rglob("*.py"):
+        for node in ast.walk(ast.parse(text_of(path))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("os.environ."):
+                read.add(ast.literal_eval(node.args[0]))
+    assert read
+    assert read <= set(reference_pages.ENVIRONMENT)
+
+
+def test_the_schemas_are_written_beside_the_pages(tmp_path):
+    reference_pages.write_pages(tmp_path)
+    assert {path.stem for path in (tmp_path / "schemas").iterdir()} == set(FILES)
+    assert {path.stem for path in tmp_path.glob("*.md")} == set(reference_pages.pages())
