@@ -1,18 +1,16 @@
 """The pages of the reference, made from what batchstat declares: they are never edited."""
 
 import json
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any
 
-import typer
+from markdown_text import code, page, prose, table
+from reference_commands import commands
 
 import batchstat
 from batchstat.cli.configuration import KEYS
-from batchstat.cli.main import app
 from batchstat.cli.records import Baseline, Strategy, Template, Tokenization
 from batchstat.corpus.options import CorpusOptions
 from batchstat.documents.schema import FILES, schema
@@ -23,9 +21,6 @@ from batchstat.parameters import options_of
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies import FRAMEWORKS, OWN_STRATEGIES
 from batchstat.render.glossary import COLUMNS, WORDS, Entry, entries, explain, parameters
-
-_SHARED_BY = 3
-"""Number of commands from which on an option is described once for all of them."""
 
 ENVIRONMENT = {
     "BATCHSTAT_CACHE_DIR": "Folder of the cache of counts. Default: `batchstat` in "
@@ -65,113 +60,21 @@ def write_pages(folder: Path) -> None:
 def pages() -> dict[str, str]:
     """Return the Markdown of each page, by its name."""
     made = {
-        "commands": _page("Commands", _commands()),
-        "strategies": _page("Strategies", _strategies()),
-        "samplers": _page("Samplers", _samplers()),
-        "metrics": _page("Words and columns", _metrics()),
-        "limits": _page("Limits", _limits()),
-        "configuration": _page("Configuration", _configuration()),
-        "json": _page("JSON files", _json()),
-        "environment": _page("Exit codes and environment variables", _environment()),
-        "python": _page("Python", _python()),
+        "commands": page("Commands", commands()),
+        "strategies": page("Strategies", _strategies()),
+        "samplers": page("Samplers", _samplers()),
+        "metrics": page("Words and columns", _metrics()),
+        "limits": page("Limits", _limits()),
+        "configuration": page("Configuration", _configuration()),
+        "json": page("JSON files", _json()),
+        "environment": page("Exit codes and environment variables", _environment()),
+        "python": page("Python", _python()),
     }
     contents = [
         "Generated from batchstat's own declarations, for this version.",
         "```{toctree}\n:maxdepth: 2\n\n" + "\n".join(made) + "\n```",
     ]
-    return {"index": _page("Reference", contents), **made}
-
-
-def _page(title: str, blocks: Iterable[str]) -> str:
-    return "\n\n".join([f"# {title}", *blocks]) + "\n"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(' '.join(cell.split()) for cell in row)} |" for row in lines)
-
-
-def _prose(text: str) -> str:
-    """Return text that Markdown shows as it is; names in backticks remain code."""
-    parts = text.split("`")
-    parts[::2] = [re.sub(r"([\\*_<>|\[\]#])", r"\\\1", part) for part in parts[::2]]
-    parts[1::2] = [part.replace("|", r"\|") for part in parts[1::2]]
-    return "`".join(parts)
-
-
-def _code(text: str) -> str:
-    return f"`{text}`".replace("|", r"\|") if text else ""
-
-
-# Commands
-
-
-def _commands() -> Iterator[str]:
-    commands = dict(named(typer.main.get_command(app)))
-    users = Counter(_key(option) for each in commands.values() for option in each.params)
-    shared = {key for key, number in users.items() if number >= _SHARED_BY}
-    yield (
-        "`batchstat COMMAND --help` shows the options of a command. Numbers may be written `16384`, "
-        "`16_384` or `16k`. A specification (`SPEC`) is `name` or `name:key=value,key=value`. "
-        "[Shared options](#shared-options) mean the same in every command that lists them."
-    )
-    for name, command in commands.items():
-        yield f"## {name}"
-        yield from _described(command.help)
-        own = [option for option in command.params if _key(option) not in shared]
-        if own:
-            yield _table(["option", "meaning", "default"], map(_option, own))
-        others = [option for option in command.params if _key(option) in shared]
-        if others:
-            flags = ", ".join(_code(_flag(option)) for option in others)
-            yield f"Shared options: {flags}."
-    yield "## Shared options"
-    by_key = {_key(option): option for each in commands.values() for option in each.params}
-    panels: dict[str, list[Any]] = {}
-    for key, option in by_key.items():
-        if key in shared:
-            panels.setdefault(getattr(option, "rich_help_panel", None) or "Arguments", []).append(
-                option
-            )
-    for panel, options in panels.items():
-        yield f"### {panel}"
-        yield _table(["option", "meaning", "default"], map(_option, options))
-
-
-def named(group: Any, before: str = "batchstat") -> Iterator[tuple[str, Any]]:
-    """Yield the commands of an application with their full names."""
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from named(command, f"{before} {name}")
-        else:
-            yield f"{before} {name}", command
-
-
-def _key(option: Any) -> tuple[str, str]:
-    return option.name, option.help
-
-
-def _described(help: str) -> Iterator[str]:
-    """Yield the paragraphs of a command's help, its examples as code."""
-    paragraphs = [" ".join(part.split()) for part in help.split("\n\n")]
-    example = [part for part in paragraphs if part.startswith("batchstat ")]
-    yield from (_prose(part) for part in paragraphs if part not in example)
-    if example:
-        yield "```text\n" + "\n".join(example) + "\n```"
-
-
-def _flag(option: Any) -> str:
-    is_argument = option.param_type_name == "argument"
-    return str(option.metavar) if is_argument else str(max(option.opts, key=len))
-
-
-def _option(option: Any) -> tuple[str, str, str]:
-    written = _flag(option)
-    if option.param_type_name != "argument":
-        written = ", ".join([*option.opts, *option.secondary_opts])
-        written += f" {option.metavar}" if option.metavar else ""
-    shown = option.show_default
-    return _code(written), _prose(option.help), _prose(shown) if isinstance(shown, str) else ""
+    return {"index": page("Reference", contents), **made}
 
 
 # What has a name
@@ -193,14 +96,14 @@ def _strategies() -> Iterator[str]:
             yield from _entry(known[name], "###")
     yield "## Rules for bucket edges"
     rules = _of_kind("rule for bucket edges")
-    yield _table(["rule", "meaning"], ((_code(each.name), _prose(each.text)) for each in rules))
+    yield table(["rule", "meaning"], ((code(each.name), prose(each.text)) for each in rules))
     yield from _values()
 
 
 def _samplers() -> Iterator[str]:
     yield (
-        "A sampler decides which samples an epoch has, and how often each. Write it "
-        "`--sampler NAME` or `--sampler NAME:key=value`."
+        "A sampler decides which samples an epoch has, and how often each. Write it `--sampler "
+        "NAME` or `--sampler NAME:key=value`."
     )
     for entry in _of_kind("sampler"):
         yield from _entry(entry, "##")
@@ -208,19 +111,19 @@ def _samplers() -> Iterator[str]:
 
 def _entry(entry: Entry, heading: str) -> Iterator[str]:
     yield f"{heading} {entry.name}"
-    yield _prose(entry.text)
+    yield prose(entry.text)
     meanings = {name: declared.help for name, (_, declared) in parameters().items()}
     meanings = {**{name: each.help for name, each in options_of(Settings).items()}, **meanings}
     rows = [
         (
-            _code(name),
-            f"as {_code(value[3:])}" if value.startswith("as ") else _code(value),
-            _prose(meanings.get(name, "")),
+            code(name),
+            f"as {code(value[3:])}" if value.startswith("as ") else code(value),
+            prose(meanings.get(name, "")),
         )
         for name, value in entry.facts
     ]
     if rows:
-        yield _table(["parameter", "default", "meaning"], rows)
+        yield table(["parameter", "default", "meaning"], rows)
 
 
 def _values() -> Iterator[str]:
@@ -231,22 +134,22 @@ def _values() -> Iterator[str]:
     yield "## Values of parameters and settings"
     for name, values in found.items():
         yield f"### {name}"
-        yield _table(["value", "meaning"], ((_code(e.name), _prose(e.text)) for e in values))
+        yield table(["value", "meaning"], ((code(e.name), prose(e.text)) for e in values))
 
 
 def _metrics() -> Iterator[str]:
     yield "`batchstat explain NAME` prints the same in a terminal."
     yield "## Words"
-    yield _table(["word", "meaning"], ((word, _prose(text)) for word, text in WORDS.items()))
+    yield table(["word", "meaning"], ((word, prose(text)) for word, text in WORDS.items()))
     yield "## Columns of the screens"
     yield "Every column shows a number of the [JSON files](json.md)."
     rows = []
     for column in COLUMNS:
         for each in explain(column):
             key = each.kind if ".json" in each.kind else each.name
-            rows.append((column, _code(key), _prose(each.text)))
-            column = ""  # noqa: PLW2901 - one name with several meanings is shown once
-    yield _table(["column", "key", "meaning"], rows)
+            rows.append((column, code(key), prose(each.text)))
+            column = ""  # a name with several meanings is shown once
+    yield table(["column", "key", "meaning"], rows)
 
 
 # Limits, configuration, files
@@ -254,23 +157,23 @@ def _metrics() -> Iterator[str]:
 
 def _limits() -> Iterator[str]:
     yield (
-        "A limit is inclusive. Ratios are written `5%` or `0.05`, differences of ratios `0.5pp`. Any "
-        "other number of `check.json` is limited by its path, in the "
+        "A limit is inclusive. Ratios are written `5%` or `0.05`, differences of ratios `0.5pp`. "
+        "Any other number of `check.json` is limited by its path, in the "
         "[configuration](configuration.md)."
     )
     rows = (
-        (_code(f"--{name} {each.example or ''}".strip()), _code(each.path), _prose(each.help))
+        (code(f"--{name} {each.example or ''}".strip()), code(each.path), prose(each.help))
         for name, each in NAMED_LIMITS.items()
     )
-    yield _table(["limit", "number", "meaning"], rows)
+    yield table(["limit", "number", "meaning"], rows)
 
 
 def _configuration() -> Iterator[str]:
     yield (
-        "Settings are read from `[tool.batchstat]` of `pyproject.toml`, or from `batchstat.toml`, in "
-        "the working folder or the nearest folder above it. Flags beat the file, and the file beats "
-        "defaults. `batchstat config` prints what is in force and where it is set; `--no-config` "
-        "ignores the file."
+        "Settings are read from `[tool.batchstat]` of `pyproject.toml`, or from `batchstat.toml`, "
+        "in the working folder or the nearest folder above it. Flags beat the file, and the file "
+        "beats defaults. `batchstat config` prints what is in force and where it is set; "
+        "`--no-config` ignores the file."
     )
     records = (CorpusOptions, Settings, Tokenization, Template, Strategy, Baseline)
     declared = {each.name: each for record in records for each in fields(record)}
@@ -278,52 +181,42 @@ def _configuration() -> Iterator[str]:
     rows = [("`corpus`", "Files, folders, patterns or URLs: text, or a list.", "")]
     for key in KEYS[1:]:
         option = declared[key].metadata["option"]
-        rows.append((_code(key.replace("_", "-")), _prose(option.help), _default(declared[key])))
-    yield _table(["key", "meaning", "default"], rows)
+        rows.append((code(key.replace("_", "-")), prose(option.help), _default(declared[key])))
+    yield table(["key", "meaning", "default"], rows)
     yield "## Tables"
-    yield _table(
-        ["table", "holds"],
-        [
-            (
-                "`limits`",
-                "[Limits](limits.md) by name, or by the path of a number of `check.json`: "
-                '`lengths.p99 = { max = 512 }`, `"classes[label=positive].share" = { min = "5%" }`. '
-                "A path has dots between keys, `[0]` for an element of a list and `[key=value]` for "
-                "the one with that value (in quotes where it has brackets; `null` for samples "
-                "without a label).",
-            ),
-            (
-                "`checks.NAME`",
-                "A check with settings and limits of its own, beside those shared by all.",
-            ),
-        ],
-    )
-    levels = ", ".join(_code(level) for level in LEVELS)
     yield (
-        f'A limit is text or a number, or a table: `min-fill = {{ limit = "95%", level = "warn" }}`. '
-        f"Levels are {levels}. Bounds are `max`, `min`, and against a baseline `max-increase` and "
-        "`max-decrease`."
+        "`limits` holds [limits](limits.md) by name, or by the path of a number of `check.json`: "
+        '`lengths.p99 = { max = 512 }`, `"classes[label=positive].share" = { min = "5%" }`. A path '
+        "has dots between keys, `[0]` for an element of a list and `[key=value]` for the one with "
+        "that value (in quotes where it has brackets; `null` for samples without a label)."
+    )
+    yield "`checks.NAME` is a check with settings and limits of its own, beside those of all."
+    levels = ", ".join(code(level) for level in LEVELS)
+    yield (
+        "A limit is text or a number, or a table, as in "
+        f'`min-fill = {{ limit = "95%", level = "warn" }}`. Levels are {levels}. Bounds are `max`, '
+        "`min`, and against a baseline `max-increase` and `max-decrease`."
     )
 
 
 def _default(field: "Field[Any]") -> str:
     shown = field.metadata["option"].shown
     if shown is not None and not isinstance(field.default, bool):
-        return _prose(shown)
-    return "" if field.default in (None, ()) else _code(json.dumps(field.default).strip('"'))
+        return prose(shown)
+    return "" if field.default in (None, ()) else code(json.dumps(field.default).strip('"'))
 
 
 def _json() -> Iterator[str]:
     yield (
-        "Ratios are in [0, 1] and counts are integers. Keys may be added; renaming or removing one "
-        "raises the number in `schema`. The same input and settings give the same bytes, except for "
-        "`created`."
+        "Ratios are in [0, 1] and counts are integers. Keys may be added; renaming or removing "
+        "one raises the number in `schema`. The same input and settings give the same bytes, "
+        "except for `created`."
     )
     for name in FILES:
         described = schema(name)
         yield f"## {name}.json"
-        yield f"{_prose(described['description'])} {{download}}`JSON Schema <schemas/{name}.json>`"
-        yield _table(["key", "type", "meaning"], _keys(described))
+        yield f"{prose(described['description'])} {{download}}`JSON Schema <schemas/{name}.json>`"
+        yield table(["key", "type", "meaning"], _keys(described))
 
 
 def _keys(part: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str, str]]:
@@ -331,7 +224,7 @@ def _keys(part: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str, s
     options = [each for each in part.get("anyOf", [part]) if each.get("type") != "null"]
     if path:
         text = part.get("description") or next((o.get("description", "") for o in options), "")
-        yield _code(path), _type(part), _prose(text)
+        yield code(path), _type(part), prose(text)
     for each in options:
         for name, below in each.get("properties", {}).items():
             yield from _keys(below, f"{path}.{name}" if path else name)
@@ -355,15 +248,15 @@ def _environment() -> Iterator[str]:
         "Standard output is the result and nothing else; progress, warnings and what was written "
         "go to standard error. No command prompts."
     )
-    yield _table(["exit code", "meaning"], ((str(c), _prose(t)) for c, t in EXIT_CODES.items()))
+    yield table(["exit code", "meaning"], ((str(c), prose(t)) for c, t in EXIT_CODES.items()))
     yield "## Environment variables"
-    yield _table(["variable", "meaning"], ((_code(n), t) for n, t in ENVIRONMENT.items()))
+    yield table(["variable", "meaning"], ((code(n), t) for n, t in ENVIRONMENT.items()))
 
 
 def _python() -> Iterator[str]:
     yield (
-        "Import every name from `batchstat`. `import batchstat` loads NumPy at most; what is heavier "
-        "loads on first use, and torch never. What a command can do, its function can do."
+        "Import every name from `batchstat`. `import batchstat` loads NumPy at most; what is "
+        "heavier loads on first use, and torch never. What a command can do, its function can do."
     )
     names = [name for name in batchstat.__all__ if not name.startswith("_")]
     for name in sorted(names, key=str.lower):

@@ -21,7 +21,9 @@ ROOT = Path(__file__).parent.parent
 PAGES = [
     ROOT / "README.md",
     *sorted(
-        path for path in ROOT.glob("docs/**/*.md") if path.parent.name not in ("reference", "_build")
+        path
+        for path in ROOT.glob("docs/**/*.md")
+        if path.parent.name not in ("reference", "_build")
     ),
 ]
 

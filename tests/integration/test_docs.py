@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import reference_commands
 import reference_pages
 import refresh
 import typer
@@ -107,7 +108,7 @@ def test_no_generated_page_is_committed():
 
 COMMANDS = [
     name.removeprefix("batchstat ")
-    for name, _ in reference_pages.named(typer.main.get_command(app))
+    for name, _ in reference_commands.named(typer.main.get_command(app))
 ]
 
 
