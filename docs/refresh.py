@@ -103,7 +103,7 @@ def run(arguments: list[str], folder: Path) -> str:
 
 def in_shell(command: str, folder: Path) -> str:
     """Return what a command line prints."""
-    return run(["sh", "-euc", command], folder)
+    return run(["sh", "-c", command], folder)
 
 
 def console(example: Example, folder: Path, run_command: RunCommand = in_shell) -> str:
@@ -133,7 +133,7 @@ def refreshed(page: str, folder: Path, *, torch: bool, run_command: RunCommand =
             parts += [page[end : example.start], console(example, folder, run_command)]
             end = example.start + len(example.text)
         elif example.kind == "sh":
-            in_shell(example.text, folder)
+            run(["sh", "-euc", example.text], folder)
         elif torch or not example.needs_torch:
             run([sys.executable, "-c", example.text], folder)
     return "".join([*parts, page[end:]])
