@@ -267,3 +267,6 @@ def _python() -> Iterator[str]:
             directive += "\n   :members:"
         yield f"## {name}"
         yield f"```{{eval-rst}}\n{directive}\n```"
+        if name == "BatchSampler":
+            yield "`batches()` yields these:"
+            yield "```{eval-rst}\n.. autoclass:: batchstat.training.rank_batches.Batch\n```"

@@ -11,6 +11,7 @@ import reference_commands
 import reference_pages
 import refresh
 import typer
+import yaml
 
 from batchstat.cli.main import app
 from batchstat.documents.schema import FILES, schema
@@ -98,6 +99,19 @@ def test_every_page_is_in_the_contents():
     contents = re.findall(r"^([\w-]+/[\w-]+)$", text_of(ROOT / "docs/index.md"), re.MULTILINE)
     pages = {by_name(path).removeprefix("docs/").removesuffix(".md") for path in DOCS} - {"index"}
     assert sorted(contents) == sorted(pages | {"reference/index"})
+
+
+def test_the_site_is_published_as_the_gate_builds_it():
+    workflow = yaml.safe_load(text_of(ROOT / ".github/workflows/docs.yml"))
+    steps = workflow["jobs"]["build"]["steps"]
+    *_, install, build, upload = (step.get("run", step.get("with")) for step in steps)
+    folder = build.split()[-1]
+    [gate] = re.findall(r"sphinx-build .*(?= docs )", text_of(ROOT / ".ci/run"))
+    assert build.startswith(gate.replace(" -q", ""))
+    assert "-W" in gate.split()
+    assert folder == upload["path"]
+    assert install == 'python -m pip install ".[docs]"'
+    assert workflow["permissions"] == {"contents": "read"}
 
 
 def test_no_generated_page_is_committed():
