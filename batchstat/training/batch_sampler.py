@@ -69,10 +69,10 @@ class BatchSampler:
             )
         check_rank(rank, wanted.world_size)
         basis = inputs.resolve(wanted)
-        self._samples, self._rank = inputs.samples, rank
+        self._samples = inputs.samples
         self._request = request_row(strategy, basis)
         last_record = int(inputs.samples.records[-1])
-        self._begin(fingerprint(inputs, self._request), last_record + 1, basis.epoch)
+        self._begin(fingerprint(inputs, self._request), last_record + 1, basis.epoch, rank)
 
     @classmethod
     def from_plan(cls, path: str | Path, *, rank: int = 0) -> "BatchSampler":
@@ -88,14 +88,17 @@ class BatchSampler:
         made._file, made._rank = as_path(path), rank
         every, epoch, planned_from = load_plan(made._file)
         check_rank(rank, every.world_size)
-        made._begin(planned_from, int(every.records.max()) + 1, epoch)
+        made._begin(planned_from, int(every.records.max()) + 1, epoch, rank)
         made._planned = (epoch, every.of_rank(rank))
         return made
 
     _file: Path | None = None
 
-    def _begin(self, fingerprint: dict[str, Any], dataset_size: int, epoch: int) -> None:
+    def _begin(
+        self, fingerprint: dict[str, Any], dataset_size: int, epoch: int, rank: int
+    ) -> None:
         self._fingerprint, self._dataset_size, self._epoch = fingerprint, dataset_size, epoch
+        self._rank = rank
         self._planned: tuple[int, RankBatches] | None = None
         self._start = 0
         self._place = _Place(epoch, 0)
@@ -116,6 +119,21 @@ class BatchSampler:
     def epoch(self) -> int:
         """The epoch that is iterated next."""
         return self._epoch
+
+    @property
+    def rank(self) -> int:
+        """Index of this rank, from 0."""
+        return self._rank
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks."""
+        return int(self._fingerprint["world_size"])
+
+    @property
+    def gradient_accumulation_steps(self) -> int:
+        """Batches per step, on each rank."""
+        return int(self._fingerprint["gradient_accumulation_steps"])
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch; a different epoch starts at its first batch."""
@@ -221,6 +239,20 @@ class BatchSampler:
             raise InputError(
                 f"the dataset has {len(dataset):,} samples, but lengths were computed for "
                 f"{self._dataset_size:,}: run batchstat profile again"
+            )
+
+    def check_steps(self) -> None:
+        """Check that a trainer's own loop can train on the epoch; else InputError.
+
+        Such a loop takes `gradient_accumulation_steps` batches per step on every rank, and in the
+        last step of the epoch what is left, which must be equally many on all ranks.
+        """
+        counts = self._batches(self._epoch).step_batches
+        if (counts[:-1] != self.gradient_accumulation_steps).any() or np.ptp(counts[-1]) > 0:
+            raise InputError(
+                f"ranks or steps of epoch {self._epoch} have different numbers of batches: write "
+                "the training loop around BatchSampler.batches(), or set distribute=batches and "
+                "remainder=repeat"
             )
 
     def _places(self, own: "_Place", n: int) -> Iterator[int]:

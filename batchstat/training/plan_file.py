@@ -16,7 +16,7 @@ from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.profile import Profile
 from batchstat.storage.addresses import check_regular, is_remote, one_line
 from batchstat.storage.sealed_records import OtherSchemaError, decoded, digest_of_numbers, seal
-from batchstat.training.rank_batches import RankBatches, plan_ranks
+from batchstat.training.rank_batches import RankBatches, count_step_batches, plan_ranks
 from batchstat.training.state import fingerprint
 
 if TYPE_CHECKING:
@@ -226,17 +226,21 @@ def _batches(columns: dict[str, Any], facts: _Facts) -> RankBatches:
     rows_of_batch = np.bincount(columns["batch"][first_of_row], minlength=n)
     lengths = columns["stop"] - columns["start"]
     steps = int(numbers["step"].max()) + 1
+    batch_offsets = offsets_from_sizes(rows_of_batch)
     return RankBatches(
         records=columns["record"],
         starts=columns["start"] if facts.in_parts else None,
         lengths=lengths,
         repeated=columns["repeated"],
         row_offsets=np.append(first_of_row, len(lengths)),
-        batch_offsets=offsets_from_sizes(rows_of_batch),
+        batch_offsets=batch_offsets,
         widths=numbers["width"],
         steps=numbers["step"],
         ranks=numbers["rank"],
         step_samples=np.bincount(columns["step"], minlength=steps),
         step_tokens=np.bincount(columns["step"], weights=lengths, minlength=steps).astype(np.int64),
+        step_batches=count_step_batches(
+            numbers["step"], numbers["rank"], batch_offsets, facts.world_size
+        ),
         world_size=facts.world_size,
     )

@@ -69,6 +69,8 @@ class RankBatches:
         ranks: (n_batches,) rank of each batch.
         step_samples: (n_steps,) entries of each step, over all ranks.
         step_tokens: (n_steps,) tokens of each step, over all ranks.
+        step_batches: (n_steps, world_size) batches of each step on each rank, empty ones not
+            counted.
         world_size: number of ranks.
     """
 
@@ -83,6 +85,7 @@ class RankBatches:
     ranks: Ints
     step_samples: Ints
     step_tokens: Ints
+    step_batches: Ints
     world_size: int
 
     def __len__(self) -> int:
@@ -111,6 +114,7 @@ class RankBatches:
             ranks=self.ranks[own],
             step_samples=self.step_samples,
             step_tokens=self.step_tokens,
+            step_batches=self.step_batches,
             world_size=self.world_size,
         )
 
@@ -179,8 +183,19 @@ def plan_ranks(samples: Samples, request: RowRequest) -> RankBatches:
         ranks=distributed.ranks,
         step_samples=np.bincount(of_entry, minlength=n_steps),
         step_tokens=sums_at(of_entry, lengths, n_steps),
+        step_batches=count_step_batches(
+            steps, distributed.ranks, batch_offsets, settings.world_size
+        ),
         world_size=settings.world_size,
     )
+
+
+def count_step_batches(steps: Ints, ranks: Ints, batch_offsets: Ints, world_size: int) -> Ints:
+    """Return (n_steps, world_size) batches of each step on each rank, empty ones not counted."""
+    filled = np.diff(batch_offsets) > 0
+    places = steps[filled] * world_size + ranks[filled]
+    n_steps = int(steps.max()) + 1
+    return np.bincount(places, minlength=n_steps * world_size).reshape(n_steps, world_size)
 
 
 class _Distributed(NamedTuple):

@@ -1,0 +1,1 @@
+"""A `BatchSampler` in other people's trainers, with one call each."""

@@ -1,0 +1,183 @@
+"""Hugging Face's Trainer on the batches of a `BatchSampler`.
+
+    sampler = BatchSampler(
+        "batchstat-results/lengths.parquet",
+        "token-budget",
+        tokens_per_batch=16_384,
+        rank=trainer.args.process_index,
+        world_size=trainer.args.world_size,
+        gradient_accumulation_steps=trainer.args.gradient_accumulation_steps,
+    )
+    with_batches(trainer, sampler).train()
+
+It is for Trainer and its subclasses that train on their dataset as it is, such as TRL's SFTTrainer
+without packing. Trainers that generate or repeat samples (GRPO, RLOO) make batches of their own.
+"""
+
+import json
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from batchstat.errors import OptionError
+from batchstat.training.batch_sampler import BatchSampler
+from batchstat.training.integrations.setup import check_setup
+
+if TYPE_CHECKING:
+    from transformers import Trainer
+
+_AnyTrainer = TypeVar("_AnyTrainer", bound="Trainer")
+
+STATE_FILE = "batchstat_sampler.json"
+"""File of a checkpoint with the state of the sampler."""
+
+_KEPT = (
+    *("num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn"),
+    *("multiprocessing_context", "generator", "prefetch_factor", "persistent_workers", "in_order"),
+)
+"""What the Trainer's own loader decides, other than its batches."""
+
+
+def with_batches(trainer: _AnyTrainer, sampler: BatchSampler) -> _AnyTrainer:
+    """Make a Trainer train on a sampler's batches, and return it.
+
+    The Trainer keeps its dataset, collator and loader settings; its batch size, its sampling
+    strategy and accelerate's sharding no longer apply to training. Evaluation is untouched. Steps,
+    the learning rate's schedule and checkpoints follow the sampler, whose epochs may differ in
+    their number of batches. A run that is resumed from a checkpoint continues with the batch after
+    the last one; if the sampler is different by then, an error says in what.
+
+    Example:
+        trainer = with_batches(Trainer(model, arguments, train_dataset=dataset), sampler)
+        trainer.train(resume_from_checkpoint=True)
+
+    Args:
+        trainer: a Trainer of transformers 5.4 or later, or of a subclass. Its training dataset is
+            indexed with the sampler's record numbers.
+        sampler: the batches of this rank.
+
+    Raises:
+        OptionError: not a Trainer, a version that is too old, or a sampler for other ranks or
+            another `gradient_accumulation_steps`.
+        InputError: the dataset has fewer samples than the sampler, or the epoch has steps that
+            Trainer does not support.
+    """
+    if not hasattr(trainer, "get_train_dataloader"):
+        raise OptionError(f"{type(trainer).__name__} is not a transformers Trainer: pass one")
+    if not all(hasattr(trainer, name) for name in _PlannedTraining.REPLACED):
+        raise OptionError(
+            "with_batches needs transformers 5.4 or later: pip install 'transformers>=5.4'"
+        )
+    planned = _PlannedTraining(trainer, sampler)
+    planned.check()
+    for name in planned.REPLACED:
+        setattr(trainer, name, getattr(planned, name))
+    trainer.add_callback(_saving(sampler))
+    return trainer
+
+
+class _PlannedTraining:
+    """What replaces the methods of a Trainer that has a sampler."""
+
+    REPLACED = (
+        *("get_train_dataloader", "set_initial_training_values"),
+        *("_init_training_state", "_run_epoch"),
+    )
+
+    def __init__(self, trainer: Any, sampler: BatchSampler) -> None:
+        self._trainer, self._sampler = trainer, sampler
+        self._own = {name: getattr(trainer, name) for name in self.REPLACED}
+        self._batches: dict[int, int] = {}
+
+    def check(self) -> None:
+        """Check that the sampler fits the Trainer and its dataset."""
+        args, dataset = self._trainer.args, self._trainer.train_dataset
+        check_setup(
+            self._sampler,
+            rank=args.process_index,
+            world_size=args.world_size,
+            gradient_accumulation_steps=args.gradient_accumulation_steps,
+        )
+        if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
+            raise OptionError(
+                f"train_dataset={type(dataset).__name__}: needs a length and samples by record "
+                "number; for a stream, use batchstat.StreamBatcher"
+            )
+        self._sampler.check(dataset)
+
+    def get_train_dataloader(self) -> Any:
+        """Return the Trainer's own loader, but for its batches."""
+        from torch.utils.data import DataLoader
+
+        self.check()
+        own = self._own["get_train_dataloader"]()
+        kept = {key: getattr(own, key) for key in _KEPT if hasattr(own, key)}
+        # Not prepared by accelerate, which would shard the batches again.
+        return DataLoader(own.dataset, batch_sampler=self._sampler, **kept)
+
+    def set_initial_training_values(self, args: Any, *rest: Any) -> tuple[Any, ...]:
+        """Return the Trainer's numbers, with epochs and steps as the sampler has them."""
+        _, *between, _ = self._own["set_initial_training_values"](args, *rest)
+        if args.max_steps > 0:
+            return (self._passed(args.max_steps - 1)[0] + 1, *between, args.max_steps)
+        epochs = ceil(args.num_train_epochs)
+        last = self._steps(epochs - 1) * (args.num_train_epochs - (epochs - 1))
+        return epochs, *between, sum(map(self._steps, range(epochs - 1))) + ceil(last)
+
+    def _init_training_state(
+        self, max_steps: int, steps: int, epochs: int, resume_from_checkpoint: str | None, trial: Any
+    ) -> tuple[int, int]:
+        """Return the epoch to start with, and how many of its batches have been trained on.
+
+        Raises:
+            OptionError: the checkpoint is of a different sampler.
+        """
+        self._own["_init_training_state"](max_steps, steps, epochs, resume_from_checkpoint, trial)
+        state = Path(resume_from_checkpoint or "") / STATE_FILE
+        if resume_from_checkpoint is not None and state.is_file():
+            self._sampler.load_state_dict(json.loads(state.read_text(encoding="utf-8")))
+        args = self._trainer.args
+        epoch, done = self._passed(self._trainer.state.global_step)
+        return epoch, 0 if args.ignore_data_skip else done * args.gradient_accumulation_steps
+
+    def _run_epoch(self, **kwargs: Any) -> Any:
+        """Train for an epoch, with as many batches and steps as the sampler has in it."""
+        epoch = kwargs["epoch"]
+        numbers = {
+            "steps_in_epoch": self._batches_in(epoch),
+            "num_update_steps_per_epoch": self._steps(epoch),
+        }
+        self._sampler.set_epoch(epoch)
+        return self._own["_run_epoch"](**kwargs | numbers)
+
+    def _passed(self, steps: int) -> tuple[int, int]:
+        """Return how many epochs, and steps of the next one, so many steps are."""
+        epoch = 0
+        while steps > 0 and steps >= self._steps(epoch):
+            steps -= self._steps(epoch)
+            epoch += 1
+        return epoch, steps
+
+    def _steps(self, epoch: int) -> int:
+        return ceil(self._batches_in(epoch) / self._sampler.gradient_accumulation_steps)
+
+    def _batches_in(self, epoch: int) -> int:
+        if epoch not in self._batches:
+            self._sampler.set_epoch(epoch)
+            self._sampler.check_steps()
+            self._batches[epoch] = len(self._sampler)
+        return self._batches[epoch]
+
+
+def _saving(sampler: BatchSampler) -> Any:
+    """Return a callback that adds the sampler's state to checkpoints."""
+    from transformers import TrainerCallback
+
+    class SaveSampler(TrainerCallback):
+        def on_save(self, args: Any, state: Any, control: Any, **others: Any) -> None:  # noqa: ARG002
+            folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+            if state.is_world_process_zero and folder.is_dir():
+                text = json.dumps(sampler.state_dict(consumed=0))
+                (folder / STATE_FILE).write_text(text, encoding="utf-8")
+
+    return SaveSampler()
