@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from batchstat.documents.base import (
+    Amount,
     Count,
     Document,
     File,
@@ -107,6 +108,19 @@ class Choice(Document):
     Null where there is none."""
 
 
+class LearningRate(Document):
+    """How the learning rate may scale from the current setup to the best row: hints."""
+
+    batch_ratio: Amount
+    """Mean samples per step of the best row / those of the current setup."""
+    linear: Amount
+    """Factor by the linear rule, for SGD with a warm-up (Goyal et al. 2017, "Accurate, Large
+    Minibatch SGD")."""
+    square_root: Amount
+    """Factor by the square-root rule (Krizhevsky 2014, "One weird trick"; for Adam: Malladi et al.
+    2022)."""
+
+
 class SortedEpoch(Document):
     """The whole epoch sorted and cut as the best row is, by its budget or its batch size: no lower
     bound, as batches cut in other places can pad a little less.
@@ -190,6 +204,9 @@ class CompareFile(Compared, File):
     strategies: Annotated[list[Strategy], Field(min_length=1)]
     """The rows of the table, one per strategy."""
     choice: Choice
+    learning_rate: LearningRate | None
+    """How the learning rate may scale from the current setup to the best row; null where no row is
+    eligible."""
     not_shown: list[str]
     """Strategies that no row has."""
     bounds: Bounds

@@ -15,6 +15,7 @@ from batchstat.simulation.bounds import Bounds
 from batchstat.simulation.cost_model import CostModel
 from batchstat.simulation.counts import PlanCounts
 from batchstat.simulation.estimate import Interval, SampleFacts
+from batchstat.simulation.learning_rate import LearningRateHint
 from batchstat.simulation.sweep import Sweep
 
 if TYPE_CHECKING:
@@ -221,6 +222,15 @@ class Comparison:
     def best(self) -> StrategyResult:
         """The row to look at first: the best one, or the current setup if none is eligible."""
         return self.choice.best or self.choice.current
+
+    @property
+    def learning_rate(self) -> LearningRateHint | None:
+        """How the learning rate may scale from the current setup to the best row; None if no row is
+        eligible.
+        """
+        if self.choice.best is None:
+            return None
+        return LearningRateHint.of(self.current.counts, self.choice.best.counts)
 
     def speed_up(self, row: StrategyResult) -> float:
         """Return the estimated compute of the current setup / that of a row."""

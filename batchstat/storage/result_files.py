@@ -8,6 +8,7 @@ from batchstat.storage.addresses import etag_of, is_remote
 
 PROFILE_FILE = "profile.json"
 LENGTHS_FILE = "lengths.parquet"
+COMPARE_FILE = "compare.json"
 
 PLOT_FORMATS: Mapping[str, str] = {
     "png": "pixels, for screens and chats",
@@ -18,7 +19,7 @@ PLOT_FORMATS: Mapping[str, str] = {
 
 PLOTS: Mapping[str, tuple[str, ...]] = {
     LENGTHS_FILE: ("lengths", "lengths_by_class"),
-    "compare.json": ("padding", "batches", "tradeoff", "read_ahead", "ranks"),
+    COMPARE_FILE: ("padding", "batches", "tradeoff", "read_ahead", "ranks"),
     "balance.json": ("balance", "coverage"),
     "buckets.json": ("buckets",),
 }

@@ -94,9 +94,7 @@ class BatchSampler:
 
     _file: Path | None = None
 
-    def _begin(
-        self, fingerprint: dict[str, Any], dataset_size: int, epoch: int, rank: int
-    ) -> None:
+    def _begin(self, fingerprint: dict[str, Any], dataset_size: int, epoch: int, rank: int) -> None:
         self._fingerprint, self._dataset_size, self._epoch = fingerprint, dataset_size, epoch
         self._rank = rank
         self._planned: tuple[int, RankBatches] | None = None

@@ -2,12 +2,19 @@
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import ConfigFile, Folder, Strategy, Template
 from batchstat.parameters import option
 from batchstat.planning.settings import Settings
+
+if TYPE_CHECKING:
+    from batchstat.cli.inputs import Inputs
+    from batchstat.profiling.profile import Profile
+    from batchstat.render.recipes.writing import Origin
 
 
 def _frameworks() -> Iterable[str]:
@@ -17,28 +24,39 @@ def _frameworks() -> Iterable[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Framework:
-    """The framework of a training script."""
+class Script:
+    """What is printed."""
 
     framework: str = option(
         "torch",
-        "Framework: torch, accelerate or trainer.",
+        "Framework: torch, accelerate, trainer (Hugging Face) or lightning.",
         "",
         "FRAMEWORK",
         is_argument=True,
         names=_frameworks,
     )
+    snippet: bool = option(
+        False,
+        "Print only the lines to paste into a script that already trains.",
+        "Output",
+        flags=("--snippet",),
+    )
 
 
-@takes(Framework, Strategy, Settings, Template, Folder, ConfigFile)
+@takes(Script, Strategy, Settings, Template, Folder, ConfigFile)
 def command(options: Options) -> None:
     """Print a training script that uses exactly the batches that were simulated.
 
-    Uses the profile in the results folder.
+    Uses the profile in the results folder, and what the last comparison recommends, unless
+    --strategy or settings say otherwise.
 
     Examples:
-        # A script for torch
-        batchstat recipe --tokens-per-batch 16k > train.py
+        # What the last comparison recommends, as a script for torch
+        batchstat recipe > train.py
+
+        # The lines for your own script with the Hugging Face Trainer
+        batchstat recipe trainer --snippet
+
 
         # One for accelerate, on 8 ranks
         batchstat recipe accelerate --world-size 8 --strategy bucketed:read_ahead=5000
@@ -46,25 +64,69 @@ def command(options: Options) -> None:
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.streams import emit
     from batchstat.errors import InputError
-    from batchstat.gate.check import DEFAULT_STRATEGY
     from batchstat.parameters import one_of
-    from batchstat.planning.strategies.spec import parse_strategies
+    from batchstat.planning.strategies.spec import request_row
     from batchstat.profiling.parquet import load_profile
-    from batchstat.render.recipes.writing import FRAMEWORKS, holds_text, recipe
+    from batchstat.render.recipes.writing import (
+        FRAMEWORKS,
+        holds_text,
+        recipe,
+        refusal,
+        snippet,
+    )
     from batchstat.storage.result_files import LENGTHS_FILE
 
-    framework = one_of("framework", options.read(Framework).framework, FRAMEWORKS)
+    script = options.read(Script)
+    framework = one_of("framework", script.framework, FRAMEWORKS)
     inputs = read_inputs(options)
-    spec, settings = inputs.get("strategy", DEFAULT_STRATEGY), inputs.settings
-    parse_strategies([spec], settings.resolve(longest=1, stated_max=None))
+    given = _given(inputs)
     folder = inputs.output
     profile = load_profile(folder, "run batchstat profile CORPUS first, or pass its folder with -o")
-    if not holds_text(profile):
-        raise InputError("a recipe reads text, but the profile was made from lengths or token ids")
-    basis = settings.resolve(profile.stats.max, profile.stated_max)
-    (request,) = parse_strategies([spec], basis)
+    if not (script.snippet or holds_text(profile)):
+        raise InputError(
+            "the script reads text, but the profile was made from lengths or token ids: add "
+            "--snippet for the lines that do not"
+        )
+    spec, settings, origin = given or _recommended(folder, profile)
+    request = request_row(spec, settings.resolve(profile.stats.max, profile.stated_max))
+    if origin is not None and (refused := refusal(framework, request)) is not None:
+        raise InputError(f"{origin.path} recommends {refused}, or name another with --strategy")
     lengths = (folder / LENGTHS_FILE).as_posix()
-    template = inputs.get("chat_template")
-    file = None if template is None else template.as_posix()
-    text = recipe(framework, profile, lengths, request, settings, file)
+    if script.snippet:
+        text = snippet(framework, lengths, request, settings, origin)
+    else:
+        template = inputs.get("chat_template")
+        file = None if template is None else template.as_posix()
+        text = recipe(framework, profile, lengths, request, settings, file, origin)
     emit(text, sys.stdout.encoding)
+
+
+def _given(inputs: "Inputs") -> "tuple[str, Settings, None] | None":
+    """Return the strategy and the settings of the flags and the configuration; None without any."""
+    from batchstat.gate.check import DEFAULT_STRATEGY
+    from batchstat.planning.strategies.spec import parse_strategies
+
+    if not {"strategy", *(each.name for each in fields(Settings))} & set(inputs.values):
+        return None
+    spec, settings = inputs.get("strategy", DEFAULT_STRATEGY), inputs.settings
+    parse_strategies([spec], settings.resolve(longest=1, stated_max=None))
+    return spec, settings, None
+
+
+def _recommended(folder: Path, profile: "Profile") -> "tuple[str, Settings, Origin | None]":
+    """Return the strategy and the settings that the comparison in the folder recommends, or the
+    default ones, and report which.
+    """
+    from batchstat.cli.recommended import find_recommendation
+    from batchstat.cli.streams import say
+    from batchstat.gate.check import DEFAULT_STRATEGY
+
+    found = find_recommendation(folder, profile)
+    if found is None:
+        say(
+            f"recipe for {DEFAULT_STRATEGY} with default settings, as {folder.as_posix()} has no "
+            "comparison of this profile: run batchstat compare for a recommendation"
+        )
+        return DEFAULT_STRATEGY, Settings(), None
+    say(f"recipe for {found.spec}, recommended by {found.origin.path}")
+    return found.spec, found.settings, found.origin

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from importlib.resources import files
+from textwrap import wrap
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
@@ -13,16 +14,38 @@ from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.profile import Profile
+from batchstat.simulation.learning_rate import (
+    LINEAR_SOURCE,
+    SQUARE_ROOT_SOURCE,
+    LearningRateHint,
+)
 from batchstat.tokenization.builtin import NAME as BUILTIN
 
-FRAMEWORKS = ("torch", "accelerate", "trainer")
+FRAMEWORKS = ("torch", "accelerate", "trainer", "lightning")
 
 _LINE_LENGTH = 100
 _START = {
     "torch": "torchrun --nproc-per-node {n} train.py",
     "accelerate": "accelerate launch --num-processes {n} train.py",
     "trainer": "torchrun --nproc-per-node {n} train.py",
+    "lightning": "python train.py",  # Lightning starts the other processes
 }
+_STEPS_OF_ONE_SIZE = {"trainer": "Trainer", "lightning": "Lightning"}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The comparison that recommends a strategy.
+
+    Attributes:
+        path: its file.
+        current: the setup to which it compares.
+        hint: how the learning rate may scale from that setup.
+    """
+
+    path: str
+    current: str
+    hint: LearningRateHint
 
 
 def recipe(
@@ -32,6 +55,7 @@ def recipe(
     request: RowRequest,
     settings: Settings,
     template: str | None = None,
+    origin: Origin | None = None,
 ) -> str:
     """Return a script that trains on the batches that `compare` measures.
 
@@ -42,13 +66,12 @@ def recipe(
         request: the strategy, with its settings.
         settings: the settings, as given.
         template: file of a chat template, if the tokenizer's own is not used.
+        origin: the comparison that recommends the strategy, if one does.
 
     Raises:
         OptionError: record numbers alone cannot represent the batches.
     """
-    refused = refusal(framework, request)
-    if refused is not None:
-        raise OptionError(refused)
+    _refuse(framework, request)
     spec, strategy, basis = request.spec, request.strategy, request.settings
     flat = strategy.packs_rows
     has_labels = profile.labels is not None and profile.labels.offsets is None and not flat
@@ -65,12 +88,10 @@ def recipe(
     used += ["Trainer", "TrainingArguments"] if framework == "trainer" else []
     is_chat = profile.corpus.options.content == "messages"
     start = "python train.py" if basis.world_size == 1 else _START[framework]
-    return _template().render(
-        framework=framework,
-        spec=spec,
+    return _template("train.py.jinja").render(
+        **_sampler(framework, lengths, spec, settings, origin),
         start=start.format(n=basis.world_size),
         transformers=sorted(used),
-        lengths=lengths,
         tokenizer=tokenizer,
         builtin=tokenizer == BUILTIN,
         builtin_template=tokenizer == BUILTIN and is_chat and template is None,
@@ -85,9 +106,67 @@ def recipe(
         + basis.pad_to_multiple_of,
         model=model,
         weight="weight" if has_labels else "token_weight",
-        settings=_changed(settings),
+        world_size=basis.world_size,
         gradient_accumulation_steps=basis.gradient_accumulation_steps,
     )
+
+
+def snippet(
+    framework: str,
+    lengths: str,
+    request: RowRequest,
+    settings: Settings,
+    origin: Origin | None = None,
+) -> str:
+    """Return the lines that make an existing training script use the batches.
+
+    It has a `dataset`, a `collate`, and, by framework, an `accelerator`, a `trainer` or a `model`.
+
+    Args:
+        framework: one of `FRAMEWORKS`.
+        lengths: path of the `lengths.parquet`.
+        request: the strategy, with its settings.
+        settings: the settings, as given.
+        origin: the comparison that recommends the strategy, if one does.
+
+    Raises:
+        OptionError: record numbers alone cannot represent the batches.
+    """
+    _refuse(framework, request)
+    written = _sampler(framework, lengths, request.spec, settings, origin)
+    return _template("snippet.py.jinja").render(**written)
+
+
+def _sampler(
+    framework: str, lengths: str, spec: str, settings: Settings, origin: Origin | None
+) -> dict[str, Any]:
+    """Return what scripts and snippets have in common."""
+    return {
+        "framework": framework,
+        "lengths": lengths,
+        "spec": spec,
+        "settings": _changed(settings),
+        "origin": [] if origin is None else _lines_of(origin),
+    }
+
+
+def _lines_of(origin: Origin) -> list[str]:
+    """Return where a strategy comes from, and what it means for the learning rate, as lines."""
+    hint = origin.hint
+    said = f"Recommended by {_literal(origin.path)}."
+    if hint.batch_ratio != 1:
+        said += (
+            f" A step has {hint.batch_ratio:.3g} times the samples of {origin.current}: the "
+            f"learning rate may scale by {hint.linear:.3g} (linear, {LINEAR_SOURCE}) or by "
+            f"{hint.square_root:.3g} (square root, {SQUARE_ROOT_SOURCE})."
+        )
+    return wrap(said, _LINE_LENGTH - 2, break_long_words=False, break_on_hyphens=False)
+
+
+def _refuse(framework: str, request: RowRequest) -> None:
+    refused = refusal(framework, request)
+    if refused is not None:
+        raise OptionError(refused)
 
 
 def workflow() -> str:
@@ -119,8 +198,9 @@ def refusal(framework: str, request: RowRequest) -> str | None:
     elif basis.world_size > 1 and unlike:
         way = f"distribute={basis.distribute}, remainder={basis.remainder}"
         why = f"with {way} may give ranks different numbers of steps"
-    elif framework == "trainer" and strategy.varies_steps:
-        why = "has steps with different numbers of batches, which Trainer does not support"
+    elif framework in _STEPS_OF_ONE_SIZE and strategy.varies_steps:
+        name = _STEPS_OF_ONE_SIZE[framework]
+        why = f"has steps with different numbers of batches, which {name} does not support"
     return f"{request.spec} {why}: write the script around BatchSampler.batches()" if why else None
 
 
@@ -133,7 +213,7 @@ def _changed(settings: Settings) -> Mapping[str, Any]:
     return {key: value for key, value in ours.items() if key not in ("world_size", "epoch")}
 
 
-def _template() -> Template:
+def _template(name: str) -> Template:
     environment = Environment(
         loader=PackageLoader("batchstat.render.recipes", "."),
         autoescape=False,  # noqa: S701 - it is Python, not HTML
@@ -144,7 +224,7 @@ def _template() -> Template:
     )
     environment.filters["literal"] = _literal
     environment.globals["import_of"] = _import_of
-    return environment.get_template("train.py.jinja")
+    return environment.get_template(name)
 
 
 def _import_of(module: str, names: Sequence[str]) -> str:

@@ -125,7 +125,12 @@ class _PlannedTraining:
         return epochs, *between, sum(map(self._steps, range(epochs - 1))) + ceil(last)
 
     def _init_training_state(
-        self, max_steps: int, steps: int, epochs: int, resume_from_checkpoint: str | None, trial: Any
+        self,
+        max_steps: int,
+        steps: int,
+        epochs: int,
+        resume_from_checkpoint: str | None,
+        trial: Any,
     ) -> tuple[int, int]:
         """Return the epoch to start with, and how many of its batches have been trained on.
 

@@ -1,15 +1,15 @@
 """Lightning's Trainer on the batches of a `BatchSampler`.
 
-    trainer = Trainer(max_epochs=3, reload_dataloaders_every_n_epochs=1)
-    sampler = BatchSampler(
-        "batchstat-results/lengths.parquet",
-        "token-budget",
-        tokens_per_batch=16_384,
-        rank=trainer.global_rank,
-        world_size=trainer.world_size,
-        gradient_accumulation_steps=trainer.accumulate_grad_batches,
-    )
-    trainer.fit(model, BatchLoader(trainer, dataset, sampler, collate_fn=collate))
+trainer = Trainer(max_epochs=3, reload_dataloaders_every_n_epochs=1)
+sampler = BatchSampler(
+    "batchstat-results/lengths.parquet",
+    "token-budget",
+    tokens_per_batch=16_384,
+    rank=trainer.global_rank,
+    world_size=trainer.world_size,
+    gradient_accumulation_steps=trainer.accumulate_grad_batches,
+)
+trainer.fit(model, BatchLoader(trainer, dataset, sampler, collate_fn=collate))
 """
 
 from collections.abc import Iterator, Mapping
@@ -86,7 +86,8 @@ class BatchLoader:
         self._choose_epoch()
         self._sampler.check_steps()
         self._resumed = False
-        for inputs, self.batch in zip(self._loader, self._sampler.batches(), strict=True):
+        for inputs, batch in zip(self._loader, self._sampler.batches(), strict=True):
+            self.batch = batch
             yield inputs
 
     def state_dict(self) -> dict[str, Any]:
