@@ -200,64 +200,6 @@ def test_a_packed_plan_through_the_flattening_collator():
         assert batch["input_ids"][0].tolist() == ids
 
 
-TRAINER = """
-import sys
-import torch
-from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
-sys.path[:0] = [sys.argv[1], f"{sys.argv[1]}/integration"]
-from test_recipes import LENGTHS, SETTINGS, TEXTS
-from batchstat import BatchSampler
-
-seen = []
-
-def collate(samples):
-    longest = max(len(sample["input_ids"]) for sample in samples)
-    ids = [s["input_ids"] + [0] * (longest - len(s["input_ids"])) for s in samples]
-    ids = torch.tensor(ids)
-    return {"input_ids": ids, "attention_mask": (ids != 0).long(),
-            "labels": torch.tensor([s["labels"] for s in samples])}
-
-class Batched(Trainer):
-    def get_train_dataloader(self):
-        sampler = BatchSampler(LENGTHS, **SETTINGS)
-        loader = torch.utils.data.DataLoader(
-            self.train_dataset, batch_sampler=sampler, collate_fn=collate)
-        return self.accelerator.prepare(loader)
-
-    def training_step(self, model, inputs, *rest):
-        seen.append(list(inputs["input_ids"].shape))
-        return super().training_step(model, inputs, *rest)
-
-config = BertConfig(vocab_size=100, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
-                    intermediate_size=16, max_position_embeddings=64)
-arguments = TrainingArguments(output_dir=sys.argv[2], num_train_epochs=2, report_to=[],
-                              save_strategy="no", use_cpu=True, disable_tqdm=True)
-Batched(BertForSequenceClassification(config), arguments, train_dataset=TEXTS).train()
-expected = []
-sampler = BatchSampler(LENGTHS, **SETTINGS)
-for epoch in range(2):
-    sampler.set_epoch(epoch)
-    expected += [[len(batch.rows), batch.width] for batch in sampler.batches()]
-assert seen == expected, (len(seen), len(expected), seen[:3], expected[:3])
-print("trained on", len(seen), "batches")
-"""
-
-
-def test_a_trainer_trains_on_the_plan(tmp_path):
-    """Two epochs, each with its own batches, as the sampler alone gives them."""
-    needs("torch")
-    needs("accelerate")
-    result = subprocess.run(
-        [sys.executable, "-c", TRAINER, str(ROOT / "tests"), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        env=environment(PYTHONPATH=str(ROOT)),
-        timeout=300,
-    )
-    assert result.returncode == 0, result.stderr
-    assert "trained on" in result.stdout
-
-
 # DistributedDataParallel keeps gloo's threads after destroy_process_group(), and one that still
 # lets go of a tensor aborts an interpreter that is ending (pytorch#179291): so it does not end.
 AT_ONCE = """
@@ -483,8 +425,10 @@ CORPORA = {
 
 
 TRIED = [
-    *product(["torch", "accelerate", "trainer"], ["classes"], ["token-budget", "fixed"]),
-    *product(["torch", "trainer"], ["text"], ["packed"]),
+    *product(
+        ["torch", "accelerate", "trainer", "lightning"], ["classes"], ["token-budget", "fixed"]
+    ),
+    *product(["torch", "trainer", "lightning"], ["text"], ["packed"]),
     ("torch", "text", "token-budget"),
     ("accelerate", "chat", "token-budget"),
 ]
@@ -494,7 +438,7 @@ TRIED = [
 def test_what_recipe_prints_runs(run, tmp_path, framework, corpus, strategy):
     """The printed script trains on as many batches as compare says."""
     needs("torch")
-    needs("accelerate")
+    needs("accelerate" if framework != "lightning" else "lightning")
     file, *columns = CORPORA[corpus]
     lines = (SAMPLE_DATA / file).read_text(encoding="utf-8").splitlines(keepends=True)
     (tmp_path / file).write_text("".join(lines[:40]), encoding="utf-8")
@@ -541,13 +485,15 @@ def launched(folder) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_a_recipe_on_two_processes(run, tmp_path):
+@pytest.mark.parametrize("framework", ["torch", "trainer"])
+def test_a_recipe_on_two_processes(run, tmp_path, framework):
     """As its first lines say how to start it; each process has as many batches."""
     needs("torch")
+    needs("accelerate")
     reviews = [SAMPLE_DATA / "reviews.csv", "--text-column", "review", "--label-column", "label"]
     run("profile", *reviews, "--no-plots")
     settings = ["--tokens-per-batch", 8192, "--world-size", 2, "--gradient-accumulation-steps", 2]
-    printed = run("recipe", *settings).stdout
+    printed = run("recipe", framework, *settings).stdout
     assert "torchrun --nproc-per-node 2 train.py" in printed
     (tmp_path / "train.py").write_text(printed, encoding="utf-8")
     trained = launched(tmp_path)
@@ -557,7 +503,8 @@ def test_a_recipe_on_two_processes(run, tmp_path):
     )
     each = compared["strategies"][0]["batches"] // 2
     for rank in range(2):
-        assert f"rank {rank}, epoch 0: {each} batches" in trained.stdout
+        where = "rank {}, epoch 0" if framework == "torch" else "rank {}"
+        assert f"{where.format(rank)}: {each} batches" in trained.stdout
 
 
 @pytest.mark.parametrize("framework", ["torch", "accelerate"])
@@ -724,6 +671,7 @@ def test_uneven_ranks_join(tmp_path):
         (["--remainder", "uneven", "--world-size", 2], "different numbers of steps"),
         (["--distribute", "samples", "--world-size", 2], "different numbers of steps"),
         (["trainer", "--strategy", "asym"], "which Trainer does not support"),
+        (["lightning", "--snippet", "--strategy", "asym"], "which Lightning does not support"),
     ],
 )
 def test_what_no_recipe_can_say(run, flags, message):
@@ -768,4 +716,159 @@ def test_samples_are_read_as_they_were_counted(run, tmp_path):
         os.chdir(here)
     np.save(tmp_path / "lengths.npy", LENGTHS)
     run("profile", "lengths.npy")
-    assert "lengths or token ids" in run("recipe").stderr
+    assert "lengths or token ids: add --snippet" in run("recipe").stderr
+    assert "BatchSampler" in run("recipe", "--snippet").stdout
+
+
+def test_a_snippet_makes_a_script_use_the_batches(run, tmp_path, monkeypatch):
+    """Pasted where a dataset, a collator, a model and a trainer are: the batches of the plan."""
+    torch, transformers = needs("torch"), needs("transformers")
+    accelerate, pl = needs("accelerate"), needs("lightning.pytorch")
+    assert run("profile", SAMPLE_DATA / "corpus.txt", "--no-plots").returncode == 0
+    assert run("compare", "--batch-size", 8, "--no-plots").returncode == 0
+    compared = json.loads((tmp_path / "batchstat-results" / "compare.json").read_text())
+    best = compared["choice"]["best"]
+    (batches,) = (each["batches"] for each in compared["strategies"] if each["label"] == best)
+    monkeypatch.chdir(tmp_path)
+    dataset = batchstat.read_samples("batchstat-results/lengths.parquet")
+    seen = []
+
+    class Model(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(1, 1)
+
+        def forward(self, size):
+            seen.append(len(size))
+            return {"loss": self.layer(size).mean()}
+
+        def training_step(self, inputs):
+            return self(**inputs)["loss"]
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), 0.1)
+
+    def collate(samples):
+        return {"size": torch.tensor([[float(len(each["text"]))] for each in samples])}
+
+    names = {"dataset": dataset, "collate": collate, "model": Model()}
+    arguments = transformers.TrainingArguments(
+        output_dir="trained",
+        num_train_epochs=1,
+        report_to=[],
+        save_strategy="no",
+        use_cpu=True,
+        remove_unused_columns=False,
+    )
+    trainers = {
+        "torch": {},
+        "accelerate": {"accelerator": accelerate.Accelerator(cpu=True)},
+        "trainer": {
+            "trainer": transformers.Trainer(
+                Model(), arguments, train_dataset=dataset, data_collator=collate
+            )
+        },
+        "lightning": {
+            "trainer": pl.Trainer(
+                max_epochs=1,
+                accelerator="cpu",
+                reload_dataloaders_every_n_epochs=1,
+                enable_checkpointing=False,
+                logger=False,
+            )
+        },
+    }
+    for framework, trainer in trainers.items():
+        printed = run("recipe", framework, "--snippet")
+        assert printed.returncode == 0, printed.stderr
+        assert len(printed.stdout.splitlines()) <= 24
+        found = {**names, **trainer}
+        exec(printed.stdout, found)  # noqa: S102
+        if framework in ("torch", "accelerate"):
+            seen = [len(inputs["size"]) for inputs in found["loader"]]
+        assert len(seen) == batches
+        assert sum(seen) == sum(sample is not None for sample in dataset)
+        seen.clear()
+
+
+def compared_in(run, *options):
+    """The comparison of some lines in the results folder, and what a recipe then says."""
+    assert run("profile", SAMPLE_DATA / "corpus.txt", "--no-plots").returncode == 0
+    assert run("compare", *options, "--no-plots").returncode == 0
+
+
+def test_a_recipe_is_for_what_compare_recommends(run, tmp_path):
+    """The sampler it prints plans the batches of the row, under the settings of the comparison."""
+    rows = ["--strategy", "static:batch_size=4", "--strategy", "token-budget:read_ahead=50"]
+    options = ["--max-length", 300, "--tokens-per-batch", 2000, "--seed", 5, "--world-size", 2]
+    compared_in(run, *rows, *options)
+    printed = run("recipe", "--snippet")
+    assert printed.stderr == (
+        "recipe for token-budget:read_ahead=50, recommended by batchstat-results/compare.json\n"
+    )
+    compared = json.loads((tmp_path / "batchstat-results" / "compare.json").read_text())
+    static, best = compared["strategies"]
+    text = printed.stdout
+    call = text[text.index("sampler = ") : text.index("loader = ")]
+    here = Path.cwd()
+    os.chdir(tmp_path)
+    try:
+        names = {"BatchSampler": BatchSampler, "rank": 0, "world_size": 2}
+        exec(call, names)  # noqa: S102
+    finally:
+        os.chdir(here)
+    sizes = [len(batch.records) for batch in names["sampler"].batches()]
+    assert 2 * len(sizes) == best["batches"]
+    ratio = best["samples"] / best["steps"] / (static["samples"] / static["steps"])
+    assert compared["learning_rate"]["batch_ratio"] == pytest.approx(ratio)
+    said = " ".join(line.removeprefix("# ") for line in text.splitlines()[:4])
+    assert f"{ratio:.3g} times the samples of static:batch_size=4" in said
+    assert f"by {ratio:.3g} (linear" in said
+    assert f"by {ratio**0.5:.3g} (square root" in said
+
+
+@pytest.mark.parametrize("flags", [["--strategy", "static"], ["--read-ahead", 70]])
+def test_settings_of_the_command_line_are_taken_before_a_recommendation(run, flags):
+    compared_in(run, "--strategy", "bucketed", "--batch-size", 3)
+    printed = run("recipe", *flags)
+    assert printed.stderr == ""
+    assert "batch_size=3" not in printed.stdout
+    assert "Recommended by" not in printed.stdout
+    assert str(flags[-1]) in printed.stdout
+
+
+def test_a_recipe_without_a_comparison_says_so(run, tmp_path):
+    default = "recipe for token-budget with default settings, as batchstat-results has no"
+    (tmp_path / "a.txt").write_text("some words\n")
+    assert run("profile", "a.txt", "--no-plots").returncode == 0
+    assert run("recipe").stderr.startswith(default)
+    compared_in(run)
+    other = (tmp_path / "batchstat-results" / "compare.json").read_bytes()
+    assert run("profile", "a.txt", "--no-plots").returncode == 0
+    assert run("recipe").stderr.startswith(default)
+    (tmp_path / "batchstat-results" / "compare.json").write_bytes(other)
+    assert run("recipe").stderr.startswith(default)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"choice": {"current": "static", "best": None}}, "recommends no strategy"),
+        ({"choice": {"current": "static", "best": "static:no"}}, "cannot be used"),
+        ({"choice": {"best": "static"}}, "cannot be used"),
+        ({"choice": []}, "cannot be used"),
+        ({"basis": {}}, "cannot be used"),
+        ({"learning_rate": None}, "cannot be used"),
+        ({"schema": "batchstat.compare/1"}, "cannot be used"),
+        ({"choice": {"current": "static", "best": "asym"}}, "which Trainer does not support"),
+    ],
+)
+def test_a_comparison_that_recommends_nothing(run, tmp_path, changes, message):
+    compared_in(run)
+    path = tmp_path / "batchstat-results" / "compare.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    ended = run("recipe", "trainer")
+    assert ended.returncode == 3
+    assert ended.stderr.splitlines()[-1].startswith("error: batchstat-results/compare.json ")
+    assert message in ended.stderr
+    assert "with --strategy" in ended.stderr

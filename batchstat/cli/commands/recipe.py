@@ -57,7 +57,6 @@ def command(options: Options) -> None:
         # The lines for your own script with the Hugging Face Trainer
         batchstat recipe trainer --snippet
 
-
         # One for accelerate, on 8 ranks
         batchstat recipe accelerate --world-size 8 --strategy bucketed:read_ahead=5000
     """

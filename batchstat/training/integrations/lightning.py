@@ -1,15 +1,17 @@
 """Lightning's Trainer on the batches of a `BatchSampler`.
 
-trainer = Trainer(max_epochs=3, reload_dataloaders_every_n_epochs=1)
-sampler = BatchSampler(
-    "batchstat-results/lengths.parquet",
-    "token-budget",
-    tokens_per_batch=16_384,
-    rank=trainer.global_rank,
-    world_size=trainer.world_size,
-    gradient_accumulation_steps=trainer.accumulate_grad_batches,
-)
-trainer.fit(model, BatchLoader(trainer, dataset, sampler, collate_fn=collate))
+    trainer = Trainer(max_epochs=3, reload_dataloaders_every_n_epochs=1)
+    sampler = BatchSampler(
+        "batchstat-results/lengths.parquet",
+        "token-budget",
+        tokens_per_batch=16_384,
+        rank=trainer.global_rank,
+        world_size=trainer.world_size,
+        gradient_accumulation_steps=trainer.accumulate_grad_batches,
+    )
+    trainer.fit(model, BatchLoader(trainer, dataset, sampler, collate_fn=collate))
+
+It works with `lightning` and with `pytorch_lightning`.
 """
 
 from collections.abc import Iterator, Mapping
