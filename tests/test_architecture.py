@@ -176,6 +176,12 @@ def test_the_samplers_need_no_torch_and_no_pandas():
     assert not loaded_by(code) & (HEAVY - {"numpy"} | {"typer", "pydantic"})
 
 
+@pytest.mark.parametrize("library", ["huggingface", "lightning"])
+def test_the_integrations_load_what_they_need_when_called(library):
+    loaded = loaded_by(f"import batchstat.training.integrations.{library}")
+    assert not loaded & (HEAVY - {"numpy"} | {"accelerate", "lightning"})
+
+
 def test_the_command_line_loads_only_typer():
     assert not loaded_by("import batchstat.cli.main") & (HEAVY - {"rich"})
     assert not loaded_by("import batchstat.cli.main") - loaded_by("import typer") & HEAVY

@@ -11,7 +11,7 @@ SQUARE_ROOT_SOURCE = "Krizhevsky 2014; for Adam: Malladi et al. 2022"
 
 @dataclass(frozen=True)
 class LearningRateHint:
-    """How many samples a step has in comparison, and two rules for the learning rate.
+    """The mean samples per step in comparison, and two rules for the learning rate.
 
     They are hints: each step is taken as if it had the mean number of samples.
 

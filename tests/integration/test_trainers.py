@@ -6,6 +6,7 @@ Each test is skipped where its library is not installed.
 import json
 import subprocess
 import sys
+from inspect import cleandoc
 from itertools import chain
 from math import ceil
 from textwrap import dedent
@@ -13,7 +14,9 @@ from textwrap import dedent
 import numpy as np
 import pytest
 
+import batchstat
 from batchstat import BatchSampler, InputError, OptionError, StreamBatcher
+from batchstat.profiling.parquet import save_lengths
 from batchstat.training.integrations import huggingface, lightning
 from batchstat.training.integrations.huggingface import with_batches
 from batchstat.training.integrations.lightning import BatchLoader
@@ -353,31 +356,27 @@ def test_two_processes_have_the_batches_of_their_ranks(tmp_path, library):
         assert found["again"] == records[first + within :]
 
 
-def block(text):
-    """The indented lines of a docstring."""
-    return dedent("\n".join(x for x in text.splitlines() if x.startswith("    ") or not x))
+def example_in(text):
+    """The lines of a docstring that are indented most."""
+    lines = [line for line in cleandoc(text).splitlines() if line.startswith("    ")]
+    return dedent("\n".join(lines))
 
 
-def test_the_examples_of_the_docstrings(tmp_path, monkeypatch):
-    transformers = needs("transformers")
+def test_the_examples_for_hugging_face(tmp_path, monkeypatch):
+    trainer = hugging_face(tmp_path)
+    examples = [huggingface.__doc__, with_batches.__doc__.partition("Args:")[0]]
+    names = {**vars(huggingface), "trainer": trainer, "sampler": sampler_of()}
+    write_lengths(tmp_path / "batchstat-results")
+    monkeypatch.chdir(tmp_path)
+    for example in examples:
+        exec(example_in(example), names)  # noqa: S102
+        assert trainer.model.seen
+        trainer.model.seen.clear()
+
+
+def test_the_examples_for_lightning(tmp_path, monkeypatch):
     pl = needs("lightning.pytorch")
     torch = needs("torch")
-    results = tmp_path / "batchstat-results"
-    from batchstat import profile
-    from batchstat.profiling.parquet import save_lengths
-
-    (tmp_path / "corpus.txt").write_text("".join("word " * n + "\n" for n in LENGTHS.tolist()))
-    results.mkdir()
-    with (results / "lengths.parquet").open("wb") as file:
-        save_lengths(profile(str(tmp_path / "corpus.txt")), file)
-    monkeypatch.chdir(tmp_path)
-    model = a_model(torch)
-    arguments = transformers.TrainingArguments(
-        "trained", report_to=[], use_cpu=True, remove_unused_columns=False, save_strategy="no"
-    )
-    trainer = transformers.Trainer(model, arguments, train_dataset=DATASET, data_collator=collate)
-    exec(block(huggingface.__doc__), {**vars(huggingface), "trainer": trainer})  # noqa: S102
-    assert sorted(chain(*model.seen[: len(model.seen) // 3])) == list(range(203))
 
     class Model(pl.LightningModule):
         def __init__(self):
@@ -390,7 +389,26 @@ def test_the_examples_of_the_docstrings(tmp_path, monkeypatch):
         def configure_optimizers(self):
             return torch.optim.SGD(self.parameters(), 0.1)
 
-    made = Model()
-    names = {"model": made, "dataset": DATASET, "collate": collate, "Trainer": pl.Trainer}
-    exec(block(lightning.__doc__), {**vars(lightning), **names})  # noqa: S102
-    assert sorted(chain(*made.model.seen[: len(made.model.seen) // 3])) == list(range(203))
+    model = Model()
+    write_lengths(tmp_path / "batchstat-results")
+    monkeypatch.chdir(tmp_path)
+    names = {"model": model, "dataset": DATASET, "collate": collate, "Trainer": pl.Trainer}
+    names = {**vars(lightning), **names}
+    exec(example_in(lightning.__doc__), names)  # noqa: S102
+    assert sorted(chain(*model.model.seen)) == sorted([*range(203)] * 3)
+    names["LightningModule"] = Model
+    exec(example_in(BatchLoader.__doc__.partition("Attributes:")[0]), names)  # noqa: S102
+    made = names["Model"]()
+    trainer = pl.Trainer(max_epochs=1, accelerator="cpu", reload_dataloaders_every_n_epochs=1)
+    names["sampler"] = sampler_of()
+    trainer.fit(made)
+    assert made.model.seen == list(sampler_of())
+
+
+def write_lengths(folder):
+    """A profile of texts with one sample for each of the dataset."""
+    text = folder.parent / "corpus.txt"
+    text.write_text("".join("word " * n + "\n" for n in LENGTHS.tolist()))
+    folder.mkdir()
+    with (folder / "lengths.parquet").open("wb") as file:
+        save_lengths(batchstat.profile(str(text)), file)

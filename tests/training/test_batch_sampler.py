@@ -392,6 +392,36 @@ def test_a_dataset_that_has_changed():
         sampler.check(range(210))
 
 
+@pytest.mark.parametrize("remainder", ["repeat", "drop", "uneven", "dummy", "spread"])
+@pytest.mark.parametrize("distribute", ["batches", "samples"])
+@pytest.mark.parametrize("name", ["token-budget", "static:batch_size=5", "asym"])
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_steps_are_checked_for_loops_of_others(name, distribute, remainder, accumulate):
+    """Refused on every rank, where a step has another number of batches or ranks differ."""
+    if remainder == "spread" and distribute == "samples":
+        pytest.skip("not allowed together")
+    ranks = samplers(
+        name,
+        3,
+        distribute=distribute,
+        remainder=remainder,
+        gradient_accumulation_steps=accumulate,
+        **SETTINGS,
+    )
+    steps = [Counter(b.step for b in rank.batches() if b.records) for rank in ranks]
+    last = max(map(max, steps))
+    full = all(rank[step] == accumulate for rank in steps for step in range(last))
+    fits = full and len({rank[last] for rank in steps}) == 1
+    for rank in ranks:
+        assert rank.gradient_accumulation_steps == accumulate
+        assert (rank.rank, rank.world_size) == (ranks.index(rank), 3)
+        if fits:
+            rank.check_steps()
+        else:
+            with pytest.raises(InputError, match="different numbers of batches"):
+                rank.check_steps()
+
+
 def test_a_profile_plans_what_compare_measured(run, tmp_path):
     """lengths.parquet brings the maximum, the labels, and the records of what was not skipped."""
     corpus = tmp_path / "a.csv"
@@ -411,6 +441,14 @@ def test_a_profile_plans_what_compare_measured(run, tmp_path):
         BatchSampler(SAMPLE_DATA / "pretokenized.parquet")
     with pytest.raises(InputError, match="nothing"):
         BatchSampler("nothing.parquet")
+
+
+def _refusal_of(sampler: BatchSampler) -> str | None:
+    try:
+        sampler.check_steps()
+    except InputError as error:
+        return str(error)
+    return None
 
 
 @pytest.mark.parametrize("name", ["token-budget", "packed", "packed:method=wrapped", "asym"])
@@ -445,6 +483,8 @@ def test_an_exported_plan_is_the_sampler(run, tmp_path, name, remainder):
         read = BatchSampler.from_plan(tmp_path / "plan.parquet", rank=rank)
         assert list(read.batches()) == list(made.batches())
         assert len(read) == len(made)
+        assert (read.rank, read.world_size, read.gradient_accumulation_steps) == (rank, 3, 2)
+        assert _refusal_of(read) == _refusal_of(made)
         read.load_state_dict(made.state_dict(consumed=2))
         assert list(read.batches()) == list(made.batches())[2:]
     with pytest.raises(OptionError, match="holds epoch 3, not 4"):

@@ -48,8 +48,8 @@ def with_batches(trainer: _AnyTrainer, sampler: BatchSampler) -> _AnyTrainer:
     the last one; if the sampler is different by then, an error says in what.
 
     Example:
-        trainer = with_batches(Trainer(model, arguments, train_dataset=dataset), sampler)
-        trainer.train(resume_from_checkpoint=True)
+        trainer = with_batches(trainer, sampler)
+        trainer.train()
 
     Args:
         trainer: a Trainer of transformers 5.4 or later, or of a subclass. Its training dataset is
