@@ -7,7 +7,15 @@ from conftest import SAMPLE_DATA
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize("options", [[], ["--world-size", 2, "--gradient-accumulation-steps", 2]])
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--snippet"],
+        ["--snippet", "--strategy", "packed"],
+        ["--world-size", 2, "--gradient-accumulation-steps", 2],
+    ],
+)
 def test_scripts_compile(run, framework, options):
     assert run("profile", SAMPLE_DATA / "corpus.txt", "--no-plots").returncode == 0
     printed = run("recipe", framework, *options)

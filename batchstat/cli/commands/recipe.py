@@ -47,8 +47,7 @@ class Script:
 def command(options: Options) -> None:
     """Print a training script that uses exactly the batches that were simulated.
 
-    Uses the profile in the results folder, and what the last comparison recommends, unless
-    --strategy or settings say otherwise.
+    Uses the profile in the results folder, and by default what the last comparison recommends.
 
     Examples:
         # What the last comparison recommends, as a script for torch

@@ -134,7 +134,7 @@ def snippet(
     """
     _refuse(framework, request)
     written = _sampler(framework, lengths, request.spec, settings, origin)
-    return _template("snippet.py.jinja").render(**written)
+    return _template("snippet.py.jinja").render(**written, flat=request.strategy.packs_rows)
 
 
 def _sampler(
