@@ -78,7 +78,18 @@ def not_loaded(name: str, offline: bool, error: Exception) -> InputError:
         packages = _missing(_SENTENCEPIECE)
         if packages and any(word in reason for word in ("sentencepiece", "tiktoken", "protobuf")):
             remedy = f"if it is a SentencePiece model, pip install {' '.join(packages)}"
+    if not Path(name).is_dir() and (folder := _folder_below(name)) is not None:
+        remedy = f"pass --tokenizer {folder.as_posix()}, a folder of that name"
     return _refusal(name, reason, remedy)
+
+
+def _folder_below(name: str) -> Path | None:
+    """Return a folder of this name, at most two levels below the working folder."""
+    try:
+        found = (path for stars in ("*", "*/*") for path in Path().glob(f"{stars}/{name}"))
+        return next((path for path in found if (path / "tokenizer.json").is_file()), None)
+    except OSError:
+        return None
 
 
 def one_line(error: Exception) -> str:

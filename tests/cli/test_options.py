@@ -10,7 +10,10 @@ from typer.testing import CliRunner
 
 from batchstat.cli.main import app
 from batchstat.cli.records import Counting
+from batchstat.documents.buckets import buckets_document
 from batchstat.parameters import parse_whole
+from batchstat.planning.settings import Settings
+from batchstat.simulation.bucket_search import find_buckets
 from conftest import SAMPLE_DATA
 
 GROUP: Any = typer.main.get_command(app)
@@ -32,6 +35,36 @@ def test_only_commands_that_count_have_options_for_counting():
     }
     counts = {"profile", "compare", "balance", "buckets", "check", "baseline save", "init"}
     assert having == {name: counting if name in counts else set() for name in having}
+
+
+WITHOUT_EFFECT = {
+    "balance": {"sampler": "compares several, which --sampler names"},
+    "buckets": {
+        "read_ahead": "batches of a bucket are cut in the order of samples",
+        "max_samples": "a bucket's batch size follows from the budget alone",
+    },
+}
+"""Settings that a command which simulates does not have, and why."""
+
+
+@pytest.mark.parametrize("name", ["compare", "balance", "buckets", "check", "init"])
+def test_commands_that_simulate_have_the_settings_that_they_use(name):
+    having = {parameter.name for parameter in dict(commands(GROUP))[name].params}
+    settings = {each.name for each in fields(Settings)}
+    assert settings - having == set(WITHOUT_EFFECT.get(name, ()))
+
+
+@pytest.mark.parametrize("setting", WITHOUT_EFFECT["buckets"])
+def test_bucket_edges_do_not_depend_on_settings_of_windows(setting):
+    lengths = [n * n % 83 + 1 for n in range(90)]
+    found = [
+        find_buckets(lengths, buckets=4, tokens_per_batch=300, **{setting: value})
+        for value in (2, 60)
+    ]
+    documents = [buckets_document(report) for report in found]
+    for document in documents:
+        del document["created"], document["settings"]
+    assert documents[0] == documents[1]
 
 
 @pytest.mark.parametrize(

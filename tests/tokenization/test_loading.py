@@ -134,6 +134,17 @@ def test_a_hub_name_without_a_network():
     assert "PyTorch" not in result.stderr
 
 
+def test_a_folder_of_that_name_below_is_offered(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "data" / "tokenizers" / "own"
+    folder.mkdir(parents=True)
+    with pytest.raises(InputError, match="hf download own"):
+        load_tokenizer("own")
+    (folder / "tokenizer.json").write_text("{}")
+    with pytest.raises(InputError, match="pass --tokenizer data/tokenizers/own, a folder of that"):
+        load_tokenizer("own")
+
+
 def test_an_unreachable_hub_is_found_out_at_once():
     """Without the offline switch the hub is asked once, and not for most of a minute."""
     code = (

@@ -32,7 +32,10 @@ class Buckets:
         check_fields(self)
 
 
-@takes(OptionalCorpus, Buckets, Settings, Model, *READING, Output, Details, ConfigFile)
+@takes(
+    *(OptionalCorpus, Buckets, Settings, Model, *READING, Output, Details, ConfigFile),
+    without=("read_ahead", "max_samples"),  # of strategies that cut windows
+)
 def command(options: Options) -> None:
     """Find the bucket edges with the least padding.
 
