@@ -63,7 +63,7 @@ def test_bucket_edges_do_not_depend_on_settings_of_windows(setting):
     ]
     documents = [buckets_document(report) for report in found]
     for document in documents:
-        del document["created"], document["settings"]
+        del document["created"], document["basis"]
     assert documents[0] == documents[1]
 
 
