@@ -322,3 +322,20 @@ def test_a_tokenizer_whose_name_is_too_long_for_a_file(tmp_path):
     (tmp_path / "batchstat.toml").write_text(f"tokenizer = '{'a' * 10_000}'")
     found = load_configuration(tmp_path / "batchstat.toml")
     assert found.shared.values["tokenizer"].value == "a" * 10_000
+
+
+def test_a_model_of_the_configuration_is_found_from_its_folder(run, tmp_path):
+    (tmp_path / "shape").mkdir()
+    config = {"model_type": "gpt2", "n_embd": 64, "n_layer": 3, "n_head": 4}
+    (tmp_path / "shape" / "config.json").write_text(json.dumps(config))
+    (tmp_path / "a.txt").write_text("some words\n" * 20)
+    (tmp_path / "batchstat.toml").write_text('corpus = "a.txt"\nmodel = "shape"\n')
+    (tmp_path / "below").mkdir()
+    below = run("compare", "--no-plots", cwd=tmp_path / "below")
+    assert "hidden 64, 3 layers" in below.stdout
+    named = run("compare", "--no-plots", "--model", "gpt2", cwd=tmp_path)
+    assert "hidden 768, 12 layers" in named.stdout
+    edges = ("buckets", "--no-plots", "--buckets", 1)
+    assert run(*edges, "--cost", "linear").returncode == 0
+    assert run(*edges, "--cost", "linear", "--model", "gpt2").returncode == 2
+    assert json.loads(run(*edges, "--json").stdout)["cost"] == "model"

@@ -244,7 +244,8 @@ def examples() -> list[tuple[str, str]]:
         (name, line.strip().rpartition(" > ")[0] or line.strip())
         for name, command in commands.items()
         for line in (command.__doc__ or "").splitlines()
-        if line.strip().startswith("batchstat ") and not re.search("s3://|dask|/100|whole", line)
+        if line.strip().startswith("batchstat ")
+        and not re.search("s3://|dask|/100|whole|chat.jsonl", line)
     ]
 
 

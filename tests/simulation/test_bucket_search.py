@@ -176,7 +176,7 @@ def test_mistakes_are_named_before_any_work(run, tmp_path):
         (["--cost", "x"], 2, "unknown cost 'x'"),
         (["--cost", "model"], 2, "belong together"),
         (["--model", "hidden=3"], 2, "has no layers"),
-        (["--model", "nowhere"], 3, "not a folder with config.json"),
+        (["--model", "nowhere"], 3, "cannot be loaded: no such file or folder"),
         (["--tokens-per-batch", 0], 2, "tokens_per_batch=0"),
     ):
         result = run("buckets", SAMPLE_DATA / "corpus.txt", *flags)

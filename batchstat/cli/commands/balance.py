@@ -46,7 +46,7 @@ def command(options: Options) -> None:
         batchstat balance reviews.csv --label-column label
 
         # Two samplers, on the profile in the results folder
-        batchstat balance --sampler downsampling --sampler weights=ham:1,spam:3
+        batchstat balance --sampler dynamic --sampler weights=positive:1,negative:3
 
         # Batches of 2 classes with 8 samples each
         batchstat balance --sampler per-batch:classes=2,samples=8 --strategy static
