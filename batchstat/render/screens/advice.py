@@ -8,6 +8,10 @@ from batchstat.errors import counted
 from batchstat.render.screens.layout import batch_size, heading, pasted
 from batchstat.render.text import batches, percent
 from batchstat.simulation.comparison import Comparison, StrategyResult
+from batchstat.simulation.learning_rate import LearningRateHint
+
+_NOTICED_FACTOR = 0.05
+"""A learning rate that scales by less than this from 1 stays as it is."""
 
 _ABOUT_EQUAL = 1.1
 """Speed-ups below this are within the error of an estimate."""
@@ -118,6 +122,11 @@ def _trade_off(row: StrategyResult, current: StrategyResult) -> str:
         words = ["the same steps and batch size"]
     else:
         words = [_steps(row, current), f"{size} samples per batch"]
+    hint = LearningRateHint.of(current.counts, row.counts)
+    if abs(hint.square_root - 1) >= _NOTICED_FACTOR:
+        words.append(
+            f"learning rate x{hint.square_root:.2f} (square root) to x{hint.linear:.2f} (linear)"
+        )
     if row.shuffling != current.shuffling:
         words.append(_SHUFFLING[row.shuffling])
     if row.packs_rows:

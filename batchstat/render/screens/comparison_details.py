@@ -9,6 +9,11 @@ from batchstat.errors import counted
 from batchstat.render.screens.layout import Rows, heading
 from batchstat.render.text import batches, decimal, percent
 from batchstat.simulation.comparison import Comparison
+from batchstat.simulation.learning_rate import (
+    LINEAR_SOURCE,
+    SQUARE_ROOT_SOURCE,
+    LearningRateHint,
+)
 from batchstat.simulation.mixing import ClassMixing
 from batchstat.simulation.rank_idle import WorstStep
 
@@ -28,6 +33,17 @@ def comparison_details(comparison: Comparison) -> Iterator[RenderableType]:
         words = "rank idle: time that ranks wait for the slowest; then the worst step"
         yield from (Text(), _titled("ranks", words), _ranks(comparison))
     yield from (Text(), heading("sorting", _sorting(comparison)))
+    yield heading("rate", _learning_rate(comparison))
+
+
+def _learning_rate(comparison: Comparison) -> str:
+    best = comparison.best
+    hint = LearningRateHint.of(comparison.current.counts, best.counts)
+    return (
+        f"a step of {best.label} has {hint.batch_ratio:.2f}x the samples of one of "
+        f"{comparison.current.label}: the learning rate may scale by {hint.linear:.2f} (linear, "
+        f"{LINEAR_SOURCE}) or {hint.square_root:.2f} (square root, {SQUARE_ROOT_SOURCE})"
+    )
 
 
 def _titled(word: str, text: str) -> Text:
