@@ -61,15 +61,14 @@ class CommandResult:
     warnings: Collection[str] = ()
 
 
-def publish(found: FoundProfile, result: CommandResult, output: Output) -> None:
-    """Write the results of a command, and print them below the profile that they describe.
+def store(found: FoundProfile, result: CommandResult, output: Output) -> Collection[str]:
+    """Write the results of a command, and return the names of the files.
 
     The profile is written too if the folder does not have it: if it was counted now, or if another
     run has replaced it meanwhile.
     """
     profile, folder = found.profile, output.output
-    text = to_text(result.document)
-    own = {result.file: encoded(text)}
+    own = {result.file: encoded(to_text(result.document))}
     if output.plots:
         own |= plot_files(result.plots(), output)
     files = {} if found.version else profile_files(profile, output)
@@ -78,17 +77,23 @@ def publish(found: FoundProfile, result: CommandResult, output: Output) -> None:
             files = profile_files(profile, output)
         files |= own
         write_files(folder, files, remove=outdated(folder, files))
+    return files
+
+
+def publish(found: FoundProfile, result: CommandResult, output: Output) -> None:
+    """Store the results of a command, and print them below the profile that they describe."""
+    files = store(found, result, output)
     on = console()
-    whose = render(identity(profile, datetime.now(UTC)), on)
-    warn_of_ignored(profile)
+    whose = render(identity(found.profile, datetime.now(UTC)), on)
+    warn_of_ignored(found.profile)
     if output.as_json:
         say(whose.rstrip())
-        emit(text)
+        emit(to_text(result.document))
     else:
         emit(whose + render(result.screen, on), sys.stdout.encoding)
     for warning in result.warnings:
         say(f"warning: {warning}")
-    say(written(files, folder))
+    say(written(files, output.output))
 
 
 def publish_profile(inputs: Inputs, profile: Profile, output: Output) -> None:

@@ -107,7 +107,7 @@ def head(schema: str, created: str) -> dict[str, Any]:
     return {"schema": schema, "tool": tool, "created": created}
 
 
-def to_text(record: dict[str, Any]) -> str:
-    """Return the JSON text of a file, and of `--json`."""
-    text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
+def to_text(document: dict[str, Any] | list[dict[str, Any]]) -> str:
+    """Return the JSON text of a file or of several, and of `--json`."""
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
     return without_commands(f"{text}\n")

@@ -18,7 +18,10 @@ from batchstat.parameters import option
 from batchstat.planning.settings import Settings
 
 if TYPE_CHECKING:
+    from batchstat.cli.configuration import CheckSettings
+    from batchstat.cli.each import Compared
     from batchstat.cli.inputs import Inputs
+    from batchstat.cli.results import CommandResult
     from batchstat.profiling.profile import Profile
     from batchstat.render.plots.style import Picture
     from batchstat.simulation.comparison import Comparison, StrategyResult
@@ -50,6 +53,14 @@ class Table:
     )
     every: bool = option(
         False, "Compare every strategy of batchstat's own.", "Batching", flags=("--all",)
+    )
+    each: bool = option(
+        False,
+        "Compare each corpus on its own, in one table with a row per corpus; without one, the "
+        "checks of the configuration.",
+        "Batching",
+        flags=("--each",),
+        is_common=True,
     )
     seeds: int = option(1, "Repeat with N seeds and report the spread.", "Batching", "N")
     subsample: str | None = option(
@@ -83,30 +94,49 @@ def command(options: Options) -> None:
         # What to change if you train with the Hugging Face Trainer's defaults
         batchstat compare --current hf-trainer --strategy hf-group-by-length
 
+        # Several corpora, one row each
+        batchstat compare --each english.txt german.txt --current hf-trainer
+
         # Two windows of one strategy, with the compute of a model
         batchstat compare --strategy token-budget:read_ahead=1000 --model llama-3.2-1b
 
         # The batches of 8 ranks, for BatchSampler.from_plan
         batchstat compare --strategy token-budget --world-size 8 --export plan.parquet
     """
+    from batchstat.cli.results import publish
+
+    table, output = options.read(Table), options.read(Output)
+    if table.each:
+        from batchstat.cli.each import compare_each
+
+        compare_each(options, table.export, _compared)
+        return
+    found, comparison, result = _compared(options, None)
+    publish(found, result, output)
+    if table.export is not None:
+        _export(found.profile, comparison, table.export)
+
+
+def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
+    """Return the profile, the comparison and what is written and shown of it.
+
+    Args:
+        options: those given.
+        check: the settings of one check of the configuration; None for what all checks share.
+    """
     from dataclasses import asdict, replace
 
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.profiles import find_profile
-    from batchstat.cli.results import CommandResult, publish
-    from batchstat.documents.comparison import comparison_document
     from batchstat.errors import OptionError
     from batchstat.planning.strategies.spec import parse_strategies
-    from batchstat.render.screens.comparison import comparison_screen
     from batchstat.simulation.compare import check_seeds, compare
     from batchstat.simulation.cost_model import as_model
     from batchstat.simulation.estimate import check_share, read_share
 
-    table, output = options.read(Table), options.read(Output)
-    export = table.export
-    if export is not None and export.suffix != ".parquet":
-        raise OptionError(f"export={export.as_posix()}: must end in .parquet")
-    inputs = read_inputs(options)
+    table, inputs = options.read(Table), read_inputs(options, check)
+    if table.export is not None and table.export.suffix != ".parquet":
+        raise OptionError(f"export={table.export.as_posix()}: must end in .parquet")
     settings = inputs.settings
     strategies = _strategies(inputs, table)
     check_seeds(settings, table.seeds)
@@ -116,7 +146,7 @@ def command(options: Options) -> None:
     if table.subsample is not None:
         share = read_share(table.subsample)
         check_share(share, settings)
-        if export is not None:
+        if table.export is not None:
             raise OptionError("--export writes the batches of the whole corpus: remove --subsample")
     model = as_model(inputs.get("model"))
     found = find_profile(inputs)
@@ -130,6 +160,14 @@ def command(options: Options) -> None:
         **asdict(settings),
     )
     comparison = replace(comparison, warnings=found.warnings + comparison.warnings)
+    return found, comparison, _result(inputs, found.profile, comparison)
+
+
+def _result(inputs: "Inputs", profile: "Profile", comparison: "Comparison") -> "CommandResult":
+    from batchstat.cli.results import CommandResult
+    from batchstat.documents.comparison import comparison_document
+    from batchstat.render.screens.comparison import comparison_screen
+    from batchstat.storage.result_files import COMPARE_FILE
 
     def plots() -> "dict[str, Picture]":
         from batchstat.render.plots.comparison import comparison_plots
@@ -137,20 +175,17 @@ def command(options: Options) -> None:
 
         return comparison_plots(comparison) | rank_plots(comparison)
 
-    result = CommandResult(
-        "compare.json",
+    return CommandResult(
+        COMPARE_FILE,
         comparison_document(comparison),
         comparison_screen(
             comparison,
-            lambda row: _to_use(inputs, found.profile, comparison, row),
-            options.read(Details).details,
+            lambda row: _to_use(inputs, profile, comparison, row),
+            inputs.options.read(Details).details,
         ),
         plots,
         [warning.message for warning in comparison.warnings],
     )
-    publish(found, result, output)
-    if export is not None:
-        _export(found.profile, comparison, export)
 
 
 def _to_use(

@@ -1,0 +1,79 @@
+"""Several corpora, or the checks of a configuration, compared one by one in one table."""
+
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from batchstat.cli.configuration import CheckSettings
+from batchstat.cli.inputs import read_configuration
+from batchstat.cli.options import Options
+from batchstat.cli.profiles import FoundProfile
+from batchstat.cli.records import Output
+from batchstat.cli.results import CommandResult, store, warn_of_ignored
+from batchstat.cli.streams import console, emit, render, say, written
+from batchstat.documents.base import to_text
+from batchstat.errors import OptionError
+from batchstat.render.screens.each import each_screen
+from batchstat.render.text import one_line
+from batchstat.simulation.comparison import Comparison
+
+Compared = tuple[FoundProfile, Comparison, CommandResult]
+
+
+def compare_each(
+    options: Options,
+    export: Path | None,
+    compared: Callable[[Options, CheckSettings], Compared],
+) -> None:
+    """Compare each corpus into a folder of its own, and print one table.
+
+    Args:
+        options: those given.
+        export: where the batches of the best row are to be written.
+        compared: compares the strategies on one corpus.
+
+    Raises:
+        OptionError: neither corpora nor checks, or an export, which is of one corpus.
+    """
+    if export is not None:
+        raise OptionError("--export writes the batches of one corpus: remove --each")
+    output, rows = options.read(Output), []
+    for name, own, check in _corpora(options, output.output):
+        found, comparison, result = compared(own, check)
+        warn_of_ignored(found.profile)
+        for warning in result.warnings:
+            say(f"warning: {name}: {warning}")
+        folder = own.read(Output).output
+        say(written(store(found, result, own.read(Output)), folder))
+        rows.append((name, folder.as_posix(), comparison, result.document))
+    if output.as_json:
+        emit(to_text([document for *_, document in rows]))
+    else:
+        screen = each_screen([row[:3] for row in rows])
+        emit(render(screen, console()), sys.stdout.encoding)
+
+
+def _corpora(options: Options, folder: Path) -> Iterator[tuple[str, Options, CheckSettings]]:
+    """Yield the name of each corpus, the options with a results folder of its own, and its settings
+    in the configuration.
+    """
+    found = read_configuration(options)
+    chosen: dict[str, tuple[dict[str, Any], CheckSettings]] = {}
+    for path in options.given.get("corpus", ()):
+        chosen[_new_name(path, chosen)] = {"corpus": (path,)}, found.shared
+    if not chosen:
+        chosen = {check.name: ({}, check) for check in found.checks}
+    if not chosen:
+        raise OptionError("--each compares corpora: name them, or checks in the configuration")
+    for name, (corpus, check) in chosen.items():
+        own = {"output": folder / re.sub(r"[^\w.-]+", "-", name), **corpus}
+        yield name, Options({**options.given, **own}), check
+
+
+def _new_name(path: str, taken: Collection[str]) -> str:
+    """Return the name of a corpus: that of its file or folder, numbered if it is taken."""
+    name = one_line(re.split(r"[\\/]", path.rstrip("/\\"))[-1].partition(".")[0] or path)
+    names = (name, *(f"{name}-{i}" for i in range(2, len(taken) + 3)))
+    return next(each for each in names if each not in taken)

@@ -1,0 +1,63 @@
+"""The screen of `compare --each`: a row per corpus."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from batchstat.render.screens.layout import Fitting, Rows, heading, pasted
+from batchstat.render.text import one_line, percent, tokenizer_name
+from batchstat.simulation.comparison import Comparison
+
+Named = tuple[str, str, Comparison]
+"""The name of a corpus, its results folder, and its comparison."""
+
+
+def each_screen(rows: Sequence[Named]) -> RenderableType:
+    """Return what `compare --each` prints: the best strategy for each corpus, and how to see more.
+
+    Args:
+        rows: the corpora.
+    """
+    currents = {comparison.current.label for _, _, comparison in rows}
+    slowest = max(rows, key=lambda row: row[2].speed_up(row[2].best))
+    return Group(
+        Fitting(_table(rows, with_tokenizer=True), _table(rows, with_tokenizer=False)),
+        Text(),
+        heading("current", f"{', '.join(sorted(currents))}; speed-ups are estimates"),
+        *_most_to_gain(slowest),
+    )
+
+
+def _table(rows: Sequence[Named], *, with_tokenizer: bool) -> Rows:
+    tokenizers = {_tokenizer(comparison) for _, _, comparison in rows}
+    shown = with_tokenizer and len(tokenizers) > 1
+    table = Rows(
+        *("corpus", *(["tokenizer"] if shown else []), "samples", "mean length"),
+        *("current padding", "best", "best padding", "speed-up"),
+    )
+    for name, _, comparison in rows:
+        current, best = comparison.current.counts, comparison.best.counts
+        table.add(
+            Text(name),
+            *([_tokenizer(comparison)] if shown else []),
+            f"{comparison.samples:,}",
+            f"{current.visited_tokens / max(comparison.samples, 1):,.1f}",
+            percent(current.padding_ratio),
+            comparison.best.label,
+            percent(best.padding_ratio),
+            f"{comparison.speed_up(comparison.best):.2f}x",
+        )
+    return table
+
+
+def _tokenizer(comparison: Comparison) -> str:
+    name = None if comparison.tokenizer is None else comparison.tokenizer.name
+    return one_line(tokenizer_name(name).rsplit("/", 1)[-1], 20)
+
+
+def _most_to_gain(row: Named) -> Iterator[RenderableType]:
+    name, folder, comparison = row
+    gain = f"{comparison.speed_up(comparison.best):.2f}x"
+    yield heading("most", f"{name} would gain most: {gain} with {comparison.best.label}")
+    yield pasted("", f"batchstat recipe -o {folder}")
