@@ -642,7 +642,7 @@ def test_lengths_without_labels():
 def test_the_command_and_the_check(run, tmp_path):
     """balance, compare --sampler and check --min-coverage agree on what an epoch sees."""
     reviews = [SAMPLE_DATA / "reviews.csv", "--text-column", "review", "--label-column", "label"]
-    shown = run("balance", *reviews, "--world-size", 2)
+    shown = run("balance", *reviews, "--world-size", 2, "--details")
     assert shown.returncode == 0
     for column in ("class ratio", "coverage", "after 10", "homogeneity", "shared"):
         assert column in shown.stdout

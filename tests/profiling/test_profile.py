@@ -1,6 +1,7 @@
 import io
 import json
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -220,6 +221,6 @@ def test_the_padding_of_usual_batches_is_that_of_compare(run):
     command = shown.splitlines()[-1].removeprefix("next     batchstat ")
     assert command == "compare --batch-size 8"
     rows = run(*command.split(), "--no-plots").stdout.splitlines()
-    static = next(line for line in rows if line.startswith("static "))
-    shown_first, shown_then = (float(each.split()[1].removesuffix("%")) for each in (line, static))
+    static = next(line for line in rows if line.startswith("● static "))
+    shown_first, shown_then = (float(re.search(r"([\d.]+)%", each)[1]) for each in (line, static))
     assert abs(shown_first - shown_then) <= 0.05

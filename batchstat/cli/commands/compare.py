@@ -33,8 +33,7 @@ class Table:
 
     strategy: tuple[str, ...] = option(
         (),
-        "A strategy to compare: NAME or NAME:key=value,key=value. `batchstat explain strategy` "
-        "names all. Repeatable.",
+        "NAME or NAME:key=value,… (batchstat explain strategy). Repeatable.",
         "Batching",
         "SPEC",
         names=strategy_names,
@@ -43,8 +42,7 @@ class Table:
     )
     current: str | None = option(
         None,
-        "The setup that you train with today, as a strategy: all others are compared to it, and "
-        "its batch size sets the budget.",
+        "Your setup of today, as a strategy; its batch size sets the budget.",
         "Batching",
         "SPEC",
         names=strategy_names,
@@ -56,8 +54,7 @@ class Table:
     )
     each: bool = option(
         False,
-        "Compare each corpus on its own, in one table with a row per corpus; without one, the "
-        "checks of the configuration.",
+        "One row per corpus, or per check of the configuration.",
         "Batching",
         flags=("--each",),
         is_common=True,
@@ -92,16 +89,13 @@ def command(options: Options) -> None:
         batchstat compare reviews.csv --text-column review --tokenizer bert-base-cased
 
         # What to change if you train with the Hugging Face Trainer's defaults
-        batchstat compare --current hf-trainer --strategy hf-group-by-length
+        batchstat compare --current hf-trainer --model qwen2-0.5b
 
         # Several corpora, one row each
         batchstat compare --each english.txt german.txt --current hf-trainer
 
-        # Two windows of one strategy, with the compute of a model
-        batchstat compare --strategy token-budget:read_ahead=1000 --model llama-3.2-1b
-
-        # The batches of 8 ranks, for BatchSampler.from_plan
-        batchstat compare --strategy token-budget --world-size 8 --export plan.parquet
+        # Two of your own choice, on 8 ranks
+        batchstat compare --strategy static --strategy fairseq --world-size 8
     """
     from batchstat.cli.results import publish
 
