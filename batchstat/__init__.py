@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from batchstat.profiling.build import profile
     from batchstat.profiling.profile import Profile
     from batchstat.profiling.shards import merge
+    from batchstat.render.plots.pictures import plot
     from batchstat.simulation.balance import balance
     from batchstat.simulation.bucket_search import find_buckets
     from batchstat.simulation.compare import compare
@@ -57,6 +58,7 @@ __all__ = [
     "find_buckets",
     "load_model",
     "merge",
+    "plot",
     "profile",
     "read_samples",
     "token_lengths",
@@ -83,6 +85,7 @@ _HOMES = {
     "find_buckets": "batchstat.simulation.bucket_search",
     "load_model": "batchstat.simulation.cost_model",
     "merge": "batchstat.profiling.shards",
+    "plot": "batchstat.render.plots.pictures",
     "profile": "batchstat.profiling.build",
     "read_samples": "batchstat.training.reading",
     "token_lengths": "batchstat.tokenization.token_lengths",

@@ -1,7 +1,7 @@
 """What commands give: files in the results folder, a screen or JSON, and warnings."""
 
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -30,16 +30,13 @@ from batchstat.storage.results import Writer, only_writer, write_files
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from batchstat.render.plots.style import Picture
+    from batchstat.render.plots.pictures import Result
 
 USUAL_BATCH_SIZE = 8
 """What Hugging Face's Trainer has by default."""
 
 _MOST_SIMULATED = 10_000_000
 """Samples that are simulated in some seconds."""
-
-Plots = Callable[[], Mapping[str, "Picture"]]
-"""Returns plots by their names."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +47,14 @@ class CommandResult:
         file: the name of its JSON.
         document: its JSON.
         screen: what it prints.
-        plots: returns its plots.
+        plotted: what its plots are drawn from.
         warnings: what to know about the numbers.
     """
 
     file: str
     document: dict[str, Any]
     screen: "RenderableType"
-    plots: Plots
+    plotted: "Result"
     warnings: Collection[str] = ()
 
 
@@ -68,9 +65,10 @@ def store(found: FoundProfile, result: CommandResult, output: Output) -> Collect
     run has replaced it meanwhile.
     """
     profile, folder = found.profile, output.output
-    own = {result.file: encoded(to_text(result.document))}
-    if output.plots:
-        own |= plot_files(result.plots(), output)
+    own = {
+        result.file: encoded(to_text(result.document)),
+        **plot_files(result.plotted, output),
+    }
     files = {} if found.version else profile_files(profile, output)
     with only_writer(folder):
         if found.version and found.version != profile_version(folder):
@@ -164,22 +162,24 @@ def encoded(json_text: str) -> bytes:
     return json_text.encode("utf-8", "backslashreplace")
 
 
-def plot_files(plots: Mapping[str, "Picture"], output: Output) -> dict[str, bytes]:
-    """Return plots as files, by their names in the results folder."""
+def plot_files(plotted: "Result", output: Output) -> dict[str, bytes]:
+    """Return the plots of a result as files, by their names in the results folder; none unless
+    wanted.
+    """
+    if not output.plots:
+        return {}
+    from batchstat.render.plots.pictures import pictures
+
     return {
         plot_file(name, output.plot_format): picture.encoded(output.plot_format)
-        for name, picture in plots.items()
+        for name, picture in pictures(plotted).items()
     }
 
 
 def profile_files(profile: Profile, output: Output) -> dict[str, bytes | Writer]:
     """Return the files of a profile by their names in the results folder."""
-    files: dict[str, bytes | Writer] = {
+    return {
         PROFILE_FILE: encoded(to_text(profile_document(profile))),
         LENGTHS_FILE: lambda file: save_lengths(profile, file),
+        **plot_files(profile, output),
     }
-    if output.plots:
-        from batchstat.render.plots.profile import profile_plots
-
-        files |= plot_files(profile_plots(profile), output)
-    return files

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -166,6 +166,12 @@ class Profile:
             f"Profile({name}{by}, {len(self):,} samples, {self.stats.sum:,} tokens, mean "
             f"{self.stats.mean:,.1f}, longest {self.stats.max:,})"
         )
+
+    def plot(self, name: str = "lengths") -> Any:
+        """Return a plot, as `batchstat.plot` does: lengths or lengths_by_class."""
+        import batchstat
+
+        return batchstat.plot(self, name)
 
     @property
     def stated_max(self) -> int | None:

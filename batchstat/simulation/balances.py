@@ -14,6 +14,7 @@ from batchstat.simulation.comparison import ReportWarning, StrategyResult
 if TYPE_CHECKING:
     import pandas as pd
 
+
 BALANCED = 1.05
 """A class ratio up to this counts as balanced."""
 MOST_COMPUTE = 1.5
@@ -227,6 +228,12 @@ class BalanceReport:
             return min(self.balanced, key=_computed)
         most = max(row.coverage_after for row in cheap)
         return min((r for r in cheap if r.coverage_after >= most - AS_MUCH_SEEN), key=_computed)
+
+    def plot(self, name: str = "balance") -> Any:
+        """Return a plot, as `batchstat.plot` does: balance or coverage."""
+        import batchstat
+
+        return batchstat.plot(self, name)
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row per sampler and class: `sampler`, `label`, and the numbers of the class by

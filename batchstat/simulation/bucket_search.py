@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -133,6 +133,12 @@ class BucketReport:
             f"BucketReport({self.spec!r}: {use.padding_ratio:.1%} padding, "
             f"{use.distinct_shapes:,} shapes)"
         )
+
+    def plot(self, name: str = "buckets") -> Any:
+        """Return a plot, as `batchstat.plot` does: buckets."""
+        import batchstat
+
+        return batchstat.plot(self, name)
 
     @property
     def chosen(self) -> Edges:

@@ -284,6 +284,12 @@ class Comparison:
         ]
         return pd.DataFrame(rows)
 
+    def plot(self, name: str = "padding") -> Any:
+        """Return a plot, as `batchstat.plot` does: padding, batches, tradeoff, read_ahead, ranks."""
+        import batchstat
+
+        return batchstat.plot(self, name)
+
     def to_frame(self) -> "pd.DataFrame":
         """Return one row per strategy: its label as `strategy`, then what the screen shows, then
         all other numbers by the keys of compare.json; those of nested objects are joined by `_`.

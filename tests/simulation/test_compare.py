@@ -124,6 +124,17 @@ def test_names_in_a_notebook_are_shown_as_text():
     assert "<script" not in made._repr_html_()
 
 
+def test_plots_in_a_notebook():
+    made = batchstat.compare(SKEWED, batch_size=8)
+    shown = made.plot("tradeoff")._repr_png_()
+    assert shown == batchstat.plot(made, "tradeoff").encoded("png")
+    assert shown.startswith(b"\x89PNG")
+    with pytest.raises(OptionError, match="did you mean 'padding'"):
+        made.plot("paddin")
+    with pytest.raises(OptionError, match="list has no plots"):
+        batchstat.plot([1, 2])
+
+
 def test_short_lines_for_records():
     labels = ["a", "b"] * 1500
     for record in (

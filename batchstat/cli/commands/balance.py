@@ -1,15 +1,11 @@
 """batchstat balance"""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import READING, ConfigFile, Details, OptionalCorpus, Output, Strategy
 from batchstat.parameters import option
 from batchstat.planning.settings import Settings, sampler_names
-
-if TYPE_CHECKING:
-    from batchstat.render.plots.style import Picture
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,11 +76,6 @@ def command(options: Options) -> None:
     )
     report = replace(report, warnings=found.warnings + report.warnings)
 
-    def plots() -> "dict[str, Picture]":
-        from batchstat.render.plots.balance import balance_plots
-
-        return balance_plots(report)
-
     def to_use(spec: str) -> str:
         return command_line(inputs, "compare", sampler=spec, strategy=strategy)
 
@@ -92,7 +83,7 @@ def command(options: Options) -> None:
         "balance.json",
         balance_document(report),
         balance_screen(report, to_use, options.read(Details).details),
-        plots,
+        report,
         [warning.message for warning in report.warnings],
     )
     publish(found, result, output)

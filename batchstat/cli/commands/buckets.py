@@ -1,15 +1,11 @@
 """batchstat buckets"""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import READING, ConfigFile, Details, Model, OptionalCorpus, Output
 from batchstat.parameters import check_fields, option
 from batchstat.planning.settings import COSTS, Settings
-
-if TYPE_CHECKING:
-    from batchstat.render.plots.style import Picture
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,11 +72,6 @@ def command(options: Options) -> None:
         **asdict(settings),
     )
 
-    def plots() -> "dict[str, Picture]":
-        from batchstat.render.plots.buckets import bucket_plots
-
-        return bucket_plots(report)
-
     result = CommandResult(
         "buckets.json",
         buckets_document(report),
@@ -89,7 +80,7 @@ def command(options: Options) -> None:
             lambda spec: command_line(inputs, "compare", strategy=spec),
             options.read(Details).details,
         ),
-        plots,
+        report,
         [warning.message for warning in found.warnings],
     )
     publish(found, result, output)

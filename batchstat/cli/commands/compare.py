@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
     from batchstat.cli.results import CommandResult
     from batchstat.profiling.profile import Profile
-    from batchstat.render.plots.style import Picture
     from batchstat.simulation.comparison import Comparison, StrategyResult
 
 
@@ -163,12 +162,6 @@ def _result(inputs: "Inputs", profile: "Profile", comparison: "Comparison") -> "
     from batchstat.render.screens.comparison import comparison_screen
     from batchstat.storage.result_files import COMPARE_FILE
 
-    def plots() -> "dict[str, Picture]":
-        from batchstat.render.plots.comparison import comparison_plots
-        from batchstat.render.plots.ranks import rank_plots
-
-        return comparison_plots(comparison) | rank_plots(comparison)
-
     return CommandResult(
         COMPARE_FILE,
         comparison_document(comparison),
@@ -177,7 +170,7 @@ def _result(inputs: "Inputs", profile: "Profile", comparison: "Comparison") -> "
             lambda row: _to_use(inputs, profile, comparison, row),
             inputs.options.read(Details).details,
         ),
-        plots,
+        comparison,
         [warning.message for warning in comparison.warnings],
     )
 

@@ -92,6 +92,9 @@ class Picture:
             self.draw(figure)
         return figure
 
+    def _repr_png_(self) -> bytes:
+        return self.encoded("png")
+
     def encoded(self, plot_format: str) -> bytes:
         """Return the file, the same for the same plot: it has no date."""
         file = io.BytesIO()
