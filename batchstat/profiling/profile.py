@@ -168,7 +168,7 @@ class Profile:
         )
 
     def plot(self, name: str = "lengths") -> Any:
-        """Return a plot, as `batchstat.plot` does: lengths or lengths_by_class."""
+        """Return a plot by name: lengths or lengths_by_class."""
         import batchstat
 
         return batchstat.plot(self, name)

@@ -230,7 +230,7 @@ class BalanceReport:
         return min((r for r in cheap if r.coverage_after >= most - AS_MUCH_SEEN), key=_computed)
 
     def plot(self, name: str = "balance") -> Any:
-        """Return a plot, as `batchstat.plot` does: balance or coverage."""
+        """Return a plot by name: balance or coverage."""
         import batchstat
 
         return batchstat.plot(self, name)

@@ -135,7 +135,7 @@ class BucketReport:
         )
 
     def plot(self, name: str = "buckets") -> Any:
-        """Return a plot, as `batchstat.plot` does: buckets."""
+        """Return a plot by name: buckets."""
         import batchstat
 
         return batchstat.plot(self, name)

@@ -285,7 +285,7 @@ class Comparison:
         return pd.DataFrame(rows)
 
     def plot(self, name: str = "padding") -> Any:
-        """Return a plot, as `batchstat.plot` does: padding, batches, tradeoff, read_ahead, ranks."""
+        """Return a plot by name: padding, batches, tradeoff, read_ahead or ranks."""
         import batchstat
 
         return batchstat.plot(self, name)

@@ -129,9 +129,9 @@ def test_plots_in_a_notebook():
     shown = made.plot("tradeoff")._repr_png_()
     assert shown == batchstat.plot(made, "tradeoff").encoded("png")
     assert shown.startswith(b"\x89PNG")
-    with pytest.raises(OptionError, match="did you mean 'padding'"):
+    with pytest.raises(batchstat.OptionError, match="did you mean 'padding'"):
         made.plot("paddin")
-    with pytest.raises(OptionError, match="list has no plots"):
+    with pytest.raises(batchstat.OptionError, match="list has no plots"):
         batchstat.plot([1, 2])
 
 

@@ -43,8 +43,7 @@ def advice(
         row = choice.packed
         yield heading(
             "packing",
-            f"{row.label}: {comparison.speed_up(row):.2f}x, but it needs varlen attention, which "
-            "keeps the samples of a row apart",
+            f"{row.label}: {comparison.speed_up(row):.2f}x, if attention keeps samples apart",
         )
 
 
@@ -125,19 +124,19 @@ def _trade_off(row: StrategyResult, current: StrategyResult) -> str:
     hint = LearningRateHint.of(current.counts, row.counts)
     if abs(hint.square_root - 1) >= _NOTICED_FACTOR:
         words.append(
-            f"learning rate x{hint.square_root:.2f} (square root) to x{hint.linear:.2f} (linear)"
+            f"learning rate x{hint.square_root:.2f} (square root) or x{hint.linear:.2f} (linear)"
         )
     if row.shuffling != current.shuffling:
         words.append(_SHUFFLING[row.shuffling])
     if row.packs_rows:
-        words.append("needs varlen attention, which keeps the samples of a row apart")
+        words.append("needs varlen attention")
     return ", ".join(words)
 
 
 _SHUFFLING = {
     "full": "full shuffling",
-    "partial": "batches somewhat sorted by length",
-    "sorted": "batches sorted by length: watch the loss",
+    "partial": "in part sorted by length",
+    "sorted": "sorted by length: watch the loss",
     "blocks": "shuffled in blocks",
     "none": "the order of the corpus",
 }
