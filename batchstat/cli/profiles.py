@@ -8,7 +8,6 @@ from pathlib import Path
 
 from batchstat.cli.inputs import Inputs
 from batchstat.cli.profile_log import profile_log
-from batchstat.cli.progress import shown_progress
 from batchstat.cli.records import READING, Counting, Partial
 from batchstat.cli.streams import say
 from batchstat.errors import InputError, OptionError
@@ -18,6 +17,7 @@ from batchstat.profiling.cache import CountCache, default_folder
 from batchstat.profiling.inputs import Corpus, open_corpus
 from batchstat.profiling.parquet import load_profile
 from batchstat.profiling.profile import Profile
+from batchstat.profiling.progress_bar import shown_progress
 from batchstat.profiling.run_options import RunOptions
 from batchstat.profiling.shards import SPLITS_FOLDER, Shard, ShardSpec
 from batchstat.profiling.staleness import changes, same_input

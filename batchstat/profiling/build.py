@@ -29,6 +29,7 @@ from batchstat.profiling.merge import (
 )
 from batchstat.profiling.profile import Profile
 from batchstat.profiling.progress import Progress
+from batchstat.profiling.progress_bar import interactive_progress
 from batchstat.profiling.run_options import DEFAULT_RUN, RunOptions
 from batchstat.profiling.scheduler import Scheduler
 from batchstat.profiling.shards import Shard, ShardSpec
@@ -63,7 +64,7 @@ def profile(
     count_cache: Path_ | CountCache | None = None,
     recount: bool = False,
     allow_partial: bool = False,
-    on_progress: Callable[[Progress], object] = lambda _: None,
+    on_progress: Callable[[Progress], object] | None = None,
     on_warning: Callable[[str], object] = warnings.warn,
     **options: Unpack[ReadingOptions],
 ) -> Profile:
@@ -88,7 +89,8 @@ def profile(
             default they are not stored beyond the run.
         recount: whether to ignore counts that are already stored.
         allow_partial: whether to build a profile from the splits that could be counted.
-        on_progress: called with the progress of the count.
+        on_progress: called with the progress of the count; by default an interactive session, such
+            as a notebook, shows it on standard error.
         on_warning: called with each warning.
         options: other fields of `batchstat.CorpusOptions`, such as `label_column="label"`.
 
@@ -113,11 +115,10 @@ def profile(
         count_cache,
         recount,
         allow_partial,
-        on_progress,
-        on_warning,
+        on_warning=on_warning,
     )
     if isinstance(corpus, Corpus):
-        return build(corpus, run)
+        return _shown(corpus, run, on_progress)
     names = (str(text_column),) if isinstance(text_column, str | int) else tuple(text_column)
     read_as = CorpusOptions(text_column=names, **options)
     template = None if chat_template is None else named_path("chat_template", chat_template)
@@ -127,9 +128,18 @@ def profile(
         found = open_corpus(
             corpus, read_as, tokenizer, template, on_warning, allow_empty=allow_partial
         )
-        return build(found, run)
+        return _shown(found, run, on_progress)
     counter = tokenizer_for(read_as, tokenizer, template)
     return _of_table(corpus, read_as, counter, worker_count(workers))
+
+
+def _shown(
+    corpus: Corpus, run: RunOptions, on_progress: Callable[[Progress], object] | None
+) -> Profile:
+    if on_progress is not None:
+        return build(corpus, replace(run, on_progress=on_progress))
+    with interactive_progress() as shown:
+        return build(corpus, replace(run, on_progress=shown))
 
 
 def build(corpus: Corpus, run: RunOptions = DEFAULT_RUN) -> Profile:

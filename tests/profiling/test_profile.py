@@ -2,6 +2,7 @@ import io
 import json
 import os
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -224,3 +225,18 @@ def test_the_padding_of_usual_batches_is_that_of_compare(run):
     static = next(line for line in rows if line.startswith("● static "))
     shown_first, shown_then = (float(re.search(r"([\d.]+)%", each)[1]) for each in (line, static))
     assert abs(shown_first - shown_then) <= 0.05
+
+
+def test_an_interactive_session_sees_the_progress(monkeypatch, capsys, tmp_path):
+    """As lines where standard error is not a terminal, as in a notebook."""
+    from batchstat.profiling import progress_bar
+
+    (tmp_path / "a.txt").write_text("some words\n" * 5000)
+    monkeypatch.setattr(progress_bar, "_SECONDS_BETWEEN_LINES", 0)
+    batchstat.profile(tmp_path / "a.txt")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    batchstat.profile(tmp_path / "a.txt")
+    assert "counting: 55.0 kB of 55.0 kB" in capsys.readouterr().err
+    batchstat.profile(tmp_path / "a.txt", on_progress=lambda _: None)
+    assert capsys.readouterr().err == ""

@@ -3,15 +3,9 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
 
-from rich.console import Console
-from rich.filesize import decimal
-from rich.progress import BarColumn, DownloadColumn, TextColumn
-from rich.progress import Progress as Bar
-
-from batchstat.cli.streams import say
 from batchstat.profiling.progress import Progress
 
 OnProgress = Callable[[Progress], None]
@@ -25,6 +19,10 @@ def shown_progress() -> Iterator[OnProgress]:
     if not sys.stderr.isatty():
         yield _lines()
         return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TextColumn
+    from rich.progress import Progress as Bar
+
     columns = (
         TextColumn("counting"),
         BarColumn(bar_width=20),
@@ -43,7 +41,14 @@ def shown_progress() -> Iterator[OnProgress]:
         yield update
 
 
+def interactive_progress() -> AbstractContextManager[OnProgress]:
+    """Return the same for an interactive session, such as a notebook, and for others nothing."""
+    return shown_progress() if hasattr(sys, "ps1") else nullcontext(lambda _: None)
+
+
 def _lines() -> OnProgress:
+    from rich.filesize import decimal
+
     began = time.monotonic()
     due = began + _SECONDS_BETWEEN_LINES
 
@@ -54,7 +59,9 @@ def _lines() -> OnProgress:
         due = now + _SECONDS_BETWEEN_LINES
         total = progress.total_bytes
         of = f" of {decimal(total)}" if total else ""
-        say(f"counting: {decimal(progress.bytes)}{of}, {_pace(progress, now - began)}")
+        line = f"counting: {decimal(progress.bytes)}{of}, {_pace(progress, now - began)}"
+        with suppress(OSError):  # standard error may be closed
+            print(line, file=sys.stderr, flush=True)  # noqa: T201
 
     return update
 
