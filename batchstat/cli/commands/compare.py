@@ -191,7 +191,9 @@ def _to_use(
         "max_length": comparison.basis.max_length,
         "batch_size": None if row.request.sets("batch_size") else row.params.get("batch_size"),
     }
-    return command_line(inputs, "recipe" if has_script else "compare", **decided)
+    if has_script:  # whose loop has all epochs
+        return command_line(inputs, "recipe", **decided, epoch=None)
+    return command_line(inputs, "compare", **decided)
 
 
 def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:

@@ -40,10 +40,11 @@ class Script:
         "Print only the lines to paste into a script that already trains.",
         "Output",
         flags=("--snippet",),
+        is_common=True,
     )
 
 
-@takes(Script, Strategy, Settings, Template, Folder, ConfigFile)
+@takes(Script, Strategy, Settings, Template, Folder, ConfigFile, without=("epoch",))
 def command(options: Options) -> None:
     """Print a training script that uses exactly the batches that were simulated.
 
