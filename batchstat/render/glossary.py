@@ -47,6 +47,10 @@ WORDS: Mapping[str, str] = {
     f"frameworks do: {', '.join(FRAMEWORKS)}.",
     "sampler": "What decides which samples an epoch has, and how often each: "
     f"{', '.join(SAMPLERS)}.",
+    "padded compute": "Of a max_length: total tokens if every sample were padded to it / the corpus's "
+    "own tokens.",
+    "lost tokens": "Of a max_length: tokens that it truncates.",
+    "truncated samples": "Of a max_length: samples that are longer.",
     "split": "A part of a corpus that is counted on its own: a file, or 64 MiB of a large one.",
     "shard": "A share of a corpus's splits that is counted on its own: --shard I/N, for batchstat "
     "merge.",
@@ -59,6 +63,8 @@ WORDS: Mapping[str, str] = {
 
 COLUMNS: Mapping[str, str] = {
     "padding": "padding_ratio",
+    "current padding": "padding_ratio",
+    "best padding": "padding_ratio",
     "±": "interval",
     "over seeds": "seeds",
     "samples/batch": "samples_per_batch",

@@ -21,6 +21,7 @@ from batchstat.render.screens.balance import balance_screen
 from batchstat.render.screens.comparison import comparison_screen
 from batchstat.render.screens.layout import Fitting, Rows
 from batchstat.simulation.cost_model import CostModel
+from conftest import SAMPLE_DATA
 
 
 def keys(part: dict) -> Iterator[str]:
@@ -54,6 +55,19 @@ def test_every_column_of_a_comparison_is_explained():
     headings = {heading for table in tables for heading in table.columns}
     assert len(headings) > 12
     for heading in headings:
+        assert explain(heading), heading
+
+
+@pytest.mark.parametrize("command", ["profile", "compare --each"])
+def test_every_column_of_other_tables_is_explained(command, run):
+    corpus = (SAMPLE_DATA / "corpus.txt", SAMPLE_DATA / "corpus.txt")
+    shown = run(*command.split(), *corpus, "--no-plots", COLUMNS="200").stdout
+    columns = {
+        "profile": ("truncated samples", "lost tokens", "padded compute"),
+        "compare --each": ("current padding", "best", "best padding", "speed-up", "mean length"),
+    }
+    for heading in columns[command]:
+        assert heading.split()[-1] in shown
         assert explain(heading), heading
 
 
