@@ -47,8 +47,8 @@ WORDS: Mapping[str, str] = {
     f"frameworks do: {', '.join(FRAMEWORKS)}.",
     "sampler": "What decides which samples an epoch has, and how often each: "
     f"{', '.join(SAMPLERS)}.",
-    "padded compute": "Of a max_length: total tokens if every sample were padded to it / the corpus's "
-    "own tokens.",
+    "padded compute": "Of a max_length: total tokens if every sample were padded to it / those of "
+    "the corpus.",
     "lost tokens": "Of a max_length: tokens that it truncates.",
     "truncated samples": "Of a max_length: samples that are longer.",
     "split": "A part of a corpus that is counted on its own: a file, or 64 MiB of a large one.",
