@@ -162,6 +162,10 @@ def _draw(axes: Axes, plan: BatchPlan, extent: int) -> int:
     return widest
 
 
+_MOST_LINES = 40
+"""Lines between the samples of a row: more would hide the samples."""
+
+
 def _separate(axes: Axes, plan: BatchPlan, rows: range, x: float) -> None:
     """Draw thin lines between the rows of a batch, and between the samples of a row."""
     width = int(plan.widths[np.searchsorted(plan.batch_offsets, rows.start, side="right") - 1])
@@ -170,7 +174,6 @@ def _separate(axes: Axes, plan: BatchPlan, rows: range, x: float) -> None:
         axes.vlines(between, 0, width, color="white", linewidth=0.4, zorder=3)
     for i, row in enumerate(rows):
         held = plan.lengths[plan.row_offsets[row] : plan.row_offsets[row + 1]]
-        if len(held) > 1:
-            axes.hlines(
-                np.cumsum(held)[:-1], x + i, x + i + 1, color="white", linewidth=0.5, zorder=3
-            )
+        ends = np.cumsum(held)[:-1][held[:-1] >= width / _MOST_LINES]
+        if len(ends):
+            axes.hlines(ends, x + i, x + i + 1, color="white", linewidth=0.5, zorder=3)
