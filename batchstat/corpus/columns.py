@@ -81,6 +81,9 @@ def _require(path: str, column: str, names: Sequence[str], flag: str) -> None:
     if count == 0:
         near = get_close_matches(column, names, n=1, cutoff=0.5) or names
         example = near[0] if len(near) == 1 else "NAME"
+        pair = [each.strip() for each in column.split(",")]
+        if len(pair) == 2 and set(pair) <= set(names):
+            example = f" {flag} ".join(pair)
         raise InputError(
             f"column {column!r} not in {path} (has: {_listed(names)}): pass {flag} {example}"
             f"{_data_for_names(path, names)}"

@@ -50,7 +50,7 @@ class CorpusOptions:
     )
     text_column: tuple[str, ...] = option(
         (),
-        "Column with the text; two for pairs.",
+        "Column with the text; twice for pairs.",
         "Corpus",
         "NAME",
         shown="the only text column, or text, content, sentence, review, prompt",
@@ -104,6 +104,8 @@ class CorpusOptions:
 
     def __post_init__(self) -> None:
         check_fields(self, min_values={"min_chars": 0})
+        if self.label_column is not None:  # a number where there is no header
+            object.__setattr__(self, "label_column", str(self.label_column))
         if "" in self.named_columns:
             raise OptionError(
                 "a column name is empty: name one, or read the file without a header, where "

@@ -19,6 +19,8 @@ BALANCED = 1.05
 """A class ratio up to this counts as balanced."""
 MOST_COMPUTE = 1.5
 """A sampler that computes more than this times the tokens of `none` is expensive."""
+LEAST_SEEN = 0.5
+"""A sampler that shows less of the corpus over all epochs is never recommended."""
 AS_MUCH_SEEN = 0.01
 """Coverages that differ by at most this count as equal."""
 
@@ -216,16 +218,18 @@ class BalanceReport:
 
     @property
     def recommended(self) -> SamplerResult | None:
-        """The recommended sampler: of those that balance the classes within `MOST_COMPUTE`, the one
-        with the most coverage over all epochs, and of those with about the same coverage, the one
-        with the least compute. If all of them compute more, the one with the least compute. None if
-        fewer than two samplers are compared, or none balances the classes.
+        """The recommended sampler: of those that balance the classes within `MOST_COMPUTE` and show
+        at least `LEAST_SEEN` of the corpus, the one with the most coverage over all epochs, and of
+        those with about the same coverage, the one with the least compute. If all of them compute
+        more, the one with the least compute. None if fewer than two samplers are compared, or none
+        balances the classes and shows so much.
         """
-        if len(self.samplers) < 2 or not self.balanced:
+        seen = [row for row in self.balanced if row.coverage_after >= LEAST_SEEN]
+        if len(self.samplers) < 2 or not seen:
             return None
-        cheap = [row for row in self.balanced if (row.relative_compute or 0) <= MOST_COMPUTE]
+        cheap = [row for row in seen if (row.relative_compute or 0) <= MOST_COMPUTE]
         if not cheap:
-            return min(self.balanced, key=_computed)
+            return min(seen, key=_computed)
         most = max(row.coverage_after for row in cheap)
         return min((r for r in cheap if r.coverage_after >= most - AS_MUCH_SEEN), key=_computed)
 

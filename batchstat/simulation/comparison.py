@@ -1,6 +1,6 @@
 """`Comparison`: the results of `compare`, as one record of counts with ratios as properties."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from statistics import mean, pstdev
@@ -66,7 +66,7 @@ class SeedSpread:
         return pstdev(self.padding_ratios)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class StrategyResult:
     """One row of the table.
 
@@ -87,6 +87,13 @@ class StrategyResult:
     interval: Interval | None = None
     steps: "npt.NDArray[np.integer] | None" = field(default=None, compare=False, repr=False)
     first_batches: BatchPlan | None = field(default=None, compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        """Return the strategy, its padding and its batches on one line."""
+        return (
+            f"StrategyResult({self.label!r}, {self.counts.padding_ratio:.1%} padding, "
+            f"{self.counts.batches:,} batches, {self.counts.steps:,} steps)"
+        )
 
     @property
     def name(self) -> str:
@@ -245,6 +252,21 @@ class Comparison:
         if self.model is not None:
             shapes["model"] = (self.model.linear, self.model.quadratic)
         return {name: row.counts.relative_cost(*shape) for name, shape in shapes.items()}
+
+    def __iter__(self) -> Iterator[StrategyResult]:
+        """Yield the rows."""
+        return iter(self.strategies)
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.strategies)
+
+    def __contains__(self, label: object) -> bool:
+        """Return whether a strategy has a row."""
+        return any(row.label == label for row in self.strategies)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return [row.label for row in self.strategies]
 
     def __getitem__(self, label: str) -> StrategyResult:
         """Return the row of a strategy. Raises KeyError for a strategy that has no row."""

@@ -49,14 +49,17 @@ def comparison_warnings(
         and correlation * sqrt(row.counts.steps) > _CERTAIN
     ]
     if alike:
-        shown = [f"{r.label} ({r.counts.grouping.neighbour_correlation:.2f})" for r in alike]
+        shown = [
+            f"{row.label} (correlation {row.counts.grouping.neighbour_correlation:.2f})"
+            for row in alike
+        ]
         remedies = ["--order shuffled"] if basis.order != "shuffled" else []
         if any(row.params.get("shuffle_batches") is False for row in alike):
             remedies.append("shuffle_batches=true")
         yield ReportWarning(
             "alike_neighbours",
             "consecutive batches have similar lengths, which will show in the loss: "
-            + f"{', '.join(shown)}, 1 is sorted{': ' if remedies else ''}{' and '.join(remedies)}",
+            + f"{', '.join(shown)}{': ' if remedies else ''}{' and '.join(remedies)}",
         )
 
 
@@ -108,7 +111,13 @@ def _of_single_samples(
     """Yield a warning about batches of one sample, where no more fit."""
     budget, width = basis.tokens_per_batch, basis.widest
     fixed = any(row.request.strategy.batch_capacity for row in rows)
-    if not fixed or basis.batch_size > 1 or epoch.count == 1 or budget // width > 1:
+    if (
+        not fixed
+        or basis.batch_size > 1
+        or basis.given_batch_size
+        or epoch.count == 1
+        or budget // width > 1
+    ):
         return
     # A budget equal to the width may be derived from max_length, and then falls with it.
     lasting = min(budget, DEFAULT_BUDGET) if budget == width else budget

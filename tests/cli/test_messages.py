@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import batchstat
 from batchstat.cli.commands import (
     balance,
     baseline,
@@ -253,7 +254,7 @@ def examples() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("name", "line"), examples())
 def test_examples_of_the_help(cli: Cli, files: Path, name: str, line: str):
     """Run on a corpus of that name, with the profile, or the configuration, that they need."""
-    for corpus in ("corpus.txt", "train.txt", "a.txt"):
+    for corpus in ("corpus.txt", "train.txt", "a.txt", "english.txt", "german.txt"):
         (files / corpus).write_text("".join("so " * n + "\n" for n in range(1, 30)))
     (files / "data" / "train.txt").write_text("some words\n" * 20)
     rows = [f"{'w ' * (n % 90)}good,{'positive' if n % 3 else 'negative'}" for n in range(90)]
@@ -263,7 +264,7 @@ def test_examples_of_the_help(cli: Cli, files: Path, name: str, line: str):
     if name in ("check", "baseline") and arguments[-1] in ("github", "save", "junit=report.xml"):
         limits = '[limits]\nmax-padding = "9%"\n'
         (files / "batchstat.toml").write_text(f'corpus = "plain.txt"\n{limits}')
-    elif name not in ("init", "profile") and not (files / arguments[1]).exists():
+    elif name not in ("init", "profile") and not any((files / a).exists() for a in arguments):
         read = ["--text-column", "review", "--label-column", "label"]
         assert cli("profile", "reviews.csv", *read)[0] == 0
     options = ["--text-column", "body"] if "data/train.jsonl" in line else []
@@ -360,3 +361,29 @@ def test_a_stale_profile_is_counted_again_as_it_says(cli: Cli, files: Path):
     assert cli("check", *CLASSES, "--max-padding", "99%")[0] == 0
     assert cli(*PROFILED)[0] == 0
     assert cli("check", "--max-padding", "99%")[0] == 0
+
+
+def test_two_columns_in_one_flag_are_pointed_out(cli: Cli, files: Path):
+    (files / "pairs.csv").write_text("question,answer\na b,c\n")
+    code, _, err = cli("profile", "pairs.csv", "--text-column", "question,answer")
+    assert code == 3
+    assert "pass --text-column question --text-column answer" in err
+
+
+def test_columns_without_a_header_may_be_numbers(files: Path):
+    (files / "a.tsv").write_text("spam\tsome words\nham\tmore\n")
+    profile = batchstat.profile(files / "a.tsv", header=False, text_column=1, label_column=0)
+    assert [each.label for each in profile.classes] == ["spam", "ham"]
+
+
+def test_one_bucket_where_all_lengths_are_equal(cli: Cli, files: Path):
+    (files / "equal.csv").write_text("n\n" + "7\n" * 20)
+    code, shown, err = cli("buckets", "equal.csv", "--length-column", "n", "--no-plots")
+    assert code == 0, err
+    assert "1 bucket" in shown
+
+
+def test_init_pins_max_length(cli: Cli, files: Path):
+    (files / "long.csv").write_text("n\n" + "7\n" * 20 + "90\n")
+    assert cli("init", "long.csv", "--length-column", "n")[0] == 0
+    assert "max-length = 90\n" in (files / "batchstat.toml").read_text()

@@ -12,7 +12,9 @@ from batchstat.planning.settings import COSTS, Settings
 class Buckets:
     """The search for bucket edges."""
 
-    buckets: int = option(8, "Number of buckets.", "Batching", "K", is_common=True)
+    buckets: int | None = option(
+        None, "Number of buckets.", "Batching", "K", shown="8", is_common=True
+    )
     min_bucket_samples: int = option(1, "Fewest samples per bucket.", "Batching", "N")
     cost: str | None = option(
         None,

@@ -46,8 +46,12 @@ def command(options: Options) -> None:
     parse_strategies([strategy], settings.resolve(longest=1, stated_max=None))
     path, before = _target()
     profile, _ = count(inputs)
-    limits = propose_limits(report_document(profile, simulate(profile, strategy, settings)))
-    _write(path, before, inputs, limits)
+    simulation = simulate(profile, strategy, settings)
+    limits = propose_limits(report_document(profile, simulation))
+    _write(path, before, inputs, limits, simulation.basis.max_length)
+    named = (*inputs.corpus, *filter(None, [inputs.get("tokenizer")]))
+    if absolute := [str(each) for each in named if Path(each).is_absolute()]:
+        say(f"warning: absolute paths, which other machines may not have: {', '.join(absolute)}")
     say(f"wrote to {path}: {', '.join(f'{name} {limit}' for name, limit, _ in limits)}")
     say("next: batchstat check; put the following into .github/workflows/batchstat.yml")
     emit(workflow())
@@ -71,7 +75,12 @@ def _target() -> tuple[Path, str]:
     return Path(OWN_FILE), ""
 
 
-def _write(path: Path, before: str, inputs: "Inputs", limits: "Limits") -> None:
+def _write(path: Path, before: str, inputs: "Inputs", limits: "Limits", max_length: int) -> None:
+    """Write the settings and limits; `max_length` is written too, which would else follow the data.
+
+    Raises:
+        InputError: the file would not be TOML.
+    """
     import tomllib
 
     from batchstat.cli.configuration import SHARED_FILE
@@ -82,7 +91,7 @@ def _write(path: Path, before: str, inputs: "Inputs", limits: "Limits") -> None:
 
     table = "tool.batchstat" if path.name == SHARED_FILE else ""
     values = {key.replace("_", "-"): setting.value for key, setting in inputs.values.items()}
-    values["corpus"] = inputs.corpus
+    values |= {"corpus": inputs.corpus, "max-length": max_length}
     whole = before.rstrip("\r\n") + "\n\n" if before.strip() else ""
     whole += configuration_toml(table, values, limits)
     if "\r\n" in before:

@@ -40,7 +40,6 @@ class Trl(Packed):
     remainder: ClassVar[str | None] = "repeat"
 
     read_ahead: int | None = 1000
-    within_samples: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +58,6 @@ class Axolotl(Packed):
     method: str = "first-fit"
     read_ahead: int | None = 100_000
     max_samples_per_row: int | None = 200
-    within_samples: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,8 +41,9 @@ class Packed(Strategy):
     `first-fit` (axolotl) and `next-fit` (torchtune, axolotl's sequential), in order; `wrapped`,
     concatenated and cut every `max_length`, so that a sample may lie in two rows (TRL, GPT-style
     pre-training). `read_ahead` samples are packed together, by default the whole epoch; set it to
-    match packing in chunks (TRL's 1,000). Batches are made of all rows. With `within_samples`,
-    attention stays within the samples of a row, as with block masks and variable-length kernels.
+    match packing in chunks (TRL's 1,000). Batches are made of all rows. Attention stays within
+    the samples of a row, as with block masks and variable-length kernels, unless `within_samples`
+    is false.
     """
 
     in_short: ClassVar[str] = "several per row"
@@ -54,9 +55,7 @@ class Packed(Strategy):
     method: str = parameter("How samples are packed into rows.", "bfd", values=METHODS)
     max_samples_per_row: int | None = parameter("The most samples in a row.", None)
     read_ahead: int | None = None
-    within_samples: bool = parameter(
-        "Whether attention knows where the samples of a row begin.", False
-    )
+    within_samples: bool = parameter("Whether attention stays within the samples of a row.", True)
     shuffle_batches: bool = True
 
     def __post_init__(self) -> None:

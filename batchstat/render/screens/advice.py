@@ -135,8 +135,8 @@ def _trade_off(row: StrategyResult, current: StrategyResult) -> str:
 
 _SHUFFLING = {
     "full": "full shuffling",
-    "partial": "in part sorted by length",
-    "sorted": "sorted by length: watch the loss",
+    "partial": "batches of somewhat similar lengths",
+    "sorted": "batches of similar lengths: watch the loss",
     "blocks": "shuffled in blocks",
     "none": "the order of the corpus",
 }

@@ -11,6 +11,7 @@ from batchstat.render.screens.layout import Fitting, Rows, basis_line, heading, 
 from batchstat.render.text import class_name, one_line, percent
 from batchstat.simulation.balances import MOST_COMPUTE, BalanceReport, ClassDraw, SamplerResult
 
+_TIP = "Class weights in the loss also balance classes, without repeating samples."
 _MOST_SHOWN = 3
 """Classes with a column each; of more, the largest and the smallest."""
 _EVEN_ENOUGH = 1.5
@@ -44,7 +45,9 @@ def _samplers(report: BalanceReport) -> Rows:
         *("  sampler", "epoch size", "compute", "seen", f"in {report.epochs} epochs"),
         *names,
         "most repeats",
-        note="" if chosen is None else "★ recommended",
+        note=""
+        if chosen is None
+        else f"★ recommended: the most seen for at most {MOST_COMPUTE}x the compute",
     )
     for row in report.samplers:
         compute = row.relative_compute
@@ -103,11 +106,11 @@ def _recommendation(
     elif chosen is None:
         balanced = "; ".join(_cost(row, report) for row in report.balanced)
         yield heading("result", f"{balanced or 'No sampler here balances the classes'}.")
+        yield heading("", _TIP)
     else:
         yield heading("result", f"{_cost(chosen, report)}.")
         yield pasted("use", command(chosen.spec))
-        tip = "Class weights in the loss also balance classes, without repeating samples."
-        yield heading("", tip)
+        yield heading("", _TIP)
 
 
 def _cost(row: SamplerResult, report: BalanceReport) -> str:
