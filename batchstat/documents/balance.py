@@ -132,7 +132,7 @@ class BalanceFile(Compared, File):
 
 
 def balance_document(report: Any) -> dict[str, Any]:
-    """Return balance.json of a `batchstat.simulation.balances.BalanceReport`."""
+    """Return balance.json of a `batchstat.simulation.balance_report.BalanceReport`."""
     made = {
         **head(SCHEMA, report.created),
         "corpus": corpus_of(report.corpus, report.samples),

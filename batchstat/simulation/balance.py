@@ -20,7 +20,7 @@ from batchstat.planning.settings import ResolvedSettings, Settings, SettingsOpti
 from batchstat.planning.shares import draw_samples, make_shares
 from batchstat.planning.strategies.spec import request_row
 from batchstat.profiling.profile import Profile
-from batchstat.simulation.balances import BalanceReport, ClassDraw, SamplerResult
+from batchstat.simulation.balance_report import BalanceReport, ClassDraw, SamplerResult
 from batchstat.simulation.compare import make_row
 from batchstat.simulation.comparison import ReportWarning
 from batchstat.simulation.warnings import comparison_warnings

@@ -9,7 +9,12 @@ from batchstat.errors import counted
 from batchstat.render.screens.balance_details import balance_details
 from batchstat.render.screens.layout import Fitting, Rows, basis_line, heading, pasted
 from batchstat.render.text import class_name, one_line, percent
-from batchstat.simulation.balances import MOST_COMPUTE, BalanceReport, ClassDraw, SamplerResult
+from batchstat.simulation.balance_report import (
+    MOST_COMPUTE,
+    BalanceReport,
+    ClassDraw,
+    SamplerResult,
+)
 
 _TIP = "Class weights in the loss also balance classes, without repeating samples."
 _MOST_SHOWN = 3
