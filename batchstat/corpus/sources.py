@@ -5,14 +5,16 @@ import json
 import os
 import stat
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 from batchstat.errors import InputError, OptionError, SourceError
 from batchstat.storage.addresses import as_path, etag_in, is_remote, one_line
-from batchstat.storage.result_files import PLOT_FORMATS
+from batchstat.storage.result_files import is_result
+
+Found = TypeVar("Found", bound=PurePath)
 
 STANDARD_INPUT = "-"
 COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
@@ -99,16 +101,20 @@ def _found(
     if is_remote(given):
         yield from _at_address(os.fspath(given), input_format, on_warning)
         return
-    for path in _expand(given, on_warning):
-        source = _source(path, input_format)
-        yield source, source.bytes == 0 and source.path != STANDARD_INPUT
+    try:
+        for path in _on_disk(Path(given), on_warning):
+            source = _source(path, input_format)
+            yield source, source.bytes == 0 and source.path != STANDARD_INPUT
+    except OSError as error:
+        shown = Path(error.filename or given).as_posix()
+        raise InputError(f"{shown} cannot be read: {error.strerror or error}") from None
 
 
 def _at_address(
     address: str, input_format: str | None, on_warning: Callable[[str], object]
 ) -> Iterator[tuple[Source, bool]]:
     """Yield the files at an address, listed once, with what the listing says of them."""
-    as_path(address)
+    here = as_path(address)
     from fsspec.core import url_to_fs
 
     try:
@@ -121,21 +127,23 @@ def _at_address(
             found = storage.find(path, detail=True)
         else:
             found = {path: storage.info(path)}
-        files = {n: info for n, info in sorted(found.items()) if info.get("type") != "directory"}
-        is_one = list(files) == [path]
-        if not is_one:
-            below = None if is_pattern else PurePosixPath(path)
-            files = _data_files(files, storage, below, address, on_warning)
+        files = {n: info for n, info in found.items() if info.get("type") != "directory"}
+        if list(files) == [path]:
+            names = [path]
+        elif not is_pattern and (saved := _of_saved_dataset(here, address)):
+            names = [f"{path.rstrip('/')}/{name}" for name in saved]
+        else:
+            names = _in_listing(files, storage, None if is_pattern else path, address, on_warning)
     except InputError:
         raise
     except FileNotFoundError:
         raise SourceError(f"no such file: {address}") from None
     except Exception as error:  # a remote file system may raise anything
         raise SourceError(f"{address} cannot be read: {one_line(error)}") from None
-    for name, info in files.items():
-        shown = address if is_one else storage.unstrip_protocol(name)
-        size = info.get("size")
-        kind = input_format or _ENDINGS.get(_ending(PurePosixPath(name)), "txt")
+    for name in names:
+        info = files.get(name, {})
+        size, kind = info.get("size"), input_format or _ENDINGS.get(_ending(PurePath(name)), "txt")
+        shown = address if names == [path] else storage.unstrip_protocol(name)
         yield Source(shown, int(size or 0), etag_in(info), kind), size == 0
 
 
@@ -148,91 +156,96 @@ def _is_pattern(storage: Any, path: str) -> bool:
     return not storage.exists(path)
 
 
-def _data_files(
-    found: dict[str, Any],
+def _in_listing(
+    files: dict[str, Any],
     storage: Any,
-    folder: PurePosixPath | None,
+    folder: str | None,
     address: str,
     on_warning: Callable[[str], object],
-) -> dict[str, Any]:
-    """Return the data files of a folder, or of a pattern (folder None), as for a local one."""
-    listed = {PurePosixPath(name) for name in found}
-    listed |= {parent for each in listed for parent in each.parents}
+) -> list[str]:
+    """Return the names of the data files among those listed in a folder, or for a pattern."""
+    names: dict[PurePath, str] = {PurePosixPath(name): name for name in files}
+    there = {parent for each in names for parent in each.parents}.union(names)
 
     def is_there(wanted: PurePath) -> bool:
-        return wanted in listed or (folder is None and bool(storage.exists(str(wanted))))
+        return wanted in there or bool(storage.exists(str(wanted)))
 
-    kept: list[str] = []
-    others: list[PurePosixPath] = []
-    for name, info in found.items():
-        each = PurePosixPath(name)
-        below = each.parts[-1:] if folder is None else each.parts[len(folder.parts) :]
-        is_marker = folder is not None and info.get("size") == 0 and not each.suffix  # of a folder
-        is_hidden = any(part.startswith(".") for part in below)
-        if is_hidden or is_marker or _is_result(each, is_there):
-            continue
-        if folder is None or _ending(each) in _ENDINGS:
-            kept.append(name)
-        else:
-            others.append(each)
-    _warn_of_left(address, others, on_warning)
-    if not kept:
-        raise InputError(f"no data files at {address} (known: {', '.join(_ENDINGS)})")
-    return {name: found[name] for name in kept}
+    def is_visible(path: PurePath) -> bool:
+        if folder is None:
+            return not path.name.startswith(".")
+        is_marker = files[names[path]].get("size") == 0 and not path.suffix  # of a folder
+        below = path.relative_to(folder).parts
+        return not is_marker and not any(part.startswith(".") for part in below)
+
+    visible = filter(is_visible, names)
+    chosen = _data_files(visible, address, is_there, on_warning, is_pattern=folder is None)
+    return [names[path] for path in chosen]
 
 
-def _warn_of_left(
-    shown: str, left: Sequence[PurePath], on_warning: Callable[[str], object]
-) -> None:
-    if left:
-        on_warning(
-            f"skipped files in {shown} with unsupported extensions: "
-            f"{', '.join(path.name for path in left[:3])}"
-            f"{f' and {len(left) - 3:,} more' if len(left) > 3 else ''} (name a file to read it)"
-        )
-
-
-def _expand(path: str | os.PathLike[str], on_warning: Callable[[str], object]) -> Iterator[Path]:
-    try:
-        yield from _expanded(Path(path), on_warning)
-    except OSError as error:
-        shown = Path(error.filename or path).as_posix()
-        raise InputError(f"{shown} cannot be read: {error.strerror or error}") from None
-
-
-def _expanded(path: Path, on_warning: Callable[[str], object]) -> Iterator[Path]:
+def _on_disk(path: Path, on_warning: Callable[[str], object]) -> Iterable[Path]:
+    """Return the files that a path of this machine names. Raises OSError."""
+    shown = path.as_posix()
     if path.is_dir():
-        yield from _in_folder(path, on_warning)
-    elif not path.exists() and glob.has_magic(str(path)):
-        # Path.glob does not accept absolute patterns.
-        found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))  # noqa: PTH207
-        files = [each for each in found if each.is_file() and not _is_result(each, _is_there)]
-        if not files:
-            raise InputError(f"no files match {path.as_posix()}")
-        yield from files
-    else:
-        yield path
+        if saved := _of_saved_dataset(path, shown):
+            return [path / name for name in saved]
+        return _data_files(_visible(path), shown, _is_there, on_warning, is_pattern=False)
+    if path.exists() or not glob.has_magic(str(path)):
+        return [path]
+    # Path.glob does not accept absolute patterns.
+    found = [Path(name) for name in glob.glob(str(path), recursive=True)]  # noqa: PTH207
+    if "**" in path.parts:
+        found = _once_each(found)
+    files = filter(Path.is_file, found)
+    return _data_files(files, shown, _is_there, on_warning, is_pattern=True)
 
 
-def _in_folder(folder: Path, on_warning: Callable[[str], object]) -> Iterator[Path]:
-    shown = folder.as_posix()
+def _once_each(found: list[Path]) -> list[Path]:
+    """Return each file once, by its shortest path: `**` follows links, even back to where it is."""
+    folders = {folder: folder.resolve() for folder in {each.parent for each in found}}
+    by_depth = sorted(found, key=lambda each: len(each.parts), reverse=True)
+    return list({(folders[each.parent], each.name): each for each in by_depth}.values())
+
+
+def _of_saved_dataset(folder: Path, shown: str) -> list[str]:
+    """Return the names of the data files of a saved `datasets` Dataset; none if it is not one."""
     if (folder / "dataset_dict.json").exists():
         splits = sorted(each.name for each in folder.iterdir() if each.is_dir())
         raise InputError(f"{shown} has several splits: name one of them: {', '.join(splits)}")
     state = folder / "state.json"
-    if state.exists() and (folder / "dataset_info.json").exists():
-        try:
-            files = json.loads(state.read_text(encoding="utf-8"))["_data_files"]
-            yield from (folder / file["filename"] for file in files)
-        except (ValueError, KeyError, TypeError, OSError) as error:
-            raise InputError(f"{state.as_posix()} is not from a saved dataset: {error}") from None
-        return
-    found = sorted(_visible(folder))
-    files = [path for path in found if _ending(path) in _ENDINGS]
-    if not files:
-        raise InputError(f"no data files in {shown} (known: {', '.join(_ENDINGS)})")
-    _warn_of_left(shown, [path for path in found if _ending(path) not in _ENDINGS], on_warning)
-    yield from files
+    if not state.exists() or not (folder / "dataset_info.json").exists():
+        return []
+    try:
+        files = json.loads(state.read_text(encoding="utf-8"))["_data_files"]
+        return [str(file["filename"]) for file in files]
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise InputError(f"{state.as_posix()} is not from a saved dataset: {error}") from None
+
+
+def _data_files(
+    found: Iterable[Found],
+    shown: str,
+    is_there: Callable[[PurePath], bool],
+    on_warning: Callable[[str], object],
+    *,
+    is_pattern: bool,
+) -> list[Found]:
+    """Return the files of a folder, or of a pattern, that belong to a corpus, sorted."""
+    files = sorted(path for path in found if not is_result(path, is_there))
+    data = [path for path in files if is_pattern or _ending(path) in _ENDINGS]
+    if not data:
+        raise InputError(
+            f"no files match {shown}"
+            if is_pattern
+            else f"no data files in {shown} (known: {', '.join(_ENDINGS)})"
+        )
+    if len(data) < len(files):
+        others = [path.name for path in files if _ending(path) not in _ENDINGS]
+        more = f" and {len(others) - 3:,} more" if len(others) > 3 else ""
+        on_warning(
+            f"skipped files in {shown} with unsupported extensions: {', '.join(others[:3])}{more} "
+            "(name a file to read it)"
+        )
+    return data
 
 
 def _visible(folder: Path) -> Iterator[Path]:
@@ -243,28 +256,7 @@ def _visible(folder: Path) -> Iterator[Path]:
 
     for below, folders, files in os.walk(folder, onerror=fail):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        paths = (Path(below, name) for name in files if not name.startswith("."))
-        yield from (path for path in paths if not _is_result(path, _is_there))
-
-
-_RESULTS = {
-    *("lengths.parquet", "profile.json", "compare.json", "balance.json", "buckets.json"),
-    *("shard.json", "profile.log"),
-}
-
-
-_BELOW = {"plots": tuple(f".{each}" for each in PLOT_FORMATS), "splits": (".counts", ".job")}
-"""Files that batchstat writes in subfolders of its results."""
-
-
-def _is_result(path: PurePath, is_there: Callable[[PurePath], bool]) -> bool:
-    """Return whether batchstat wrote the file, so that a folder can be profiled into itself."""
-    below = path.suffix in _BELOW.get(path.parent.name, ())
-    if not below and path.name not in _RESULTS:
-        return False
-    folder = path.parent.parent if below else path.parent
-    pairs = ("shard.json", "splits"), ("lengths.parquet", "profile.json")
-    return any(is_there(folder / one) and is_there(folder / other) for one, other in pairs)
+        yield from (Path(below, name) for name in files if not name.startswith("."))
 
 
 def _is_there(path: PurePath) -> bool:

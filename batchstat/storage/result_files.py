@@ -1,8 +1,8 @@
 """Names of result files, and which of them belong to a profile that was replaced."""
 
 import json
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePath
 
 from batchstat.storage.addresses import etag_of, is_remote
 
@@ -46,6 +46,21 @@ batchstat writes about a profile, and so everything that it ever removes.
 def together(head: str) -> set[str]:
     """Return the main file of a command's results, and those that may accompany it."""
     return {head, *WRITTEN_TOGETHER[head]}
+
+
+_BELOW = {"plots": tuple(f".{each}" for each in PLOT_FORMATS), "splits": (".counts", ".job")}
+"""Files that batchstat writes in subfolders of its results."""
+_NAMES = {PROFILE_FILE, *PLOTS, "shard.json", "profile.log"}
+
+
+def is_result(path: PurePath, is_there: Callable[[PurePath], bool]) -> bool:
+    """Return whether batchstat wrote the file, so that a folder can be profiled into itself."""
+    below = path.suffix in _BELOW.get(path.parent.name, ())
+    if not below and path.name not in _NAMES:
+        return False
+    folder = path.parent.parent if below else path.parent
+    pairs = ("shard.json", "splits"), (LENGTHS_FILE, PROFILE_FILE)
+    return any(is_there(folder / one) and is_there(folder / other) for one, other in pairs)
 
 
 def profile_version(folder: Path) -> str:

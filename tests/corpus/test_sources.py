@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import lzma
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,7 @@ from batchstat import InputError, OptionError
 from batchstat.corpus.digests import digest_of
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import find_sources
-from conftest import environment, reader_of
+from conftest import environment, needs, reader_of
 
 TEXTS = st.lists(
     st.text(st.characters(exclude_categories=("Cs",)), max_size=20).filter(
@@ -168,6 +169,47 @@ def test_folders_and_patterns(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no data files in"):
         read(tmp_path / "empty")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+def test_links_that_lead_back_count_no_file_twice(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        (tmp_path / "data" / name / "a.txt").write_text(f"{name}\n")
+    (tmp_path / "data" / "two" / "b.txt").symlink_to("a.txt")
+    (tmp_path / "data" / "one" / "other").symlink_to("../two")
+    (tmp_path / "data" / "two" / "other").symlink_to("../one")
+    for corpus in ("data", "data/**/*.txt", "data/**"):
+        assert read(tmp_path / corpus)[1] == ["one", "two", "two"], corpus
+    assert read(tmp_path / "data" / "one" / "other" / "*.txt")[1] == ["two", "two"]
+
+
+@pytest.mark.cluster  # where what reads addresses is installed
+def test_an_address_is_listed_as_a_path_is(tmp_path):
+    needs("upath")
+    import datasets
+
+    dataset = datasets.Dataset.from_dict({"text": ["a", "b"]})
+    dataset.save_to_disk(tmp_path / "saved")
+    datasets.DatasetDict({"train": dataset}).save_to_disk(tmp_path / "splits")
+    for name in ("a.txt", "deep/b.jsonl", "notes.md", ".hidden.txt", ".deep/c.txt"):
+        (tmp_path / "data" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "data" / name).write_text("x\n")
+    (tmp_path / "none").mkdir()
+
+    def found(corpus: str) -> list[object]:
+        said: list[object] = []
+        try:
+            listed = find_sources([corpus], on_warning=said.append)
+        except InputError as error:
+            return [str(error)]
+        return [*((each.path, each.bytes, each.format) for each in listed), *said]
+
+    corpora = ("saved", "splits", "splits/train", "data", "data/*.txt", "data/a.txt")
+    for corpus in (*corpora, "data/**/*.jsonl", "data/*.csv", "data/notes.*", "none", "gone.txt"):
+        at_path = str(found(f"{tmp_path}/{corpus}"))
+        at_address = str(found(f"file://{tmp_path}/{corpus}")).replace("file://", "")
+        assert at_address == at_path, corpus
 
 
 def test_a_folder_is_profiled_into_itself(run, tmp_path):

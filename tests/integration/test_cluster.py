@@ -393,14 +393,14 @@ def test_a_bucket_is_listed_as_a_folder_is(tmp_path, out, s3):
     _, error = done(tmp_path / "x", tmp_path, "profile", "s3://bucket/own/part-*", status=3)
     assert "s3://bucket/own/part-00001 is empty" in error
     _, error = done(tmp_path / "x", tmp_path, "profile", "s3://bucket/own/**/*.json", status=3)
-    assert "no data files at s3://bucket/own/**/*.json" in error
+    assert "no files match s3://bucket/own/**/*.json" in error
 
 
 @pytest.mark.parametrize(
     ("address", "message"),
     [
         ("s3://bucket/nothing.txt", "no such file: s3://bucket/nothing.txt"),
-        ("s3://bucket/nothing/*.txt", "no data files at s3://bucket/nothing/*.txt"),
+        ("s3://bucket/nothing/*.txt", "no files match s3://bucket/nothing/*.txt"),
         ("s3://no-bucket/a.txt", "s3://no-bucket/a.txt"),
         ("nonsense://x/y.txt", "nonsense://x/y.txt cannot be reached"),
     ],
