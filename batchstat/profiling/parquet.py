@@ -33,7 +33,7 @@ from batchstat.storage.sealed_tables import (
     METADATA_KEY,
     UNREADABLE,
     SealedTable,
-    check_between,
+    check_range,
     check_rising,
     numbers_in,
     opened,
@@ -212,8 +212,8 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
     for block in table.blocks():
         rows = slice(at, at + len(block))
         own = numbers_in(block, "length"), numbers_in(block, "record")
-        check_between("length", own[0], 0, LONGEST, at)
-        check_between("record", own[1], 0, most, at)
+        check_range("length", own[0], LONGEST, at)
+        check_range("record", own[1], most, at)
         check_rising("record", own[1], last, at)
         lengths[rows], records[rows] = own
         if has_labels:

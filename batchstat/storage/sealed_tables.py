@@ -106,13 +106,12 @@ def numbers_in(block: pa.Table, name: str) -> Ints:
     return numbers
 
 
-def check_between(name: str, numbers: Ints, least: int, most: int, before: int = 0) -> None:
-    """Raise ValueError if one of (n,) numbers is out of range; `before` rows precede them."""
-    bad = np.flatnonzero((numbers < least) | (numbers > most))
+def check_range(name: str, numbers: Ints, most: int, before: int = 0) -> None:
+    """Raise ValueError unless (n,) numbers are between 0 and `most`; `before` rows precede them."""
+    bad = np.flatnonzero((numbers < 0) | (numbers > most))
     if len(bad):
         raise ValueError(
-            f"{name} is {numbers[bad[0]]} in row {before + bad[0]}: must be between {least:,} and "
-            f"{most:,}"
+            f"{name} is {numbers[bad[0]]} in row {before + bad[0]}: must be between 0 and {most:,}"
         )
 
 

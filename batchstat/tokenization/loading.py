@@ -75,15 +75,13 @@ def _from_file(name: str, path: Path) -> Tokenizer:
 
 
 def _from_definition(
-    name: str, definition: str, max_length: int | None, chat_template: str | None = None
+    name: str, definition: str, max_length: int | None, chat_template: str | None
 ) -> Tokenizer:
     backend = tokenizers.Tokenizer.from_str(definition)
     return _from_backend(name, backend, max_length, chat_template=chat_template)
 
 
-def _as_transformers(
-    backend: tokenizers.Tokenizer, chat_template: str | None = None
-) -> Callable[[], Any]:
+def _as_transformers(backend: tokenizers.Tokenizer, chat_template: str | None) -> Callable[[], Any]:
     return lambda: import_quietly("PreTrainedTokenizerFast")(
         tokenizer_object=backend, chat_template=chat_template
     )

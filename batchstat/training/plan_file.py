@@ -165,7 +165,7 @@ def _columns(table: "SealedTable") -> dict[str, Any]:
 
 def _check(columns: Mapping[str, Any], facts: _Facts) -> None:
     """Raise ValueError if the columns were changed since writing or cannot come from any plan."""
-    from batchstat.storage.sealed_tables import check_between
+    from batchstat.storage.sealed_tables import check_range
 
     if not facts.rows:
         raise ValueError("it has no rows")
@@ -173,13 +173,13 @@ def _check(columns: Mapping[str, Any], facts: _Facts) -> None:
         if found != facts.columns.get(name):
             raise ValueError(f"column {name} was damaged, edited or sorted: its digest differs")
     for name in ("record", "start", "stop", "width"):
-        check_between(name, columns[name], 0, _FAR)
-    check_between("stop - start", columns["stop"] - columns["start"], 0, _FAR)
+        check_range(name, columns[name], _FAR)
+    check_range("stop - start", columns["stop"] - columns["start"], _FAR)
     empty = _empty(facts)
     batches = np.concatenate([columns["batch"], empty[:, 0]])
-    check_between("batch", batches, 0, len(batches) - 1)
-    check_between("step", np.concatenate([columns["step"], empty[:, 1]]), 0, int(batches.max()))
-    check_between("rank", np.concatenate([columns["rank"], empty[:, 2]]), 0, facts.world_size - 1)
+    check_range("batch", batches, len(batches) - 1)
+    check_range("step", np.concatenate([columns["step"], empty[:, 1]]), int(batches.max()))
+    check_range("rank", np.concatenate([columns["rank"], empty[:, 2]]), facts.world_size - 1)
     _check_sequence(columns, empty[:, 0])
     if not facts.in_parts and columns["start"].any():
         raise ValueError("start is above 0, but samples are whole")
