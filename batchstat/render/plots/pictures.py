@@ -9,7 +9,7 @@ from batchstat.render.plots.comparison import comparison_plots
 from batchstat.render.plots.profile import profile_plots
 from batchstat.render.plots.ranks import rank_plots
 from batchstat.render.plots.style import Picture
-from batchstat.simulation.balances import BalanceReport
+from batchstat.simulation.balance_report import BalanceReport
 from batchstat.simulation.bucket_search import BucketReport
 from batchstat.simulation.comparison import Comparison
 
