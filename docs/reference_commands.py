@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from textwrap import dedent
 from typing import Any
 
 import typer
@@ -13,38 +14,44 @@ _SHARED_BY = 3
 """Number of commands from which on an option is described once for all of them."""
 
 
+_HELP = ("help", "help_all")
+"""Options of every command, which the page explains once."""
+
+
 def commands() -> Iterator[str]:
     """Yield the blocks of the page."""
     by_name = dict(named(typer.main.get_command(app)))
-    users = Counter(_key(option) for each in by_name.values() for option in each.params)
+    options = {
+        name: [option for option in each.params if option.name not in _HELP]
+        for name, each in by_name.items()
+    }
+    users = Counter(_key(option) for each in options.values() for option in each)
     shared = {key for key, number in users.items() if number >= _SHARED_BY}
     yield (
-        "`batchstat COMMAND --help` shows the options of a command. Numbers may be written "
-        "`16384`, `16_384` or `16k`. A specification (`SPEC`) is `name` or "
-        "`name:key=value,key=value`. [Shared options](#shared-options) mean the same in every "
-        "command that lists them."
+        "`batchstat COMMAND --help` shows examples and the usual options of a command, "
+        "`--help-all` all options. Numbers may be written `16384`, `16_384` or `16k`. A "
+        "specification (`SPEC`) is `name` or `name:key=value,key=value`. "
+        "[Shared options](#shared-options) mean the same in every command that lists them."
     )
     for name, command in by_name.items():
         yield f"## {name}"
         yield from _described(command.help)
-        own = [option for option in command.params if _key(option) not in shared]
+        own = [option for option in options[name] if _key(option) not in shared]
         if own:
             yield table(["option", "meaning", "default"], map(_option, own))
-        others = [option for option in command.params if _key(option) in shared]
+        others = [option for option in options[name] if _key(option) in shared]
         if others:
             flags = ", ".join(code(_flag(option)) for option in others)
             yield f"Shared options: {flags}."
     yield "## Shared options"
-    by_key = {_key(option): option for each in by_name.values() for option in each.params}
+    by_key = {_key(option): option for each in options.values() for option in each}
     panels: dict[str, list[Any]] = {}
-    for key, option in by_key.items():
-        if key in shared:
-            panels.setdefault(getattr(option, "rich_help_panel", None) or "Arguments", []).append(
-                option
-            )
-    for panel, options in panels.items():
+    for key in filter(shared.__contains__, by_key):
+        panel = getattr(by_key[key], "rich_help_panel", None) or "Arguments"
+        panels.setdefault(panel, []).append(by_key[key])
+    for panel, those in panels.items():
         yield f"### {panel}"
-        yield table(["option", "meaning", "default"], map(_option, options))
+        yield table(["option", "meaning", "default"], map(_option, those))
 
 
 def named(group: Any, before: str = "batchstat") -> Iterator[tuple[str, Any]]:
@@ -62,11 +69,10 @@ def _key(option: Any) -> tuple[str, str]:
 
 def _described(help: str) -> Iterator[str]:
     """Yield the paragraphs of a command's help, its examples as code."""
-    paragraphs = [" ".join(part.split()) for part in help.split("\n\n")]
-    example = [part for part in paragraphs if part.startswith("batchstat ")]
-    yield from (prose(part) for part in paragraphs if part not in example)
-    if example:
-        yield "```text\n" + "\n".join(example) + "\n```"
+    text, _, examples = help.partition("\n\nExamples:\n")
+    yield from (prose(" ".join(part.split())) for part in text.split("\n\n"))
+    if examples:
+        yield f"```sh\n{dedent(examples)}\n```"
 
 
 def _flag(option: Any) -> str:

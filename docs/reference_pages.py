@@ -11,7 +11,7 @@ from reference_commands import commands
 
 import batchstat
 from batchstat.cli.configuration import KEYS
-from batchstat.cli.records import Baseline, Strategy, Template, Tokenization
+from batchstat.cli.records import Baseline, Model, Strategy, Template, Tokenization
 from batchstat.corpus.options import CorpusOptions
 from batchstat.documents.schema import FILES, schema
 from batchstat.errors import InputError, OptionError
@@ -27,7 +27,9 @@ ENVIRONMENT = {
     "`XDG_CACHE_HOME`, else in `~/.cache`.",
     "XDG_CACHE_HOME": "Folder that holds the cache where `BATCHSTAT_CACHE_DIR` is not set.",
     "COLUMNS": "Width of the screens. Default: the terminal's, or 100 where the output is not one.",
-    "NO_COLOR": "Any value: print without colour, as a dumb terminal (`TERM=dumb`) does.",
+    "NO_COLOR": "Any value: print without colour.",
+    "FORCE_COLOR": "Any value: print in colour where the output is not a terminal, too.",
+    "TERM": "dumb: print without colour.",
     "GITHUB_STEP_SUMMARY": "File to which `check --format github` adds its table; GitHub Actions "
     "sets it.",
     "RAYON_NUM_THREADS": "Threads of the tokenizers library. Default: as `--workers`.",
@@ -175,7 +177,7 @@ def _configuration() -> Iterator[str]:
         "beats defaults. `batchstat config` prints what is in force and where it is set; "
         "`--no-config` ignores the file."
     )
-    records = (CorpusOptions, Settings, Tokenization, Template, Strategy, Baseline)
+    records = (CorpusOptions, Settings, Tokenization, Template, Strategy, Model, Baseline)
     declared = {each.name: each for record in records for each in fields(record)}
     yield "## Keys"
     rows = [("`corpus`", "Files, folders, patterns or URLs: text, or a list.", "")]
