@@ -4,7 +4,8 @@
 
 The examples of a page run in their sequence, in one temporary folder that holds a copy of
 `sample_data`: ```console blocks are commands after `$` with their standard output, ```sh blocks are
-scripts, and ```python blocks are programs. An output that ends with … is shown up to that line.
+scripts, ```python blocks are programs, and ```pycon blocks are sessions: statements after `>>>`
+with what they print. The output of a command that ends with … is shown up to that line.
 """
 
 import os
@@ -28,11 +29,20 @@ PAGES = [
 ]
 
 CUT = "…"
-_BLOCK = re.compile(r"^```(console|sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(console|sh|python|pycon)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NEEDS_TORCH = re.compile(
     r"^(?:from|import) (?:torch|torchdata|accelerate)\b|^from transformers import .*\bTrainer\b",
     re.MULTILINE,
 )
+
+_SESSION = """
+import doctest, sys
+names = {}
+for example in doctest.DocTestParser().get_examples(sys.argv[1]):
+    print(">>>", "\\n... ".join(example.source.splitlines()))
+    exec(compile(example.source, "page", "single"), names)
+"""
+"""A program that runs the statements of a session, and prints them with their output."""
 
 RunCommand = Callable[[str, Path], str]
 """Runs a command line in a folder and returns its standard output."""
@@ -43,7 +53,7 @@ class Example:
     """A block of a page.
 
     Attributes:
-        kind: console, sh or python.
+        kind: console, sh, python or pycon.
         text: its lines.
         start: position of the text in the page.
     """
@@ -118,7 +128,7 @@ def console(example: Example, folder: Path, run_command: RunCommand = in_shell) 
 
 
 def refreshed(page: str, folder: Path, *, torch: bool, run_command: RunCommand = in_shell) -> str:
-    """Run all examples of a page, and return its text with what its consoles show now.
+    """Run all examples of a page, and return its text with what its consoles and sessions show now.
 
     Args:
         page: the text.
@@ -131,6 +141,10 @@ def refreshed(page: str, folder: Path, *, torch: bool, run_command: RunCommand =
     for example in examples(page):
         if example.kind == "console":
             parts += [page[end : example.start], console(example, folder, run_command)]
+            end = example.start + len(example.text)
+        elif example.kind == "pycon":
+            session = run([sys.executable, "-c", _SESSION, example.text], folder)
+            parts += [page[end : example.start], session]
             end = example.start + len(example.text)
         elif example.kind == "sh":
             run(["sh", "-euc", example.text], folder)

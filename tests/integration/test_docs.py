@@ -69,6 +69,13 @@ def test_a_console_shows_what_is_printed(shown, printed, expected, tmp_path):
     assert made == page.replace(shown, expected)
 
 
+def test_a_session_shows_what_is_printed(tmp_path):
+    page = "```pycon\n>>> for i in range(2):\n...     print(i)\nold\n>>> 'x' * 3\nold\n```\nafter\n"
+    made = refresh.refreshed(page, tmp_path, torch=False)
+    shown = ">>> for i in range(2):\n...     print(i)\n0\n1\n>>> 'x' * 3\n'xxx'\n"
+    assert made == f"```pycon\n{shown}```\nafter\n"
+
+
 def test_the_commands_of_a_console_are_told_from_its_output():
     [example] = refresh.examples("```console\n$ one \\\n  more\nprinted\n$ two\n```\n")
     assert list(example.commands()) == [("one \\\n  more", ["printed"]), ("two", [])]
@@ -81,7 +88,17 @@ def test_a_page_is_short_and_its_blocks_are_run_or_say_why_not(path):
     fences = [i for i, line in enumerate(lines) if line.startswith("```")]
     for first in fences[::2]:
         language = lines[first].removeprefix("```")
-        assert language in ("console", "sh", "python", "yaml", "toml", "bash", "text", "{toctree}")
+        assert language in (
+            "console",
+            "sh",
+            "python",
+            "pycon",
+            "yaml",
+            "toml",
+            "bash",
+            "text",
+            "{toctree}",
+        )
         if language in ("bash", "text"):
             assert re.fullmatch(rf"<!-- {language}: \w.* -->", lines[first - 1]), lines[first]
 
