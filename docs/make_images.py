@@ -1,24 +1,32 @@
-"""Make the pictures of the README and the documentation from a real corpus.
+"""Make the pictures of the README and the documentation.
 
-    BATCHSTAT_DATA=FOLDER python docs/make_images.py
+    python docs/make_images.py
 
-The folder holds `gsm8k.jsonl` and `tokenizers/qwen2`, as for the tests on real corpora.
+They show `sample_data`, but for that of the README, which is made where `BATCHSTAT_DATA` names a
+folder with `gsm8k.jsonl` and `tokenizers/qwen2`, as for the tests on real corpora.
 """
 
 import io
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from PIL import Image
 
 import batchstat
+from batchstat.render.plots.balance import balance_plots
 from batchstat.render.plots.batches import Panel, draw_batches
+from batchstat.render.plots.buckets import bucket_plots
+from batchstat.render.plots.profile import profile_plots
 from batchstat.render.plots.style import Picture
+from batchstat.render.plots.tradeoff import tradeoff_plots
 from batchstat.render.text import percent
 
 BATCH_SIZE = 8
 HOW = (f"{BATCH_SIZE} samples per batch", "as many samples as fit the same memory")
+WINDOWS = ["bucketed:read_ahead=32", "bucketed:read_ahead=128", "token-budget", "packed"]
 IMAGES = Path(__file__).parent / "images"
+SAMPLE_DATA = Path(__file__).parent.parent / "sample_data"
 
 
 def padding(data: Path) -> Picture:
@@ -42,6 +50,20 @@ def padding(data: Path) -> Picture:
     return Picture(lambda figure: draw_batches(figure, panels, title, subtitle), 4.2, 9.33)
 
 
+def plots() -> Iterator[tuple[str, Picture]]:
+    """Yield pictures of the sample data, as the commands draw them, with their names."""
+    profile = batchstat.profile(SAMPLE_DATA / "corpus.txt")
+    yield "lengths", profile_plots(profile)["lengths"]
+    comparison = batchstat.compare(profile, strategies=WINDOWS, current="hf-trainer")
+    yield "tradeoff", tradeoff_plots(comparison)["tradeoff"]
+    buckets = batchstat.find_buckets(profile, buckets=6, tokens_per_batch=4096)
+    yield "buckets", bucket_plots(buckets)["buckets"]
+    reviews = batchstat.profile(
+        SAMPLE_DATA / "reviews.csv", text_column="review", label_column="label"
+    )
+    yield "balance", balance_plots(batchstat.balance(reviews, tokens_per_batch=4096))["balance"]
+
+
 def compressed(png: bytes) -> bytes:
     """Return the picture with 64 colours, which is all it needs."""
     file = io.BytesIO()
@@ -53,8 +75,11 @@ def compressed(png: bytes) -> bytes:
 def main() -> None:
     """Write all pictures."""
     IMAGES.mkdir(exist_ok=True)
-    data = Path(os.environ["BATCHSTAT_DATA"])
-    (IMAGES / "padding.png").write_bytes(compressed(padding(data).encoded("png")))
+    pictures = dict(plots())
+    if "BATCHSTAT_DATA" in os.environ:
+        pictures["padding"] = padding(Path(os.environ["BATCHSTAT_DATA"]))
+    for name, picture in pictures.items():
+        (IMAGES / f"{name}.png").write_bytes(compressed(picture.encoded("png")))
 
 
 if __name__ == "__main__":
