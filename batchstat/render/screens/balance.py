@@ -50,9 +50,7 @@ def _samplers(report: BalanceReport) -> Rows:
         *("  sampler", "epoch size", "compute", "seen", f"in {report.epochs} epochs"),
         *names,
         "most repeats",
-        note=""
-        if chosen is None
-        else f"★ recommended: the most seen for at most {MOST_COMPUTE}x the compute",
+        note=_why(chosen),
     )
     for row in report.samplers:
         compute = row.relative_compute
@@ -67,6 +65,14 @@ def _samplers(report: BalanceReport) -> Rows:
             style="bold green" if row is chosen else "",
         )
     return rows
+
+
+def _why(chosen: SamplerResult | None) -> str:
+    if chosen is None:
+        return ""
+    if (chosen.relative_compute or 0) > MOST_COMPUTE:
+        return "★ recommended: the least compute of those that balance the classes"
+    return f"★ recommended: the most seen for at most {MOST_COMPUTE}x the compute"
 
 
 def _shown_classes(report: BalanceReport) -> list[int]:
