@@ -49,6 +49,10 @@ WORDS: Mapping[str, str] = {
     f"{', '.join(SAMPLERS)}.",
     "padded compute": "Of a max_length: total tokens if every sample were padded to it / those of "
     "the corpus.",
+    "suggested": "The smallest max_length that truncates at most 1 % of samples and 0.5 % of the "
+    "tokens; if there is none, the tokenizer's maximum.",
+    "largest class": "How often an epoch has a sample of the largest class, on average.",
+    "smallest class": "How often an epoch has a sample of the smallest class, on average.",
     "lost tokens": "Of a max_length: tokens that it truncates.",
     "truncated samples": "Of a max_length: samples that are longer.",
     "split": "A part of a corpus that is counted on its own: a file, or 64 MiB of a large one.",

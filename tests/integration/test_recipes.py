@@ -837,8 +837,20 @@ def test_settings_of_the_command_line_are_taken_before_a_recommendation(run, fla
     assert str(flags[-1]) in printed.stdout
 
 
+def test_settings_of_the_configuration_are_those_of_the_comparison(run, tmp_path):
+    (tmp_path / "batchstat.toml").write_text("tokens-per-batch = 2000\n")
+    compared_in(run, "--strategy", "packed")
+    printed = run("recipe", "--snippet")
+    assert "recipe for packed, recommended by" in printed.stderr
+    assert "tokens_per_batch=2000" in printed.stdout
+    (tmp_path / "batchstat-results" / "compare.json").unlink()
+    printed = run("recipe", "--snippet")
+    assert "recipe for token-budget, as batchstat-results has no comparison" in printed.stderr
+    assert "tokens_per_batch=2000" in printed.stdout
+
+
 def test_a_recipe_without_a_comparison_says_so(run, tmp_path):
-    default = "recipe for token-budget with default settings, as batchstat-results has no"
+    default = "recipe for token-budget, as batchstat-results has no"
     (tmp_path / "a.txt").write_text("some words\n")
     assert run("profile", "a.txt", "--no-plots").returncode == 0
     assert run("recipe").stderr.startswith(default)

@@ -58,8 +58,9 @@ def test_sums_and_products(numbers, data):
 
 
 SPECS = [
-    *("static", "fixed", "bucketed", "token-budget", "packed", "packed:within_samples=true"),
-    *("packed:method=wrapped", "padding-free", "asym", "hf-group-by-length"),
+    *("static", "fixed", "bucketed", "token-budget", "packed", "packed:within_samples=false"),
+    *("packed:method=wrapped", "packed:method=wrapped,within_samples=false"),
+    *("padding-free", "asym", "hf-group-by-length"),
     "fairseq:required_batch_size_multiple=1",
     *("boundaries", "lhotse"),
 ]
@@ -109,9 +110,11 @@ def test_counts_of_extreme_lengths(
     assert (counts.total_tokens, counts.real_tokens) == (total, real)
     assert counts.real_squared_tokens == squares
     assert (counts.ranks.tokens, counts.ranks.slowest_tokens) == (total, slowest)
-    if not ("within" in spec or spec == "padding-free"):
+    if "within_samples=false" in spec or not spec.startswith("pa"):
         assert counts.squared_tokens == counts.ranks.squares == padded
         assert counts.ranks.slowest_squares == slowest_padded
+    else:  # attention stays within samples
+        assert counts.squared_tokens == squares
     assert counts.relative_cost(0, 1) >= 1
 
 
@@ -127,7 +130,7 @@ def test_batches_of_extreme_lengths_by_the_histogram(lengths, size, name):
         assert getattr(summary, column).tolist() == getattr(planned, column).tolist(), column
 
 
-@pytest.mark.parametrize("name", ["bucketed", "token-budget", "packed"])
+@pytest.mark.parametrize("name", ["bucketed", "token-budget", "packed:within_samples=false"])
 @pytest.mark.parametrize("length", [10**9, MAX_INT])
 def test_a_thousand_million_samples(name, length):
     """Of one length, which no memory holds: every number is a product."""

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
@@ -86,7 +85,7 @@ def command(options: Options) -> None:
             "the script reads text, but the profile was made from lengths or token ids: add "
             "--snippet for the lines that do not"
         )
-    spec, settings, origin = given or _recommended(folder, profile)
+    spec, settings, origin = given or _recommended(inputs, profile)
     request = request_row(spec, settings.resolve(profile.stats.max, profile.stated_max))
     if origin is not None and (refused := refusal(framework, request)) is not None:
         raise InputError(f"{origin.path} recommends {refused}, or name another with --strategy")
@@ -101,31 +100,34 @@ def command(options: Options) -> None:
 
 
 def _given(inputs: "Inputs") -> "tuple[str, Settings, None] | None":
-    """Return the strategy and the settings of the flags and the configuration; None without any."""
+    """Return the strategy and the settings in force; None if no flag sets one, and the
+    configuration names no strategy.
+    """
     from batchstat.gate.check import DEFAULT_STRATEGY
     from batchstat.planning.strategies.spec import parse_strategies
 
-    if not {"strategy", *(each.name for each in fields(Settings))} & set(inputs.values):
+    settable = {"strategy", *(each.name for each in fields(Settings))}
+    if "strategy" not in inputs.values and not settable & set(inputs.options.given):
         return None
     spec, settings = inputs.get("strategy", DEFAULT_STRATEGY), inputs.settings
     parse_strategies([spec], settings.resolve(longest=1, stated_max=None))
     return spec, settings, None
 
 
-def _recommended(folder: Path, profile: "Profile") -> "tuple[str, Settings, Origin | None]":
+def _recommended(inputs: "Inputs", profile: "Profile") -> "tuple[str, Settings, Origin | None]":
     """Return the strategy and the settings that the comparison in the folder recommends, or the
-    default ones, and report which.
+    default strategy with the settings in force, and report which.
     """
     from batchstat.cli.recommended import find_recommendation
     from batchstat.cli.streams import say
     from batchstat.gate.check import DEFAULT_STRATEGY
 
-    found = find_recommendation(folder, profile)
+    found = find_recommendation(inputs.output, profile)
     if found is None:
         say(
-            f"recipe for {DEFAULT_STRATEGY} with default settings, as {folder.as_posix()} has no "
-            "comparison of this profile: run batchstat compare for a recommendation"
+            f"recipe for {DEFAULT_STRATEGY}, as {inputs.output.as_posix()} has no comparison of "
+            "this profile: run batchstat compare for a recommendation"
         )
-        return DEFAULT_STRATEGY, Settings(), None
+        return DEFAULT_STRATEGY, inputs.settings, None
     say(f"recipe for {found.spec}, recommended by {found.origin.path}")
     return found.spec, found.settings, found.origin

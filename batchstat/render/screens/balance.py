@@ -45,7 +45,10 @@ def balance_screen(
 
 def _samplers(report: BalanceReport) -> Rows:
     chosen, shown = report.recommended, _shown_classes(report)
-    names = [f"each {class_name(report.samplers[0].classes[i].label, 12)}" for i in shown]
+    classes = report.samplers[0].classes
+    names = [f"each {class_name(classes[i].label, 12)}" for i in shown]
+    if len(classes) > _MOST_SHOWN:
+        names = ["largest class", "smallest class"]
     rows = Rows(
         *("  sampler", "epoch size", "compute", "seen", f"in {report.epochs} epochs"),
         *names,
