@@ -85,7 +85,8 @@ def _balance(figure: Figure, report: BalanceReport, places: dict[float, int]) ->
         own = [max(_seen(row.classes[i]), floor) for row in report.samplers]
         axes.plot([min(own), max(own)], [place, place], color=style.PALE_GREY, zorder=1)
     axes.axvline(1, color=style.PALE_GREY, linewidth=0.8, zorder=0)
-    for number, (names, row) in enumerate(_together(report)):
+    for names, row in _together(report):
+        number = _number(row, report)
         axes.plot(
             [max(_seen(row.classes[i]), floor) for i in places.values()],
             list(places),
@@ -176,17 +177,24 @@ def _coverage_title(report: BalanceReport) -> str:
     return f"{words}, of {one_line(best.spec, 32)} {percent(best.coverage_after)}"
 
 
-def _coinciding(report: BalanceReport) -> list[tuple[list[str], tuple[float, ...]]]:
-    """Return the lines, each with the names of all samplers that it stands for."""
-    lines: list[tuple[list[str], tuple[float, ...]]] = []
-    for row in report.samplers:
+def _number(row: SamplerResult, report: BalanceReport) -> int:
+    """Return the place of a sampler, which has one colour and one marker in all plots."""
+    return next(i for i, each in enumerate(report.samplers) if each is row)
+
+
+def _coinciding(report: BalanceReport) -> list[tuple[list[str], tuple[float, ...], int]]:
+    """Return the lines, each with the names of all samplers that it stands for, and the place of
+    the first.
+    """
+    lines: list[tuple[list[str], tuple[float, ...], int]] = []
+    for i, row in enumerate(report.samplers):
         shares, name = _shares(row), one_line(row.spec, 28)
-        for names, others in lines:
+        for names, others, _ in lines:
             if max(abs(a - b) for a, b in zip(shares, others, strict=True)) < _SAME_LINE:
                 names.append(name)
                 break
         else:
-            lines.append(([name], shares))
+            lines.append(([name], shares, i))
     return lines
 
 
@@ -194,11 +202,11 @@ def _coverage(figure: Figure, report: BalanceReport) -> None:
     style.titled(figure, _coverage_title(report), _whose(report))
     axes = figure.subplots()
     lines = _coinciding(report)
-    texts = [textwrap.fill(", ".join(names), 30) for names, _ in lines]
+    texts = [textwrap.fill(", ".join(names), 30) for names, *_ in lines]
     heights = [_LABEL_HEIGHT * (text.count("\n") + 1) for text in texts]
-    ends = spread([shares[-1] for _, shares in lines], heights)
+    ends = spread([shares[-1] for _, shares, _ in lines], heights)
     epochs = range(1, report.epochs + 1)
-    for number, ((_, shares), text, end) in enumerate(zip(lines, texts, ends, strict=True)):
+    for (_, shares, number), text, end in zip(lines, texts, ends, strict=True):
         colour = style.SERIES[number % len(style.SERIES)]
         axes.plot(
             epochs,
