@@ -57,7 +57,15 @@ def _without_marks(text: str) -> str:
 
 
 class BatchstatError(Exception):
-    """One line for the user: what is wrong, with the value, where, and what to do."""
+    """One line for the user: what is wrong, with the value, where, and what to do.
+
+    Example:
+        >>> try:
+        ...     batchstat.profile("missing.txt")
+        ... except batchstat.BatchstatError as error:
+        ...     print(error)
+        no such file: missing.txt
+    """
 
     exit_code: ClassVar[int] = 3
 
@@ -67,13 +75,25 @@ class BatchstatError(Exception):
 
 
 class OptionError(BatchstatError, ValueError):
-    """An argument, parameter or setting that is wrong whatever the input."""
+    """An argument, parameter or setting that is wrong whatever the input.
+
+    Example:
+        >>> batchstat.Settings(batch_size=0)
+        Traceback (most recent call last):
+        batchstat.errors.OptionError: batch_size=0: must be between 1 and 2,147,483,647
+    """
 
     exit_code = 2
 
 
 class InputError(BatchstatError):
-    """A file, folder, tokenizer or profile that gives no answer."""
+    """A file, folder, tokenizer or profile that gives no answer.
+
+    Example:
+        >>> batchstat.profile("missing.txt")
+        Traceback (most recent call last):
+        batchstat.errors.InputError: no such file: missing.txt
+    """
 
 
 class SourceError(InputError):

@@ -36,6 +36,10 @@ class ReadingOptions(TypedDict, total=False):
 class CorpusOptions:
     """How a corpus is read.
 
+    Example:
+        >>> batchstat.CorpusOptions(text_column=("question", "answer")).content
+        'text'
+
     Raises:
         OptionError: options that are invalid by themselves or mutually exclusive.
     """

@@ -31,6 +31,19 @@ class BatchPlan:
 
     An entry is a sample, or a part of one that begins at `starts`. No row and no batch is empty.
 
+    Example:
+        >>> import numpy as np
+        >>> plan = batchstat.BatchPlan(
+        ...     samples=np.array([2, 0, 1]),
+        ...     lengths=np.array([9, 7, 4]),
+        ...     row_offsets=np.array([0, 1, 2, 3]),
+        ...     batch_offsets=np.array([0, 2, 3]),
+        ...     step_offsets=np.array([0, 1, 2]),
+        ...     widths=np.array([9, 4]),
+        ... )
+        >>> len(plan)
+        2
+
     Attributes:
         samples: (n_entries,) index of the sample. A strategy counts from the start of its window; a
             planned epoch holds record numbers.

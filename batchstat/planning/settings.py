@@ -84,6 +84,10 @@ class SettingsOptions(TypedDict, total=False):
 class Settings:
     """Settings of a comparison or a sampler; a strategy's own parameters override them.
 
+    Example:
+        >>> batchstat.Settings(batch_size=8, max_length=512).world_size
+        1
+
     Raises:
         OptionError: a number out of range or not whole, or an unknown name.
     """

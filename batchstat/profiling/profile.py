@@ -136,6 +136,11 @@ class Labels:
 class Profile:
     """Lengths of the samples of a corpus, in corpus order, and what else is known of them.
 
+    Example:
+        >>> profile = batchstat.profile("sample_data/corpus.txt")
+        >>> len(profile), profile.stats.max
+        (900, 590)
+
     Attributes:
         created: when reading began, ISO 8601 in UTC.
         corpus: which corpus was read, and how.

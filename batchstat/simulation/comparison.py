@@ -188,6 +188,12 @@ class Comparison:
 
     `comparison["token-budget"]` is the row of a strategy, written as in the table.
 
+    Example:
+        >>> batchstat.compare([5, 90, 12, 100, 7, 8], strategies="static", batch_size=2)
+        6 samples, at most 200 tokens per batch: current static, best static
+        strategy padding speed-up steps samples/batch shuffling
+          static   45.0%    1.00x     3           2.0      full
+
     Attributes:
         created: time of creation, ISO 8601 in UTC.
         samples: number of samples in the corpus, before overflow.

@@ -82,6 +82,10 @@ def load_model(written: str) -> CostModel:
     """Return the model given by the name of a built-in shape (`gpt2`), by `hidden=768,layers=12`,
     by a config.json or the folder of one, or by a name on the Hugging Face Hub.
 
+    Example:
+        >>> batchstat.load_model("gpt2").layers
+        12
+
     Raises:
         OptionError: an unknown or missing key, or a value that is not a number.
         InputError: no such model, or a configuration that cannot be read.
