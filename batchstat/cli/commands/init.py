@@ -1,15 +1,26 @@
 """batchstat init"""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import READING, Corpus, Strategy
+from batchstat.cli.records import READING, Strategy
+from batchstat.parameters import option
 from batchstat.planning.settings import Settings
 
 if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
     from batchstat.gate.proposal import Limits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """The corpus to measure."""
+
+    corpus: tuple[str, ...] = option(
+        (), "Files, folders, patterns or URLs, as for profile.", "", "CORPUS", is_argument=True
+    )
 
 
 @takes(Corpus, Strategy, Settings, *READING)
@@ -22,6 +33,9 @@ def command(options: Options) -> None:
     Examples:
         # Settings and limits
         batchstat init data/train.jsonl --tokens-per-batch 16k
+
+        # Of what the Hugging Face Trainer does
+        batchstat init data/train.jsonl --strategy hf-trainer --max-length 512
 
         # The workflow too
         batchstat init data/train.jsonl > .github/workflows/batchstat.yml

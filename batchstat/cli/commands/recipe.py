@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import ConfigFile, Folder, Strategy, Template
+from batchstat.cli.records import ConfigFile, Folder, Template, strategy_names
 from batchstat.parameters import option
 from batchstat.planning.settings import Settings
 
@@ -34,6 +34,15 @@ class Script:
         is_argument=True,
         names=_frameworks,
     )
+    strategy: str | None = option(
+        None,
+        "A strategy: NAME or NAME:key=value,…",
+        "Batching",
+        "SPEC",
+        names=strategy_names,
+        shown="what the last comparison recommends",
+        is_common=True,
+    )
     snippet: bool = option(
         False,
         "Print only the lines to paste into a script that already trains.",
@@ -43,7 +52,7 @@ class Script:
     )
 
 
-@takes(Script, Strategy, Settings, Template, Folder, ConfigFile, without=("epoch",))
+@takes(Script, Settings, Template, Folder, ConfigFile, without=("epoch",))
 def command(options: Options) -> None:
     """Print a training script that uses exactly the batches that were simulated.
 
