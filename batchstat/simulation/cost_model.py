@@ -90,8 +90,8 @@ def load_model(written: str) -> CostModel:
         OptionError: an unknown or missing key, or a value that is not a number.
         InputError: no such model, or a configuration that cannot be read.
     """
-    if written in KNOWN_MODELS:
-        return _from_pairs(KNOWN_MODELS[written].shape)
+    if written.lower() in KNOWN_MODELS:
+        return _from_pairs(KNOWN_MODELS[written.lower()].shape)
     return _from_pairs(written) if "=" in written else _from_configuration(written)
 
 

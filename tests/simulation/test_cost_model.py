@@ -229,3 +229,7 @@ def test_a_size_of_another_type_is_not_taken_for_a_number(tmp_path, key, size):
     (tmp_path / "config.json").write_text(json.dumps(config | {key: size}))
     with pytest.raises(InputError, match="cannot be loaded"):
         load_model(str(tmp_path))
+
+
+def test_built_in_names_in_any_case():
+    assert load_model("Qwen2-0.5B") == load_model("qwen2-0.5b")
