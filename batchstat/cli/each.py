@@ -4,7 +4,6 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Any
 
 from batchstat.cli.configuration import CheckSettings
 from batchstat.cli.inputs import read_configuration
@@ -60,20 +59,27 @@ def _corpora(options: Options, folder: Path) -> Iterator[tuple[str, Options, Che
     in the configuration.
     """
     found = read_configuration(options)
-    chosen: dict[str, tuple[dict[str, Any], CheckSettings]] = {}
-    for path in options.given.get("corpus", ()):
-        chosen[_new_name(path, chosen)] = {"corpus": (path,)}, found.shared
-    if not chosen:
-        chosen = {check.name: ({}, check) for check in found.checks}
+    paths: tuple[str, ...] = options.given.get("corpus", ())
+    given = [(_stem(path), {"corpus": (path,)}, found.shared) for path in paths]
+    chosen = given or [(check.name, {}, check) for check in found.checks]
     if not chosen:
         raise OptionError("--each compares corpora: name them, or checks in the configuration")
-    for name, (corpus, check) in chosen.items():
-        own = {"output": folder / re.sub(r"[^\w.-]+", "-", name), **corpus}
-        yield name, Options({**options.given, **own}), check
+    names: list[str] = []
+    folders: list[str] = []
+    for name, corpus, check in chosen:
+        names.append(_new(name, names))
+        # Without dots, so that no name leads out of the folder.
+        folders.append(_new(re.sub(r"[^\w-]+", "-", names[-1]).strip("-") or "corpus", folders))
+        own = {"output": folder / folders[-1], **corpus}
+        yield names[-1], Options({**options.given, **own}), check
 
 
-def _new_name(path: str, taken: Collection[str]) -> str:
-    """Return the name of a corpus: that of its file or folder, numbered if it is taken."""
-    name = one_line(re.split(r"[\\/]", path.rstrip("/\\"))[-1].partition(".")[0] or path)
+def _stem(path: str) -> str:
+    """Return the name of a file or folder without its endings."""
+    return one_line(re.split(r"[\\/]", path.rstrip("/\\"))[-1].partition(".")[0] or path)
+
+
+def _new(name: str, taken: Collection[str]) -> str:
+    """Return a name, numbered if it is taken."""
     names = (name, *(f"{name}-{i}" for i in range(2, len(taken) + 3)))
     return next(each for each in names if each not in taken)

@@ -52,6 +52,11 @@ class PlanCounts:
     sample_coverage: Coverage
 
     @property
+    def drawn_samples(self) -> int:
+        """Samples of the epoch, as the sampler draws them."""
+        return self.samples - self.duplicated_samples + self.dropped_samples
+
+    @property
     def padding_tokens(self) -> int:
         """Total tokens − real tokens."""
         return self.total_tokens - self.real_tokens

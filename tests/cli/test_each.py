@@ -69,3 +69,31 @@ def test_what_each_cannot_do(run):
     missing = run("compare", "--each", "one/a.csv", "none.csv", *LENGTHS)
     assert missing.returncode == 3
     assert "none.csv" in missing.stderr
+
+
+def test_no_name_leads_out_of_the_results_folder(run, corpora):
+    (corpora / "here").mkdir()
+    (corpora / "here" / "batchstat.toml").write_text(
+        'length-column = "n"\n'
+        '[checks.".."]\ncorpus = "../one/a.csv"\n[checks."a.b"]\ncorpus = "../two/a.csv"\n'
+        '[checks."a/b"]\ncorpus = "../one/a.csv"\n'
+    )
+    before = {path.name for path in corpora.iterdir()}
+    made = run("compare", "--each", "--no-plots", cwd=corpora / "here")
+    assert made.returncode == 0, made.stderr
+    results = corpora / "here" / "batchstat-results"
+    assert {path.name for path in results.iterdir()} == {"corpus", "a-b", "a-b-2"}
+    assert {path.name for path in (corpora / "here").iterdir()} == {
+        *("batchstat.toml", "batchstat-results"),
+    }
+    assert {path.name for path in corpora.iterdir()} == before
+
+
+def test_the_mean_length_is_that_of_the_samples_drawn(run, tmp_path):
+    rows = [f"{n},{'a' if n == 9 else 'b'}" for n in [9] * 10 + [30] * 90]
+    for name in ("x.csv", "y.csv"):
+        (tmp_path / name).write_text("n,label\n" + "\n".join(rows) + "\n")
+    labels = ["--label-column", "label", "--sampler", "downsampling"]
+    shown = run("compare", "--each", "x.csv", "y.csv", *LENGTHS, *labels).stdout
+    means = [line.split()[2] for line in shown.splitlines() if line[:2] in ("x ", "y ")]
+    assert means == ["19.5", "19.5"]

@@ -153,9 +153,8 @@ def _sample(sample: SampleFacts) -> str:
 
 def _sampled(comparison: Comparison) -> str:
     counts = comparison.current.counts
-    samples = counts.samples - counts.duplicated_samples + counts.dropped_samples
     return (
-        f"{counted(samples, 'sample')}; {comparison.current.label} computes "
+        f"{counted(counts.drawn_samples, 'sample')}; {comparison.current.label} computes "
         f"{percent(counts.coverage)} of the corpus's {comparison.samples:,}: see batchstat "
         "balance"
     )

@@ -42,7 +42,7 @@ def _table(rows: Sequence[Named], *, with_tokenizer: bool) -> Rows:
             Text(name),
             *([_tokenizer(comparison)] if shown else []),
             f"{comparison.samples:,}",
-            f"{current.visited_tokens / max(comparison.samples, 1):,.1f}",
+            f"{current.visited_tokens / current.drawn_samples:,.1f}",
             percent(current.padding_ratio),
             comparison.best.label,
             percent(best.padding_ratio),
