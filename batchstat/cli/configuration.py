@@ -15,7 +15,7 @@ from batchstat.parameters import whole_number
 from batchstat.planning.samplers.spec import weights_file
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import parse_strategies
-from batchstat.simulation.known_models import KNOWN_MODELS
+from batchstat.simulation.known_models import known_shape
 from batchstat.storage.addresses import is_remote
 
 OWN_FILE, SHARED_FILE = "batchstat.toml", "pyproject.toml"
@@ -224,7 +224,7 @@ class _Reader:
         if key in _PATHS:
             located = [self._located(each) for each in ([typed] if key != "corpus" else typed)]
             return tuple(located) if key == "corpus" else Path(located[0])
-        is_name = key == "model" and typed in KNOWN_MODELS
+        is_name = key == "model" and known_shape(typed) is not None
         if key in ("tokenizer", "model") and not is_name and self._is_there(typed):
             return self._located(typed)
         if key == "sampler" and (file := weights_file(typed)):

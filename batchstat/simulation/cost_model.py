@@ -6,7 +6,7 @@ from typing import Any
 
 from batchstat.errors import InputError, OptionError, did_you_mean, short
 from batchstat.parameters import MAX_INT, check_fields, read_parameters
-from batchstat.simulation.known_models import KNOWN_MODELS
+from batchstat.simulation.known_models import KNOWN_MODELS, known_shape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +90,8 @@ def load_model(written: str) -> CostModel:
         OptionError: an unknown or missing key, or a value that is not a number.
         InputError: no such model, or a configuration that cannot be read.
     """
-    if written.lower() in KNOWN_MODELS:
-        return _from_pairs(KNOWN_MODELS[written.lower()].shape)
+    if (shape := known_shape(written)) is not None:
+        return _from_pairs(shape)
     return _from_pairs(written) if "=" in written else _from_configuration(written)
 
 

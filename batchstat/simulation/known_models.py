@@ -84,3 +84,9 @@ KNOWN_MODELS: Mapping[str, KnownModel] = {
     ),
 }
 """By the names that `--model` takes."""
+
+
+def known_shape(name: str) -> str | None:
+    """Return the shape of a built-in model, named in any case; None if there is none."""
+    model = KNOWN_MODELS.get(name.lower())
+    return None if model is None else model.shape

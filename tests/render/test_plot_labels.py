@@ -41,6 +41,21 @@ def test_labels_of_dots_cover_neither_each_other_nor_a_dot(dots):
         assert not (box.left < x < box.right and box.bottom < y < box.top)
 
 
+def test_a_line_to_a_label_crosses_no_other_label_or_dot():
+    """Dots as close as those of a real corpus, the longest label first."""
+    dots = [(604.0, 74.4), (564.5, 79.7), (537.0, 69.6)]
+    sizes = [(138.0, 11.0), (85.0, 11.0), (33.0, 11.0)]
+    boxes = place_labels(dots, sizes, Box(52, 35, 642, 273))
+    marks = [Box(x - 5, y - 5, x + 5, y + 5) for x, y in dots]
+    for (x, y), own, mark in zip(dots, boxes, marks, strict=True):
+        middle = (own.left + own.right) / 2, (own.bottom + own.top) / 2
+        for k in range(101):
+            at = x + (middle[0] - x) * k / 100, y + (middle[1] - y) * k / 100
+            for other in (*boxes, *marks):
+                inside = other.left < at[0] < other.right and other.bottom < at[1] < other.top
+                assert other in (own, mark) or not inside
+
+
 def test_where_there_is_no_room_a_label_is_right_of_its_dot():
     [box] = place_labels([(5, 5)], [(60, 11)], Box(0, 0, 10, 10))
     assert box.left > 5

@@ -202,7 +202,7 @@ def _coverage(figure: Figure, report: BalanceReport) -> None:
     style.titled(figure, _coverage_title(report), _whose(report))
     axes = figure.subplots()
     lines = _coinciding(report)
-    texts = [textwrap.fill(", ".join(names), 30) for names, *_ in lines]
+    texts = [textwrap.fill(", ".join(names), 30, break_on_hyphens=False) for names, *_ in lines]
     heights = [_LABEL_HEIGHT * (text.count("\n") + 1) for text in texts]
     ends = spread([shares[-1] for _, shares, _ in lines], heights)
     epochs = range(1, report.epochs + 1)

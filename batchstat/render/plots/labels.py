@@ -1,6 +1,7 @@
 """Places for labels that do not overlap."""
 
 from collections.abc import Sequence
+from math import hypot
 from typing import NamedTuple
 
 import numpy as np
@@ -34,12 +35,15 @@ _DOT = 5.0
 
 _DIRECTIONS = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
 _DISTANCES = (2, 8, 18, 30, 44)
+_POINTS = 16
+"""Points of a line that are held against labels."""
 
 
 def place_labels(
     dots: Sequence[tuple[float, float]], sizes: Sequence[tuple[float, float]], room: Box
 ) -> list[Box]:
-    """Return a box for the label of each dot, beside it and over no other label or dot.
+    """Return a box for the label of each dot, beside it and over no other label or dot; if there is
+    one, so that no line from a dot to its label crosses another label or dot.
 
     Where there is none in `room`, the label stands to the right of its dot.
 
@@ -50,19 +54,34 @@ def place_labels(
     """
     marks = [Box(x - _DOT, y - _DOT, x + _DOT, y + _DOT) for x, y in dots]
     taken: list[Box] = []
+    lines: list[Box] = []
+
+    def is_free(box: Box) -> bool:
+        return box.within(room) and not any(box.overlaps(each) for each in (*marks, *taken))
+
+    def is_crossed(box: Box, dot: tuple[float, float]) -> bool:
+        point = Box(*dot, *dot)
+        others = [*taken, *(mark for mark in marks if not point.overlaps(mark))]
+        crosses = any(each.overlaps(other) for each in _line(dot, box) for other in others)
+        return crosses or any(each.overlaps(box) for each in lines)
+
     for (x, y), (width, height) in zip(dots, sizes, strict=True):
         found = [
             _beside(x, y, width, height, direction, distance)
             for distance in _DISTANCES
             for direction in _DIRECTIONS
         ]
-        free = (
-            box
-            for box in found
-            if box.within(room) and not any(box.overlaps(each) for each in (*marks, *taken))
-        )
-        taken.append(next(free, found[0]))
+        free = list(filter(is_free, found)) or found[:1]
+        taken.append(next((box for box in free if not is_crossed(box, (x, y))), free[0]))
+        lines += _line((x, y), taken[-1])
     return taken
+
+
+def _line(dot: tuple[float, float], box: Box) -> list[Box]:
+    """Return points of the line from a dot to the middle of its label."""
+    middle = (box.left + box.right) / 2, (box.bottom + box.top) / 2
+    xs, ys = np.linspace(dot, middle, _POINTS).T.tolist()
+    return [Box(x, y, x, y) for x, y in zip(xs, ys, strict=True)]
 
 
 def _beside(
@@ -95,7 +114,8 @@ def label_dots(
         note.remove()
     boxes = place_labels([(float(x), float(y)) for x, y in at], sizes, room)
     for text, dot, (x, y), box in zip(texts, dots, at, boxes, strict=True):
-        far = min(abs(box.left - x), abs(box.right - x), abs(box.bottom - y), abs(box.top - y))
+        across = max(box.left - x, x - box.right, 0)
+        up = max(box.bottom - y, y - box.top, 0)
         axes.annotate(
             text,
             dot,
@@ -106,7 +126,7 @@ def label_dots(
             fontsize=9,
             arrowprops=(
                 {"arrowstyle": "-", "color": style.PALE_GREY, "linewidth": 0.8, "shrinkB": 4}
-                if far > _DOT + 10
+                if hypot(across, up) > _DOT + 10
                 else None
             ),
         )

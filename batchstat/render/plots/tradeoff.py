@@ -92,7 +92,9 @@ def _named_together(
     for (x, y), text in zip(dots, texts, strict=True):
         near = (at for at in found if abs(at[0] - x) < 0.012 and abs(at[1] - y) < 0.03 * space)
         found.setdefault(next(near, (x, y)), []).append(text)
-    return list(found), [textwrap.fill(", ".join(names), 44) for names in found.values()]
+    return list(found), [
+        textwrap.fill(", ".join(names), 44, break_on_hyphens=False) for names in found.values()
+    ]
 
 
 def _top(relative: list[float]) -> float:
