@@ -22,7 +22,9 @@ from batchstat.planning.settings import DISTRIBUTIONS, REMAINDERS
 
 SHUFFLING = ("full", "partial", "sorted", "blocks", "none")
 
-_MOST_BATCHES = 32
+MOST_BATCHES = 32
+"""Of the first batches of a plan."""
+
 _ROUNDED_ONE = 1.000001
 """A correlation may exceed 1 by what rounding adds."""
 
@@ -347,7 +349,7 @@ def _timeline(line: Any) -> list[dict[str, Any]] | None:
 def _batches(plan: Any) -> list[dict[str, Any]]:
     table = BatchTable.of([plan])
     columns = (table.rows, table.widths, table.tokens)
-    return _records(FirstBatch, [column[:_MOST_BATCHES] for column in columns])
+    return _records(FirstBatch, [column[:MOST_BATCHES] for column in columns])
 
 
 def _records(kind: type[Document], columns: Iterable[Any]) -> list[dict[str, Any]]:

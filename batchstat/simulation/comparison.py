@@ -14,6 +14,7 @@ from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
 from batchstat.simulation.bounds import Bounds
 from batchstat.simulation.cost_model import CostModel
 from batchstat.simulation.counts import PlanCounts
+from batchstat.simulation.epoch_lengths import EpochLengths
 from batchstat.simulation.estimate import Interval, SampleFacts
 from batchstat.simulation.learning_rate import LearningRateHint
 from batchstat.simulation.sweep import Sweep
@@ -214,6 +215,7 @@ class Comparison:
         bounds: lower bounds, and the sorted epoch.
         sweep: padding against `read_ahead`.
         warnings: warnings about the results.
+        lengths: the lengths of the epoch, to plan it with other settings.
         subsample: the part of the corpus that all numbers describe; None for the whole corpus.
     """
 
@@ -230,6 +232,7 @@ class Comparison:
     bounds: Bounds
     sweep: Sweep
     warnings: tuple[ReportWarning, ...]
+    lengths: EpochLengths
     subsample: SampleFacts | None = None
 
     @property
