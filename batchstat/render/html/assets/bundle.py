@@ -42,7 +42,8 @@ export { area, line } from "d3-shape";
 """The functions that charts.js uses."""
 
 _OPTIONS = "--bundle --minify --format=iife --global-name=d3 --target=es2020 --legal-comments=none"
-_NPM = "--ignore-scripts --no-save --no-package-lock --no-audit --no-fund --fetch-retries=0"
+_NPM = "--ignore-scripts --no-save --no-package-lock --no-audit --no-fund"
+_QUIET = "--fetch-retries=0 --loglevel=error"
 
 _CODE_WORDS = 4
 """npm prints an error's codes first, in lines of at most so many words, then a sentence."""
@@ -72,7 +73,11 @@ def bundle() -> dict[str, bytes]:
         raise BundleError("npm not found: install Node.js, which brings it")
     with tempfile.TemporaryDirectory() as folder:
         wanted = [f"{name}@{version}" for name, version in (*PACKAGES.items(), BUNDLER)]
-        _run([npm, "install", *_NPM.split(), *wanted], folder, "npm cannot install the packages")
+        _run(
+            [npm, "install", *_NPM.split(), *_QUIET.split(), *wanted],
+            folder,
+            "npm cannot install the packages",
+        )
         modules = Path(folder, "node_modules")
         entry = Path(folder, "entry.js")
         entry.write_text(ENTRY, encoding="utf-8")
