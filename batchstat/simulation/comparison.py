@@ -17,6 +17,7 @@ from batchstat.simulation.counts import PlanCounts
 from batchstat.simulation.estimate import Interval, SampleFacts
 from batchstat.simulation.learning_rate import LearningRateHint
 from batchstat.simulation.sweep import Sweep
+from batchstat.simulation.timeline import Timeline
 
 if TYPE_CHECKING:
     import numpy as np
@@ -124,6 +125,11 @@ class StrategyResult:
         if self.request.settings.order != "shuffled":
             return {"file": "none"}.get(self.request.settings.order, "blocks")
         return "partial" if homogeneity >= _NOTICED else "full"
+
+    @property
+    def timeline(self) -> Timeline | None:
+        """Its steps in at most 100 points; None for one rank."""
+        return None if self.steps is None else Timeline.of(self.steps, 100)
 
     @property
     def distribute(self) -> str:
