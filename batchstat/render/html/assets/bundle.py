@@ -20,26 +20,23 @@ PACKAGES = {
     "d3-color": "3.1.1",
     "d3-format": "3.1.3",
     "d3-interpolate": "3.0.2",
-    "d3-path": "3.1.1",
     "d3-scale": "4.0.3",
     "d3-selection": "3.0.1",
-    "d3-shape": "3.2.1",
     "d3-time": "3.1.1",
     "d3-time-format": "4.1.1",
     "internmap": "2.0.3",
 }
-"""What is bundled, with everything that it depends on: by name, the version."""
+"""What is bundled and everything that it depends on, each with its version."""
 
 BUNDLER = ("esbuild", "0.28.2")
 
 ENTRY = """\
 export { axisBottom, axisLeft } from "d3-axis";
 export { format } from "d3-format";
-export { scaleBand, scaleLinear, scaleLog } from "d3-scale";
+export { scaleLinear, scaleLog } from "d3-scale";
 export { pointer, select } from "d3-selection";
-export { area, line } from "d3-shape";
 """
-"""The functions that charts.js uses."""
+"""The functions that the charts use."""
 
 _OPTIONS = "--bundle --minify --format=iife --global-name=d3 --target=es2020 --legal-comments=none"
 _NPM = "--ignore-scripts --no-save --no-package-lock --no-audit --no-fund"
