@@ -58,6 +58,9 @@ const packing = (() => {
    * empty sample takes one token of room.
    */
   function bestFit({ values, counts }, capacity, most) {
+    if (values.at(-1) > capacity) {
+      throw new Error(`packed: a sample of ${values.at(-1)} tokens is longer than ${capacity}`);
+    }
     const open = new OpenRows(most);
     const placements = [];
     let rows = 0;

@@ -1,6 +1,6 @@
 /*
  * Plans an epoch as batchstat does: windows, sort, cut, shuffle, distribute, count. The strategies
- * are those of batchstat/planning/strategies, the ranks those of batchstat/planning/distribution.py.
+ * are those of batchstat/planning/strategies.
  *
  *   planner.load(whatIf)           -> Promise of a corpus
  *   planner.plan(corpus, settings) -> counts, named as in compare.json, in camel case
@@ -17,7 +17,6 @@ const planner = (() => {
 
   const NO_BATCH =
     "no batches left: every batch was incomplete, or uneven over the ranks, and dropped";
-  const BALANCED_TURNS = 64;
   const FIRST_BATCHES = 32;
   const COLUMNS = ["rows", "widths", "entries", "samples", "tokens", "squares", "firstRows"];
 
@@ -217,84 +216,6 @@ const planner = (() => {
     });
   }
 
-  // ---- Ranks ----------------------------------------------------------------------------------
-
-  /** Return the batch of each rank, turn after turn; −1 where it has none. */
-  function distribute(table, settings) {
-    const { world_size: ranks, remainder } = settings;
-    const n = table.rows.length;
-    const rest = n % ranks;
-    const size = remainder === "drop" ? n - rest : roundUp(n, ranks);
-    const turns = Int32Array.from({ length: size }, (_, i) => {
-      if (i < n) return i;
-      return remainder === "repeat" ? (i - n) % n : -1;
-    });
-    if (settings.distribute === "balanced") balance(turns, table, settings);
-    return turns;
-  }
-
-  /** Give the ranks of each turn batches of similar total tokens. */
-  function balance(turns, table, { world_size: ranks, seed, epoch }) {
-    const rng = random.distributionRng(seed, epoch);
-    const cost = (batch) => (batch < 0 ? -1 : table.rows[batch] * table.widths[batch]);
-    for (let first = 0; first < turns.length; first += BALANCED_TURNS * ranks) {
-      const window = turns.subarray(first, first + BALANCED_TURNS * ranks);
-      const sorted = Array.from(window).sort((a, b) => cost(b) - cost(a));
-      const full = window.length / ranks - (window.includes(-1) ? 1 : 0);
-      window.set(sorted);
-      rng.permutation(full).forEach((from, to) => {
-        window.set(sorted.slice(from * ranks, (from + 1) * ranks), to * ranks);
-      });
-    }
-  }
-
-  /** Return what the steps cost: total tokens of all ranks, of the slowest, and compute. */
-  function countSteps(turns, table, settings) {
-    const { world_size: ranks, operations, params } = settings;
-    const perStep = ranks * settings.gradient_accumulation_steps;
-    const held = new Float64Array(ranks);
-    const linear = new Float64Array(ranks);
-    const quadratic = new Float64Array(ranks);
-    const price = (rank) =>
-      operations === null
-        ? linear[rank]
-        : operations.perToken * linear[rank] + operations.perPair * quadratic[rank];
-    let [slowest, slowLinear, slowQuadratic] = [0, 0, 0];
-    for (let first = 0; first < turns.length; first += perStep) {
-      linear.fill(0);
-      quadratic.fill(0);
-      for (let i = first; i < Math.min(first + perStep, turns.length); i++) {
-        const [batch, rank] = [turns[i], i % ranks];
-        if (batch < 0) continue;
-        const total = table.rows[batch] * table.widths[batch];
-        held[rank]++;
-        linear[rank] += total;
-        quadratic[rank] += params.within_samples
-          ? table.squares[batch]
-          : total * table.widths[batch];
-      }
-      let [dearest, most] = [0, 0];
-      for (let rank = 0; rank < ranks; rank++) {
-        most = Math.max(most, linear[rank]);
-        if (price(rank) > price(dearest)) dearest = rank;
-      }
-      slowest += most;
-      slowLinear += linear[dearest];
-      slowQuadratic += quadratic[dearest];
-    }
-    return {
-      steps: Math.ceil(held.reduce((a, b) => Math.max(a, b)) / settings.gradient_accumulation_steps),
-      slowest,
-      compute: operations === null ? slowest : exactly(operations, slowLinear, slowQuadratic),
-    };
-  }
-
-  /** Return operations, whose products may be above 2^53. */
-  function exactly({ perToken, perPair }, tokens, pairs) {
-    const [linear, quadratic] = [BigInt(perToken) * BigInt(tokens), BigInt(perPair) * BigInt(pairs)];
-    return Number(linear + quadratic);
-  }
-
   // ---- Counts ---------------------------------------------------------------------------------
 
   /** Return the samples that are computed, each once, and those of them without their first part. */
@@ -318,7 +239,7 @@ const planner = (() => {
   /** Return the counts of a plan, for as many samples as it has. */
   function measure(plan, settings) {
     const { table } = plan;
-    const turns = distribute(table, settings);
+    const turns = ranks.distribute(table, settings);
     const budget = settings.params.tokens_per_batch ?? settings.tokens_per_batch;
     const used = new Uint8Array(table.rows.length);
     const counts = {
@@ -353,7 +274,7 @@ const planner = (() => {
       throw new Error(`no tokens in ${thousands(counts.samples)} samples: nothing to batch`);
     }
     perBatch.mean = entries / counts.batches;
-    const { steps, slowest, compute } = countSteps(turns, table, settings);
+    const { steps, slowest, compute } = ranks.countSteps(turns, table, settings);
     const { distinct, headless } = distinctSamples(plan, used);
     const samples = counts.samples + headless;
     return {
