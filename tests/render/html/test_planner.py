@@ -1,7 +1,6 @@
 """The page plans what batchstat plans."""
 
 import random
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,7 @@ ROWS = """(async (whatIf, settings) => {
 
 
 def corpus_of(rng: random.Random, n: int, longest: int) -> list[int]:
-    """Lengths of one of several shapes; some corpora have empty samples, or few distinct lengths."""
+    """Lengths of one of several shapes, random or not."""
     shape = rng.randrange(5)
     if shape == 0:
         return [rng.randint(1, longest) for _ in range(n)]

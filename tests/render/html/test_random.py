@@ -2,8 +2,6 @@
 
 import itertools
 
-import numpy as np
-
 from batchstat import rng
 from render.html.scripts import call_all
 
