@@ -34,11 +34,13 @@ def compare_each(
         compared: compares the strategies on one corpus.
 
     Raises:
-        OptionError: neither corpora nor checks, or an export, which is of one corpus.
+        OptionError: neither corpora nor checks, or an export or a page, which are of one corpus.
     """
     if export is not None:
         raise OptionError("--export writes the batches of one corpus: remove --each")
     output, rows = options.read(Output), []
+    if output.html is not None:
+        raise OptionError("--html writes the page of one corpus: remove --each")
     for name, own, check in _corpora(options, output.output):
         found, comparison, result = compared(own, check)
         warn_of_ignored(found.profile)

@@ -2,17 +2,16 @@
 configuration.
 """
 
-import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
 from batchstat.cli.inputs import COMMAND_LINE, Inputs
 from batchstat.cli.options import Options
 from batchstat.cli.records import DEFAULT_FOLDER
-from batchstat.errors import printable
 from batchstat.planning.settings import Settings
+from batchstat.render.command_lines import flags
 from batchstat.render.toml import setting
 
 _BATCHING = tuple(each.name for each in fields(Settings))
@@ -29,12 +28,14 @@ def command_line(inputs: Inputs, command: str, **values: str | int | None) -> st
         values: by the names of `KEYS`, added to or replacing the settings; None omits one.
     """
     settings = {key: inputs.values[key].value for key in _BATCHING if key in inputs.values}
-    words = ["batchstat", command, *flags(settings | values)]
-    if inputs.output != DEFAULT_FOLDER:
-        words += ["-o", str(inputs.output)]
-    if inputs.is_configured or "no_config" in inputs.options.given:
-        words.append("--no-config")
-    return shlex.join(words)
+    return shlex.join(["batchstat", command, *flags(settings | values), *where(inputs)])
+
+
+def where(inputs: Inputs) -> list[str]:
+    """Return the words that name the results folder, and keep a configuration out."""
+    folder = [] if inputs.output == DEFAULT_FOLDER else ["-o", str(inputs.output)]
+    is_configured = inputs.is_configured or "no_config" in inputs.options.given
+    return [*folder, *(["--no-config"] if is_configured else [])]
 
 
 def repeated(options: Options, command: str, **values: str) -> str:
@@ -62,22 +63,3 @@ def written(given: Inputs, changes: Mapping[str, Any]) -> str:
         return shlex.join(flags(changes))
     lines = [setting(key.replace("_", "-"), value) for key, value in changes.items()]
     return f"{' and '.join(lines)} in {given.table}"
-
-
-def flags(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the flags that set keys to values; a None is skipped."""
-    for key, value in values.items():
-        name = key.replace("_", "-")
-        if isinstance(value, bool):
-            yield f"--{name}" if value else f"--no-{name}"
-        elif isinstance(value, list):
-            yield from (word for each in value for word in (f"--{name}", str(each)))
-        elif value is not None:
-            yield f"--{name}"
-            yield _json(value) if isinstance(value, tuple) else str(value)
-
-
-def _json(labels: tuple[str, ...]) -> str:
-    """Return a list of labels as JSON, readable unless one of them contains control characters."""
-    text = json.dumps(labels, ensure_ascii=False)
-    return text if printable(text) == text else json.dumps(labels)

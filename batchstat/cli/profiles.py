@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from batchstat.cli.inputs import Inputs
+from batchstat.cli.pages import check_outputs
 from batchstat.cli.profile_log import profile_log
-from batchstat.cli.records import READING, Counting, Partial
+from batchstat.cli.records import READING, Counting, Output, Partial
 from batchstat.cli.streams import say
 from batchstat.errors import InputError, OptionError
 from batchstat.parameters import options_of
@@ -23,7 +24,6 @@ from batchstat.profiling.shards import SPLITS_FOLDER, Shard, ShardSpec
 from batchstat.profiling.staleness import changes, same_input
 from batchstat.simulation.comparison import ReportWarning
 from batchstat.storage.result_files import profile_version
-from batchstat.storage.results import check_results
 
 
 def count(
@@ -163,7 +163,7 @@ def find_profile(inputs: Inputs) -> FoundProfile:
         OptionError: options for counting where nothing is counted.
         InputError: no corpus and no profile, or a results folder that cannot be written.
     """
-    check_results(inputs.output)
+    check_outputs(inputs.options.read(Output))
     version = profile_version(inputs.output)
     if inputs.corpus:
         profile, is_reused = count(inputs, folder=inputs.output, reuse=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, make_dataclass
 from pathlib import Path
 
 from batchstat.corpus.options import CorpusOptions
+from batchstat.errors import OptionError
 from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.parameters import check_fields, option
 from batchstat.storage.result_files import PLOT_FORMATS
@@ -186,8 +187,19 @@ class Output(Folder):
         "png", "File format of plots: png, svg or pdf.", "Output", "FORMAT", values=PLOT_FORMATS
     )
 
+    html: Path | None = option(
+        None,
+        "Write one HTML page to share: tables and charts; of compare, a what-if panel.",
+        "Output",
+        "FILE",
+        is_common=True,
+    )
+    open_page: bool = option(False, "Open that page in a browser.", "Output", flags=("--open",))
+
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.open_page and self.html is None:
+            raise OptionError("--open shows the page that --html writes: add --html FILE")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,12 +1,13 @@
 """What commands give: files in the results folder, a screen or JSON, and warnings."""
 
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from batchstat.cli.inputs import Inputs
+from batchstat.cli.pages import write_page
 from batchstat.cli.pasted import command_line
 from batchstat.cli.profiles import FoundProfile, incomplete
 from batchstat.cli.records import Output
@@ -48,6 +49,7 @@ class CommandResult:
         document: its JSON.
         screen: what it prints.
         plotted: what its plots are drawn from.
+        page: returns its page.
         warnings: what to know about the numbers.
     """
 
@@ -55,6 +57,7 @@ class CommandResult:
     document: dict[str, Any]
     screen: "RenderableType"
     plotted: "Result"
+    page: Callable[[], str]
     warnings: Collection[str] = ()
 
 
@@ -92,6 +95,7 @@ def publish(found: FoundProfile, result: CommandResult, output: Output) -> None:
     for warning in result.warnings:
         say(f"warning: {warning}")
     say(written(files, output.output))
+    write_page(output, result.page)
 
 
 def publish_profile(inputs: Inputs, profile: Profile, output: Output) -> None:
@@ -99,18 +103,27 @@ def publish_profile(inputs: Inputs, profile: Profile, output: Output) -> None:
     files = profile_files(profile, output)
     with only_writer(output.output):
         write_files(output.output, files, remove=outdated(output.output, files))
+    line = command_line(inputs, "compare", batch_size=USUAL_BATCH_SIZE)
+    padding = None
+    if not output.as_json or output.html is not None:
+        padding = _usual_padding(inputs, profile)
     if output.as_json:
         emit(to_text(profile_document(profile)))
     else:
         on = console()
-        line = command_line(inputs, "compare", batch_size=USUAL_BATCH_SIZE)
-        padding = _usual_padding(inputs, profile)
         emit(render(profile_screen(profile, on, padding, line), on), sys.stdout.encoding)
     for warning in (above_maximum(profile), incomplete(profile)):
         if warning:
             say(f"warning: {warning}")
     warn_of_ignored(profile)
     say(written(files, output.output))
+    write_page(output, lambda: _profile_page(profile, padding, line))
+
+
+def _profile_page(profile: Profile, padding: float | None, line: str) -> str:
+    from batchstat.render.html.pages import profile_page
+
+    return profile_page(profile, padding, line)
 
 
 def _usual_padding(inputs: Inputs, profile: Profile) -> float | None:

@@ -1,5 +1,6 @@
 """The numbers of one strategy on one epoch."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -16,9 +17,13 @@ from batchstat.documents.base import (
     one_of,
 )
 from batchstat.documents.corpus import Histogram
+from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.settings import DISTRIBUTIONS, REMAINDERS
 
 SHUFFLING = ("full", "partial", "sorted", "blocks", "none")
+
+MOST_BATCHES = 32
+"""Of the first batches of a plan."""
 
 _ROUNDED_ONE = 1.000001
 """A correlation may exceed 1 by what rounding adds."""
@@ -103,6 +108,19 @@ class WorstStep(Document):
     """How many ranks have no batch in the step."""
 
 
+class TimelinePoint(Document):
+    """Some consecutive steps."""
+
+    first_step: Count
+    """Counted from 0."""
+    steps: Positive
+    """How many steps it stands for."""
+    slowest_tokens: Count
+    """The most total tokens of any rank in any of these steps."""
+    mean_tokens: Amount
+    """Mean total tokens per rank and step."""
+
+
 class Ranks(Document):
     """What the ranks get."""
 
@@ -122,6 +140,18 @@ class Ranks(Document):
     shared_samples: Count
     """Samples that several ranks compute."""
     worst: WorstStep
+    timeline: list[TimelinePoint] | None
+    """The steps in turn, in at most 100 points; null for one rank, and outside of a comparison."""
+
+
+class FirstBatch(Document):
+    """One batch."""
+
+    rows: Positive
+    width: Count
+    """Tokens to which its rows are padded."""
+    tokens: Count
+    """Real tokens."""
 
 
 class PaddingSpread(Document):
@@ -249,6 +279,8 @@ class Strategy(Document):
     """Where the padding ratio of the whole corpus lies; null where all of it was simulated."""
     widths: Histogram
     """How many batches have which width: edges and counts."""
+    first_batches: list[FirstBatch] | None
+    """The first batches of the plan, at most 32; null outside of a comparison."""
 
 
 def strategy_of(row: Any, model: Any = None, speed_up: float | None = None) -> Strategy:
@@ -275,8 +307,13 @@ def strategy_of(row: Any, model: Any = None, speed_up: float | None = None) -> S
             "model": model and counts.relative_cost(model.linear, model.quadratic),
         },
         "mixing": counts.sample_coverage.mixing and _mixing(counts.sample_coverage.mixing),
-        "ranks": View(extremes, row, counts.ranks, counts.sample_coverage),
+        "ranks": View(
+            extremes,
+            {"timeline": None if speed_up is None else _timeline(row.timeline)},
+            *(row, counts.ranks, counts.sample_coverage),
+        ),
         "seeds": row.seeds and _seeds(row.seeds),
+        "first_batches": None if row.first_batches is None else _batches(row.first_batches),
     }
     return Strategy.of(composed, counts, counts.sample_coverage, row)
 
@@ -300,3 +337,22 @@ def _seeds(spread: Any) -> dict[str, Any]:
         },
         "batches": {"min": min(spread.batches), "max": max(spread.batches)},
     }
+
+
+def _timeline(line: Any) -> list[dict[str, Any]] | None:
+    if line is None:
+        return None
+    columns = (line.edges[:-1], line.edges[1:] - line.edges[:-1], line.slowest, line.mean)
+    return _records(TimelinePoint, columns)
+
+
+def _batches(plan: Any) -> list[dict[str, Any]]:
+    table = BatchTable.of([plan])
+    columns = (table.rows, table.widths, table.tokens)
+    return _records(FirstBatch, [column[:MOST_BATCHES] for column in columns])
+
+
+def _records(kind: type[Document], columns: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return the rows of (n,) columns, by the names of a document's keys."""
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [dict(zip(kind.model_fields, row, strict=True)) for row in rows]

@@ -86,13 +86,21 @@ def draw_samples(samples: Samples, settings: ResolvedSettings) -> Ints:
     return sampler.draw(samples.classes, seed=settings.seed, epoch=settings.epoch)
 
 
+def in_sequence(drawn: Ints, settings: ResolvedSettings) -> tuple[Ints, str]:
+    """Return the drawn samples, and the order that applies to them: `file` if the sampler defines
+    their sequence.
+    """
+    if not settings.class_sampler.has_sequence:
+        return drawn, settings.order
+    return (drawn, "file") if settings.order == "shuffled" else (np.sort(drawn), settings.order)
+
+
 def _ordered(drawn: Ints, order: str, settings: ResolvedSettings) -> Ints:
-    """Return the drawn samples in the given order."""
-    if settings.class_sampler.has_sequence:
-        if settings.order == "shuffled":
-            return drawn
-        drawn = np.sort(drawn)
-    return drawn[make_order(len(drawn), order, seed=settings.seed, epoch=settings.epoch)]
+    """Return the drawn samples in the given order, unless the sampler defines their sequence."""
+    sequence, own = in_sequence(drawn, settings)
+    if own == "file":
+        return sequence
+    return sequence[make_order(len(drawn), order, seed=settings.seed, epoch=settings.epoch)]
 
 
 def _epoch_of(samples: Samples, drawn: Ints, settings: ResolvedSettings) -> InMemoryEpoch:

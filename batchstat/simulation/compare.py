@@ -30,6 +30,7 @@ from batchstat.simulation.comparison import (
 )
 from batchstat.simulation.cost_model import CostModel, as_model
 from batchstat.simulation.counts import PlanCounts
+from batchstat.simulation.epoch_lengths import EpochLengths
 from batchstat.simulation.estimate import Drawn, check_share, draw
 from batchstat.simulation.first_batches import first_batches
 from batchstat.simulation.measure import measure
@@ -129,6 +130,7 @@ def compare(
         bounds=_bounds(best.request.strategy, shares, basis),
         sweep=sweep(best.request, basis, epochs.of),
         warnings=(*empty, *comparison_warnings(rows, shares.epoch, basis, inputs.stats)),
+        lengths=EpochLengths.of(epochs.samples, basis, is_estimate=drawn is not None),
         subsample=None if drawn is None else drawn.facts,
     )
 

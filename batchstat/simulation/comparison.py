@@ -14,9 +14,11 @@ from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
 from batchstat.simulation.bounds import Bounds
 from batchstat.simulation.cost_model import CostModel
 from batchstat.simulation.counts import PlanCounts
+from batchstat.simulation.epoch_lengths import EpochLengths
 from batchstat.simulation.estimate import Interval, SampleFacts
 from batchstat.simulation.learning_rate import LearningRateHint
 from batchstat.simulation.sweep import Sweep
+from batchstat.simulation.timeline import Timeline
 
 if TYPE_CHECKING:
     import numpy as np
@@ -126,6 +128,11 @@ class StrategyResult:
         return "partial" if homogeneity >= _NOTICED else "full"
 
     @property
+    def timeline(self) -> Timeline | None:
+        """Its steps in at most 100 points; None for one rank."""
+        return None if self.steps is None else Timeline.of(self.steps, 100)
+
+    @property
     def distribute(self) -> str:
         """How its batches are distributed across ranks."""
         return self.request.settings.distribute
@@ -208,6 +215,7 @@ class Comparison:
         bounds: lower bounds, and the sorted epoch.
         sweep: padding against `read_ahead`.
         warnings: warnings about the results.
+        lengths: the lengths of the epoch, to plan it with other settings.
         subsample: the part of the corpus that all numbers describe; None for the whole corpus.
     """
 
@@ -224,6 +232,7 @@ class Comparison:
     bounds: Bounds
     sweep: Sweep
     warnings: tuple[ReportWarning, ...]
+    lengths: EpochLengths
     subsample: SampleFacts | None = None
 
     @property

@@ -13,7 +13,7 @@ from rich.text import Text
 from batchstat.cli.streams import render
 from batchstat.documents.base import to_text
 from batchstat.errors import InputError, without_commands
-from batchstat.render.screens.layout import Rows, heading, table
+from batchstat.render.screens.layout import Line, Rows, table
 
 COMMANDS = [
     "::stop-commands::x",
@@ -59,7 +59,7 @@ def test_however_a_screen_is_folded(text, width):
     rows.add(Text(text), text)
     narrow = table(text, "b")
     narrow.add_row(Text(text), "1")
-    for screen in (heading("corpus", text), rows, narrow, Text(text)):
+    for screen in (Line("corpus", text), rows, narrow, Text(text)):
         shown = render(screen, Console(width=width, height=100, color_system=None))
         assert commands(without_commands(shown)) == []
 

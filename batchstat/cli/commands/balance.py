@@ -57,6 +57,7 @@ def command(options: Options) -> None:
     from batchstat.documents.balance import balance_document
     from batchstat.gate.check import DEFAULT_STRATEGY
     from batchstat.planning.strategies.spec import parse_strategies
+    from batchstat.render.html.pages import balance_page
     from batchstat.render.screens.balance import balance_screen
     from batchstat.simulation.balance import DEFAULT_SAMPLERS, balance, check_epochs
 
@@ -84,6 +85,7 @@ def command(options: Options) -> None:
         balance_document(report),
         balance_screen(report, to_use, options.read(Details).details),
         report,
+        lambda: balance_page(report, found.profile, to_use),
         [warning.message for warning in report.warnings],
     )
     publish(found, result, output)

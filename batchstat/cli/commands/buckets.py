@@ -55,6 +55,7 @@ def command(options: Options) -> None:
     from batchstat.cli.profiles import find_profile
     from batchstat.cli.results import CommandResult, publish
     from batchstat.documents.buckets import buckets_document
+    from batchstat.render.html.pages import buckets_page
     from batchstat.render.screens.buckets import buckets_screen
     from batchstat.simulation.bucket_search import find_buckets
     from batchstat.simulation.cost_model import as_model
@@ -74,15 +75,15 @@ def command(options: Options) -> None:
         **asdict(settings),
     )
 
+    def to_use(spec: str) -> str:
+        return command_line(inputs, "compare", strategy=spec)
+
     result = CommandResult(
         "buckets.json",
         buckets_document(report),
-        buckets_screen(
-            report,
-            lambda spec: command_line(inputs, "compare", strategy=spec),
-            options.read(Details).details,
-        ),
+        buckets_screen(report, to_use, options.read(Details).details),
         report,
+        lambda: buckets_page(report, found.profile, to_use),
         [warning.message for warning in found.warnings],
     )
     publish(found, result, output)

@@ -157,20 +157,22 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
 
 
 def _result(inputs: "Inputs", profile: "Profile", comparison: "Comparison") -> "CommandResult":
+    from batchstat.cli.pasted import where
     from batchstat.cli.results import CommandResult
     from batchstat.documents.comparison import comparison_document
+    from batchstat.render.html.pages import comparison_page
     from batchstat.render.screens.comparison import comparison_screen
     from batchstat.storage.result_files import COMPARE_FILE
+
+    def to_use(row: "StrategyResult") -> str:
+        return _to_use(inputs, profile, comparison, row)
 
     return CommandResult(
         COMPARE_FILE,
         comparison_document(comparison),
-        comparison_screen(
-            comparison,
-            lambda row: _to_use(inputs, profile, comparison, row),
-            inputs.options.read(Details).details,
-        ),
+        comparison_screen(comparison, to_use, inputs.options.read(Details).details),
         comparison,
+        lambda: comparison_page(comparison, profile, to_use, where(inputs)),
         [warning.message for warning in comparison.warnings],
     )
 

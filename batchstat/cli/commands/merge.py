@@ -32,12 +32,12 @@ def command(options: Options) -> None:
     """
     from batchstat.cli.configuration import CheckSettings, is_configured
     from batchstat.cli.inputs import read_inputs
+    from batchstat.cli.pages import check_outputs
     from batchstat.cli.results import publish_profile
     from batchstat.profiling.shards import merge
-    from batchstat.storage.results import check_results
 
     output = options.read(Output)
-    check_results(output.output)
+    check_outputs(output)
     folders = options.read(Shards).shards
     profile = merge(folders, allow_partial=options.read(Partial).allow_partial)
     table = "a configuration" if is_configured() else None

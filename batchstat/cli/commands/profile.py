@@ -48,16 +48,16 @@ def command(options: Options) -> None:
     """
     from batchstat.cli import profiles
     from batchstat.cli.inputs import read_inputs
+    from batchstat.cli.pages import check_outputs
     from batchstat.cli.results import publish_profile
     from batchstat.errors import OptionError
     from batchstat.profiling.shards import ShardSpec
-    from batchstat.storage.results import check_results
 
     output = options.read(Output)
     inputs = read_inputs(options)
     if not inputs.corpus:
         raise OptionError("no corpus: name at least one file, or - for standard input")
-    check_results(output.output)
+    check_outputs(output)
     if (shard := options.read(Sharding).shard) is not None:
         result = profiles.shard(inputs, ShardSpec.parse(shard), output.output)
         _publish_shard(result, output, allow_partial=options.read(Partial).allow_partial)

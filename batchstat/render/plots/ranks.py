@@ -1,6 +1,5 @@
 """The plot of ranks: the slowest rank and the mean rank of each step, current setup and best."""
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -13,6 +12,7 @@ from batchstat.render.plots.style import Picture
 from batchstat.render.plots.subtitles import compared, marked
 from batchstat.render.text import one_line, percent
 from batchstat.simulation.comparison import Comparison, StrategyResult
+from batchstat.simulation.timeline import Timeline
 
 _MOST_POINTS = 160
 
@@ -30,7 +30,7 @@ def _ranks(figure: Figure, comparison: Comparison) -> None:
     idle = [f"{one_line(row.label, 32)} {percent(row.counts.rank_idle)}" for row in rows]
     title = f"Ranks wait for the slowest: {' of the time, '.join(idle)}"
     title += "" if len(rows) > 1 else " of the time"
-    several = any(_size(row.steps) > 1 for row in rows if row.steps is not None)
+    several = any(len(row.steps) > _MOST_POINTS for row in rows if row.steps is not None)
     of_each = [", largest of each point", ", mean of each point"] if several else ["", ""]
     style.titled(figure, title, compared(comparison))
     every = figure.subplots(1, len(rows), sharey=True, squeeze=False)[0]
@@ -64,11 +64,8 @@ def _ranks(figure: Figure, comparison: Comparison) -> None:
 
 def _steps(axes: Axes, row: StrategyResult, steps: Ints) -> None:
     """Draw `steps` (n_steps, world_size); with many, a point has the maximum of several."""
-    size = _size(steps)
-    edges = np.append(np.arange(0, len(steps), size), len(steps))
-    slowest = np.maximum.reduceat(steps.max(axis=1), edges[:-1])
-    mean = np.add.reduceat(steps.mean(axis=1), edges[:-1]) / np.diff(edges)
-    ends = edges - 0.5
+    line = Timeline.of(steps, _MOST_POINTS)
+    slowest, mean, ends = line.slowest, line.mean, line.edges - 0.5
     axes.stairs(slowest, ends, baseline=mean, fill=True, color=style.PALE_ORANGE, linewidth=0)
     axes.stairs(mean, ends, fill=True, color=style.PALE_BLUE, linewidth=0, label="mean rank")
     axes.stairs(
@@ -84,9 +81,5 @@ def _steps(axes: Axes, row: StrategyResult, steps: Ints) -> None:
     )
     axes.set_xlim(-0.5, len(steps) - 0.5)
     style.count_axis(axes.xaxis)
+    size = line.steps_per_point
     axes.set_xlabel("step" if size == 1 else f"step; each point: {counted(size, 'step')}")
-
-
-def _size(steps: Ints) -> int:
-    """Return how many steps a point stands for; the last may stand for fewer."""
-    return -(-len(steps) // _MOST_POINTS)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from rich.console import RenderableType
 
 from batchstat.errors import counted
-from batchstat.render.screens.layout import batch_size, heading, pasted
+from batchstat.render.screens.layout import Line, Pasted, batch_size
 from batchstat.render.text import batches, percent
 from batchstat.simulation.comparison import Comparison, StrategyResult
 from batchstat.simulation.learning_rate import LearningRateHint
@@ -28,27 +28,27 @@ def advice(
         command: returns the command that uses a row's strategy with the same settings.
     """
     choice, current = comparison.choice, comparison.current
-    yield heading("result", _result(comparison))
+    yield Line("result", _result(comparison))
     if choice.best is not None and choice.best is not current:
-        yield heading("best", f"{choice.best.label}: {_trade_off(choice.best, current)}")
+        yield Line("best", f"{choice.best.label}: {_trade_off(choice.best, current)}")
         yield _to_paste(choice.best, command)
     elif choice.best is not None and len(comparison.strategies) == 1:
-        yield pasted("use", choice.best.request.strategy.argument or command(choice.best))
+        yield Pasted("use", choice.best.request.strategy.argument or command(choice.best))
     if choice.smaller_change is not None:
         row = choice.smaller_change
         faster = f"{comparison.speed_up(row):.2f}x"
-        yield heading("or", f"{row.label}: {faster} with {_trade_off(row, current)}")
+        yield Line("or", f"{row.label}: {faster} with {_trade_off(row, current)}")
         yield _to_paste(row, command)
     if choice.best is not None and choice.packed is not None:
         row = choice.packed
-        yield heading(
+        yield Line(
             "packing",
             f"{row.label}: {comparison.speed_up(row):.2f}x, if attention keeps samples apart",
         )
 
 
 def _to_paste(row: StrategyResult, command: Callable[[StrategyResult], str]) -> RenderableType:
-    return pasted("", row.request.strategy.argument or command(row))
+    return Pasted("", row.request.strategy.argument or command(row))
 
 
 def _result(comparison: Comparison) -> str:

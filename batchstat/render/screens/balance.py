@@ -7,7 +7,7 @@ from rich.text import Text
 
 from batchstat.errors import counted
 from batchstat.render.screens.balance_details import balance_details
-from batchstat.render.screens.layout import Fitting, Rows, basis_line, heading, pasted
+from batchstat.render.screens.layout import Fitting, Line, Pasted, Rows, basis_line
 from batchstat.render.text import class_name, one_line, percent
 from batchstat.simulation.balance_report import (
     MOST_COMPUTE,
@@ -32,15 +32,21 @@ def balance_screen(
         command: returns the command that batches a sampler's samples with the same settings.
         details: whether the tables of all other numbers follow.
     """
-    parts: list[RenderableType] = [
-        heading("basis", basis_line(report.basis, details)),
-        heading("classes", _classes_line(report)),
-        *(Text(), Fitting(_samplers(report)), Text()),
-        *_recommendation(report, command),
-    ]
+    parts = [*balance_facts(report, details), Text(), sampler_table(report), Text()]
+    parts += recommendation(report, command)
     if details:
         return Group(*parts, Text(), *balance_details(report))
-    return Group(*parts, heading("", "More: --details"))
+    return Group(*parts, Line("", "More: --details"))
+
+
+def balance_facts(report: BalanceReport, every: bool = True) -> list[RenderableType]:
+    """Return what all rows share; `every` also has the main settings at their defaults."""
+    return [Line("basis", basis_line(report.basis, every)), Line("classes", _classes_line(report))]
+
+
+def sampler_table(report: BalanceReport) -> Fitting:
+    """Return the samplers: what they draw and compute, and how much of the corpus is seen."""
+    return Fitting(_samplers(report))
 
 
 def _samplers(report: BalanceReport) -> Rows:
@@ -107,24 +113,24 @@ def _classes_line(report: BalanceReport) -> str:
     return " · ".join(words)
 
 
-def _recommendation(
+def recommendation(
     report: BalanceReport, command: Callable[[str], str]
 ) -> Iterator[RenderableType]:
     """Yield the result in a sentence, and a line to paste; of one sampler, what it does."""
     chosen = report.recommended
     if len(report.samplers[0].classes) == 1:
-        yield heading("result", "There is only one class.")
+        yield Line("result", "There is only one class.")
     elif report.class_ratio <= _EVEN_ENOUGH:
         within = f"within {report.class_ratio:,.1f} times of each other"
-        yield heading("result", f"No sampler is needed: the classes are {within}.")
+        yield Line("result", f"No sampler is needed: the classes are {within}.")
     elif chosen is None:
         balanced = "; ".join(_cost(row, report) for row in report.balanced)
-        yield heading("result", f"{balanced or 'No sampler here balances the classes'}.")
-        yield heading("", _TIP)
+        yield Line("result", f"{balanced or 'No sampler here balances the classes'}.")
+        yield Line("", _TIP)
     else:
-        yield heading("result", f"{_cost(chosen, report)}.")
-        yield pasted("use", command(chosen.spec))
-        yield heading("", _TIP)
+        yield Line("result", f"{_cost(chosen, report)}.")
+        yield Pasted("use", command(chosen.spec))
+        yield Line("", _TIP)
 
 
 def _cost(row: SamplerResult, report: BalanceReport) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from batchstat.render.screens.layout import Rows, heading
+from batchstat.render.screens.layout import Line, Rows
 from batchstat.render.text import class_name, decimal, one_line, percent
 from batchstat.simulation.balance_report import BalanceReport, SamplerResult
 
@@ -15,15 +15,14 @@ _APART = 0.1
 
 def balance_details(report: BalanceReport) -> Iterator[RenderableType]:
     """Yield the tables of what samplers draw, of its batches, of each class, and of the ranks."""
-    drawn = Text("drawn", style="bold").append(_what_is_drawn(report), "not bold")
-    by = Text("batches", style="bold")
     strategy = one_line(report.samplers[0].row.label)
-    by.append(f"  by {strategy}; compute is relative to none", "not bold")
-    yield from (drawn, _drawn(report), Text(), by, _batches(report), *_separated(report))
-    yield from (Text(), _heading_of_classes(report), _classes(report))
+    yield from (Line("drawn", _what_is_drawn(report)), _drawn(report), Text())
+    yield Line("batches", f"by {strategy}; compute is relative to none")
+    yield from (_batches(report), *_separated(report), Text())
+    yield from (Line("classes", _which_classes(report)), _classes(report))
     if report.basis.world_size > 1:
-        words = "    per rank: samples, largest class / smallest, steps; then over all ranks"
-        yield from (Text(), Text("ranks", style="bold").append(words, "not bold"), _ranks(report))
+        words = "per rank: samples, largest class / smallest, steps; then over all ranks"
+        yield from (Text(), Line("ranks", words), _ranks(report))
 
 
 def _separated(report: BalanceReport) -> Iterator[RenderableType]:
@@ -37,14 +36,14 @@ def _separated(report: BalanceReport) -> Iterator[RenderableType]:
     if apart:
         strategy = report.samplers[0].row.label
         words = "separates the classes (0 is random, 1 one class per batch)"
-        yield heading("", f"{strategy} {words}: {', '.join(apart)}")
+        yield Line("", f"{strategy} {words}: {', '.join(apart)}")
 
 
 def _what_is_drawn(report: BalanceReport) -> str:
     basis = report.basis
     if basis.distribute == "independent" and basis.world_size > 1:
-        return "    as if all ranks shared one seed, which they do not here: see ranks"
-    return "    by the sampler, before truncation, batching and distribution"
+        return "as if all ranks shared one seed, which they do not here: see ranks"
+    return "by the sampler, before truncation, batching and distribution"
 
 
 def _drawn(report: BalanceReport) -> Rows:
@@ -99,11 +98,10 @@ def _batches(report: BalanceReport) -> Rows:
     return rows
 
 
-def _heading_of_classes(report: BalanceReport) -> Text:
+def _which_classes(report: BalanceReport) -> str:
     shown = min(len(report.samplers[0].classes), _MOST_CLASSES)
     more = len(report.samplers[0].classes) - shown
-    words = "   samples of each" + (f"; {more:,} smaller ones are in balance.json" if more else "")
-    return Text("classes", style="bold").append(words, "not bold")
+    return "samples of each" + (f"; {more:,} smaller ones are in balance.json" if more else "")
 
 
 def _classes(report: BalanceReport) -> Rows:

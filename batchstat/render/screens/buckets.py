@@ -8,7 +8,7 @@ from rich.text import Text
 
 from batchstat.errors import counted
 from batchstat.planning.strategies.bucket_edges import RULES
-from batchstat.render.screens.layout import heading, pasted, table
+from batchstat.render.screens.layout import Line, Pasted, table
 from batchstat.render.text import percent
 from batchstat.simulation.bucket_search import NUMBERS, BucketReport, Edges
 from batchstat.simulation.comparison import StrategyResult
@@ -24,23 +24,35 @@ def buckets_screen(
         command: returns the command that simulates a strategy with the same settings.
         details: whether all rules for 2 to 16 buckets follow.
     """
-    parts: list[RenderableType] = [
-        heading("basis", _basis(report)),
-        *(Text(), _buckets(report), Text(), heading("result", _verdict(report))),
-        *_uses(report, command),
-    ]
+    parts = [bucket_facts(report), Text(), bucket_table(report), Text()]
+    parts += bucket_advice(report, command)
     if not details:
-        return Group(*parts, heading("", "More: --details"))
+        return Group(*parts, Line("", "More: --details"))
+    return Group(*parts, Text(), *rule_details(report))
+
+
+def rule_details(report: BucketReport) -> Iterator[RenderableType]:
+    """Yield what each rule gives, by the number of buckets."""
     words = "padding" if report.cost == "linear" else "computed / needed"
-    by_rule = Text("by rule", style="bold").append(f"  {words}, rows as wide as edges", "not bold")
-    return Group(*parts, Text(), by_rule, _rules(report))
+    yield from (Line("by rule", f"{words}, rows as wide as edges"), _rules(report))
+
+
+def bucket_facts(report: BucketReport) -> RenderableType:
+    """Return the settings of the search."""
+    return Line("basis", _basis(report))
+
+
+def bucket_advice(report: BucketReport, command: Callable[[str], str]) -> Iterator[RenderableType]:
+    """Yield the result in a sentence, and lines to paste."""
+    yield Line("result", _verdict(report))
+    yield from _uses(report, command)
 
 
 def _uses(report: BucketReport, command: Callable[[str], str]) -> Iterator[RenderableType]:
     """Yield the lines to paste, each with its result."""
     for word, row in zip(("use", "or"), report.uses, strict=False):
-        yield pasted(word, command(row.label))
-        yield heading("", _given(row))
+        yield Pasted(word, command(row.label))
+        yield Line("", _given(row))
 
 
 def _given(row: StrategyResult) -> str:
@@ -73,7 +85,8 @@ def _basis(report: BucketReport) -> str:
     return " · ".join(words)
 
 
-def _buckets(report: BucketReport) -> Table:
+def bucket_table(report: BucketReport) -> Table:
+    """Return the buckets of the optimal edges."""
     rows = table("lengths", "samples", "share", "batch size", "padding")
     samples = sum(each.samples for each in report.buckets)
     low = 0

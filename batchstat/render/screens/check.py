@@ -7,7 +7,7 @@ from rich.text import Text
 
 from batchstat.gate.outcome import Check, worst
 from batchstat.render.checks import verdicts
-from batchstat.render.screens.layout import heading, table
+from batchstat.render.screens.layout import Line, table
 from batchstat.render.text import one_line
 
 _STYLES = {"pass": "green", "warn": "yellow", "fail": "red", "error": "red"}
@@ -21,16 +21,16 @@ def check_screen(checks: Sequence[Check]) -> RenderableType:
     for check in checks:
         parts += [*_check(check, named=len(checks) > 1), Text()]
     status = worst(checks)
-    return Group(*parts, heading("result", verdicts.result(checks), _STYLES[status]))
+    return Group(*parts, Line("result", verdicts.result(checks), _STYLES[status]))
 
 
 def _check(check: Check, *, named: bool) -> list[RenderableType]:
     parts: list[RenderableType] = []
     if named:
-        parts.append(heading("check", one_line(check.name)))
+        parts.append(Line("check", one_line(check.name)))
     if check.error is not None:
-        return [*parts, heading("ERROR", check.error, _STYLES["error"])]
-    parts += [heading("corpus", verdicts.title(check)), heading("basis", verdicts.basis(check))]
+        return [*parts, Line("ERROR", check.error, _STYLES["error"])]
+    parts += [Line("corpus", verdicts.title(check)), Line("basis", verdicts.basis(check))]
     columns, *rows = verdicts.rows(check)
     limits = table(*columns)
     for *cells, status in rows:
@@ -40,8 +40,8 @@ def _check(check: Check, *, named: bool) -> list[RenderableType]:
         word = "FAIL" if failure.is_error else "WARN"
         parts += [
             Text(),
-            heading(word, f"{failure.name}: {failure.sentence}", _STYLES[word.lower()]),
-            heading("set in", failure.set_in),
-            heading("remedy", failure.remedy),
+            Line(word, f"{failure.name}: {failure.sentence}", _STYLES[word.lower()]),
+            Line("set in", failure.set_in),
+            Line("remedy", failure.remedy),
         ]
     return parts

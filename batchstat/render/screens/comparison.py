@@ -8,7 +8,7 @@ from rich.text import Text
 from batchstat.errors import counted
 from batchstat.render.screens.advice import advice
 from batchstat.render.screens.comparison_details import comparison_details
-from batchstat.render.screens.layout import Fitting, Rows, basis_line, batch_size, folded, heading
+from batchstat.render.screens.layout import Fitting, Line, Rows, basis_line, batch_size, folded
 from batchstat.render.text import percent
 from batchstat.simulation.comparison import Comparison, SeedSpread, StrategyResult
 from batchstat.simulation.cost_model import CostModel
@@ -27,19 +27,24 @@ def comparison_screen(
         command: returns the command that uses a row's strategy with the same settings.
         details: whether the tables of all other numbers follow.
     """
-    basis = basis_line(comparison.basis, details)
-    parts: list[RenderableType] = [heading("basis", basis + _lost_by_all(comparison))]
-    if comparison.subsample is not None:
-        parts.append(heading("ESTIMATE", _sample(comparison.subsample)))
-    if comparison.model is not None:
-        parts.append(heading("model", _model(comparison.model)))
-    if comparison.basis.sampler != "none" or comparison.basis.keep_labels:
-        parts.append(heading("sampler", _sampled(comparison)))
+    parts: list[RenderableType] = [*comparison_facts(comparison, details)]
     parts += [Text(), strategy_table(comparison), Text(), *advice(comparison, command)]
     if details:
         parts += [Text(), *comparison_details(comparison)]
-    parts.append(heading("", _more(comparison, details)))
+    parts.append(Line("", _more(comparison, details)))
     return Group(*parts)
+
+
+def comparison_facts(comparison: Comparison, every: bool = True) -> Iterator[Line]:
+    """Yield what all rows share; `every` also has the main settings at their defaults."""
+    basis = basis_line(comparison.basis, every)
+    yield Line("basis", basis + _lost_by_all(comparison))
+    if comparison.subsample is not None:
+        yield Line("ESTIMATE", _sample(comparison.subsample))
+    if comparison.model is not None:
+        yield Line("model", _model(comparison.model))
+    if comparison.basis.sampler != "none" or comparison.basis.keep_labels:
+        yield Line("sampler", _sampled(comparison))
 
 
 def strategy_table(comparison: Comparison) -> Fitting:

@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from batchstat.errors import counted
-from batchstat.render.screens.layout import Rows, heading
+from batchstat.render.screens.layout import Line, Rows
 from batchstat.render.text import batches, decimal, percent
 from batchstat.simulation.comparison import Comparison
 from batchstat.simulation.learning_rate import (
@@ -20,20 +20,40 @@ from batchstat.simulation.rank_idle import WorstStep
 
 def comparison_details(comparison: Comparison) -> Iterator[RenderableType]:
     """Yield the tables and lines of a comparison's other numbers."""
-    yield _titled("batches", "of an epoch; fill is how much of the budget they use")
+    yield from batch_details(comparison)
+    yield from (Text(), *cost_details(comparison))
+    if comparison.basis.world_size > 1:
+        yield from (Text(), *rank_details(comparison))
+    yield from (Text(), *sorting_details(comparison))
+
+
+def batch_details(comparison: Comparison) -> Iterator[RenderableType]:
+    """Yield the batches of the rows, and what to judge them by."""
+    yield Line("batches", "of an epoch; fill is how much of the budget they use")
     yield _batches(comparison)
-    yield heading("sorted", _sorted(comparison))
-    yield heading("least", _least(comparison) + _above_least(comparison))
+    yield Line("sorted", _sorted(comparison))
+    yield Line("least", _least(comparison) + _above_least(comparison))
     yield from _own_settings(comparison)
     if comparison.not_shown:
-        yield heading("more", f"{', '.join(comparison.not_shown)} (--all shows them)")
+        yield Line("more", f"{', '.join(comparison.not_shown)} (--all shows them)")
+
+
+def cost_details(comparison: Comparison) -> Iterator[RenderableType]:
+    """Yield what the rows cost, and how far their batches are from random ones."""
     words = "attention, model: estimated compute / needed; then how far batches are from random"
-    yield from (Text(), _titled("cost", words), _cost(comparison))
-    if comparison.basis.world_size > 1:
-        words = "rank idle: time that ranks wait for the slowest; then the worst step"
-        yield from (Text(), _titled("ranks", words), _ranks(comparison))
-    yield from (Text(), heading("sorting", _sorting(comparison)))
-    yield heading("rate", _learning_rate(comparison))
+    yield from (Line("cost", words), _cost(comparison))
+
+
+def rank_details(comparison: Comparison) -> Iterator[RenderableType]:
+    """Yield what the ranks get, and the step in which they wait the most."""
+    words = "rank idle: time that ranks wait for the slowest; then the worst step"
+    yield from (Line("ranks", words), _ranks(comparison))
+
+
+def sorting_details(comparison: Comparison) -> Iterator[RenderableType]:
+    """Yield what `read_ahead` and the learning rate may be."""
+    yield Line("sorting", _sorting(comparison))
+    yield Line("rate", _learning_rate(comparison))
 
 
 def _learning_rate(comparison: Comparison) -> str:
@@ -44,10 +64,6 @@ def _learning_rate(comparison: Comparison) -> str:
         f"{comparison.current.label}: the learning rate may scale by {hint.linear:.2f} (linear, "
         f"{LINEAR_SOURCE}) or {hint.square_root:.2f} (square root, {SQUARE_ROOT_SOURCE})"
     )
-
-
-def _titled(word: str, text: str) -> Text:
-    return Text(f"{word:<9}", style="bold").append(text, "not bold")
 
 
 def _batches(comparison: Comparison) -> Rows:
@@ -105,7 +121,7 @@ def _own_settings(comparison: Comparison) -> Iterator[RenderableType]:
         pairs = [(key, getattr(own, key), getattr(shared, key)) for key in keys]
         differing = [f"{key} {mine}" for key, mine, theirs in pairs if mine != theirs]
         if differing:
-            yield heading("but", f"{row.label} has {', '.join(differing)}")
+            yield Line("but", f"{row.label} has {', '.join(differing)}")
 
 
 def _cost(comparison: Comparison) -> Rows:

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from batchstat.render.screens.layout import heading
+from batchstat.render.screens.layout import Line
 
 
 def definition_screen(
@@ -27,7 +27,7 @@ def names_screen(names: Mapping[str, Sequence[str]]) -> RenderableType:
     parts: list[RenderableType] = []
     for kind, every in names.items():
         parts += [Text(kind, style="bold"), Text("  " + ", ".join(every)), Text()]
-    return Group(*parts, heading("next", "batchstat explain NAME"))
+    return Group(*parts, Line("next", "batchstat explain NAME"))
 
 
 def _facts(facts: Sequence[tuple[str, str]]) -> Table:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from batchstat.render.screens.layout import Fitting, Rows, heading, pasted
+from batchstat.render.screens.layout import Fitting, Line, Pasted, Rows
 from batchstat.render.text import one_line, percent, tokenizer_name
 from batchstat.simulation.comparison import Comparison
 
@@ -24,7 +24,7 @@ def each_screen(rows: Sequence[Named]) -> RenderableType:
     return Group(
         Fitting(_table(rows, with_tokenizer=True), _table(rows, with_tokenizer=False)),
         Text(),
-        heading("current", f"{', '.join(sorted(currents))}; speed-ups are estimates"),
+        Line("current", f"{', '.join(sorted(currents))}; speed-ups are estimates"),
         *_most_to_gain(slowest),
     )
 
@@ -59,5 +59,5 @@ def _tokenizer(comparison: Comparison) -> str:
 def _most_to_gain(row: Named) -> Iterator[RenderableType]:
     name, folder, comparison = row
     gain = f"{comparison.speed_up(comparison.best):.2f}x"
-    yield heading("most", f"{name} would gain most: {gain} with {comparison.best.label}")
-    yield pasted("", f"batchstat recipe -o {folder}")
+    yield Line("most", f"{name} would gain most: {gain} with {comparison.best.label}")
+    yield Pasted("", f"batchstat recipe -o {folder}")

@@ -1,6 +1,6 @@
 """Building blocks of screens: headings, tables, and the lines above every table."""
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
@@ -14,19 +14,34 @@ from batchstat.simulation.comparison import Comparison, StrategyResult
 _GAP, _LEAST_NAME, _LONG_HEADING = 2, 14, 14
 
 
-def heading(word: str, text: str, style: str = "") -> Table:
-    """Return one or more lines with a word before them."""
-    grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column(width=8, no_wrap=True)
-    grid.add_column(overflow="fold")
-    grid.add_row(Text(word, style=f"bold {style}".strip()), Text(text))
-    return grid
+@dataclass(frozen=True)
+class Line:
+    """One or more lines with a word before them."""
+
+    word: str
+    text: str
+    style: str = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the word, and the text beside it."""
+        grid = Table.grid(padding=(0, 1, 0, 0))
+        grid.add_column(width=8, no_wrap=True)
+        grid.add_column(overflow="fold")
+        grid.add_row(Text(self.word, style=f"bold {self.style}".strip()), Text(self.text))
+        yield grid
 
 
-def pasted(word: str, line: str) -> Text:
-    """Return a line to paste with a word before it; it is never folded, which would break it."""
-    text = Text(f"{word:<9}", style="bold", no_wrap=True, overflow="ignore")
-    return text.append(printable(line), "not bold")
+@dataclass(frozen=True)
+class Pasted:
+    """A line to paste with a word before it; it is never folded, which would break it."""
+
+    word: str
+    line: str
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the word and the line."""
+        text = Text(f"{self.word:<9}", style="bold", no_wrap=True, overflow="ignore")
+        yield text.append(printable(self.line), "not bold")
 
 
 class Rows:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from batchstat.errors import counted
 from batchstat.profiling.profile import ClassCount, Profile
-from batchstat.render.screens.layout import heading, pasted, table, whose
+from batchstat.render.screens.layout import Line, Pasted, table, whose
 from batchstat.render.text import age, class_name, one_line, percent, shown_classes
 
 _LONGEST_BAR = 40
@@ -42,35 +42,33 @@ def profile_screen(
         next_command: the command that shows how to avoid it.
     """
     parts: list[RenderableType] = [
-        heading("corpus", _whose(profile)),
-        *_partial(profile),
-        *_skipped(profile),
+        Line("corpus", profile_line(profile)),
+        *missing_lines(profile),
         Text(),
-        Text("lengths", style="bold").append(
-            "  tokens per sample, special tokens included", "not bold"
-        ),
+        Line("lengths", "tokens per sample, special tokens included"),
         _histogram(profile, console),
-        _percentiles(profile),
+        percentile_table(profile),
         Text(),
-        _truncation(profile, console),
+        truncation_table(profile, "<-" if console.options.ascii_only else "←"),
     ]
     if profile.labels is not None:
         parts += [Text(), *_classes(profile, console)]
     parts.append(Text())
     if padding is not None:
         words = "of what is computed, with random batches of 8 padded to their longest sample"
-        parts.append(heading("padding", f"{percent(padding)} {words}"))
-    return Group(*parts, pasted("next", next_command))
+        parts.append(Line("padding", f"{percent(padding)} {words}"))
+    return Group(*parts, Pasted("next", next_command))
 
 
 def identity(profile: Profile, now: datetime) -> RenderableType:
     """Return the line for the profile that a command works from: corpus, tokenizer, samples,
     tokens, age.
     """
-    return heading("profile", f"{_whose(profile)} · {age(profile.created, now)}")
+    return Line("profile", f"{profile_line(profile)} · {age(profile.created, now)}")
 
 
-def _whose(profile: Profile) -> str:
+def profile_line(profile: Profile) -> str:
+    """Return a corpus in one line: its files, its tokenizer, its size."""
     return whose(
         [source.path for source in profile.corpus.sources],
         profile.tokenizer.name if profile.tokenizer else None,
@@ -80,13 +78,18 @@ def _whose(profile: Profile) -> str:
     )
 
 
+def missing_lines(profile: Profile) -> list[RenderableType]:
+    """Return what of the corpus is not counted, and why."""
+    return [*_partial(profile), *_skipped(profile)]
+
+
 def _partial(profile: Profile) -> list[RenderableType]:
     failed = profile.corpus.failed
     if not failed:
         return []
     lines = [f"{counted(len(failed), 'split')} could not be counted"]
     lines += [one_line(why, 200) for why in failed[:_SHOWN_FAILED]]
-    return [heading("PARTIAL", "\n".join(lines))]
+    return [Line("PARTIAL", "\n".join(lines))]
 
 
 def _skipped(profile: Profile) -> list[RenderableType]:
@@ -103,7 +106,7 @@ def _skipped(profile: Profile) -> list[RenderableType]:
     lines += [one_line(fault, 200) for fault in profile.corpus.faults]
     if profile.corpus.unreadable > len(profile.corpus.faults):
         lines.append(f"… and {profile.corpus.unreadable - len(profile.corpus.faults):,} more")
-    return [heading("skipped", "\n".join(lines))]
+    return [Line("skipped", "\n".join(lines))]
 
 
 def _bar(count: int, most: int, console: Console) -> Text:
@@ -129,7 +132,8 @@ def _histogram(profile: Profile, console: Console) -> Table:
     return table
 
 
-def _percentiles(profile: Profile) -> Table:
+def percentile_table(profile: Profile) -> Table:
+    """Return the mean and the percentiles of the lengths."""
     stats = profile.stats
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("mean", "p50", "p90", "p95", "p99", "p99.9", "max"):
@@ -139,8 +143,8 @@ def _percentiles(profile: Profile) -> Table:
     return table
 
 
-def _truncation(profile: Profile, console: Console) -> Table:
-    arrow = "<-" if console.options.ascii_only else "←"
+def truncation_table(profile: Profile, arrow: str) -> Table:
+    """Return what each candidate for a `max_length` truncates; an arrow marks the suggested one."""
     rows = table("max_length", "truncated samples", "", "lost tokens", "", "padded compute", "")
     rows.columns[-1].justify = "left"
     tokens = max(profile.stats.sum, 1)
@@ -179,11 +183,11 @@ def _classes(profile: Profile, console: Console) -> list[RenderableType]:
     for each in smallest:
         add_class(each)
     column = profile.corpus.options.label_column or ""
-    title = Text("classes", style="bold").append(f"  of {one_line(column)}", "not bold")
-    return [title, rows, *_class_notes(profile)]
+    return [Line("classes", f"of {one_line(column)}"), rows, *class_notes(profile)]
 
 
-def _class_notes(profile: Profile) -> list[RenderableType]:
+def class_notes(profile: Profile) -> list[RenderableType]:
+    """Return what to know about the classes."""
     classes = profile.classes
     notes: list[RenderableType] = []
     if profile.labels is not None and profile.labels.offsets is not None:

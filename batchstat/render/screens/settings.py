@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from batchstat.render.screens.layout import heading, table
+from batchstat.render.screens.layout import Line, table
 from batchstat.render.text import one_line
 
 Rows = Sequence[tuple[str, str, str]]
@@ -18,7 +18,7 @@ def settings_screen(checks: Mapping[str, Rows]) -> RenderableType:
     for name, rows in checks.items():
         if len(checks) > 1:
             parts += [Text()] if parts else []
-            parts.append(heading("check", one_line(name)))
+            parts.append(Line("check", one_line(name)))
         values = table("key", "value", "set in")
         for column in values.columns[1:]:
             column.justify, column.no_wrap, column.overflow = "left", False, "fold"

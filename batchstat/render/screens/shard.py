@@ -4,7 +4,7 @@ from rich.console import Group, RenderableType
 
 from batchstat.errors import counted
 from batchstat.profiling.shards import Shard
-from batchstat.render.screens.layout import heading
+from batchstat.render.screens.layout import Line
 from batchstat.render.text import corpus_name
 
 
@@ -14,9 +14,7 @@ def shard_screen(shard: Shard) -> RenderableType:
     own = counted(len(shard.counted), "split")
     failed = f", {len(shard.failed):,} failed" if shard.failed else ""
     return Group(
-        heading("corpus", corpus_name(paths)),
-        heading(
-            "shard", f"{shard.spec}: {own} counted{failed}; the corpus has {len(shard.splits):,}"
-        ),
-        heading("next", "batchstat merge FOLDER-OF-EACH-SHARD ... -o whole"),
+        Line("corpus", corpus_name(paths)),
+        Line("shard", f"{shard.spec}: {own} counted{failed}; the corpus has {len(shard.splits):,}"),
+        Line("next", "batchstat merge FOLDER-OF-EACH-SHARD ... -o whole"),
     )

@@ -1,0 +1,51 @@
+"""The page that a command writes with --html, and a browser that shows it."""
+
+import os
+import webbrowser
+from collections.abc import Callable
+
+from batchstat.cli.records import Output
+from batchstat.cli.streams import say
+from batchstat.errors import InputError, printable
+from batchstat.storage.addresses import is_remote
+from batchstat.storage.results import check_results, check_writable, write_file
+
+_REMEDY = "name another with --html"
+
+
+def check_outputs(output: Output) -> None:
+    """Raise InputError, before any work is done, if the results or the page cannot be written."""
+    check_results(output.output)
+    if output.html is None:
+        return
+    if not is_remote(output.html) and output.html.is_dir():
+        raise InputError(f"{output.html.as_posix()} cannot be written: it is a folder: {_REMEDY}")
+    check_writable(output.html.parent)
+
+
+def write_page(output: Output, page: Callable[[], str]) -> None:
+    """Write the page if one is wanted, and open it if that is wanted too."""
+    path = output.html
+    if path is None:
+        return
+    write_file(path, page().encode("utf-8", "backslashreplace"), remedy=_REMEDY)
+    say(f"wrote {path.as_posix()}")
+    if output.open_page and not _is_opened(str(path) if is_remote(path) else _address(output)):
+        say(f"warning: no browser to open {printable(path.as_posix())} with: open it by hand")
+
+
+def _address(output: Output) -> str:
+    assert output.html is not None
+    return output.html.resolve().as_uri()
+
+
+def _is_opened(address: str) -> bool:
+    """Open an address in a browser that has a window; return whether there is one."""
+    try:
+        browser = webbrowser.get()
+    except webbrowser.Error:
+        return False
+    # One that runs in the terminal would take it over, unless the user has chosen it.
+    if type(browser) is webbrowser.GenericBrowser and "BROWSER" not in os.environ:
+        return False
+    return browser.open(address)

@@ -1,0 +1,81 @@
+"""Data inside a page: JSON that cannot end its script, cut to what a page has room for."""
+
+import base64
+import json
+import zlib
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from batchstat.lengths.arrays import Ints
+
+MOST_ENTRIES = 200
+"""Entries of a list that a page holds."""
+
+_MOST_CHARACTERS = 2_000
+"""Characters of a text that a page holds."""
+
+_ESCAPES = {ord(each): f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"}
+
+
+def script_json(document: Any) -> str:
+    """Return JSON that may stand inside a script element, whatever text it holds."""
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.translate(_ESCAPES)
+
+
+def shortened(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
+    """Return a document with at most `MOST_ENTRIES` entries per list, of classes the largest; and
+    how many each list lacks, by its path.
+    """
+    missing: dict[str, int] = {}
+    return _shortened(document, "", missing), missing
+
+
+def _shortened(value: Any, path: str, missing: dict[str, int]) -> Any:
+    if isinstance(value, dict):
+        if len(value) > MOST_ENTRIES:
+            missing[path] = len(value) - MOST_ENTRIES
+        return {
+            key: _shortened(each, f"{path}.{key}" if path else key, missing)
+            for key, each in islice(value.items(), MOST_ENTRIES)
+        }
+    if isinstance(value, str) and len(value) > _MOST_CHARACTERS:
+        return f"{value[:_MOST_CHARACTERS]}…"
+    if not isinstance(value, list):
+        return value
+    if len(value) > MOST_ENTRIES:
+        missing[path] = len(value) - MOST_ENTRIES
+        value = _largest(value)
+    return [_shortened(each, path, missing) for each in value]
+
+
+def _largest(entries: list[Any]) -> list[Any]:
+    """Return the entries with the most samples, in their order; else the first."""
+    if not isinstance(entries[0], dict):
+        return entries[:MOST_ENTRIES]
+    size = next((key for key in ("before", "count") if key in entries[0]), None)
+    if size is None:
+        return entries[:MOST_ENTRIES]
+    # Stable, so that lists of the same classes keep the same ones where sizes are equal.
+    chosen = sorted(range(len(entries)), key=lambda i: -entries[i][size])[:MOST_ENTRIES]
+    return [entries[i] for i in sorted(chosen)]
+
+
+def packed(*columns: Ints) -> tuple[str, list[int]]:
+    """Return whole numbers as text, and how many byte planes each column has.
+
+    A column's planes hold byte 0 of all its numbers, then byte 1, and so on, which compresses
+    better than the numbers one by one. All planes together are compressed (zlib) and in base64.
+
+    Args:
+        columns: (n,) each, none negative.
+    """
+    planes, widths = [], []
+    for column in columns:
+        width = max(1, -(-int(column.max(initial=0)).bit_length() // 8))
+        each = column.astype("<u8").view(np.uint8).reshape(-1, 8)
+        planes += [each[:, place].tobytes() for place in range(width)]
+        widths.append(width)
+    return base64.b64encode(zlib.compress(b"".join(planes), 9)).decode("ascii"), widths

@@ -1,0 +1,137 @@
+"""One self-contained HTML file: text and tables, the data of charts, and the scripts that draw."""
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from batchstat._version import __version__
+from batchstat.errors import counted
+from batchstat.render.html.blocks import Block
+from batchstat.render.html.embedding import MOST_ENTRIES, script_json, shortened
+
+STYLES = ("page.css", "charts.css", "panel.css")
+SCRIPTS = ("d3.js", "random.js", "planner.js", "charts.js", "panel.js", "page.js")
+"""Assets in the order in which a page has them; each script defines one name for those below."""
+
+NOTICE = "d3-licences.txt"
+"""Licences of what d3.js bundles, which every page repeats."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page under a heading.
+
+    Attributes:
+        name: its anchor.
+        title: its heading.
+        blocks: what it says.
+    """
+
+    name: str
+    title: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """What a page says.
+
+    Attributes:
+        command: the command that made the document.
+        subject: which corpus it is about.
+        facts: lines below the title.
+        sections: the parts.
+        document: the published document.
+        file: its name in the results folder.
+        profile: profile.json of the corpus, if it is another document.
+        what_if: what the what-if panel plans with; None for a page without one.
+        warnings: what to know about the numbers.
+    """
+
+    command: str
+    subject: str
+    facts: tuple[tuple[str, str], ...]
+    sections: tuple[Section, ...]
+    document: dict[str, Any]
+    file: str
+    profile: dict[str, Any] | None = None
+    what_if: dict[str, Any] | None = None
+    warnings: tuple[str, ...] = field(default=())
+
+    def html(self) -> str:
+        """Return the file."""
+        document, missing = shortened(self.document)
+        data = {"document": document}
+        if self.profile is not None:
+            data["profile"] = shortened(self.profile)[0]
+        if self.what_if is not None:
+            data["what-if"] = self.what_if
+        styles, scripts = "".join(map(asset, STYLES)), [asset(name) for name in SCRIPTS]
+        return (
+            _environment()
+            .get_template("page.html.jinja")
+            .render(
+                page=self,
+                data={name: script_json(value) for name, value in data.items()},
+                missing=_missing(missing),
+                styles=styles,
+                scripts=scripts,
+                policy=_policy([styles], scripts),
+                notice=asset(NOTICE).replace("--", "-\u200b-"),
+                version=__version__,
+            )
+        )
+
+
+@cache
+def asset(name: str) -> str:
+    """Return the text of an asset."""
+    return (files("batchstat.render.html") / "assets" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("batchstat.render.html", "."),
+        autoescape=True,
+        lstrip_blocks=True,
+        trim_blocks=True,
+        undefined=StrictUndefined,
+    )
+
+
+def _policy(styles: list[str], scripts: list[str]) -> str:
+    """Return a policy under which a browser loads nothing, and runs nothing but these."""
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src {' '.join(map(_digest, scripts))}",
+            f"style-src {' '.join(map(_digest, styles))}",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+
+
+def _digest(text: str) -> str:
+    found = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(found).decode('ascii')}'"
+
+
+def _missing(missing: Mapping[str, int]) -> str:
+    """Return what of the document is not in the page; empty if all is."""
+    if not missing:
+        return ""
+    lists = ", ".join(f"{path} {count:,}" for path, count in list(missing.items())[:4])
+    more = counted(len(missing) - 4, "more list") if len(missing) > 4 else ""
+    return (
+        f"Lists in this page have {MOST_ENTRIES} entries at most, those of classes the largest. "
+        f"Left out: {lists}{f' and {more}' if more else ''}."
+    )

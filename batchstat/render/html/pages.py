@@ -1,0 +1,289 @@
+"""The page of each kind of result."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from rich.console import RenderableType
+
+from batchstat.documents.balance import balance_document
+from batchstat.documents.buckets import buckets_document
+from batchstat.documents.comparison import comparison_document
+from batchstat.documents.profile import profile_document
+from batchstat.documents.strategy import MOST_BATCHES
+from batchstat.errors import counted
+from batchstat.planning.batch_table import BatchTable
+from batchstat.profiling.profile import Profile
+from batchstat.render.html.blocks import Block, Chart, Folded, Table, blocks
+from batchstat.render.html.embedding import MOST_ENTRIES
+from batchstat.render.html.page import Page, Section
+from batchstat.render.html.what_if import what_if
+from batchstat.render.screens.advice import advice
+from batchstat.render.screens.balance import balance_facts, recommendation, sampler_table
+from batchstat.render.screens.balance_details import balance_details
+from batchstat.render.screens.buckets import (
+    bucket_advice,
+    bucket_facts,
+    bucket_table,
+    rule_details,
+)
+from batchstat.render.screens.comparison import comparison_facts, strategy_table
+from batchstat.render.screens.comparison_details import (
+    batch_details,
+    cost_details,
+    rank_details,
+    sorting_details,
+)
+from batchstat.render.screens.layout import Line, Pasted
+from batchstat.render.screens.profile import (
+    class_notes,
+    missing_lines,
+    percentile_table,
+    profile_line,
+    truncation_table,
+)
+from batchstat.render.text import class_name, corpus_name, decimal, one_line, percent
+from batchstat.simulation.balance_report import BalanceReport
+from batchstat.simulation.bucket_search import BucketReport
+from batchstat.simulation.comparison import Comparison, StrategyResult
+
+
+def profile_page(profile: Profile, padding: float | None, next_command: str) -> str:
+    """Return the page of a profile.
+
+    Args:
+        profile: the corpus.
+        padding: padding ratio of batches of 8 samples, padded to the longest; None if unknown.
+        next_command: the command that shows how to avoid it.
+    """
+    result: list[RenderableType] = []
+    if padding is not None:
+        words = "of what is computed, with random batches of 8 padded to their longest sample"
+        result.append(Line("padding", f"{percent(padding)} {words}"))
+    return _page(
+        "profile",
+        profile,
+        missing_lines(profile),
+        [Section("result", "Result", blocks(*result, Pasted("next", next_command)))],
+        profile_document(profile),
+    )
+
+
+def comparison_page(
+    comparison: Comparison,
+    profile: Profile | None,
+    command: Callable[[StrategyResult], str],
+    words: Sequence[str] = (),
+) -> str:
+    """Return the page of a comparison, with the what-if panel.
+
+    Args:
+        comparison: the rows.
+        profile: the corpus; None if lengths were given.
+        command: returns the command that uses a row's strategy with the same settings.
+        words: those that end a command, such as the results folder.
+    """
+    result = (
+        *advice(comparison, command),
+        strategy_table(comparison),
+        Chart("padding", "Real tokens and padding of an epoch"),
+    )
+    shown = [comparison.current]
+    if comparison.best is not comparison.current:
+        shown.append(comparison.best)
+    batches = (
+        Chart("batches", "The first batches, to scale: each block is a batch"),
+        *batch_details(comparison),
+        *(_first_batches(row) for row in shown),
+    )
+    tradeoff = Chart("tradeoff", "Compute against how alike the lengths in a batch are")
+    sections = [
+        Section("result", "Result", blocks(*result)),
+        Section("batches", "Batches", blocks(*batches)),
+        Section(
+            *("shuffling", "Compute and shuffling"), blocks(tradeoff, *cost_details(comparison))
+        ),
+        Section("read-ahead", "Read-ahead and learning rate", blocks(*_sweep(comparison))),
+    ]
+    if comparison.basis.world_size > 1:
+        ranks = (Chart("ranks", "Tokens per rank and step"), *rank_details(comparison))
+        sections.append(Section("ranks", "Ranks", blocks(*ranks)))
+    return _page(
+        "compare",
+        profile,
+        comparison_facts(comparison),
+        sections,
+        comparison_document(comparison),
+        [warning.message for warning in comparison.warnings],
+        what_if(comparison, words),
+    )
+
+
+def balance_page(
+    report: BalanceReport, profile: Profile | None, command: Callable[[str], str]
+) -> str:
+    """Return the page of a comparison of samplers.
+
+    Args:
+        report: the samplers.
+        profile: the corpus; None if lengths were given.
+        command: returns the command that batches a sampler's samples with the same settings.
+    """
+    result = (
+        *recommendation(report, command),
+        sampler_table(report),
+        Chart("samplers", "Samples of each class that an epoch draws"),
+        Chart("coverage", "How much of the corpus is seen over the epochs"),
+        _coverage(report),
+    )
+    sections = [
+        Section("result", "Result", blocks(*result)),
+        Section("numbers", "All numbers", blocks(*balance_details(report))),
+    ]
+    warnings = [warning.message for warning in report.warnings]
+    document = balance_document(report)
+    return _page("balance", profile, balance_facts(report), sections, document, warnings)
+
+
+def buckets_page(
+    report: BucketReport, profile: Profile | None, command: Callable[[str], str]
+) -> str:
+    """Return the page of a search for bucket edges.
+
+    Args:
+        report: the edges.
+        profile: the corpus; None if lengths were given.
+        command: returns the command that simulates a strategy with the same settings.
+    """
+    result = (
+        *bucket_advice(report, command),
+        Chart("buckets", "Lengths, and the edges of the buckets"),
+        bucket_table(report),
+    )
+    rules = (Chart("rules", "What each rule gives"), *rule_details(report))
+    sections = [
+        Section("result", "Result", blocks(*result)),
+        Section("rules", "Rules", blocks(*rules)),
+    ]
+    return _page("buckets", profile, [bucket_facts(report)], sections, buckets_document(report))
+
+
+def _page(
+    command: str,
+    profile: Profile | None,
+    facts: Iterable[RenderableType],
+    sections: Sequence[Section],
+    document: dict[str, Any],
+    warnings: Sequence[str] = (),
+    panel: dict[str, Any] | None = None,
+) -> str:
+    lines = [(each.word, each.text) for each in facts if isinstance(each, Line)]
+    paths = []
+    if profile is not None:
+        paths = [source.path for source in profile.corpus.sources]
+        lines = [("corpus", profile_line(profile)), *lines]
+        sections = (*sections, *_corpus_sections(profile))
+    has_own = profile is not None and command != "profile"
+    return Page(
+        command=command,
+        subject=corpus_name(paths),
+        facts=tuple(lines),
+        sections=tuple(sections),
+        document=document,
+        file=f"{command}.json",
+        profile=profile_document(profile) if profile is not None and has_own else None,
+        what_if=panel,
+        warnings=tuple(warnings),
+    ).html()
+
+
+def _corpus_sections(profile: Profile) -> Iterator[Section]:
+    """Yield the lengths and classes of a corpus."""
+    lengths = (
+        Chart("lengths", "Samples by length; move max_length to see what it truncates"),
+        percentile_table(profile),
+        Line("max_length", "what each candidate truncates"),
+        truncation_table(profile, "←"),
+        Folded("Histogram as a table", blocks(_histogram(profile))),
+    )
+    yield Section("lengths", "Lengths", blocks(*lengths))
+    if profile.labels is not None:
+        chart = Chart("classes", "Samples of each class")
+        classes = blocks(chart, *class_notes(profile), _classes(profile))
+        yield Section("classes", "Classes", classes)
+
+
+def _histogram(profile: Profile) -> Table:
+    bins = profile.octaves
+    rows = [
+        (_span(low, end), f"{count:,}", percent(count / len(profile)))
+        for (low, end), count in zip(pairwise(bins.edges), bins.counts, strict=True)
+    ]
+    return _table("", ("tokens per sample", "samples", "share"), rows)
+
+
+def _span(low: int, end: int) -> str:
+    return f"{low:,}" if end == low + 1 else f"{low:,}-{end - 1:,}"
+
+
+def _classes(profile: Profile) -> Table:
+    shown = profile.classes[:MOST_ENTRIES]
+    left = len(profile.classes) - len(shown)
+    rows = [
+        (
+            class_name(each.label),
+            f"{each.count:,}",
+            percent(each.count / len(profile)),
+            f"{each.tokens / each.count:,.1f}",
+        )
+        for each in shown
+    ]
+    note = f"{counted(left, 'smaller class', 'smaller classes')} left out" if left else ""
+    return _table("", ("class", "samples", "share", "mean length"), rows, note)
+
+
+def _first_batches(row: StrategyResult) -> Folded:
+    """Return the batches that the chart draws, as numbers."""
+    table = None if row.first_batches is None else BatchTable.of([row.first_batches])
+    rows = []
+    if table is not None:
+        columns = (table.rows, table.widths, table.tokens)
+        numbers = zip(*(column[:MOST_BATCHES].tolist() for column in columns), strict=True)
+        rows = [
+            (f"{i:,}", f"{n:,}", f"{width:,}", percent(1 - tokens / max(n * width, 1)))
+            for i, (n, width, tokens) in enumerate(numbers)
+        ]
+    title = f"First batches of {row.label} as a table"
+    return Folded(title, blocks(_table("", ("batch", "rows", "width", "padding"), rows)))
+
+
+def _sweep(comparison: Comparison) -> Iterator[RenderableType | Block]:
+    sweep = comparison.sweep
+    yield Chart("readAhead", f"Padding of {sweep.spec} by how many samples are sorted together")
+    rows = [
+        (
+            f"{point.read_ahead:,}",
+            percent(point.padding_ratio, 2),
+            f"{point.batches:,}",
+            decimal(point.grouping.length_homogeneity),
+        )
+        for point in sweep.points
+    ]
+    yield _table("", ("read_ahead", "padding", "batches", "length homogeneity"), rows)
+    yield from sorting_details(comparison)
+
+
+def _coverage(report: BalanceReport) -> Table:
+    first = report.basis.epoch
+    columns = ("epoch", *(one_line(row.spec, 40) for row in report.samplers))
+    rows = [
+        (f"{first + i:,}", *(percent(row.seen[i] / row.corpus_samples) for row in report.samplers))
+        for i in range(report.epochs)
+    ]
+    return _table("Share of the corpus seen up to each epoch", columns, rows)
+
+
+def _table(
+    caption: str, columns: tuple[str, ...], rows: Iterable[tuple[str, ...]], note: str = ""
+) -> Table:
+    return Table(caption, columns, tuple(("", cells) for cells in rows), note)
