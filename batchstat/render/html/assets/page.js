@@ -5,8 +5,8 @@
 (() => {
   "use strict";
 
-  const read = (id) => {
-    const element = document.getElementById(id);
+  const read = (name) => {
+    const element = document.getElementById(`data-${name}`);
     return element === null ? null : JSON.parse(element.textContent);
   };
   const report = read("document");
@@ -23,10 +23,10 @@
   // ---- Charts -----------------------------------------------------------------------------------
 
   const DRAWN = {
-    padding: (into) => charts.padding(into, report.strategies, report.choice),
+    padding: (into) => charts.padding(into, report.strategies, report),
     tradeoff: (into) => charts.tradeoff(into, report),
     readAhead: (into) => charts.readAhead(into, report.sweep),
-    ranks: (into) => charts.ranks(into, shown()),
+    ranks: (into) => charts.ranks(into, shown(), report),
     batches: drawBatches,
     lengths: drawLengths,
     classes: (into) => charts.classes(into, profile.classes),
@@ -46,13 +46,7 @@
 
   function drawBatches(into) {
     const rows = shown().filter((row) => row.first_batches?.length);
-    const every = rows.flatMap((row) => row.first_batches);
-    const options = {
-      maxWidth: Math.max(...every.map((batch) => batch.width)),
-      maxRows: Math.max(
-        ...rows.map((row) => row.first_batches.reduce((sum, batch) => sum + batch.rows, 0)),
-      ),
-    };
+    const options = charts.batchScale(rows.map((row) => row.first_batches));
     for (const row of rows) {
       const container = into.appendChild(make("div"));
       charts.batches(container, row.first_batches, { label: row.label, ...options });
