@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from batchstat.profiling.build import profile
     from batchstat.profiling.profile import Profile
     from batchstat.profiling.shards import merge
+    from batchstat.render.html.report import to_html
     from batchstat.render.plots.pictures import plot
     from batchstat.simulation.balance import balance
     from batchstat.simulation.bucket_search import find_buckets
@@ -61,6 +62,7 @@ __all__ = [
     "plot",
     "profile",
     "read_samples",
+    "to_html",
     "token_lengths",
 ]
 
@@ -88,6 +90,7 @@ _HOMES = {
     "plot": "batchstat.render.plots.pictures",
     "profile": "batchstat.profiling.build",
     "read_samples": "batchstat.training.reading",
+    "to_html": "batchstat.render.html.report",
     "token_lengths": "batchstat.tokenization.token_lengths",
 }
 

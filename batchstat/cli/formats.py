@@ -14,10 +14,11 @@ from batchstat.gate.outcome import Check, worst
 from batchstat.render.checks.github import check_annotations
 from batchstat.render.checks.junit import check_junit
 from batchstat.render.checks.markdown import check_markdown
+from batchstat.render.html.check_page import check_page
 from batchstat.render.screens.check import check_screen
 from batchstat.storage.results import check_writable, write_file
 
-FORMATS = ("text", "json", "markdown", "junit", "github")
+FORMATS = ("text", "json", "markdown", "junit", "github", "html")
 
 _MOST_SUMMARY = 1_000_000
 """Bytes: GitHub rejects the whole summary above 1 MiB."""
@@ -74,6 +75,7 @@ def write(checks: Sequence[Check], destinations: Destinations, created: str) -> 
         "markdown": lambda: check_markdown(checks),
         "junit": lambda: check_junit(checks),
         "github": lambda: check_annotations(checks, _screen(checks, plain=False)),
+        "html": lambda: check_page(checks, check_document(checks, worst(checks), created)),
     }
     if "github" in destinations:
         _add_summary(checks)

@@ -32,7 +32,7 @@ class Gate:
 
     format: tuple[str, ...] = option(
         (),
-        "Output format: text, json, markdown, junit or github; =FILE writes it to a file. "
+        "Output format: text, json, markdown, junit, github or html; =FILE writes it to a file. "
         "Repeatable.",
         "Output",
         "NAME[=FILE]",
@@ -64,8 +64,8 @@ def command(options: Options) -> None:
         # The checks of the configuration, as annotations of a GitHub workflow
         batchstat check --format github
 
-        # On the terminal, and as a report for other CI systems
-        batchstat check --format text --format junit=report.xml
+        # On the terminal, as a report for other CI systems, and as a page to share
+        batchstat check --format text --format junit=report.xml --format html=report.html
     """
     from datetime import UTC, datetime
 

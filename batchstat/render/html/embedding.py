@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 
 from batchstat.lengths.arrays import Ints
+from batchstat.lengths.stats import LengthStats
 
 MOST_ENTRIES = 200
 """Entries of a list that a page holds."""
 
 _MOST_CHARACTERS = 2_000
 """Characters of a text that a page holds."""
+
+_MOST_ENCODED = 200_000
 
 _ESCAPES = {ord(each): f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"}
 
@@ -79,3 +82,16 @@ def packed(*columns: Ints) -> tuple[str, list[int]]:
         planes += [each[:, place].tobytes() for place in range(width)]
         widths.append(width)
     return base64.b64encode(zlib.compress(b"".join(planes), 9)).decode("ascii"), widths
+
+
+def histogram(stats: LengthStats) -> dict[str, Any]:
+    """Return the distinct lengths, as differences to the one before, and how often each occurs."""
+    data, (values, counts) = packed(np.diff(stats.values, prepend=0), stats.counts)
+    return {"kind": "histogram", "values": values, "counts": counts, "data": data}
+
+
+def is_small(lengths: dict[str, Any]) -> bool:
+    """Return whether a page has room for encoded lengths: 100,000 in order take some 170,000
+    characters.
+    """
+    return len(lengths["data"]) <= _MOST_ENCODED

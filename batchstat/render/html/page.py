@@ -12,14 +12,25 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from batchstat._version import __version__
 from batchstat.errors import counted
+from batchstat.lengths.stats import LengthStats
 from batchstat.render.html.blocks import Block
-from batchstat.render.html.embedding import MOST_ENTRIES, script_json, shortened
+from batchstat.render.html.embedding import (
+    MOST_ENTRIES,
+    histogram,
+    is_small,
+    script_json,
+    shortened,
+)
 
 STYLES = ("page.css", "charts.css", "panel.css")
-SCRIPTS = ("d3.js", "random.js", "planner.js", "charts.js", "panel.js", "page.js")
+SCRIPTS = (
+    *("d3.js", "plot.js", "charts.js", "charts-corpus.js"),
+    *("random.js", "epoch.js", "packing.js", "ranks.js", "planner.js", "panel.js"),
+    *("other.js", "page.js"),
+)
 """Assets in the order in which a page has them; each script defines one name for those below."""
 
-NOTICE = "d3-licences.txt"
+NOTICE = "D3-LICENSE"
 """Licences of what d3.js bundles, which every page repeats."""
 
 
@@ -50,6 +61,7 @@ class Page:
         document: the published document.
         file: its name in the results folder.
         profile: profile.json of the corpus, if it is another document.
+        lengths: statistics of the whole lengths of the corpus; None where they are not at hand.
         what_if: what the what-if panel plans with; None for a page without one.
         warnings: what to know about the numbers.
     """
@@ -61,6 +73,7 @@ class Page:
     document: dict[str, Any]
     file: str
     profile: dict[str, Any] | None = None
+    lengths: LengthStats | None = None
     what_if: dict[str, Any] | None = None
     warnings: tuple[str, ...] = field(default=())
 
@@ -70,6 +83,8 @@ class Page:
         data = {"document": document}
         if self.profile is not None:
             data["profile"] = shortened(self.profile)[0]
+        if self.lengths is not None and is_small(encoded := histogram(self.lengths)):
+            data["lengths"] = encoded
         if self.what_if is not None:
             data["what-if"] = self.what_if
         styles, scripts = "".join(map(asset, STYLES)), [asset(name) for name in SCRIPTS]

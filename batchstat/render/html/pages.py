@@ -192,6 +192,7 @@ def _page(
         document=document,
         file=f"{command}.json",
         profile=profile_document(profile) if profile is not None and has_own else None,
+        lengths=None if profile is None else profile.stats,
         what_if=panel,
         warnings=tuple(warnings),
     ).html()

@@ -5,12 +5,10 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-import numpy as np
-
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.strategies.spec import request_row
 from batchstat.render.command_lines import flags
-from batchstat.render.html.embedding import packed
+from batchstat.render.html.embedding import histogram, is_small, packed
 from batchstat.render.toml import setting
 from batchstat.simulation.comparison import Comparison
 from batchstat.simulation.cost_model import CostModel
@@ -22,9 +20,6 @@ _CONTROLS = (
     *("tokens_per_batch", "batch_size", "max_length", "overflow", "read_ahead", "world_size"),
 )
 """Settings that the panel changes."""
-
-_MOST_CHARACTERS = 200_000
-"""Of encoded lengths: 100,000 in order take some 170,000."""
 
 
 def what_if(comparison: Comparison, words: Sequence[str] = ()) -> dict[str, Any]:
@@ -38,7 +33,7 @@ def what_if(comparison: Comparison, words: Sequence[str] = ()) -> dict[str, Any]
     fixed = _fixed(basis, comparison.model)
     lengths = _lengths(epoch)
     refusal = epoch.refusal
-    if len(lengths["data"]) > _MOST_CHARACTERS:
+    if not is_small(lengths):
         refusal = f"the corpus has {len(epoch.stats.values):,} different lengths, too many for it"
     return {
         "samples": epoch.stats.count,
@@ -78,6 +73,4 @@ def _lengths(epoch: EpochLengths) -> dict[str, Any]:
     if epoch.lengths is not None:
         data, (values,) = packed(epoch.lengths)
         return {"kind": "order", "values": values, "counts": 0, "data": data}
-    steps = np.diff(epoch.stats.values, prepend=0)
-    data, (values, counts) = packed(steps, epoch.stats.counts)
-    return {"kind": "histogram", "values": values, "counts": counts, "data": data}
+    return histogram(epoch.stats)

@@ -1,0 +1,122 @@
+"""Make d3.js, the part of D3 that the report's charts use, and D3-LICENSE.
+
+    python batchstat/render/html/assets/bundle.py [--check]
+
+Needs npm and the npm registry. With --check it writes nothing, and fails if the files differ.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from shutil import which
+
+HERE = Path(__file__).parent
+
+PACKAGES = {
+    "d3-array": "3.2.5",
+    "d3-axis": "3.0.1",
+    "d3-color": "3.1.1",
+    "d3-format": "3.1.3",
+    "d3-interpolate": "3.0.2",
+    "d3-scale": "4.0.3",
+    "d3-selection": "3.0.1",
+    "d3-time": "3.1.1",
+    "d3-time-format": "4.1.1",
+    "internmap": "2.0.3",
+}
+"""What is bundled and everything that it depends on, each with its version."""
+
+BUNDLER = ("esbuild", "0.28.2")
+
+ENTRY = """\
+export { axisBottom, axisLeft } from "d3-axis";
+export { format } from "d3-format";
+export { scaleLinear, scaleLog } from "d3-scale";
+export { pointer, select } from "d3-selection";
+"""
+"""The functions that the charts use."""
+
+_OPTIONS = "--bundle --minify --format=iife --global-name=d3 --target=es2020 --legal-comments=none"
+_NPM = "--ignore-scripts --no-save --no-package-lock --no-audit --no-fund"
+_QUIET = "--fetch-retries=0 --loglevel=error"
+
+_CODE_WORDS = 4
+"""npm prints an error's codes first, in lines of at most so many words, then a sentence."""
+
+
+class BundleError(Exception):
+    """The bundle cannot be made, or differs."""
+
+
+def main() -> None:
+    """Write or check the files."""
+    parser = argparse.ArgumentParser(description="Make d3.js and D3-LICENSE.")
+    parser.add_argument("--check", action="store_true", help="fail if the files differ")
+    is_check = parser.parse_args().check
+    try:
+        made = bundle()
+        for name, content in made.items():
+            (_check if is_check else _write)(HERE / name, content)
+    except BundleError as error:
+        sys.exit(f"bundle.py: {error}")
+
+
+def bundle() -> dict[str, bytes]:
+    """Return the files by name."""
+    npm = which("npm")
+    if npm is None:
+        raise BundleError("npm not found: install Node.js, which brings it")
+    with tempfile.TemporaryDirectory() as folder:
+        wanted = [f"{name}@{version}" for name, version in (*PACKAGES.items(), BUNDLER)]
+        _run(
+            [npm, "install", *_NPM.split(), *_QUIET.split(), *wanted],
+            folder,
+            "npm cannot install the packages",
+        )
+        modules = Path(folder, "node_modules")
+        entry = Path(folder, "entry.js")
+        entry.write_text(ENTRY, encoding="utf-8")
+        esbuild = str(modules / ".bin" / "esbuild")
+        code = _run([esbuild, entry.name, *_OPTIONS.split()], folder, "esbuild failed")
+        return {"d3.js": _head() + code, "D3-LICENSE": _licences(modules)}
+
+
+def _run(command: list[str], folder: str, failure: str) -> bytes:
+    done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
+    if done.returncode:
+        lines = done.stderr.decode(errors="replace").splitlines()
+        sentence = next((line for line in lines if len(line.split()) > _CODE_WORDS), "no message")
+        raise BundleError(f"{failure}: {sentence.removeprefix('npm error ')}")
+    return done.stdout
+
+
+def _head() -> bytes:
+    """Return a first line that names the parts and where their licences are."""
+    parts = ", ".join(f"{name} {version}" for name, version in PACKAGES.items())
+    return f"/* {parts}; licences in D3-LICENSE; made by bundle.py */\n".encode()
+
+
+def _licences(modules: Path) -> bytes:
+    """Return the licence of every package, each distinct text once."""
+    found: dict[str, list[str]] = {}
+    for name, version in PACKAGES.items():
+        text = (modules / name / "LICENSE").read_text(encoding="utf-8").strip()
+        found.setdefault(text, []).append(f"{name} {version}")
+    parts = [f"{', '.join(names)}\n\n{text}\n" for text, names in found.items()]
+    return ("d3.js holds parts of these packages.\n\n" + "\n---\n\n".join(parts)).encode()
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    print(f"wrote {path.name}: {len(content):,} bytes", file=sys.stderr)
+
+
+def _check(path: Path, content: bytes) -> None:
+    if not path.exists() or path.read_bytes() != content:
+        raise BundleError(f"{path.name} differs from what it builds: run it without --check")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,416 @@
+/* What all charts share: numbers in words, text that fits, frames that follow the width of their
+   container, axes, rows of bars, marks with a tooltip for pointer and keyboard. */
+const plot = (() => {
+  "use strict";
+
+  const SMALL = 560; // Below this width, in pixels, charts are laid out for a phone.
+  const MOST_STOPS = 60; // Of more marks, one focusable element moves over them.
+  const MOST_LETTERS = 300;
+
+  // Numbers and names
+
+  const format = d3.format(",.0f");
+
+  function percent(ratio, digits = 1) {
+    const text = (100 * ratio).toFixed(digits);
+    const least = (10 ** -digits).toFixed(digits);
+    if (ratio > 0 && Number(text) === 0) return `<${least}%`;
+    if (ratio < 1 && Number(text) === 100) return `>${(100 - 10 ** -digits).toFixed(digits)}%`;
+    return ratio === 0 ? "0%" : `${text}%`;
+  }
+
+  function short(value) {
+    for (const [size, unit] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+      if (value >= size) return `${Number((value / size).toPrecision(3))}${unit}`;
+    }
+    return `${Number(value.toPrecision(3))}`;
+  }
+
+  function times(value) {
+    if (value > 0 && value < 1) return `${Number(value.toPrecision(2))}x`;
+    return `${value < 10 ? Number(value.toFixed(1)) : format(value)}x`;
+  }
+
+  function counted(number, noun, plural = `${noun}s`) {
+    return `${format(number)} ${number === 1 ? noun : plural}`;
+  }
+
+  /* Return a name on one line: it may hold any characters. */
+  function oneLine(name, most = MOST_LETTERS) {
+    // Twice as many code units hold as many letters, whatever follows.
+    const letters = Array.from(String(name).slice(0, 2 * most + 2));
+    const text = letters.slice(0, most).join("").replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, " ");
+    return letters.length > most ? `${text}…` : text;
+  }
+
+  /* Write as much of a name into a text element as fits. */
+  function fit(node, name, room) {
+    const letters = Array.from(oneLine(name));
+    node.textContent = letters.join("");
+    if (node.getComputedTextLength() <= room) return;
+    let [low, high] = [0, letters.length - 1];
+    while (low < high) {
+      const middle = Math.ceil((low + high) / 2);
+      node.textContent = `${letters.slice(0, middle).join("")}…`;
+      if (node.getComputedTextLength() <= room) low = middle;
+      else high = middle - 1;
+    }
+    node.textContent = `${letters.slice(0, low).join("").trimEnd()}…`;
+  }
+
+  /* Return the values, of those that come earlier the most, whose places are `gap` apart. */
+  function apart(values, place, gap) {
+    const kept = [];
+    for (const value of values) {
+      const at = place(value);
+      if (kept.every((other) => Math.abs(place(other) - at) >= gap)) kept.push(value);
+    }
+    return kept;
+  }
+
+  // Frames
+
+  const drawings = new WeakMap();
+
+  // Drawing changes heights, which an observer must not do while it reports.
+  const watcher = new ResizeObserver((entries) =>
+    requestAnimationFrame(() => entries.forEach((entry) => redraw(entry.target))));
+
+  /* Call `draw(width)` on the emptied container now and whenever its width changes. */
+  function show(container, draw) {
+    drawings.set(container, { draw, width: 0 });
+    watcher.observe(container);
+    redraw(container);
+  }
+
+  function redraw(container) {
+    const drawing = drawings.get(container);
+    const width = container.clientWidth;
+    if (!drawing || !width || drawing.width === width) return;
+    drawing.width = width;
+    const stops = () => [...container.querySelectorAll("[tabindex]")];
+    const focused = stops().indexOf(document.activeElement);
+    clear(container);
+    drawing.draw(width);
+    if (focused >= 0) stops()[focused]?.focus({ preventScroll: true });
+  }
+
+  function clear(container) {
+    hideTooltip();
+    container.replaceChildren();
+  }
+
+  /* Empty a container and return one part of it per item, side by side where there is room. */
+  function panels(container, items) {
+    watcher.unobserve(container);
+    drawings.delete(container);
+    clear(container);
+    const grid = d3.select(container).append("div").attr("class", "chart-panels").node();
+    return items.map(() => d3.select(grid).append("div").node());
+  }
+
+  function nothing(container, words) {
+    show(container, () => d3.select(container).append("p").attr("class", "chart-nothing").text(words));
+  }
+
+  /* Write what the colours mean: [class, words] each. */
+  function key(container, entries) {
+    const line = d3.select(container).append("p").attr("class", "chart-key");
+    for (const [look, words] of entries) {
+      const entry = line.append("span");
+      entry.append("span").attr("class", `swatch ${look}`).attr("aria-hidden", "true");
+      entry.append("bdi").text(words);
+    }
+  }
+
+  function title(container, words) {
+    const line = d3.select(container).append("p").attr("class", "chart-title");
+    line.append("bdi").text(oneLine(words));
+  }
+
+  function canvas(container, width, height, words) {
+    return d3.select(container).append("svg").attr("class", "chart")
+      .attr("viewBox", `0 0 ${width} ${height}`)
+      .attr("role", "group").attr("aria-label", oneLine(words));
+  }
+
+  function rect(parent, look, left, top, width, height) {
+    return parent.append("rect").attr("class", look).attr("x", left).attr("y", top)
+      .attr("width", Math.max(0, width)).attr("height", Math.max(0, height));
+  }
+
+  function text(parent, look, x, y, words, anchor = "start") {
+    return parent.append("text").attr("class", look).attr("x", x).attr("y", y)
+      .attr("text-anchor", anchor).text(words);
+  }
+
+  // Axes
+
+  /* Draw axes with grid lines around a box {left, right, top, bottom}; `across` and `up` are
+     {scale, ticks, format, label}. */
+  function axes(svg, box, across, up) {
+    const group = svg.append("g").attr("class", "axes").attr("aria-hidden", "true");
+    if (up) {
+      const axis = d3.axisLeft(up.scale).tickValues(up.ticks).tickFormat(up.format)
+        .tickSize(box.left - box.right).tickPadding(6);
+      group.append("g").attr("class", "grid").attr("transform", `translate(${box.left},0)`).call(axis);
+      if (up.label) text(group, "label", 0, box.top - 12, up.label);
+    }
+    const axis = d3.axisBottom(across.scale).tickValues(across.ticks).tickFormat(across.format)
+      .tickSizeOuter(0).tickPadding(5);
+    group.append("g").attr("class", "base").attr("transform", `translate(0,${box.bottom})`).call(axis);
+    const label = text(group, "label", box.right, box.bottom + 36, "", "end").node();
+    if (across.label) fit(label, across.label, box.right);
+  }
+
+  /* Return an axis from 0 to a largest value, which may be 0. */
+  function upTo(highest, range, words, count = 4) {
+    const scale = d3.scaleLinear().domain([0, highest || 1]).range(range).nice(count);
+    return { scale, ticks: scale.ticks(count), format: words };
+  }
+
+  /* Return ticks of whole numbers for a linear scale. */
+  function wholeTicks(scale, count) {
+    return scale.ticks(count).filter(Number.isInteger);
+  }
+
+  function ratioTicks(axis) {
+    return { ...axis, format: axis.scale.tickFormat(axis.ticks.length, "%") };
+  }
+
+  // Marks
+
+  const told = new WeakMap();
+
+  /* Make marks tell what they stand for, by pointer and by keyboard: {node, title, lines} each. */
+  function tell(svg, marks, what) {
+    for (const mark of marks) {
+      told.set(mark.node, mark);
+      mark.node.classList.add("mark");
+      if (marks.length > MOST_STOPS) continue;
+      mark.node.setAttribute("tabindex", "0");
+      mark.node.setAttribute("role", "img");
+      mark.node.setAttribute("aria-label", inWords(mark));
+    }
+    if (marks.length > MOST_STOPS) walk(svg, marks, what);
+  }
+
+  function inWords({ title: name, lines }) {
+    return [oneLine(name), ...lines.map((line) => oneLine(line))].join(", ");
+  }
+
+  /* Let the arrow keys move over marks from one focusable element. */
+  function walk(svg, marks, what) {
+    const [, , width, height] = svg.attr("viewBox").split(" ");
+    const walker = rect(svg, "walker", 1, 1, width - 2, height - 2)
+      .attr("tabindex", "0").attr("role", "slider").attr("aria-label", what)
+      .attr("aria-valuemin", 1).attr("aria-valuemax", marks.length);
+    let at = 0;
+    const go = (to) => {
+      marks[at].node.classList.remove("at");
+      at = Math.min(Math.max(to, 0), marks.length - 1);
+      walker.attr("aria-valuenow", at + 1).attr("aria-valuetext", inWords(marks[at]));
+      return marks[at].node;
+    };
+    const show = (node) => {
+      node.classList.add("at");
+      showTooltip(node);
+    };
+    go(0);
+    walker.on("focus", () => show(go(at)));
+    walker.on("blur", () => {
+      marks[at].node.classList.remove("at");
+      hideTooltip();
+    });
+    walker.on("keydown", (event) => {
+      const to = keyStep(event.key, at, 0, marks.length - 1, { down: 1, page: 10 });
+      if (to === null) return;
+      event.preventDefault();
+      show(go(to));
+    });
+  }
+
+  /* Return where a key moves to from a value, or null; `down` is what the down arrow adds. */
+  function keyStep(pressed, value, low, high, { down, page }) {
+    const steps = {
+      ArrowRight: 1, ArrowLeft: -1, ArrowDown: down, ArrowUp: -down,
+      PageDown: down * page, PageUp: -down * page,
+    };
+    if (pressed === "Home") return low;
+    if (pressed === "End") return high;
+    return pressed in steps ? Math.min(Math.max(value + steps[pressed], low), high) : null;
+  }
+
+  /* Add a full-height column around each place of a chart, which tells {title, lines}. */
+  function columns(svg, box, places, tips, what) {
+    const middles = places.slice(1).map((place, i) => (place + places[i]) / 2);
+    const ends = [box.left, ...middles, box.right];
+    const marks = tips.map((tip, i) => {
+      const column = rect(svg, "column", ends[i], box.top, ends[i + 1] - ends[i], box.bottom - box.top);
+      return { node: column.node(), ...tip };
+    });
+    tell(svg, marks, what);
+  }
+
+  let tooltip = null;
+
+  /* Show what a mark tells beside the pointer, or else beside the mark. */
+  function showTooltip(node, pointer) {
+    const mark = told.get(node);
+    tooltip ??= d3.select(document.body).append("div").attr("class", "chart-tooltip")
+      .attr("aria-hidden", "true").node();
+    tooltip.replaceChildren();
+    d3.select(tooltip).append("bdi").attr("class", "chart-tooltip-title").text(oneLine(mark.title));
+    for (const line of mark.lines) d3.select(tooltip).append("bdi").text(oneLine(line));
+    tooltip.hidden = false;
+    const edges = node.getBoundingClientRect();
+    const [x, y] = pointer ?? [edges.left + edges.width / 2, edges.top];
+    const { offsetWidth: width, offsetHeight: height } = tooltip;
+    const room = document.documentElement.clientWidth;
+    const left = Math.max(4, Math.min(pointer ? x + 14 : x - width / 2, room - width - 4));
+    const above = y - height - 10;
+    tooltip.style.left = `${left + window.scrollX}px`;
+    tooltip.style.top = `${(above > 4 ? above : pointer ? y + 18 : edges.bottom + 8) + window.scrollY}px`;
+  }
+
+  function hideTooltip() {
+    if (tooltip) tooltip.hidden = true;
+  }
+
+  const markAt = (event) => event.target.closest?.(".mark");
+  for (const kind of ["pointerover", "pointermove"]) {
+    document.addEventListener(kind, (event) => {
+      const mark = markAt(event);
+      if (mark) showTooltip(mark, [event.clientX, event.clientY]);
+      else if (kind === "pointerover") hideTooltip();
+    });
+  }
+  document.documentElement.addEventListener("pointerleave", hideTooltip);
+  document.addEventListener("focusin", (event) => markAt(event) && showTooltip(markAt(event)));
+  document.addEventListener("focusout", (event) => markAt(event) && hideTooltip());
+  document.addEventListener("keydown", (event) => event.key === "Escape" && hideTooltip());
+
+  // Lines
+
+  const SERIES = 8; // Colours of lines of equal rank.
+
+  function line(parent, className, points) {
+    return parent.append("path").attr("class", className).attr("d", `M${points.join("L")}`);
+  }
+
+  /* Return the look of the i-th of several lines. */
+  const series = (i) => `series-${i % SERIES}${i >= SERIES ? " dashed" : ""}`;
+
+  /* Draw lines [{names, points: [[x, y], …], look}] with their names at the right. */
+  function namedLines(svg, box, lines, room) {
+    const heights = lines.map(({ points }, i) => [points.at(-1)[1], i]).sort((a, b) => a[0] - b[0]);
+    let last = box.top - 14;
+    const middles = heights.map(([height]) => (last = Math.max(height, last + 14)));
+    const excess = Math.max(0, last - box.bottom);
+    heights.forEach(([, i], k) => {
+      const { names, points, look: own } = lines[i];
+      line(svg, `line ${own}`, points);
+      for (const [x, y] of points.length < 40 ? points : [points.at(-1)]) {
+        svg.append("circle").attr("class", `point ${own}`).attr("cx", x).attr("cy", y).attr("r", 2.5);
+      }
+      const node = text(svg, `line-name ${own}`, box.right + 8, middles[k] - excess + 4, "").attr("aria-hidden", "true").node();
+      fit(node, names.join(", "), room - 10);
+    });
+  }
+
+  // Rows of bars
+
+  /* Draw one bar per row, with its name to the left, or above where there is little room.
+
+     A row is {title, notes, parts: [[class, value], …], right: [words, …], lines, look, tick}: `look`
+     is "best", "current" or nothing; `tick` is a value to mark on the bar. `end` is the longest
+     value that is drawn in full. */
+  function bars(container, width, rows, { words, end, label, what }) {
+    const isSmall = width < SMALL;
+    const left = isSmall ? 8 : Math.min(280, Math.round(0.32 * width));
+    const size = isSmall ? 48 : rows.some((row) => row.notes.length) ? 42 : 28;
+    const height = rows.length * size + (label ? 46 : 4);
+    const svg = canvas(container, width, height, words);
+    const groups = rows.map((row, i) => {
+      const group = svg.append("g").attr("class", `row ${row.look ?? ""}`)
+        .attr("transform", `translate(0,${i * size})`);
+      rect(group, "back", 0, 1, width, size - 2);
+      return group;
+    });
+    const rightSide = rightWords(groups, rows, width, size, isSmall);
+    const across = upTo(end, [left, isSmall ? width - 8 : width - rightSide - 14], short, isSmall ? 4 : 6);
+    across.scale.domain([0, end || 1]);
+    const [top, thick] = isSmall ? [24, 16] : [size / 2 - 9, 18];
+    rows.forEach((row, i) => {
+      name(groups[i], row, isSmall ? [8, 17, width - rightSide - 24] : [left - 10, size / 2, left - 14]);
+      let start = 0;
+      for (const [look, value] of row.parts) {
+        const from = across.scale(Math.min(start, end));
+        rect(groups[i], look, from, top, across.scale(Math.min(start + value, end)) - from, thick);
+        start += value;
+      }
+      if (start > end) cutBar(groups[i], across.scale.range()[1], top, thick, short(start));
+      if (row.tick !== undefined) {
+        rect(groups[i], "tick-mark", across.scale(Math.min(row.tick, end)) - 1, top - 3, 2, thick + 6);
+      }
+    });
+    if (label) {
+      const box = { left, right: across.scale.range()[1], bottom: rows.length * size + 2 };
+      axes(svg, box, { ...across, ticks: apart(across.ticks, across.scale, 48), label });
+    }
+    tell(svg, rows.map((row, i) => ({ node: groups[i].node(), ...row })), what);
+  }
+
+  /* Write the words at the right of rows; return how much room they take. */
+  function rightWords(groups, rows, width, size, isSmall) {
+    const shown = isSmall ? 1 : Math.max(0, ...rows.map((row) => row.right.length));
+    let used = 8;
+    for (let i = shown - 1; i >= 0; i -= 1) {
+      const nodes = rows.map((row, k) =>
+        text(groups[k], "value", width - used, isSmall ? 17 : size / 2 + 4, row.right[i] ?? "", "end").node());
+      used += Math.max(0, ...nodes.map((node) => node.getComputedTextLength())) + 14;
+    }
+    return used;
+  }
+
+  /* Write the name of a row, and its notes below; on a phone its notes behind it. */
+  function name(group, row, [x, y, room]) {
+    const isSmall = x < 10;
+    const notes = row.notes.join(", ");
+    if (isSmall) {
+      const note = text(group, "note", x, y, notes).node();
+      const space = notes ? note.getComputedTextLength() + 8 : 0;
+      const node = text(group, "name", x, y, "").node();
+      fit(node, row.title, Math.max(room - space, room / 2));
+      const at = x + node.getComputedTextLength() + 8;
+      note.setAttribute("x", at);
+      if (notes) fit(note, notes, room + x - at);
+      return;
+    }
+    fit(text(group, "name", x, y + (notes ? -2 : 4), "", "end").node(), row.title, room);
+    if (notes) fit(text(group, "note", x, y + 12, "", "end").node(), notes, room);
+  }
+
+  function cutBar(group, right, top, thick, words) {
+    for (const back of [12, 18]) {
+      group.append("path").attr("class", "cut").attr("d", `M${right - back},${top + thick + 2}l4,${-thick - 4}`);
+    }
+    text(group, "inside", right - 24, top + thick - 4, words, "end");
+  }
+
+  /* Return the end of the axis: what is far above all others, `least` included, is cut there. */
+  function reach(values, least) {
+    let end = least;
+    for (const value of [...values].sort((a, b) => a - b)) {
+      if (value > 2 * end && end > 0) break;
+      end = Math.max(end, value);
+    }
+    return end;
+  }
+
+  return {
+    SMALL, format, percent, short, times, counted, oneLine, fit, apart, show, panels, nothing, key,
+    title, canvas, rect, text, axes, upTo, wholeTicks, ratioTicks, tell, columns, keyStep, bars, reach,
+    line, series, namedLines,
+  };
+})();

@@ -1,0 +1,57 @@
+"""A result as one HTML page, for programs and notebooks."""
+
+import shlex
+from dataclasses import fields
+
+from batchstat.errors import OptionError
+from batchstat.planning.settings import ResolvedSettings, Settings
+from batchstat.profiling.profile import Profile
+from batchstat.render.command_lines import flags
+from batchstat.render.html.pages import balance_page, buckets_page, comparison_page, profile_page
+from batchstat.simulation.balance_report import BalanceReport
+from batchstat.simulation.bucket_search import BucketReport
+from batchstat.simulation.comparison import Comparison
+
+Result = Profile | Comparison | BalanceReport | BucketReport
+
+
+def to_html(result: Result, profile: Profile | None = None) -> str:
+    """Return a self-contained HTML page of a result: tables, charts, a what-if panel.
+
+    Args:
+        result: what `profile`, `compare`, `balance` or `find_buckets` returned.
+        profile: the corpus of the result, whose lengths and classes are then shown too.
+
+    Example:
+        >>> comparison = batchstat.compare([5, 90, 12, 100, 7, 8], batch_size=2)
+        >>> batchstat.to_html(comparison).startswith("<!doctype html>")
+        True
+
+    Raises:
+        OptionError: not a result.
+    """
+    match result:
+        case Profile():
+            return profile_page(result, None, "batchstat compare")
+        case Comparison():
+            basis = result.basis
+            return comparison_page(result, profile, lambda row: _command(basis, row.label))
+        case BalanceReport():
+            basis, strategy = result.basis, result.samplers[0].row.label
+            return balance_page(
+                result, profile, lambda sampler: _command(basis, strategy, sampler=sampler)
+            )
+        case BucketReport():
+            basis = result.basis
+            return buckets_page(result, profile, lambda strategy: _command(basis, strategy))
+    raise OptionError(
+        f"{type(result).__name__} has no page: pass a profile, a comparison, or what balance or "
+        "find_buckets returned"
+    )
+
+
+def _command(basis: ResolvedSettings, strategy: str, **changes: str) -> str:
+    """Return the command that simulates a strategy under these settings."""
+    usual = {each.name: each.default for each in fields(Settings)}
+    own = {key: getattr(basis, key) for key in usual if getattr(basis, key) != usual[key]}
+    return shlex.join(["batchstat", "compare", *flags({"strategy": strategy, **own, **changes})])
