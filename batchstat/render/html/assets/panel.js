@@ -231,7 +231,7 @@ const panel = (() => {
   // ---- The page -------------------------------------------------------------------------------
 
   const element = (name) => document.getElementById(`what-if-${name}`);
-  const data = (name) => JSON.parse(document.querySelector(`script#${name}`).textContent);
+  const data = (name) => JSON.parse(document.querySelector(`#data-${name}`).textContent);
 
   /** Show or remove the message at a field, and return whether its number is valid. */
   function check(name) {
