@@ -133,9 +133,8 @@
 
   // ---- Buttons ----------------------------------------------------------------------------------
 
-  for (const block of document.querySelectorAll(".code")) {
-    const button = make("button", "Copy", { type: "button", class: "copy" });
-    block.append(button);
+  for (const block of document.querySelectorAll(".code:not(:has(button))")) {
+    block.append(make("button", "Copy", { type: "button", class: "copy" }));
   }
 
   document.addEventListener("click", async (event) => {
