@@ -59,12 +59,22 @@ def test_the_workflow_is_the_one_that_init_prints(repository: Path, run: Run):
     assert workflow["permissions"] == {"contents": "read"}
     assert "secrets" not in printed_workflow()
     assert set(workflow[True]) == {"pull_request", "push"}  # YAML reads `on` as true
-    *_, install, check = workflow["jobs"]["padding"]["steps"]
+    *_, install, check, upload, link = workflow["jobs"]["padding"]["steps"]
     assert install["run"] == INSTALL
     summary = repository / "summary.md"
     result = in_shell(check["run"], repository, GITHUB_STEP_SUMMARY=str(summary))
     assert result.returncode == 0, result.stderr
     assert summary.read_text(encoding="utf-8").startswith("## batchstat: PASS\n")
+    page = repository / upload["with"]["path"]
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    address = f"${{{{ steps.{upload['id']}.outputs.artifact-url }}}}"
+    in_shell(
+        link["run"].replace(address, "https://reports/1"),
+        repository,
+        GITHUB_STEP_SUMMARY=str(summary),
+    )
+    last = summary.read_text(encoding="utf-8").splitlines()[-1]
+    assert last == "[Report with all numbers](https://reports/1)"
 
 
 @pytest.mark.slow
