@@ -31,10 +31,13 @@ Cli = Callable[..., tuple[int, str, str]]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What starts a process or counts a real corpus takes long."""
+    """What starts a process or counts a real corpus takes long; a browser is another matter."""
     for item in items:
-        if {"run_process", "real_data"} & set(getattr(item, "fixturenames", ())):
+        names = set(getattr(item, "fixturenames", ()))
+        if {"run_process", "real_data"} & names:
             item.add_marker("slow")
+        if "browser" in names:
+            item.add_marker("browser")
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
