@@ -26,7 +26,7 @@
     padding: (into) => charts.padding(into, report.strategies, report.choice),
     tradeoff: (into) => charts.tradeoff(into, report),
     readAhead: (into) => charts.readAhead(into, report.sweep),
-    ranks: (into) => charts.ranks(into, shown()),
+    ranks: (into) => charts.ranks(into, shown(), report.choice),
     batches: drawBatches,
     lengths: drawLengths,
     classes: (into) => charts.classes(into, profile.classes),
@@ -46,13 +46,7 @@
 
   function drawBatches(into) {
     const rows = shown().filter((row) => row.first_batches?.length);
-    const every = rows.flatMap((row) => row.first_batches);
-    const options = {
-      maxWidth: Math.max(...every.map((batch) => batch.width)),
-      maxRows: Math.max(
-        ...rows.map((row) => row.first_batches.reduce((sum, batch) => sum + batch.rows, 0)),
-      ),
-    };
+    const options = charts.batchScale(rows.map((row) => row.first_batches));
     for (const row of rows) {
       const container = into.appendChild(make("div"));
       charts.batches(container, row.first_batches, { label: row.label, ...options });
@@ -69,7 +63,7 @@
     const onMove = (value) => {
       words.textContent = truncated(value, exact);
     };
-    charts.lengths(chart, profile.lengths.histogram, { maxLength: start, onMove });
+    charts.lengths(chart, profile.lengths.histogram, { maxLength: start, max: profile.lengths.max, onMove });
     onMove(start);
   }
 
