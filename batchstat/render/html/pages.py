@@ -83,10 +83,10 @@ def comparison_page(
         command: returns the command that uses a row's strategy with the same settings.
         words: those that end a command, such as the results folder.
     """
+    chart = Chart("padding", "Real tokens and padding of an epoch")
     result = (
-        *advice(comparison, command),
-        strategy_table(comparison),
-        Chart("padding", "Real tokens and padding of an epoch"),
+        *blocks(*advice(comparison, command)),
+        *blocks(strategy_table(comparison), chart),
     )
     shown = [comparison.current]
     if comparison.best is not comparison.current:
@@ -98,7 +98,7 @@ def comparison_page(
     )
     tradeoff = Chart("tradeoff", "Compute against how alike the lengths in a batch are")
     sections = [
-        Section("result", "Result", blocks(*result)),
+        Section("result", "Result", result),
         Section("batches", "Batches", blocks(*batches)),
         Section(
             *("shuffling", "Compute and shuffling"), blocks(tradeoff, *cost_details(comparison))
@@ -129,15 +129,15 @@ def balance_page(
         profile: the corpus; None if lengths were given.
         command: returns the command that batches a sampler's samples with the same settings.
     """
-    result = (
-        *recommendation(report, command),
+    tables = (
         sampler_table(report),
         Chart("samplers", "Samples of each class that an epoch draws"),
         Chart("coverage", "How much of the corpus is seen over the epochs"),
         _coverage(report),
     )
+    result = (*blocks(*recommendation(report, command)), *blocks(*tables))
     sections = [
-        Section("result", "Result", blocks(*result)),
+        Section("result", "Result", result),
         Section("numbers", "All numbers", blocks(*balance_details(report))),
     ]
     warnings = [warning.message for warning in report.warnings]

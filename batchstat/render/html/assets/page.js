@@ -5,8 +5,8 @@
 (() => {
   "use strict";
 
-  const read = (id) => {
-    const element = document.getElementById(id);
+  const read = (name) => {
+    const element = document.getElementById(`data-${name}`);
     return element === null ? null : JSON.parse(element.textContent);
   };
   const report = read("document");
@@ -23,10 +23,10 @@
   // ---- Charts -----------------------------------------------------------------------------------
 
   const DRAWN = {
-    padding: (into) => charts.padding(into, report.strategies, report.choice),
+    padding: (into) => charts.padding(into, report.strategies, report),
     tradeoff: (into) => charts.tradeoff(into, report),
     readAhead: (into) => charts.readAhead(into, report.sweep),
-    ranks: (into) => charts.ranks(into, shown(), report.choice),
+    ranks: (into) => charts.ranks(into, shown(), report),
     batches: drawBatches,
     lengths: drawLengths,
     classes: (into) => charts.classes(into, profile.classes),
@@ -63,7 +63,7 @@
     const onMove = (value) => {
       words.textContent = truncated(value, exact);
     };
-    charts.lengths(chart, profile.lengths.histogram, { maxLength: start, max: profile.lengths.max, onMove });
+    charts.lengths(chart, profile.lengths.histogram, { maxLength: start, onMove });
     onMove(start);
   }
 
@@ -133,9 +133,8 @@
 
   // ---- Buttons ----------------------------------------------------------------------------------
 
-  for (const block of document.querySelectorAll(".code")) {
-    const button = make("button", "Copy", { type: "button", class: "copy" });
-    block.append(button);
+  for (const block of document.querySelectorAll(".code:not(:has(button))")) {
+    block.append(make("button", "Copy", { type: "button", class: "copy" }));
   }
 
   document.addEventListener("click", async (event) => {
