@@ -130,7 +130,7 @@ def _block(part: RenderableType) -> Block:
 
 def _of_rows(rows: Rows) -> Table:
     made = tuple(
-        (_standing(str(cells[0].style)), tuple(" ".join(cell.plain.split()) for cell in cells))
+        (_standing(str(cells[-1].style)), tuple(" ".join(cell.plain.split()) for cell in cells))
         for cells in rows.rows
     )
     return Table("", tuple(" ".join(each.split()) for each in rows.columns), made, rows.note)
