@@ -17,13 +17,7 @@ HERE = Path(__file__).parent
 PACKAGES = {
     "d3-array": "3.2.5",
     "d3-axis": "3.0.1",
-    "d3-color": "3.1.1",
-    "d3-format": "3.1.3",
-    "d3-interpolate": "3.0.2",
-    "d3-scale": "4.0.3",
     "d3-selection": "3.0.1",
-    "d3-time": "3.1.1",
-    "d3-time-format": "4.1.1",
     "internmap": "2.0.3",
 }
 """What is bundled and everything that it depends on, each with its version."""
@@ -31,9 +25,8 @@ PACKAGES = {
 BUNDLER = ("esbuild", "0.28.2")
 
 ENTRY = """\
+export { nice, ticks } from "d3-array";
 export { axisBottom, axisLeft } from "d3-axis";
-export { format } from "d3-format";
-export { scaleLinear, scaleLog } from "d3-scale";
 export { pointer, select } from "d3-selection";
 """
 """The functions that the charts use."""

@@ -3,7 +3,7 @@
 Object.assign(charts, (() => {
   "use strict";
 
-  const { format, percent, times, counted, rect, text, line, series, namedLines } = plot;
+  const { format, percent, times, counted, rect, text, line, linear, series, namedLines } = plot;
 
   const SAME_LINE = 0.005; // Lines that differ by less are drawn as one.
 
@@ -32,16 +32,16 @@ Object.assign(charts, (() => {
     if (held.length < 2) [low, high] = [low / 2, 1.5 * high];
     high = Math.max(high, ...also);
     low = Math.min(low, ...also.map(place));
-    const scale = d3.scaleLog().base(2).domain([low, high]).range(range);
+    const scale = plot.log([low, high], range);
     const powers = Array.from({ length: 60 }, (_, k) => 2 ** k).filter((power) => power >= low && power <= high);
-    const every = powers.length < 3 ? plot.wholeTicks(d3.scaleLinear().domain([low, high]), 6).filter((tick) => tick > 0) : powers;
+    const every = powers.length < 3 ? plot.wholeTicks(linear([low, high], range), 6).filter((tick) => tick > 0) : powers;
     if (low <= 0.5) every.unshift(0.5);
     const gap = 9 * format(high).length + 6;
     const nearest = every.slice(1).map((tick, i) => scale(tick) - scale(every[i]));
     const keep = powers.length < 3 ? plot.apart(every, scale, gap) : every.filter((_, i) => i % Math.max(1, Math.ceil(gap / Math.max(1, ...nearest))) === 0);
     return {
       scale, ticks: keep, format: (value) => format(value === 0.5 ? 0 : value),
-      label: "tokens per sample (log scale)", at: (length) => scale(place(length)),
+      label: "tokens per sample (log scale)", at: (length) => scale(Math.min(Math.max(place(length), low), high)),
     };
   }
 
@@ -163,7 +163,7 @@ Object.assign(charts, (() => {
     const words = `${counted(list.length, "bucket")}: ${percent(sum("padding_tokens") / (sum("total_tokens") || 1))} padding`;
     const darkest = Math.max(0.5, ...list.map(ratio));
     plot.show(container, (width) => {
-      plot.key(container, [["bin-dark", "samples per bin"], ["padding", "padding of a bucket: the darker, the more"]]);
+      plot.key(container, [["bin-dark", "samples per bin"], ["padding", "padding of a bucket: the stronger the colour, the more"]]);
       const box = { left: 60, right: width - 14, top: 56, bottom: 270 };
       const svg = plot.canvas(container, width, box.bottom + 44, words);
       const across = lengthAxis(held, [box.left, box.right], [list.at(-1).edge + 1]);
@@ -199,11 +199,13 @@ Object.assign(charts, (() => {
     const numbers = [...new Set(list.flatMap((rule) => rule.points.map((point) => point.buckets)))].sort((a, b) => a - b);
     const highest = Math.max(0.01, ...list.flatMap((rule) => rule.points.map((point) => point.padding_ratio)));
     plot.show(container, (width) => {
-      const room = width < plot.SMALL ? 92 : 120;
-      const box = { left: 46, right: width - room, top: 36, bottom: 250 };
+      const room = width < plot.SMALL ? 0 : 130;
+      const looks = list.map((rule, i) => (rule.name === "optimal" ? "series-0 strong" : series(i)));
+      if (!room) plot.key(container, list.map((rule, i) => [looks[i], rule.name]));
+      const box = { left: 46, right: width - (room || 10), top: 36, bottom: 250 };
       const svg = plot.canvas(container, width, box.bottom + 44, "padding against the number of buckets, by rule for their edges");
       const [first, end] = [numbers[0], numbers.at(-1)];
-      const across = d3.scaleLinear().range([box.left + 10, box.right - 4]).domain(first === end ? [first - 1, end + 1] : [first, end]);
+      const across = linear(first === end ? [first - 1, end + 1] : [first, end], [box.left + 10, box.right - 4]);
       const up = plot.ratioTicks(plot.upTo(highest, [box.bottom, box.top]));
       plot.axes(svg, box, {
         scale: across, ticks: plot.apart(numbers, across, 26), format, label: "number of buckets",
@@ -211,7 +213,7 @@ Object.assign(charts, (() => {
       namedLines(svg, box, list.map((rule, i) => ({
         names: [rule.name],
         points: rule.points.map((point) => [across(point.buckets), up.scale(point.padding_ratio)]),
-        look: rule.name === "optimal" ? "series-0 strong" : `pale ${series(i)}`,
+        look: looks[i],
       })), room);
       plot.columns(svg, box, numbers.map(across), numbers.map((number) => ({
         title: counted(number, "bucket"),
@@ -246,7 +248,7 @@ Object.assign(charts, (() => {
       lines: [`${counted(row.count, "sample")} (${percent(row.count / total)})`, `mean length ${row.mean.toFixed(1)} tokens`],
     })), {
       words: counted(list.length, "class", "classes"),
-      end: Math.max(0, ...rows.map((row) => row.count)), label: "samples", what: "classes",
+      end: Math.max(0, ...shown.map((each) => each.count)), label: "samples", what: "classes",
     }));
   }
 
@@ -277,9 +279,9 @@ Object.assign(charts, (() => {
         words: `${names[i]}: ${counted(list[i].samples, "sample")} per epoch, largest class / smallest ${times(list[i].class_ratio)}`,
         end, label: "", what: "classes",
       });
-      plot.key(panel, [["real", "drawn"], ["tick-key", "in the corpus"]]);
       if (others.length) d3.select(panel).append("p").attr("class", "chart-nothing").text(`and ${counted(others.length, "class", "classes")} more`);
     }));
+    plot.key(container, [["real", "drawn"], ["tick-key", "in the corpus"]]);
   }
 
   /* Draw the share of the corpus that each sampler of balance.json has drawn, epoch by epoch. */
@@ -294,10 +296,11 @@ Object.assign(charts, (() => {
       else lines.push({ names: [names[i]], shares: own, number: i });
     });
     plot.show(container, (width) => {
-      const room = Math.round(width < plot.SMALL ? 0.32 * width : 0.26 * width);
-      const box = { left: 50, right: width - room, top: 36, bottom: 36 + Math.max(220, 15 * lines.length) };
+      const room = width < plot.SMALL ? 0 : Math.round(0.28 * width);
+      if (!room) plot.key(container, lines.map((each) => [series(each.number), each.names.join(", ")]));
+      const box = { left: 50, right: width - (room || 10), top: 36, bottom: 36 + Math.max(220, 15 * lines.length) };
       const svg = plot.canvas(container, width, box.bottom + 44, `samples seen at least once after ${counted(epochs.length, "epoch")}, by sampler`);
-      const across = d3.scaleLinear().range([box.left + 8, box.right]).domain(epochs.length > 1 ? [1, epochs.length] : [0.5, 1.5]);
+      const across = linear(epochs.length > 1 ? [1, epochs.length] : [0.5, 1.5], [box.left + 8, box.right]);
       const up = plot.ratioTicks(plot.upTo(1, [box.bottom, box.top]));
       plot.axes(svg, box, {
         scale: across, ticks: plot.apart(plot.wholeTicks(across, 10), across, 26), format, label: "epochs",

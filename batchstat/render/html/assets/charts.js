@@ -3,7 +3,7 @@
 const charts = (() => {
   "use strict";
 
-  const { format, percent, times, counted, rect, text, line } = plot;
+  const { format, percent, times, counted, rect, text, line, linear } = plot;
 
   const LOSES = 0.005; // From this ratio of lost tokens on, they can be seen.
   const FAR = 2; // Dots this many times above all others are drawn at the top.
@@ -53,7 +53,7 @@ const charts = (() => {
   }
 
   /* Draw the real tokens and the padding of each strategy; `choice` is that of compare.json. */
-  function padding(container, strategies, { choice }) {
+  function padding(container, strategies, choice) {
     const rows = [...strategies].sort((a, b) => b.compute - a.compute);
     plot.show(container, (width) => {
       plot.key(container, [
@@ -109,8 +109,8 @@ const charts = (() => {
       if (label) plot.title(container, label);
       const box = { left: 46, right: width - 2, top: 24, bottom: width < plot.SMALL ? 130 : 160 };
       const svg = plot.canvas(container, width, box.bottom + 24, words);
-      const across = d3.scaleLinear().domain([0, extent.maxRows]).range([box.left, box.right]);
-      const up = d3.scaleLinear().domain([0, extent.maxWidth]).range([box.bottom, box.top]);
+      const across = linear([0, extent.maxRows], [box.left, box.right]);
+      const up = linear([0, extent.maxWidth], [box.bottom, box.top]);
       const axis = svg.append("g").attr("class", "axes").attr("aria-hidden", "true");
       axis.append("g").attr("class", "grid").attr("transform", `translate(${box.left},0)`)
         .call(d3.axisLeft(up).tickValues(plot.wholeTicks(up, 4)).tickFormat(format).tickSize(box.left - box.right));
@@ -166,12 +166,10 @@ const charts = (() => {
       }
       const box = { left: 46, right: width - 16, top: 36, bottom: width < plot.SMALL ? 290 : 340 };
       const svg = plot.canvas(container, width, box.bottom + 44, words);
-      const across = d3.scaleLinear().range([box.left, box.right])
-        .domain([Math.min(-0.05, ...dots.map((dot) => dot.x - 0.05)), 1.05]);
-      const up = d3.scaleLinear().range([box.bottom, box.top])
-        .domain([Math.max(0, low - 0.2 * space), top + 0.16 * space]);
+      const across = linear([Math.min(-0.05, ...dots.map((dot) => dot.x - 0.05)), 1.05], [box.left, box.right]);
+      const up = linear([Math.max(0, low - 0.2 * space), top + 0.16 * space], [box.bottom, box.top]);
       plot.axes(svg, box, {
-        scale: across, ticks: across.ticks(width < plot.SMALL ? 3 : 6), format: d3.format("~g"),
+        scale: across, ticks: across.ticks(width < plot.SMALL ? 3 : 6), format: (value) => `${Number(value.toFixed(2))}`,
         label: width < plot.SMALL ? "length homogeneity: 0 random, 1 sorted" : "length homogeneity: 0 if batches are random, 1 if every batch holds one length",
       }, { scale: up, ticks: up.ticks(5), format: (value) => `${value.toFixed(2)}x`, label: `compute, relative to ${plot.oneLine(mine.label, 30)}` });
       const places = together(dots.map((dot) => ({
@@ -223,20 +221,29 @@ const charts = (() => {
       const node = text(group, `name ${look(row, choice)}`, 0, 0, "").node();
       plot.fit(node, plot.oneLine(row.label, Math.max(8, Math.floor((room.right - room.left) / 14))) + tail, room.right - room.left);
       const half = [node.getComputedTextLength() / 2 + 2, 8];
-      const boxes = [2, 8, 16, 26].flatMap((distance) => DIRECTIONS.map(([across, down]) => {
+      const boxes = [2, 8, 18].flatMap((distance) => DIRECTIONS.map(([across, down]) => {
         const x = left + across * (8 + distance + half[0]);
         const middle = top + down * (8 + distance + half[1]);
         return [x - half[0], middle - half[1], x + half[0], middle + half[1], distance];
       }));
-      const box = boxes.find((each) => isFree(each, taken, room));
+      const box = boxes.find((each) => isFree(each, taken, room) && isReached(each, [left, top], taken));
       if (!box) {
         node.remove();
         continue;
       }
       taken.push(box);
       d3.select(node).attr("x", box[0] + 2).attr("y", box[3] - 4);
-      if (box[4] > 8) line(group, "leader", [[left, top], [(box[0] + box[2]) / 2, (box[1] + box[3]) / 2]]).lower();
+      if (box[4] > 2) line(group, "leader", [[left, top], [(box[0] + box[2]) / 2, (box[1] + box[3]) / 2]]).lower();
     }
+  }
+
+  /* Return whether a line from a dot to its name crosses nothing but the dot. */
+  function isReached(box, [left, top], taken) {
+    const [x, y] = [(box[0] + box[2]) / 2, (box[1] + box[3]) / 2];
+    const within = (each, at, down) => at > each[0] && at < each[2] && down > each[1] && down < each[3];
+    const others = taken.filter((each) => !within(each, left, top));
+    return [0.2, 0.4, 0.6, 0.8].every((share) =>
+      !others.some((each) => within(each, left + share * (x - left), top + share * (y - top))));
   }
 
   function isFree([left, top, right, bottom], taken, room) {
@@ -249,16 +256,16 @@ const charts = (() => {
   /* Draw padding against read_ahead, as compare.json's `sweep` has it. */
   function readAhead(container, sweep) {
     const { points } = sweep;
+    const recommended = Number(/read_ahead=(\d+)/.exec(sweep.recommended)?.[1]);
     const least = Math.min(...points.map((point) => point.padding_ratio));
-    const chosen = points.find((point) => sweep.recommended.includes(`read_ahead=${point.read_ahead}`))
+    const chosen = points.find((point) => point.read_ahead === recommended)
       ?? points.find((point) => point.padding_ratio <= least + LOSES);
     const words = `read_ahead ${format(chosen.read_ahead)} is enough: ${sweep.strategy} pads ${percent(chosen.padding_ratio)}`;
     plot.show(container, (width) => {
       const box = { left: 46, right: width - 24, top: 36, bottom: 240 };
       const svg = plot.canvas(container, width, box.bottom + 44, words);
       const [first, end] = [points[0].read_ahead, points.at(-1).read_ahead];
-      const across = d3.scaleLog().range([box.left + 12, box.right])
-        .domain(first === end ? [first / 2, 2 * end] : [first, end]);
+      const across = plot.log(first === end ? [first / 2, 2 * end] : [first, end], [box.left + 12, box.right]);
       const highest = Math.max(...points.map((point) => point.padding_ratio));
       const up = plot.ratioTicks(plot.upTo(Math.max(highest, 0.01), [box.bottom, box.top]));
       const ticks = plot.apart(points.map((point) => point.read_ahead).reverse(), across, width < plot.SMALL ? 46 : 58);
@@ -286,17 +293,22 @@ const charts = (() => {
   }
 
   /* Draw the slowest and the mean rank of each step, one panel per strategy with a timeline. */
-  function ranks(container, strategies, { choice }) {
+  function ranks(container, strategies, choice) {
     const rows = strategies.filter((row) => row.ranks.timeline?.length);
     if (!rows.length) return plot.nothing(container, "Every strategy runs on one rank.");
     const highest = Math.max(...rows.flatMap((row) => row.ranks.timeline.map((point) => point.slowest_tokens)));
     const several = rows.some((row) => row.ranks.timeline[0].steps > 1);
-    return plot.panels(container, rows).forEach((panel, i) => plot.show(panel, (width) => {
-      rankPanel(panel, width, rows[i], { choice, highest, several, hasKey: i === 0 });
+    plot.panels(container, rows).forEach((panel, i) => plot.show(panel, (width) => {
+      rankPanel(panel, width, rows[i], { choice, highest, several });
     }));
+    const of = several ? [", largest of each point", ", mean of each point"] : ["", ""];
+    return plot.key(container, [
+      ["slowest-rank", `slowest rank${of[0]}`], ["mean-rank", `mean rank${of[1]}`],
+      ["waited", "what the others wait for"], ["worst", "longest wait"],
+    ]);
   }
 
-  function rankPanel(panel, width, row, { choice, highest, several, hasKey }) {
+  function rankPanel(panel, width, row, { choice, highest, several }) {
     const marks = marksOf(row, choice).map((mark) => ` (${mark})`).join("");
     const words = `${plot.oneLine(row.label, 60)}${marks}: ${percent(row.rank_idle)} idle, distribute ${row.ranks.distribute}`;
     plot.title(panel, words);
@@ -304,7 +316,7 @@ const charts = (() => {
     const steps = timeline.at(-1).first_step + timeline.at(-1).steps;
     const box = { left: 46, right: width - 8, top: 36, bottom: 220 };
     const svg = plot.canvas(panel, width, box.bottom + 44, words);
-    const across = d3.scaleLinear().domain([0, steps]).range([box.left, box.right]);
+    const across = linear([0, steps], [box.left, box.right]);
     const up = plot.upTo(highest, [box.bottom, box.top], plot.short);
     const { steps: each } = timeline[0];
     plot.axes(svg, box, {
@@ -328,13 +340,6 @@ const charts = (() => {
         `mean rank: ${counted(Math.round(point.mean_tokens), "token")}`,
       ],
     })), "steps");
-    if (hasKey) {
-      const of = several ? [", largest of each point", ", mean of each point"] : ["", ""];
-      plot.key(panel, [
-        ["slowest-rank", `slowest rank${of[0]}`], ["mean-rank", `mean rank${of[1]}`],
-        ["waited", "what the others wait for"], ["worst", "longest wait"],
-      ]);
-    }
   }
 
   return { padding, batches, batchScale, tradeoff, readAhead, ranks };

@@ -9,7 +9,7 @@ const plot = (() => {
 
   // Numbers and names
 
-  const format = d3.format(",.0f");
+  const format = (value) => Math.round(value).toLocaleString("en-US");
 
   function percent(ratio, digits = 1) {
     const text = (100 * ratio).toFixed(digits);
@@ -35,11 +35,12 @@ const plot = (() => {
     return `${format(number)} ${number === 1 ? noun : plural}`;
   }
 
-  /* Return a name on one line: it may hold any characters. */
+  /* Return a name on one line, without marks that turn around what follows: it may hold any
+     characters. */
   function oneLine(name, most = MOST_LETTERS) {
     // Twice as many code units hold as many letters, whatever follows.
     const letters = Array.from(String(name).slice(0, 2 * most + 2));
-    const text = letters.slice(0, most).join("").replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, " ");
+    const text = letters.slice(0, most).join("").replace(/[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/gu, " ");
     return letters.length > most ? `${text}…` : text;
   }
 
@@ -125,7 +126,7 @@ const plot = (() => {
 
   function title(container, words) {
     const line = d3.select(container).append("p").attr("class", "chart-title");
-    line.append("bdi").text(oneLine(words));
+    line.append("bdi").text(oneLine(words, 120));
   }
 
   function canvas(container, width, height, words) {
@@ -144,7 +145,24 @@ const plot = (() => {
       .attr("text-anchor", anchor).text(words);
   }
 
-  // Axes
+  // Scales and axes
+
+  /* Return a scale for d3-axis: from a domain, bent by a function, to places in pixels. */
+  function bent(domain, range, bend, unbend) {
+    const [low, high] = domain.map(bend);
+    const [from, to] = range;
+    const scale = (value) => Math.round(100 * (from + ((bend(value) - low) / (high - low)) * (to - from))) / 100;
+    return Object.assign(scale, {
+      domain: () => domain,
+      range: () => range,
+      copy: () => scale,
+      invert: (place) => unbend(low + ((place - from) / (to - from)) * (high - low)),
+      ticks: (count) => d3.ticks(...domain, count),
+    });
+  }
+
+  const linear = (domain, range) => bent(domain, range, Number, Number);
+  const log = (domain, range) => bent(domain, range, Math.log, Math.exp);
 
   /* Draw axes with grid lines around a box {left, right, top, bottom}; `across` and `up` are
      {scale, ticks, format, label}. */
@@ -165,7 +183,7 @@ const plot = (() => {
 
   /* Return an axis from 0 to a largest value, which may be 0. */
   function upTo(highest, range, words, count = 4) {
-    const scale = d3.scaleLinear().domain([0, highest || 1]).range(range).nice(count);
+    const scale = linear(d3.nice(0, highest || 1, count), range);
     return { scale, ticks: scale.ticks(count), format: words };
   }
 
@@ -174,8 +192,10 @@ const plot = (() => {
     return scale.ticks(count).filter(Number.isInteger);
   }
 
+  /* Return an axis with ticks in percent, with as many digits as they need. */
   function ratioTicks(axis) {
-    return { ...axis, format: axis.scale.tickFormat(axis.ticks.length, "%") };
+    const digits = Math.max(0, Math.ceil(-2 - Math.log10(axis.ticks[1] - axis.ticks[0]) - 1e-9));
+    return { ...axis, format: (value) => `${(100 * value).toFixed(digits)}%` };
   }
 
   // Marks
@@ -292,7 +312,7 @@ const plot = (() => {
 
   // Lines
 
-  const SERIES = 8; // Colours of lines of equal rank.
+  const SERIES = 7; // Colours of lines of equal rank.
 
   function line(parent, className, points) {
     return parent.append("path").attr("class", className).attr("d", `M${points.join("L")}`);
@@ -301,7 +321,8 @@ const plot = (() => {
   /* Return the look of the i-th of several lines. */
   const series = (i) => `series-${i % SERIES}${i >= SERIES ? " dashed" : ""}`;
 
-  /* Draw lines [{names, points: [[x, y], …], look}] with their names at the right. */
+  /* Draw lines [{names, points: [[x, y], …], look}], with their names at the right where there is
+     room. */
   function namedLines(svg, box, lines, room) {
     const heights = lines.map(({ points }, i) => [points.at(-1)[1], i]).sort((a, b) => a[0] - b[0]);
     let last = box.top - 14;
@@ -313,8 +334,12 @@ const plot = (() => {
       for (const [x, y] of points.length < 40 ? points : [points.at(-1)]) {
         svg.append("circle").attr("class", `point ${own}`).attr("cx", x).attr("cy", y).attr("r", 2.5);
       }
-      const node = text(svg, `line-name ${own}`, box.right + 8, middles[k] - excess + 4, "").attr("aria-hidden", "true").node();
-      fit(node, names.join(", "), room - 10);
+      if (!room) return;
+      svg.append("circle").attr("class", `point ${own}`).attr("cx", box.right + 14)
+        .attr("cy", middles[k] - excess).attr("r", 4);
+      const node = text(svg, "line-name", box.right + 22, middles[k] - excess + 4, "")
+        .attr("aria-hidden", "true").node();
+      fit(node, names.join(", "), room - 24);
     });
   }
 
@@ -327,7 +352,6 @@ const plot = (() => {
      value that is drawn in full. */
   function bars(container, width, rows, { words, end, label, what }) {
     const isSmall = width < SMALL;
-    const left = isSmall ? 8 : Math.min(280, Math.round(0.32 * width));
     const size = isSmall ? 48 : rows.some((row) => row.notes.length) ? 42 : 28;
     const height = rows.length * size + (label ? 46 : 4);
     const svg = canvas(container, width, height, words);
@@ -338,25 +362,27 @@ const plot = (() => {
       return group;
     });
     const rightSide = rightWords(groups, rows, width, size, isSmall);
-    const across = upTo(end, [left, isSmall ? width - 8 : width - rightSide - 14], short, isSmall ? 4 : 6);
-    across.scale.domain([0, end || 1]);
+    const room = isSmall ? width - rightSide - 24 : Math.round(0.32 * width);
+    const names = rows.map((row, i) => name(groups[i], row, isSmall ? 17 : size / 2, room, isSmall));
+    const left = isSmall ? 8 : Math.max(60, ...names.map((node) => node.getComputedTextLength())) + 20;
+    const scale = linear([0, end || 1], [left, isSmall ? width - 8 : width - rightSide - 14]);
     const [top, thick] = isSmall ? [24, 16] : [size / 2 - 9, 18];
     rows.forEach((row, i) => {
-      name(groups[i], row, isSmall ? [8, 17, width - rightSide - 24] : [left - 10, size / 2, left - 14]);
+      if (!isSmall) groups[i].selectAll(".name, .note").attr("x", left - 10);
       let start = 0;
       for (const [look, value] of row.parts) {
-        const from = across.scale(Math.min(start, end));
-        rect(groups[i], look, from, top, across.scale(Math.min(start + value, end)) - from, thick);
+        const from = scale(Math.min(start, end));
+        rect(groups[i], look, from, top, scale(Math.min(start + value, end)) - from, thick);
         start += value;
       }
-      if (start > end) cutBar(groups[i], across.scale.range()[1], top, thick, short(start));
+      if (start > end) cutBar(groups[i], scale(end), top, thick, short(start));
       if (row.tick !== undefined) {
-        rect(groups[i], "tick-mark", across.scale(Math.min(row.tick, end)) - 1, top - 3, 2, thick + 6);
+        rect(groups[i], "tick-mark", scale(Math.min(row.tick, end)) - 1, top - 3, 2, thick + 6);
       }
     });
     if (label) {
-      const box = { left, right: across.scale.range()[1], bottom: rows.length * size + 2 };
-      axes(svg, box, { ...across, ticks: apart(across.ticks, across.scale, 48), label });
+      const box = { left, right: scale.range()[1], bottom: rows.length * size + 2 };
+      axes(svg, box, { scale, ticks: apart(scale.ticks(isSmall ? 4 : 6), scale, 48), format: short, label });
     }
     tell(svg, rows.map((row, i) => ({ node: groups[i].node(), ...row })), what);
   }
@@ -373,22 +399,18 @@ const plot = (() => {
     return used;
   }
 
-  /* Write the name of a row, and its notes below; on a phone its notes behind it. */
-  function name(group, row, [x, y, room]) {
-    const isSmall = x < 10;
+  /* Write the name of a row, and its notes below; on a phone its notes behind it. Return the wider. */
+  function name(group, row, y, room, isSmall) {
     const notes = row.notes.join(", ");
-    if (isSmall) {
-      const note = text(group, "note", x, y, notes).node();
-      const space = notes ? note.getComputedTextLength() + 8 : 0;
-      const node = text(group, "name", x, y, "").node();
-      fit(node, row.title, Math.max(room - space, room / 2));
-      const at = x + node.getComputedTextLength() + 8;
-      note.setAttribute("x", at);
-      if (notes) fit(note, notes, room + x - at);
-      return;
-    }
-    fit(text(group, "name", x, y + (notes ? -2 : 4), "", "end").node(), row.title, room);
-    if (notes) fit(text(group, "note", x, y + 12, "", "end").node(), notes, room);
+    const side = isSmall ? "start" : "end";
+    const note = text(group, "note", 8, isSmall ? y : y + 12, notes, side).node();
+    const node = text(group, "name", 8, isSmall ? y : y + (notes ? -2 : 4), "", side).node();
+    const space = isSmall && notes ? note.getComputedTextLength() + 8 : 0;
+    fit(node, row.title, Math.max(room - space, room / 2));
+    const used = isSmall ? node.getComputedTextLength() + 8 : 0;
+    if (isSmall) note.setAttribute("x", 8 + used);
+    if (notes) fit(note, notes, room - used);
+    return node.getComputedTextLength() > note.getComputedTextLength() ? node : note;
   }
 
   function cutBar(group, right, top, thick, words) {
@@ -409,7 +431,7 @@ const plot = (() => {
   }
 
   return {
-    SMALL, format, percent, short, times, counted, oneLine, fit, apart, show, panels, nothing, key,
+    SMALL, linear, log, format, percent, short, times, counted, oneLine, fit, apart, show, panels, nothing, key,
     title, canvas, rect, text, axes, upTo, wholeTicks, ratioTicks, tell, columns, keyStep, bars, reach,
     line, series, namedLines,
   };
