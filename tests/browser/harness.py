@@ -38,6 +38,23 @@ return document.readyState === "complete"
 """
 
 
+class Keys:
+    """Keys, by their codes in the WebDriver standard."""
+
+    ENTER = "\ue006"
+    ESCAPE = "\ue00c"
+    SPACE = "\ue00d"
+    TAB = "\ue004"
+    HOME = "\ue011"
+    END = "\ue010"
+    PAGE_UP = "\ue00e"
+    PAGE_DOWN = "\ue00f"
+    ARROW_LEFT = "\ue012"
+    ARROW_UP = "\ue013"
+    ARROW_RIGHT = "\ue014"
+    ARROW_DOWN = "\ue015"
+
+
 class Page:
     """A page in the browser.
 
@@ -89,10 +106,21 @@ class Page:
 
     def press(self, *keys: str) -> None:
         """Press keys, whatever has the focus."""
+        for key in keys:
+            self._actions().send_keys(key).perform()
+
+    def point(self, selector: str) -> None:
+        """Move the pointer over an element."""
+        self._actions().move_to_element(self.find(selector)).perform()
+
+    def drag(self, selector: str, across: int) -> None:
+        """Drag an element by some pixels to the right."""
+        self._actions().drag_and_drop_by_offset(self.find(selector), across, 0).perform()
+
+    def _actions(self) -> Any:
         from selenium.webdriver import ActionChains
 
-        for key in keys:
-            ActionChains(self.driver).send_keys(key).perform()
+        return ActionChains(self.driver)
 
     def focus(self, selector: str) -> None:
         """Give an element the focus."""
@@ -107,7 +135,10 @@ class Page:
         """Show the page as on a screen of some width, in a colour scheme, or printed."""
         self.cdp(
             "Emulation.setDeviceMetricsOverride",
-            **{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False},
+            width=width,
+            height=900,
+            deviceScaleFactor=1,
+            mobile=False,
         )
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.cdp("Emulation.setEmulatedMedia", media=media, features=features)
@@ -140,7 +171,7 @@ class Browser:
                 page.frame()
             assert page.noted() == []
             assert self.severe() == []
-            assert self._requests(page.address) == []
+            assert self.requests(page.address) == []
         finally:
             page.cdp("Emulation.setScriptExecutionDisabled", value=False)
 
@@ -153,8 +184,8 @@ class Browser:
         entries = self._driver.get_log("browser")
         return [each["message"] for each in entries if each["level"] == "SEVERE"]
 
-    def _requests(self, address: str) -> list[str]:
-        """Addresses that the page has asked for, other than its own."""
+    def requests(self, address: str) -> list[str]:
+        """Addresses that the page has asked for since the last call, other than its own."""
         found = []
         for entry in self._driver.get_log("performance"):
             message = json.loads(entry["message"])["message"]

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from selenium.webdriver.common.keys import Keys
 
 from browser.conftest import KINDS
-from browser.harness import Browser
+from browser.harness import Browser, Keys
 
 Report = Callable[[str], Path]
 
@@ -32,8 +31,9 @@ return [...document.querySelectorAll(arguments[0])].filter(seen).length;
 @every_kind
 def test_a_page_says_what_the_terminal_says(browser: Browser, report: Report, kind):
     with browser.page(report(kind)) as page:
-        assert page.driver.title.startswith(f"batchstat {kind}: corpus.jsonl")
-        assert page.text("h1") == "corpus.jsonl"
+        subject = "default" if kind == "check" else "corpus.jsonl"
+        assert page.driver.title == f"batchstat {kind}: {subject}"
+        assert page.text("h1") == subject
         assert page.texts("main > section > h2")[0] == "Result"
         assert page.texts("main > section:first-child > :is(p, .code)")
         for anchor in page.js(
@@ -86,31 +86,42 @@ def test_the_policy_stops_scripts_that_are_not_the_page_s_own(browser: Browser, 
           const image = document.createElement("img");
           image.src = "other.png";
           document.body.append(image);
+          // Code of a debugger, such as this, may call eval; the page's own may not.
+          setTimeout(() => {
+            try {
+              eval("window.ran = true");
+            } catch (error) {
+              window.caught = error.name;
+            }
+          });
         """)
-        page.wait("return window.noted.length >= 3")
+        page.wait("return window.caught === 'EvalError'")
         assert page.js("return window.ran ?? null") is None
-        with pytest.raises(Exception, match="unsafe-eval"):
-            page.js("return window.eval('1 + 1')")
-        assert all(each.startswith("policy: ") for each in page.noted())
-        # What was blocked is in the console too, as it should be.
-        assert browser.severe()
+        found = page.noted()
+        assert all(each.startswith("policy: ") for each in found)
+        assert {each.split()[1] for each in found} == {
+            *("script-src-elem", "script-src-attr", "script-src", "img-src"),
+        }
+        assert len(browser.severe()) == 3  # eval raises an exception instead
+        assert [Path(each).name for each in browser.requests(page.address)] == ["other.png"]
 
 
 @every_kind
 def test_a_page_reads_without_scripts(browser: Browser, report: Report, kind):
     file = report(kind)
     with browser.page(file, script=False) as page:
-        assert page.js(SEEN, "[data-chart], .with-script, button, input, select, #what-if-panel") == 0
-        tables = page.js("return document.querySelectorAll('table:not(details table)').length")
-        assert page.js(SEEN, "table:not(details table)") == tables > 0
+        assert (
+            page.js(SEEN, "[data-chart], .with-script, button, input, select, #what-if-panel") == 0
+        )
+        shown = "table:not(details table, #what-if-panel table)"
+        tables = page.js("return document.querySelectorAll(arguments[0]).length", shown)
+        assert page.js(SEEN, shown) == tables > 0
         assert page.js(SEEN, "noscript p") > 0
-        hidden = page.texts("[hidden] p, [hidden] td")
         without = page.texts("main > section:first-child p.line")
         assert without
     with browser.page(file) as page:
         assert page.texts("main > section:first-child p.line") == without
         assert page.js(SEEN, "noscript p") == 0
-    assert len(hidden) < 40
 
 
 @every_kind
@@ -162,7 +173,7 @@ def test_the_keyboard_reaches_everything(browser: Browser, report: Report):
         page.js("document.activeElement.blur()")
         for _ in range(600):
             page.press(Keys.TAB)
-            kind, outline = page.js("""
+            kind, is_marked = page.js("""
               const at = document.activeElement;
               const kinds = {
                 "nav a": "anchors", "thead button": "sort", "button.copy": "copy",
@@ -172,12 +183,13 @@ def test_the_keyboard_reaches_everything(browser: Browser, report: Report):
                 "#save": "save", "pre": "lines",
               };
               const found = Object.entries(kinds).find(([selector]) => at.matches(selector));
-              const style = getComputedStyle(at);
-              return [found?.[1] ?? at.outerHTML.slice(0, 80), style.outlineStyle];
+              const style = getComputedStyle(at.querySelector(".grip") ?? at);
+              const isMarked = style.outlineStyle !== "none" || style.strokeWidth === "3px";
+              return [found?.[1] ?? at.outerHTML.slice(0, 80), isMarked];
             """)
             if "<body" in kind:
                 break
-            assert outline != "none", kind
+            assert is_marked, kind
             reached.add(kind)
     assert reached >= {
         *("anchors", "sort", "copy", "tables", "marks", "handle", "folded", "numbers", "sliders"),
@@ -194,7 +206,22 @@ def test_marks_tell_what_they_stand_for(browser: Browser, report: Report, kind):
         """)
         assert marks
         assert all(marks)
-        page.js("document.querySelector('svg .mark[tabindex], svg .walker').focus()")
+        first = page.find("svg .mark[tabindex], svg .walker")
+        page.js("arguments[0].scrollIntoView({ block: 'center' })", first)
+        page.frame()
+        page.js("arguments[0].focus({ preventScroll: true })", first)
         assert page.js(SEEN, ".chart-tooltip") == 1
         page.press(Keys.ESCAPE)
         assert page.js(SEEN, ".chart-tooltip") == 0
+
+
+@pytest.mark.xfail(strict=True, reason="plot.js hides it on pointerover, which scrolling causes")
+def test_a_tooltip_stays_where_only_the_page_moves_below_the_pointer(
+    browser: Browser, report: Report
+):
+    with browser.page(report("compare")) as page:
+        page.point("h1")
+        page.focus("[data-chart=lengths] .mark[tabindex], [data-chart=lengths] .walker")
+        page.frame()
+        page.frame()
+        assert page.js(SEEN, ".chart-tooltip") == 1

@@ -93,7 +93,11 @@ const other = (() => {
     if (here !== there) parts.push(make("p", `corpus: ${here || "-"} here, ${there || "-"} there`));
     const settings = differences(ours, theirs);
     if (settings.length) parts.push(make("p", `settings that differ: ${settings.join("; ")}`));
-    parts.push(tableOf(ours, theirs, make));
+    try {
+      parts.push(tableOf(ours, theirs, make));
+    } catch {
+      throw new Error(`${file} lacks parts of ${ours.schema}: drop a file that batchstat wrote`);
+    }
     into.replaceChildren(...parts);
   }
 
