@@ -3,7 +3,7 @@
 Object.assign(charts, (() => {
   "use strict";
 
-  const { format, percent, times, counted, rect, text, line, linear, series, namedLines } = plot;
+  const { format, percent, times, counted, rect, text, line, linear, series } = plot;
 
   const SAME_LINE = 0.005; // Lines that differ by less are drawn as one.
 
@@ -197,30 +197,19 @@ Object.assign(charts, (() => {
   /* Draw padding against the number of buckets for each rule of buckets.json. */
   function rules(container, list) {
     const numbers = [...new Set(list.flatMap((rule) => rule.points.map((point) => point.buckets)))].sort((a, b) => a - b);
-    const highest = Math.max(0.01, ...list.flatMap((rule) => rule.points.map((point) => point.padding_ratio)));
-    plot.show(container, (width) => {
-      const room = width < plot.SMALL ? 0 : 130;
-      const looks = list.map((rule, i) => (rule.name === "optimal" ? "series-0 strong" : series(i)));
-      if (!room) plot.key(container, list.map((rule, i) => [looks[i], rule.name]));
-      const box = { left: 46, right: width - (room || 10), top: 36, bottom: 250 };
-      const svg = plot.canvas(container, width, box.bottom + 44, "padding against the number of buckets, by rule for their edges");
-      const [first, end] = [numbers[0], numbers.at(-1)];
-      const across = linear(first === end ? [first - 1, end + 1] : [first, end], [box.left + 10, box.right - 4]);
-      const up = plot.ratioTicks(plot.upTo(highest, [box.bottom, box.top]));
-      plot.axes(svg, box, {
-        scale: across, ticks: plot.apart(numbers, across, 26), format, label: "number of buckets",
-      }, { ...up, label: "padding" });
-      namedLines(svg, box, list.map((rule, i) => ({
-        names: [rule.name],
-        points: rule.points.map((point) => [across(point.buckets), up.scale(point.padding_ratio)]),
-        look: looks[i],
-      })), room);
-      plot.columns(svg, box, numbers.map(across), numbers.map((number) => ({
+    plot.show(container, (width) => plot.lineChart(container, width, {
+      words: "padding against the number of buckets, by rule for their edges",
+      xs: numbers, labels: ["number of buckets", "padding"], highest: 0.01, what: "numbers of buckets",
+      lines: list.map((rule, i) => ({
+        name: rule.name, look: rule.name === "optimal" ? "series-0 strong" : series(i),
+        points: rule.points.map((point) => [point.buckets, point.padding_ratio]),
+      })),
+      tips: numbers.map((number) => ({
         title: counted(number, "bucket"),
         lines: list.flatMap((rule) => rule.points.filter((point) => point.buckets === number)
           .map((point) => `${rule.name}: ${percent(point.padding_ratio)} padding`)),
-      })), "numbers of buckets");
-    });
+      })),
+    }));
   }
 
   // Classes and samplers
@@ -287,7 +276,7 @@ Object.assign(charts, (() => {
   /* Draw the share of the corpus that each sampler of balance.json has drawn, epoch by epoch. */
   function coverage(container, list) {
     const names = samplerNames(list);
-    const epochs = list[0].epochs.map((each) => each.epoch);
+    const epochs = list[0].epochs.map((_, k) => k + 1);
     const shares = list.map((row) => row.epochs.map((each) => each.coverage));
     const lines = [];
     shares.forEach((own, i) => {
@@ -295,25 +284,18 @@ Object.assign(charts, (() => {
       if (same) same.names.push(names[i]);
       else lines.push({ names: [names[i]], shares: own, number: i });
     });
-    plot.show(container, (width) => {
-      const room = width < plot.SMALL ? 0 : Math.round(0.28 * width);
-      if (!room) plot.key(container, lines.map((each) => [series(each.number), each.names.join(", ")]));
-      const box = { left: 50, right: width - (room || 10), top: 36, bottom: 36 + Math.max(220, 15 * lines.length) };
-      const svg = plot.canvas(container, width, box.bottom + 44, `samples seen at least once after ${counted(epochs.length, "epoch")}, by sampler`);
-      const across = linear(epochs.length > 1 ? [1, epochs.length] : [0.5, 1.5], [box.left + 8, box.right]);
-      const up = plot.ratioTicks(plot.upTo(1, [box.bottom, box.top]));
-      plot.axes(svg, box, {
-        scale: across, ticks: plot.apart(plot.wholeTicks(across, 10), across, 26), format, label: "epochs",
-      }, { ...up, label: "samples seen at least once" });
-      namedLines(svg, box, lines.map((each) => ({
-        names: each.names, look: `strong ${series(each.number)}`,
-        points: each.shares.map((share, k) => [across(k + 1), up.scale(share)]),
-      })), room);
-      plot.columns(svg, box, epochs.map((_, k) => across(k + 1)), epochs.map((_, k) => ({
-        title: `after ${counted(k + 1, "epoch")}`,
-        lines: list.map((_, i) => `${names[i]}: ${percent(shares[i][k])}`),
-      })), "epochs");
-    });
+    plot.show(container, (width) => plot.lineChart(container, width, {
+      words: `samples seen at least once after ${counted(epochs.length, "epoch")}, by sampler`,
+      xs: epochs, labels: ["epochs", "samples seen at least once"], highest: 1, what: "epochs",
+      lines: lines.map((each) => ({
+        name: each.names.join(", "), look: `strong ${series(each.number)}`,
+        points: each.shares.map((share, k) => [k + 1, share]),
+      })),
+      tips: epochs.map((epoch) => ({
+        title: `after ${counted(epoch, "epoch")}`,
+        lines: list.map((_, i) => `${names[i]}: ${percent(shares[i][epoch - 1])}`),
+      })),
+    }));
   }
 
   return { lengths, classes, samplers, coverage, buckets, rules };

@@ -10,6 +10,7 @@ const charts = (() => {
 
   // Strategies
 
+  const batchesOf = (number) => counted(number, "batch", "batches");
   const lost = (row) => row.truncated_tokens + row.dropped_tokens;
   const lostRatio = (row) => row.truncated_ratio + row.dropped_ratio;
   const seenLost = (row) => (lostRatio(row) >= LOSES ? lost(row) : 0);
@@ -39,9 +40,9 @@ const charts = (() => {
       `${percent(row.padding_ratio)} padding`,
       row.label !== choice.current && saving(row),
       `${format(row.real_tokens)} real + ${format(row.padding_tokens)} padding tokens`,
-      `${counted(row.batches, "batch", "batches")}, ${counted(row.steps, "step")}`,
+      `${batchesOf(row.batches)}, ${counted(row.steps, "step")}`,
       lost(row) > 0 && `${counted(lost(row), "token")} lost (${percent(lostRatio(row))})`,
-      row.over_budget_batches > 0 && `${counted(row.over_budget_batches, "batch", "batches")} over budget`,
+      row.over_budget_batches > 0 && `${batchesOf(row.over_budget_batches)} over budget`,
       packs(row) && "needs varlen attention",
     ].filter(Boolean);
   }
@@ -53,7 +54,7 @@ const charts = (() => {
   }
 
   /* Draw the real tokens and the padding of each strategy; `choice` is that of compare.json. */
-  function padding(container, strategies, choice) {
+  function padding(container, strategies, { choice }) {
     const rows = [...strategies].sort((a, b) => b.compute - a.compute);
     plot.show(container, (width) => {
       plot.key(container, [
@@ -104,7 +105,7 @@ const charts = (() => {
     const sum = (key) => list.reduce((all, batch) => all + key(batch), 0);
     const total = sum((batch) => batch.rows * batch.width);
     const ratio = total ? 1 - sum((batch) => batch.tokens) / total : 0;
-    const words = `${label ? `${label}: ` : ""}the first ${counted(list.length, "batch", "batches")} to scale, ${percent(ratio)} padding`;
+    const words = `${label ? `${label}: ` : ""}the first ${batchesOf(list.length)} to scale, ${percent(ratio)} padding`;
     return plot.show(container, (width) => {
       if (label) plot.title(container, label);
       const box = { left: 46, right: width - 2, top: 24, bottom: width < plot.SMALL ? 130 : 160 };
@@ -122,7 +123,7 @@ const charts = (() => {
         marks.push(block(svg, batch, marks.length, across(first), across(Math.min(first + batch.rows, extent.maxRows)), up));
         first += batch.rows;
       }
-      const shown = `${counted(marks.length, "batch", "batches")} of ${counted(Math.ceil(Math.min(first, extent.maxRows)), "row")}`;
+      const shown = `${batchesOf(marks.length)} of ${counted(Math.ceil(Math.min(first, extent.maxRows)), "row")}`;
       text(axis, "label", box.right, box.bottom + 18, shown, "end");
       plot.tell(svg, marks, "batches");
     });
@@ -262,38 +263,31 @@ const charts = (() => {
       ?? points.find((point) => point.padding_ratio <= least + LOSES);
     const words = `read_ahead ${format(chosen.read_ahead)} is enough: ${sweep.strategy} pads ${percent(chosen.padding_ratio)}`;
     plot.show(container, (width) => {
-      const box = { left: 46, right: width - 24, top: 36, bottom: 240 };
-      const svg = plot.canvas(container, width, box.bottom + 44, words);
-      const [first, end] = [points[0].read_ahead, points.at(-1).read_ahead];
-      const across = plot.log(first === end ? [first / 2, 2 * end] : [first, end], [box.left + 12, box.right]);
-      const highest = Math.max(...points.map((point) => point.padding_ratio));
-      const up = plot.ratioTicks(plot.upTo(Math.max(highest, 0.01), [box.bottom, box.top]));
-      const ticks = plot.apart(points.map((point) => point.read_ahead).reverse(), across, width < plot.SMALL ? 46 : 58);
-      plot.axes(svg, box, {
-        scale: across, ticks, format: (value) => (value % 1000 ? format(value) : plot.short(value)),
-        label: width < plot.SMALL ? "read_ahead (log scale)" : "read_ahead: samples that are sorted together (log scale)",
-      }, { ...up, label: "padding" });
-      const places = points.map((point) => [across(point.read_ahead), up.scale(point.padding_ratio)]);
-      const at = places[points.indexOf(chosen)];
-      line(svg, "chosen-line", [[at[0], box.top], [at[0], box.bottom]]);
-      const isRight = at[0] > (box.left + box.right) / 2;
-      text(svg, "chosen", at[0] + (isRight ? -6 : 6), box.top + 10, `recommended: ${format(chosen.read_ahead)}`, isRight ? "end" : "start");
-      line(svg, "line padding-line", places);
-      for (const [x, y] of places) svg.append("circle").attr("class", "point padding-line").attr("cx", x).attr("cy", y).attr("r", 4);
-      svg.append("path").attr("class", "chosen-dot").attr("d", `M${at[0]},${at[1] - 8}l7,8l-7,8l-7,-8z`);
-      plot.columns(svg, box, places.map(([x]) => x), points.map((point) => ({
-        title: `read_ahead ${format(point.read_ahead)}${point === chosen ? " (recommended)" : ""}`,
-        lines: [
-          `${percent(point.padding_ratio)} padding`,
-          counted(point.batches, "batch", "batches"),
-          `length homogeneity ${(point.grouping.length_homogeneity ?? 0).toFixed(2)}`,
-        ],
-      })), "values of read_ahead");
+      const { svg, box, place } = plot.lineChart(container, width, {
+        words, xs: points.map((point) => point.read_ahead), isLog: true, highest: 0.01,
+        labels: ["read_ahead (log scale): samples that are sorted together", "padding"],
+        lines: [{ look: "padding-line", points: points.map((point) => [point.read_ahead, point.padding_ratio]) }],
+        tips: points.map((point) => ({
+          title: `read_ahead ${format(point.read_ahead)}${point === chosen ? " (recommended)" : ""}`,
+          lines: [
+            `${percent(point.padding_ratio)} padding`,
+            batchesOf(point.batches),
+            `length homogeneity ${(point.grouping.length_homogeneity ?? 0).toFixed(2)}`,
+          ],
+        })),
+        what: "values of read_ahead",
+      });
+      const [x, y] = place([chosen.read_ahead, chosen.padding_ratio]);
+      const mark = svg.append("g").attr("class", "chosen");
+      line(mark, "chosen-line", [[x, box.top], [x, box.bottom]]);
+      line(mark, "", [[x, y - 8], [x + 7, y], [x, y + 8], [x - 7, y]]);
+      const isRight = x > width / 2;
+      text(mark, "", x + (isRight ? -6 : 6), box.top + 10, `recommended: ${format(chosen.read_ahead)}`, isRight ? "end" : "start");
     });
   }
 
   /* Draw the slowest and the mean rank of each step, one panel per strategy with a timeline. */
-  function ranks(container, strategies, choice) {
+  function ranks(container, strategies, { choice }) {
     const rows = strategies.filter((row) => row.ranks.timeline?.length);
     if (!rows.length) return plot.nothing(container, "Every strategy runs on one rank.");
     const highest = Math.max(...rows.flatMap((row) => row.ranks.timeline.map((point) => point.slowest_tokens)));

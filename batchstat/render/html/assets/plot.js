@@ -321,25 +321,46 @@ const plot = (() => {
   /* Return the look of the i-th of several lines. */
   const series = (i) => `series-${i % SERIES}${i >= SERIES ? " dashed" : ""}`;
 
-  /* Draw lines [{names, points: [[x, y], …], look}], with their names at the right where there is
-     room. */
-  function namedLines(svg, box, lines, room) {
-    const heights = lines.map(({ points }, i) => [points.at(-1)[1], i]).sort((a, b) => a[0] - b[0]);
+  /* Draw lines of ratios [{name, look, points: [[x, ratio], …]}] over whole numbers `xs`; `tips` tell
+     of each. Their names stand at the right, on a phone above. Return {svg, box, place}. */
+  function lineChart(container, width, { words, xs, isLog, labels, highest, lines, tips, what }) {
+    const isNamed = lines.length > 1 || lines[0].name;
+    const room = isNamed && width >= SMALL ? Math.round(0.26 * width) : 0;
+    if (isNamed && !room) key(container, lines.map(({ look, name: words }) => [look, words]));
+    const bottom = 36 + Math.max(210, 15 * lines.length);
+    const box = { left: 50, right: width - (room || 24), top: 36, bottom };
+    const svg = canvas(container, width, bottom + 44, words);
+    const [first, last] = [xs[0], xs.at(-1)];
+    const domain = first === last ? [first / 2, (isLog ? 2 : 1.5) * first] : [first, last];
+    const scale = (isLog ? log : linear)(domain, [box.left + 12, box.right]);
+    const most = Math.max(highest, ...lines.flatMap(({ points }) => points.map(([, ratio]) => ratio)));
+    const up = ratioTicks(upTo(most, [bottom, box.top]));
+    const gap = 8 * format(last).length + 10;
+    axes(svg, box, { scale, ticks: apart([...xs].reverse(), scale, gap), format, label: labels[0] }, { ...up, label: labels[1] });
+    const place = ([x, ratio]) => [scale(x), up.scale(ratio)];
+    lines.forEach(({ look, points }) => {
+      line(svg, `line ${look}`, points.map(place));
+      for (const point of points.length < 40 ? points : []) dot(svg, look, ...place(point), 3);
+    });
+    if (room) nameLines(svg, box, lines.map((each) => ({ ...each, at: place(each.points.at(-1))[1] })), room);
+    columns(svg, box, xs.map(scale), tips, what);
+    return { svg, box, place };
+  }
+
+  function dot(parent, look, x, y, radius) {
+    parent.append("circle").attr("class", `point ${look}`).attr("cx", x).attr("cy", y).attr("r", radius);
+  }
+
+  /* Write the names of lines beside their ends, as far down as those above need. */
+  function nameLines(svg, box, lines, room) {
+    const sorted = [...lines].sort((a, b) => a.at - b.at);
     let last = box.top - 14;
-    const middles = heights.map(([height]) => (last = Math.max(height, last + 14)));
-    const excess = Math.max(0, last - box.bottom);
-    heights.forEach(([, i], k) => {
-      const { names, points, look: own } = lines[i];
-      line(svg, `line ${own}`, points);
-      for (const [x, y] of points.length < 40 ? points : [points.at(-1)]) {
-        svg.append("circle").attr("class", `point ${own}`).attr("cx", x).attr("cy", y).attr("r", 2.5);
-      }
-      if (!room) return;
-      svg.append("circle").attr("class", `point ${own}`).attr("cx", box.right + 14)
-        .attr("cy", middles[k] - excess).attr("r", 4);
-      const node = text(svg, "line-name", box.right + 22, middles[k] - excess + 4, "")
-        .attr("aria-hidden", "true").node();
-      fit(node, names.join(", "), room - 24);
+    const middles = sorted.map(({ at }) => (last = Math.max(at, last + 14)));
+    sorted.forEach(({ name: words, look }, i) => {
+      const y = middles[i] - Math.max(0, last - box.bottom);
+      dot(svg, look, box.right + 14, y, 4);
+      const node = text(svg, "line-name", box.right + 22, y + 4, "").attr("aria-hidden", "true").node();
+      fit(node, words, room - 24);
     });
   }
 
@@ -433,6 +454,6 @@ const plot = (() => {
   return {
     SMALL, linear, log, format, percent, short, times, counted, oneLine, fit, apart, show, panels, nothing, key,
     title, canvas, rect, text, axes, upTo, wholeTicks, ratioTicks, tell, columns, keyStep, bars, reach,
-    line, series, namedLines,
+    line, series, lineChart,
   };
 })();
