@@ -3,7 +3,7 @@
 Object.assign(charts, (() => {
   "use strict";
 
-  const { format, percent, times, counted, rect, text, line, linear, series } = plot;
+  const { format, percent, times, counted, rect, text, line, path, linear, series } = plot;
 
   const SAME_LINE = 0.005; // Lines that differ by less are drawn as one.
 
@@ -69,12 +69,12 @@ Object.assign(charts, (() => {
     let value = maxLength;
     let move = () => {};
     plot.show(container, (width) => {
-      const box = { left: 54, right: width - 14, top: 44, bottom: 250 };
+      const box = { left: 54, right: width - 14, top: 60, bottom: 260 };
       const total = held.reduce((sum, bin) => sum + bin.count, 0);
       const svg = plot.canvas(container, width, box.bottom + 44, `${counted(total, "sample")} of ${format(held[0].low)} to ${counted(held.at(-1).high - 1, "token")}`);
       const across = lengthAxis(held, [box.left, box.right], value === undefined ? [] : [longest]);
       const up = plot.upTo(Math.max(...held.map((bin) => bin.count)), [box.bottom, box.top], plot.short);
-      plot.axes(svg, box, across, { ...up, ticks: up.ticks.filter(Number.isInteger), label: "samples per bin" });
+      plot.axes(svg, box, across, { ...up, ticks: up.ticks.filter(Number.isInteger), label: "samples per bin", labelTop: 12 });
       const marks = drawBins(svg, box, held, across, up, "bin");
       const above = held.map((bin) => rect(svg, "truncated", 0, up.scale(bin.count), 0, box.bottom - up.scale(bin.count)));
       plot.tell(svg, marks, "lengths");
@@ -111,7 +111,7 @@ Object.assign(charts, (() => {
     if (moves) {
       rect(group, "grab", -16, box.top - 12, 32, box.bottom - box.top + 16);
       rect(group, "grip", -12, box.top - 20, 24, 24).attr("rx", 6);
-      group.append("path").attr("class", "grip-arrows").attr("d", `M-3,${box.top - 12}l-4,4l4,4M3,${box.top - 12}l4,4l-4,4`);
+      path(group, "grip-arrows", `M-3,${box.top - 12}l-4,4l4,4M3,${box.top - 12}l4,4l-4,4`);
       group.attr("tabindex", "0").attr("role", "slider").attr("aria-label", "max_length")
         .attr("aria-orientation", "horizontal").attr("aria-valuemin", 1).attr("aria-valuemax", longest);
     }
@@ -268,7 +268,7 @@ Object.assign(charts, (() => {
         words: `${names[i]}: ${counted(list[i].samples, "sample")} per epoch, largest class / smallest ${times(list[i].class_ratio)}`,
         end, label: "", what: "classes",
       });
-      if (others.length) d3.select(panel).append("p").attr("class", "chart-nothing").text(`and ${counted(others.length, "class", "classes")} more`);
+      if (others.length) plot.note(panel, `and ${counted(others.length, "class", "classes")} more`);
     }));
     plot.key(container, [["real", "drawn"], ["tick-key", "in the corpus"]]);
   }

@@ -3,7 +3,7 @@
 const charts = (() => {
   "use strict";
 
-  const { format, percent, times, counted, rect, text, line, linear } = plot;
+  const { format, percent, times, counted, rect, text, line, path, linear } = plot;
 
   const LOSES = 0.005; // From this ratio of lost tokens on, they can be seen.
   const FAR = 2; // Dots this many times above all others are drawn at the top.
@@ -112,10 +112,7 @@ const charts = (() => {
       const svg = plot.canvas(container, width, box.bottom + 24, words);
       const across = linear([0, extent.maxRows], [box.left, box.right]);
       const up = linear([0, extent.maxWidth], [box.bottom, box.top]);
-      const axis = svg.append("g").attr("class", "axes").attr("aria-hidden", "true");
-      axis.append("g").attr("class", "grid").attr("transform", `translate(${box.left},0)`)
-        .call(d3.axisLeft(up).tickValues(plot.wholeTicks(up, 4)).tickFormat(format).tickSize(box.left - box.right));
-      text(axis, "label", 0, 12, "tokens per row");
+      plot.axes(svg, box, null, { scale: up, ticks: plot.wholeTicks(up, 4), format, label: "tokens per row" });
       const marks = [];
       let first = 0;
       for (const batch of list) {
@@ -124,7 +121,7 @@ const charts = (() => {
         first += batch.rows;
       }
       const shown = `${batchesOf(marks.length)} of ${counted(Math.ceil(Math.min(first, extent.maxRows)), "row")}`;
-      text(axis, "label", box.right, box.bottom + 18, shown, "end");
+      text(svg, "label", box.right, box.bottom + 18, shown, "end").attr("aria-hidden", "true");
       plot.tell(svg, marks, "batches");
     });
   }
@@ -198,8 +195,7 @@ const charts = (() => {
       const shape = isFar ? `M0,${-radius}l${radius},${1.7 * radius}h${-2 * radius}z`
         : packs(row) ? `M${-radius},${-radius}h${2 * radius}v${2 * radius}h${-2 * radius}z`
           : `M${-radius},0a${radius},${radius} 0 1 0 ${2 * radius},0a${radius},${radius} 0 1 0 ${-2 * radius},0z`;
-      const node = svg.append("path").attr("class", `dot ${look(row, choice)}`)
-        .attr("transform", `translate(${left},${top})`).attr("d", shape).node();
+      const node = path(svg, `dot ${look(row, choice)}`, shape).attr("transform", `translate(${left},${top})`).node();
       const others = rows.slice(1).map((each) => `also here: ${each.label}`);
       const lines = [`compute ${times(y)} of the current setup's`, `length homogeneity ${x.toFixed(2)}`];
       return { node, title: row.label, lines: [...lines, ...facts(row, choice), ...others] };
@@ -265,7 +261,7 @@ const charts = (() => {
     plot.show(container, (width) => {
       const { svg, box, place } = plot.lineChart(container, width, {
         words, xs: points.map((point) => point.read_ahead), isLog: true, highest: 0.01,
-        labels: ["read_ahead (log scale): samples that are sorted together", "padding"],
+        labels: ["read_ahead (log scale): samples sorted together", "padding"],
         lines: [{ look: "padding-line", points: points.map((point) => [point.read_ahead, point.padding_ratio]) }],
         tips: points.map((point) => ({
           title: `read_ahead ${format(point.read_ahead)}${point === chosen ? " (recommended)" : ""}`,
@@ -325,7 +321,7 @@ const charts = (() => {
     fill("mean-rank", mean, [[box.left, box.bottom], [box.right, box.bottom]]);
     line(svg, "line slowest-rank", slowest);
     const at = [across(worst.step + 0.5), up.scale(worst.tokens)];
-    svg.append("path").attr("class", "worst").attr("d", `M${at[0] - 5},${at[1] - 9}h10l-5,8z`);
+    path(svg, "worst", `M${at[0] - 5},${at[1] - 9}h10l-5,8z`);
     const centres = timeline.map((point) => across(point.first_step + point.steps / 2));
     plot.columns(svg, box, centres, timeline.map((point) => ({
       title: point.steps > 1 ? `steps ${format(point.first_step)} to ${format(point.first_step + point.steps - 1)}` : `step ${format(point.first_step)}`,

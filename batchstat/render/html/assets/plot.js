@@ -111,7 +111,11 @@ const plot = (() => {
   }
 
   function nothing(container, words) {
-    show(container, () => d3.select(container).append("p").attr("class", "chart-nothing").text(words));
+    show(container, () => note(container, words));
+  }
+
+  function note(container, words) {
+    d3.select(container).append("p").attr("class", "chart-note").text(words);
   }
 
   /* Write what the colours mean: [class, words] each. */
@@ -172,8 +176,9 @@ const plot = (() => {
       const axis = d3.axisLeft(up.scale).tickValues(up.ticks).tickFormat(up.format)
         .tickSize(box.left - box.right).tickPadding(6);
       group.append("g").attr("class", "grid").attr("transform", `translate(${box.left},0)`).call(axis);
-      if (up.label) text(group, "label", 0, box.top - 12, up.label);
+      if (up.label) text(group, "label", 0, up.labelTop ?? box.top - 12, up.label);
     }
+    if (!across) return;
     const axis = d3.axisBottom(across.scale).tickValues(across.ticks).tickFormat(across.format)
       .tickSizeOuter(0).tickPadding(5);
     group.append("g").attr("class", "base").attr("transform", `translate(0,${box.bottom})`).call(axis);
@@ -315,7 +320,11 @@ const plot = (() => {
   const SERIES = 7; // Colours of lines of equal rank.
 
   function line(parent, className, points) {
-    return parent.append("path").attr("class", className).attr("d", `M${points.join("L")}`);
+    return path(parent, className, `M${points.join("L")}`);
+  }
+
+  function path(parent, className, d) {
+    return parent.append("path").attr("class", className).attr("d", d);
   }
 
   /* Return the look of the i-th of several lines. */
@@ -436,7 +445,7 @@ const plot = (() => {
 
   function cutBar(group, right, top, thick, words) {
     for (const back of [12, 18]) {
-      group.append("path").attr("class", "cut").attr("d", `M${right - back},${top + thick + 2}l4,${-thick - 4}`);
+      path(group, "cut", `M${right - back},${top + thick + 2}l4,${-thick - 4}`);
     }
     text(group, "inside", right - 24, top + thick - 4, words, "end");
   }
@@ -452,8 +461,8 @@ const plot = (() => {
   }
 
   return {
-    SMALL, linear, log, format, percent, short, times, counted, oneLine, fit, apart, show, panels, nothing, key,
+    SMALL, linear, log, format, percent, short, times, counted, oneLine, fit, apart, show, panels, nothing, note, key,
     title, canvas, rect, text, axes, upTo, wholeTicks, ratioTicks, tell, columns, keyStep, bars, reach,
-    line, series, lineChart,
+    line, path, series, lineChart,
   };
 })();
