@@ -182,14 +182,14 @@ class Output(Folder):
     as_json: bool = option(
         False, "Print the JSON that is written.", "Output", flags=("--json",), is_common=True
     )
-    plots: bool = option(True, "Draw plots.", "Output", shown="plots", is_common=True)
+    plots: bool = option(True, "Draw plots.", "Output", shown="plots")
     plot_format: str = option(
         "png", "File format of plots: png, svg or pdf.", "Output", "FORMAT", values=PLOT_FORMATS
     )
 
     html: Path | None = option(
         None,
-        "Write one HTML page to share: tables and charts; of compare, a what-if panel.",
+        "Write a page to share: one HTML file.",
         "Output",
         "FILE",
         is_common=True,

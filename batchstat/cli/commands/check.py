@@ -64,8 +64,8 @@ def command(options: Options) -> None:
         # The checks of the configuration, as annotations of a GitHub workflow
         batchstat check --format github
 
-        # On the terminal, as a report for other CI systems, and as a page to share
-        batchstat check --format text --format junit=report.xml --format html=report.html
+        # As a report for other CI systems, and as a page to share
+        batchstat check --format junit=report.xml --format html=report.html
     """
     from datetime import UTC, datetime
 

@@ -35,7 +35,9 @@ def test_nothing_needs_what_the_policy_forbids(path):
 def test_own_files_name_no_address(path):
     text = re.sub(NAMESPACES, "", path.read_text(encoding="utf-8"))
     assert not re.findall(r"https?://\S*|url\((?!data:)", text)
-    assert not re.findall(r"\bfetch\(|XMLHttpRequest|\bnew Worker\b|innerHTML|insertAdjacentHTML", text)
+    assert not re.findall(
+        r"\bfetch\(|XMLHttpRequest|\bnew Worker\b|innerHTML|insertAdjacentHTML", text
+    )
 
 
 def test_every_bundled_package_is_named_with_its_version_and_licence():

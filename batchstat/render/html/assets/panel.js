@@ -1,13 +1,10 @@
 /*
- * The what-if panel: reads the form, plans with `planner`, and shows the counts beside the report's.
- * Where the settings are those of a row of the report, that row's own numbers are shown.
+ * The what-if panel: reads the form, and shows the counts with these settings beside the report's.
  */
 const panel = (() => {
   "use strict";
 
-  const NUMBERS = ["tokens_per_batch", "batch_size", "max_length", "read_ahead", "world_size"];
-  const SHARED = ["tokens_per_batch", "max_length", "overflow", "world_size"];
-  const FIXED = ["distribute", "remainder", "gradient_accumulation_steps", "seed", "epoch"];
+  const { NUMBERS } = scenarios;
   const MOST = 2 ** 31 - 1;
   const MOST_RANKS = 1_000_000;
   const STEPS = 1_000; // of a slider
@@ -33,75 +30,37 @@ const panel = (() => {
   const decimal = (number, digits) =>
     number.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
   const factor = (number) => `${decimal(number, 2)}x`;
-  const mean = (number) => decimal(number, 1);
 
-  /** Return a difference with its sign, or a plain 0 where the text of both numbers is the same. */
-  function difference(mine, other, text, unit = "") {
-    if (text(mine) === text(other)) return "0";
-    const sign = mine > other ? "+" : "−";
-    return `${sign}${text(Math.abs(mine - other))}${unit}`;
+  /** Return the difference of two numbers as they are shown, with its sign. */
+  function difference(mine, other, { digits, times = 1, unit = "" }) {
+    const shown = (number) => Number((times * number).toFixed(digits));
+    const change = shown(mine) - shown(other);
+    if (change === 0) return "0";
+    return `${change > 0 ? "+" : "−"}${decimal(Math.abs(change), digits)}${unit}`;
   }
 
-  const points = (ratio) => decimal(100 * ratio, 2);
+  const COUNT = { text: whole, digits: 0 };
+  const MEAN = { text: (number) => decimal(number, 1), digits: 1 };
+  const FACTOR = { text: factor, digits: 2, unit: "x" };
+  const RATIO = { text: percent, digits: 2, times: 100, unit: " points" };
 
-  /** Rows of the table: what it is called, how to get it, its text, and that of a difference. */
+  /** Rows of the table: what it is called, how to get it, and how it is shown. */
   const ROWS = [
-    ["padding", (of) => of.paddingRatio, percent, [points, " points"]],
-    ["speed-up over the current setup", (of) => of.speedUp, factor],
-    ["steps", (of) => of.steps, whole],
-    ["batches", (of) => of.batches, whole],
-    ["samples per batch, mean", (of) => of.samplesPerBatch.mean, mean],
-    ["total tokens", (of) => of.totalTokens, whole],
-    ["padding tokens", (of) => of.paddingTokens, whole],
-    ["truncated samples", (of) => of.truncatedSamples, whole],
-    ["truncated tokens", (of) => of.truncatedTokens, whole],
-    ["dropped samples", (of) => of.droppedSamples, whole],
-    ["dropped tokens", (of) => of.droppedTokens, whole],
-    ["largest batch, total tokens", (of) => of.maxBatchTokens, whole],
-    ["batches over budget", (of) => of.overBudgetBatches, whole],
-    ["rank idle", (of) => of.rankIdle, percent, [points, " points"]],
+    ["padding", (of) => of.paddingRatio, RATIO],
+    ["speed-up over the current setup", (of) => of.speedUp, FACTOR],
+    ["steps", (of) => of.steps, COUNT],
+    ["batches", (of) => of.batches, COUNT],
+    ["samples per batch, mean", (of) => of.samplesPerBatch.mean, MEAN],
+    ["total tokens", (of) => of.totalTokens, COUNT],
+    ["padding tokens", (of) => of.paddingTokens, COUNT],
+    ["truncated samples", (of) => of.truncatedSamples, COUNT],
+    ["truncated tokens", (of) => of.truncatedTokens, COUNT],
+    ["dropped samples", (of) => of.droppedSamples, COUNT],
+    ["dropped tokens", (of) => of.droppedTokens, COUNT],
+    ["largest batch, total tokens", (of) => of.maxBatchTokens, COUNT],
+    ["batches over budget", (of) => of.overBudgetBatches, COUNT],
+    ["rank idle", (of) => of.rankIdle, RATIO],
   ];
-
-  /** Return a row of the report with the names of a plan's counts. */
-  function countsOf(row) {
-    const camel = (key) => key.replace(/_(\w)/g, (_, letter) => letter.toUpperCase());
-    const named = Object.entries(row).map(([key, value]) => [camel(key), value]);
-    return Object.fromEntries(named);
-  }
-
-  // ---- Lines to copy --------------------------------------------------------------------------
-
-  const quoted = (word) =>
-    /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`;
-
-  /** Return the current setup as `--current` takes it, without what the panel's flags would change. */
-  function currentSpec({ label, params }) {
-    const own = ["batch_size", "tokens_per_batch", "read_ahead"].filter(
-      (key) => params[key] != null && !label.includes(`${key}=`),
-    );
-    const pairs = own.map((key) => `${key}=${params[key]}`).join(",");
-    return pairs === "" ? label : `${label}${label.includes(":") ? "," : ":"}${pairs}`;
-  }
-
-  /** Return the command that gives the panel's numbers. */
-  function commandOf(command, chosen, current) {
-    const flags = [
-      ["--strategy", chosen.strategy],
-      ["--current", quoted(currentSpec(current))],
-      ...["tokens_per_batch", "batch_size", "max_length", "overflow", "read_ahead", "world_size"].map(
-        (key) => [`--${key.replaceAll("_", "-")}`, chosen[key]],
-      ),
-    ];
-    return [command, ...flags.map((flag) => flag.join(" "))].join(" ");
-  }
-
-  /** Return the same settings as lines of TOML. */
-  function tomlOf(toml, chosen) {
-    const lines = [`strategy = "${chosen.strategy}"`];
-    for (const key of NUMBERS) lines.push(`${key.replaceAll("_", "-")} = ${chosen[key]}`);
-    lines.push(`overflow = "${chosen.overflow}"`);
-    return `${lines.join("\n")}\n${toml}`;
-  }
 
   // ---- Sliders --------------------------------------------------------------------------------
 
@@ -132,102 +91,6 @@ const panel = (() => {
     };
   }
 
-  // ---- Planning -------------------------------------------------------------------------------
-
-  /** Plans with the panel's settings, and compares with the rows of the report. */
-  class Planning {
-    #current = { key: null, compute: null };
-
-    constructor(report, whatIf, corpus) {
-      Object.assign(this, { report, whatIf, corpus });
-      const { choice, strategies } = report;
-      const rowOf = (label) => strategies.find((row) => row.label === label);
-      this.current = rowOf(choice.current) ?? strategies[0];
-      this.best = rowOf(choice.best) ?? this.current;
-    }
-
-    /** Return the settings of the report, with the strategy of the panel's first plan. */
-    initial() {
-      const { basis } = this.report;
-      const names = Object.keys(this.whatIf.strategies);
-      const strategy = names.includes(this.best.name) ? this.best.name : names[0];
-      return { strategy, overflow: basis.overflow, ...pick(basis, NUMBERS) };
-    }
-
-    /** Return all parameters of a strategy, with those that the panel changes. */
-    #params(chosen) {
-      const params = { ...this.whatIf.strategies[chosen.strategy] };
-      for (const key of this.used(chosen.strategy)) params[key] = chosen[key];
-      return params;
-    }
-
-    /** Return which numbers of the panel are parameters of a strategy. */
-    used(strategy) {
-      return NUMBERS.filter((key) => this.whatIf.strategies[strategy][key] != null);
-    }
-
-    /** Return the row of the report with these settings; undefined if there is none. */
-    #rowOf(strategy, params, shared) {
-      const { basis, strategies } = this.report;
-      if (SHARED.some((key) => shared[key] !== basis[key])) return undefined;
-      return strategies.find((row) => row.name === strategy && isSame(row.params, params));
-    }
-
-    #plan(strategy, params, shared) {
-      const { model, basis } = this.report;
-      const operations = model && {
-        perToken: model.operations_per_token,
-        perPair: model.operations_per_pair,
-      };
-      const settings = { strategy, params, operations, ...pick(basis, FIXED), ...shared };
-      return planner.plan(this.corpus, settings);
-    }
-
-    /** Return the compute of the current setup; null if this page cannot plan it. */
-    #currentCompute(shared) {
-      const { name, params, compute } = this.current;
-      const { basis } = this.report;
-      if (["max_length", "overflow", "world_size"].every((key) => shared[key] === basis[key])) {
-        return compute;
-      }
-      if (!(name in this.whatIf.strategies) || !canPlan(name, params)) return null;
-      const key = JSON.stringify(shared);
-      if (this.#current.key !== key) {
-        const own = "max_length" in params ? { max_length: shared.max_length } : {};
-        const counts = this.#plan(name, { ...params, ...own }, shared);
-        this.#current = { key, compute: counts.compute };
-      }
-      return this.#current.compute;
-    }
-
-    /** Return {counts, source} with the settings of the panel. Throws where nothing is left. */
-    plan(chosen) {
-      const { strategy } = chosen;
-      const params = this.#params(chosen);
-      const shared = pick(chosen, SHARED);
-      const row = this.#rowOf(strategy, params, shared);
-      if (row !== undefined) return { counts: countsOf(row), source: "report" };
-      const counts = this.#plan(strategy, params, shared);
-      const current = this.#currentCompute(shared);
-      const speedUp = current === null ? null : current / counts.compute;
-      return { counts: { ...counts, speedUp }, source: counts.estimate ? "estimate" : "exact" };
-    }
-
-    /** Return the row of the report to compare with: of the same strategy, else the best. */
-    beside(strategy) {
-      return this.report.strategies.find((row) => row.name === strategy) ?? this.best;
-    }
-  }
-
-  const pick = (record, keys) => Object.fromEntries(keys.map((key) => [key, record[key]]));
-
-  const isSame = (one, other) =>
-    Object.keys({ ...one, ...other }).every((key) => one[key] === other[key]);
-
-  /** Return whether the planner has these parameters: of `packed`, one way of packing only. */
-  const canPlan = (name, params) =>
-    name !== "packed" || (params.method === "bfd" && params.read_ahead === null);
-
   // ---- The page -------------------------------------------------------------------------------
 
   const element = (name) => document.getElementById(`what-if-${name}`);
@@ -250,12 +113,12 @@ const panel = (() => {
 
   function showTable(counts, row) {
     element("beside").textContent = `report: ${row.label}`;
-    const other = countsOf(row);
-    const rows = ROWS.map(([name, get, text, [change, unit] = [text, ""]]) => {
+    const other = scenarios.countsOf(row);
+    const rows = ROWS.map(([name, get, form]) => {
       const [mine, its] = [get(counts), get(other)];
       const known = mine != null && its != null;
-      const cells = [mine, its].map((number) => (number == null ? "-" : text(number)));
-      return [name, ...cells, known ? difference(mine, its, change, unit) : "-"];
+      const cells = [mine, its].map((number) => (number == null ? "-" : form.text(number)));
+      return [name, ...cells, known ? difference(mine, its, form) : "-"];
     });
     element("numbers").tBodies[0].replaceChildren(
       ...rows.map(([name, ...cells]) => {
@@ -281,8 +144,8 @@ const panel = (() => {
       label: `First batches of ${chosen.strategy}`,
     });
     const { command, toml } = planning.whatIf;
-    element("command").textContent = commandOf(command, chosen, planning.current);
-    element("toml").textContent = tomlOf(toml, chosen);
+    element("command").textContent = scenarios.commandOf(command, chosen, planning.current);
+    element("toml").textContent = scenarios.tomlOf(toml, chosen);
   }
 
   /** Plan with what the form says, unless a number is invalid; then the last result stays. */
@@ -355,7 +218,7 @@ const panel = (() => {
     if (element("panel") === null) return;
     const whatIf = data("what-if");
     const corpus = await planner.load(whatIf);
-    const planning = new Planning(data("document"), whatIf, corpus);
+    const planning = new scenarios.Scenarios(data("document"), whatIf, corpus);
     element("panel").hidden = false;
     connect(planning, rangesOf(planning.report, corpus));
   }
