@@ -132,9 +132,8 @@ Object.assign(charts, (() => {
   function listen(svg, { group }, box, across, longest, get, set) {
     const to = (event) => {
       const [x] = d3.pointer(event, svg.node());
-      const [low, high] = across.scale.domain();
       const length = across.scale.invert(Math.min(Math.max(x, box.left), box.right));
-      set(Math.min(Math.max(1, Math.round(Math.min(Math.max(length, low), high))), longest));
+      set(Math.min(Math.max(1, Math.round(length)), longest));
     };
     svg.classed("moves", true).on("pointerdown", (event) => {
       if (event.button) return;

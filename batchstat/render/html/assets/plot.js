@@ -151,15 +151,11 @@ const plot = (() => {
 
   // Scales and axes
 
-  /* Return a scale for d3-axis: from a domain, bent by a function, to places in pixels. */
-  function bent(domain, range, bend, unbend) {
+  /* Return a scale from a domain, bent by a function, to places in pixels. */
+  function bent(domain, [from, to], bend, unbend) {
     const [low, high] = domain.map(bend);
-    const [from, to] = range;
     const scale = (value) => Math.round(100 * (from + ((bend(value) - low) / (high - low)) * (to - from))) / 100;
     return Object.assign(scale, {
-      domain: () => domain,
-      range: () => range,
-      copy: () => scale,
       invert: (place) => unbend(low + ((place - from) / (to - from)) * (high - low)),
       ticks: (count) => d3.ticks(...domain, count),
     });
@@ -169,21 +165,23 @@ const plot = (() => {
   const log = (domain, range) => bent(domain, range, Math.log, Math.exp);
 
   /* Draw axes with grid lines around a box {left, right, top, bottom}; `across` and `up` are
-     {scale, ticks, format, label}. */
+     {scale, ticks, format, label}, or null. */
   function axes(svg, box, across, up) {
     const group = svg.append("g").attr("class", "axes").attr("aria-hidden", "true");
-    if (up) {
-      const axis = d3.axisLeft(up.scale).tickValues(up.ticks).tickFormat(up.format)
-        .tickSize(box.left - box.right).tickPadding(6);
-      group.append("g").attr("class", "grid").attr("transform", `translate(${box.left},0)`).call(axis);
-      if (up.label) text(group, "label", 0, up.labelTop ?? box.top - 12, up.label);
+    const { left, right, top, bottom } = box;
+    for (const tick of up?.ticks ?? []) {
+      const y = up.scale(tick);
+      line(group, "grid", [[left, y], [right, y]]);
+      text(group, "", left - 6, y + 4, up.format(tick), "end");
     }
-    if (!across) return;
-    const axis = d3.axisBottom(across.scale).tickValues(across.ticks).tickFormat(across.format)
-      .tickSizeOuter(0).tickPadding(5);
-    group.append("g").attr("class", "base").attr("transform", `translate(0,${box.bottom})`).call(axis);
-    const label = text(group, "label", box.right, box.bottom + 36, "", "end").node();
-    if (across.label) fit(label, across.label, box.right);
+    if (up?.label) text(group, "label", 0, up.labelTop ?? top - 12, up.label);
+    line(group, "base", [[left, bottom], [right, bottom]]);
+    for (const tick of across?.ticks ?? []) {
+      const x = across.scale(tick);
+      line(group, "base", [[x, bottom], [x, bottom + 5]]);
+      text(group, "", x, bottom + 18, across.format(tick), "middle");
+    }
+    if (across?.label) fit(text(group, "label", right, bottom + 36, "", "end").node(), across.label, right);
   }
 
   /* Return an axis from 0 to a largest value, which may be 0. */
@@ -395,7 +393,8 @@ const plot = (() => {
     const room = isSmall ? width - rightSide - 24 : Math.round(0.32 * width);
     const names = rows.map((row, i) => name(groups[i], row, isSmall ? 17 : size / 2, room, isSmall));
     const left = isSmall ? 8 : Math.max(60, ...names.map((node) => node.getComputedTextLength())) + 20;
-    const scale = linear([0, end || 1], [left, isSmall ? width - 8 : width - rightSide - 14]);
+    const right = isSmall ? width - 8 : width - rightSide - 14;
+    const scale = linear([0, end || 1], [left, right]);
     const [top, thick] = isSmall ? [24, 16] : [size / 2 - 9, 18];
     rows.forEach((row, i) => {
       if (!isSmall) groups[i].selectAll(".name, .note").attr("x", left - 10);
@@ -411,7 +410,7 @@ const plot = (() => {
       }
     });
     if (label) {
-      const box = { left, right: scale.range()[1], bottom: rows.length * size + 2 };
+      const box = { left, right, bottom: rows.length * size + 2 };
       axes(svg, box, { scale, ticks: apart(scale.ticks(isSmall ? 4 : 6), scale, 48), format: short, label });
     }
     tell(svg, rows.map((row, i) => ({ node: groups[i].node(), ...row })), what);
