@@ -24,8 +24,8 @@ PACKAGES = {
 BUNDLER = ("esbuild", "0.28.2")
 
 ENTRY = """\
-export { nice, ticks } from "d3-array";
-export { pointer, select } from "d3-selection";
+export { ticks } from "d3-array";
+export { select } from "d3-selection";
 """
 """The functions that the charts use."""
 

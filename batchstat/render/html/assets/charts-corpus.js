@@ -113,7 +113,7 @@ Object.assign(charts, (() => {
       rect(group, "grip", -12, box.top - 20, 24, 24).attr("rx", 6);
       path(group, "grip-arrows", `M-3,${box.top - 12}l-4,4l4,4M3,${box.top - 12}l4,4l-4,4`);
       group.attr("tabindex", "0").attr("role", "slider").attr("aria-label", "max_length")
-        .attr("aria-orientation", "horizontal").attr("aria-valuemin", 1).attr("aria-valuemax", longest);
+        .attr("aria-valuemin", 1).attr("aria-valuemax", longest);
     }
     const label = text(group, "limit-name", 0, box.top - 8, "");
     return {
@@ -131,7 +131,7 @@ Object.assign(charts, (() => {
   /* Move the handle by dragging it, by a press on the chart, and by keys. */
   function listen(svg, { group }, box, across, longest, get, set) {
     const to = (event) => {
-      const [x] = d3.pointer(event, svg.node());
+      const x = event.clientX - svg.node().getBoundingClientRect().left;
       const length = across.scale.invert(Math.min(Math.max(x, box.left), box.right));
       set(Math.min(Math.max(1, Math.round(length)), longest));
     };
@@ -230,10 +230,10 @@ Object.assign(charts, (() => {
     const tokens = others.reduce((sum, each) => sum + each.count * each.mean_length, 0);
     const rows = shown.map((each) => ({ title: className(each.label), count: each.count, mean: each.mean_length }));
     if (others.length) rows.push({ title: `${format(others.length)} other${others.length > 1 ? "s" : ""}`, count: rest, mean: tokens / (rest || 1), look: "others" });
+    const told = ({ count, mean }) => [`${counted(count, "sample")} (${percent(count / total)})`, `mean length ${format(mean)}`];
     plot.show(container, (width) => plot.bars(container, width, rows.map((row) => ({
       title: row.title, notes: [], look: row.look, parts: [["real", row.count]],
-      right: [`${format(row.count)} (${percent(row.count / total)})`, `mean length ${format(row.mean)}`],
-      lines: [`${counted(row.count, "sample")} (${percent(row.count / total)})`, `mean length ${row.mean.toFixed(1)} tokens`],
+      right: told(row), lines: told(row),
     })), {
       words: counted(list.length, "class", "classes"),
       end: Math.max(0, ...shown.map((each) => each.count)), label: "samples", what: "classes",
@@ -243,8 +243,8 @@ Object.assign(charts, (() => {
   /* Return names of samplers, with their parameters where two have the same name. */
   function samplerNames(samplers) {
     const isCommon = (name) => samplers.filter((each) => each.name === name).length > 1;
-    const written = (params) => Object.entries(params).filter(([, value]) => value !== null).map(([key, value]) => `${key}=${value}`);
-    return samplers.map((each) => (isCommon(each.name) ? [each.name, written(each.params).join(",")].join(":") : each.name));
+    const written = (params) => Object.entries(params).map((pair) => pair.join("=")).join();
+    return samplers.map(({ name, params }) => (isCommon(name) ? `${name}:${written(params)}` : name));
   }
 
   /* Draw what each sampler of balance.json draws per class, with a tick at what the corpus has. */

@@ -24,6 +24,8 @@ const charts = (() => {
     return [row.label === choice.current && "current", row.label === choice.best && "best"].filter(Boolean);
   }
 
+  const inBrackets = (row, choice) => marksOf(row, choice).map((mark) => ` (${mark})`).join("");
+
   function look(row, choice) {
     return row.label === choice.best ? "best" : row.label === choice.current ? "current" : "";
   }
@@ -168,7 +170,7 @@ const charts = (() => {
       const up = linear([Math.max(0, low - 0.2 * space), top + 0.16 * space], [box.bottom, box.top]);
       plot.axes(svg, box, {
         scale: across, ticks: across.ticks(width < plot.SMALL ? 3 : 6), format: (value) => `${Number(value.toFixed(2))}`,
-        label: width < plot.SMALL ? "length homogeneity: 0 random, 1 sorted" : "length homogeneity: 0 if batches are random, 1 if every batch holds one length",
+        label: "length homogeneity: 0 random, 1 one length per batch",
       }, { scale: up, ticks: up.ticks(5), format: (value) => `${value.toFixed(2)}x`, label: `compute, relative to ${plot.oneLine(mine.label, 30)}` });
       const places = together(dots.map((dot) => ({
         ...dot, left: across(dot.x), top: up(Math.min(dot.y, top + 0.1 * space)), isFar: dot.y > top,
@@ -212,9 +214,8 @@ const charts = (() => {
     const taken = places.map(({ left, top }) => [left - 8, top - 8, left + 8, top + 8]);
     const group = svg.append("g").attr("class", "names").attr("aria-hidden", "true");
     for (const { left, top, row, rows, y, isFar } of places) {
-      const marks = marksOf(row, choice).map((mark) => ` (${mark})`).join("");
       const more = rows.length > 1 ? ` + ${rows.length - 1}` : "";
-      const tail = `${isFar ? `: ${times(y)}` : ""}${marks}${more}`;
+      const tail = `${isFar ? `: ${times(y)}` : ""}${inBrackets(row, choice)}${more}`;
       const node = text(group, `name ${look(row, choice)}`, 0, 0, "").node();
       plot.fit(node, plot.oneLine(row.label, Math.max(8, Math.floor((room.right - room.left) / 14))) + tail, room.right - room.left);
       const half = [node.getComputedTextLength() / 2 + 2, 8];
@@ -299,8 +300,7 @@ const charts = (() => {
   }
 
   function rankPanel(panel, width, row, { choice, highest, several }) {
-    const marks = marksOf(row, choice).map((mark) => ` (${mark})`).join("");
-    const words = `${plot.oneLine(row.label, 60)}${marks}: ${percent(row.rank_idle)} idle, distribute ${row.ranks.distribute}`;
+    const words = `${plot.oneLine(row.label, 60)}${inBrackets(row, choice)}: ${percent(row.rank_idle)} idle, distribute ${row.ranks.distribute}`;
     plot.title(panel, words);
     const { timeline, worst } = row.ranks;
     const steps = timeline.at(-1).first_step + timeline.at(-1).steps;

@@ -123,7 +123,7 @@ const plot = (() => {
     const line = d3.select(container).append("p").attr("class", "chart-key");
     for (const [look, words] of entries) {
       const entry = line.append("span");
-      entry.append("span").attr("class", `swatch ${look}`).attr("aria-hidden", "true");
+      entry.append("span").attr("class", `swatch ${look}`);
       entry.append("bdi").text(words);
     }
   }
@@ -186,7 +186,9 @@ const plot = (() => {
 
   /* Return an axis from 0 to a largest value, which may be 0. */
   function upTo(highest, range, words, count = 4) {
-    const scale = linear(d3.nice(0, highest || 1, count), range);
+    const [first, second] = d3.ticks(0, highest || 1, count);
+    const step = second - first;
+    const scale = linear([0, step * Math.ceil((highest || 1) / step - 1e-9)], range);
     return { scale, ticks: scale.ticks(count), format: words };
   }
 
@@ -283,8 +285,7 @@ const plot = (() => {
     tooltip ??= d3.select(document.body).append("div").attr("class", "chart-tooltip")
       .attr("aria-hidden", "true").node();
     tooltip.replaceChildren();
-    d3.select(tooltip).append("bdi").attr("class", "chart-tooltip-title").text(oneLine(mark.title));
-    for (const line of mark.lines) d3.select(tooltip).append("bdi").text(oneLine(line));
+    for (const words of [mark.title, ...mark.lines]) d3.select(tooltip).append("bdi").text(oneLine(words));
     tooltip.hidden = false;
     const edges = node.getBoundingClientRect();
     const [x, y] = pointer ?? [edges.left + edges.width / 2, edges.top];
@@ -443,9 +444,7 @@ const plot = (() => {
   }
 
   function cutBar(group, right, top, thick, words) {
-    for (const back of [12, 18]) {
-      path(group, "cut", `M${right - back},${top + thick + 2}l4,${-thick - 4}`);
-    }
+    for (const back of [12, 18]) path(group, "cut", `M${right - back},${top + thick + 2}l4,${-thick - 4}`);
     text(group, "inside", right - 24, top + thick - 4, words, "end");
   }
 
