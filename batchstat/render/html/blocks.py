@@ -56,7 +56,7 @@ class Table:
     def words(self) -> list[bool]:
         """Of each column, whether it holds words, and not numbers."""
         columns = zip(*(cells for _, cells in self.rows), strict=True)
-        return [not any(_NUMBER.match(cell) for cell in column) for column in columns]
+        return [not any(_NUMBER.fullmatch(cell) for cell in column) for column in columns]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Folded:
 
 Block = Words | Code | Table | Chart | Folded
 
-_NUMBER = re.compile(r"\W*\d")
+_NUMBER = re.compile(r"\W*\d\S*( ±? ?\S+)?")
 
 _STANDINGS = {
     "bold green": "best",

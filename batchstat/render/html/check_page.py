@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from batchstat.gate.outcome import Check
+from batchstat.gate.outcome import Check, worst
 from batchstat.render.checks import verdicts
 from batchstat.render.html.blocks import Block, Chart, Table, Words
 from batchstat.render.html.page import Page, Section
