@@ -1,5 +1,6 @@
 """What a page is made of: the parts of screens as plain records, and charts beside them."""
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -12,10 +13,17 @@ from batchstat.render.screens.layout import Fitting, Line, Pasted, Rows
 
 @dataclass(frozen=True)
 class Words:
-    """A paragraph with a word before it."""
+    """A paragraph with a word before it.
+
+    Attributes:
+        word: empty for none.
+        text: the paragraph.
+        standing: a word for what the text says: best, over, or nothing.
+    """
 
     word: str
     text: str
+    standing: str = ""
     kind: str = "words"
 
 
@@ -44,6 +52,12 @@ class Table:
     note: str = ""
     kind: str = "table"
 
+    @property
+    def words(self) -> list[bool]:
+        """Of each column, whether it holds words, and not numbers."""
+        columns = zip(*(cells for _, cells in self.rows), strict=True)
+        return [not any(_NUMBER.fullmatch(cell) for cell in column) for column in columns]
+
 
 @dataclass(frozen=True)
 class Chart:
@@ -69,6 +83,8 @@ class Folded:
 
 
 Block = Words | Code | Table | Chart | Folded
+
+_NUMBER = re.compile(r"\W*\d\S*( ±? ?\S+)?")
 
 _STANDINGS = {
     "bold green": "best",
@@ -116,7 +132,7 @@ def _flat(parts: Iterable[RenderableType | Block]) -> Iterator[Block]:
 def _block(part: RenderableType) -> Block:
     match part:
         case Line():
-            return Words(part.word, part.text)
+            return Words(part.word, part.text, _standing(part.style))
         case Text():
             return Words("", part.plain)
         case Fitting():
@@ -130,7 +146,7 @@ def _block(part: RenderableType) -> Block:
 
 def _of_rows(rows: Rows) -> Table:
     made = tuple(
-        (_standing(str(cells[0].style)), tuple(" ".join(cell.plain.split()) for cell in cells))
+        (_standing(str(cells[-1].style)), tuple(" ".join(cell.plain.split()) for cell in cells))
         for cells in rows.rows
     )
     return Table("", tuple(" ".join(each.split()) for each in rows.columns), made, rows.note)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from batchstat.gate.outcome import Check
+from batchstat.gate.outcome import Check, worst
 from batchstat.render.checks import verdicts
 from batchstat.render.html.blocks import Block, Chart, Table, Words
 from batchstat.render.html.page import Page, Section
@@ -19,7 +19,8 @@ def check_page(checks: Sequence[Check], document: dict[str, Any]) -> str:
         checks: at least one.
         document: check.json.
     """
-    result = Words(verdicts.heading(checks), f"{verdicts.result(checks)}.")
+    standing = _STANDINGS[worst(checks)] or "good"
+    result = Words(verdicts.heading(checks), f"{verdicts.result(checks)}.", standing)
     blocks: list[Block] = [result, *([_overview(checks)] if len(checks) > 1 else [])]
     sections = [Section("result", "Result", tuple(blocks))]
     sections += [
@@ -63,7 +64,7 @@ def _check(check: Check) -> Iterator[Block]:
     columns, *rows = verdicts.rows(check)
     yield Table("Limits", columns, tuple((_STANDINGS[row[-1]], row) for row in rows))
     for failure in verdicts.failures(check):
-        yield Words(failure.name, f"{failure.sentence}.")
+        yield Words(failure.name, f"{failure.sentence}.", "over")
         yield Words("set in", failure.set_in)
         yield Words("remedy", failure.remedy)
 

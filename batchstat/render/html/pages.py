@@ -275,13 +275,12 @@ def _sweep(comparison: Comparison) -> Iterator[RenderableType | Block]:
 
 
 def _coverage(report: BalanceReport) -> Table:
-    first = report.basis.epoch
-    columns = ("epoch", *(one_line(row.spec, 40) for row in report.samplers))
+    columns = ("epochs", *(one_line(row.spec, 40) for row in report.samplers))
     rows = [
-        (f"{first + i:,}", *(percent(row.seen[i] / row.corpus_samples) for row in report.samplers))
+        (f"{i + 1:,}", *(percent(row.seen[i] / row.corpus_samples) for row in report.samplers))
         for i in range(report.epochs)
     ]
-    return _table("Share of the corpus seen up to each epoch", columns, rows)
+    return _table("Share of the corpus that is seen", columns, rows)
 
 
 def _table(

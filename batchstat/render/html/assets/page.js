@@ -113,6 +113,7 @@
   function makeSortable(table) {
     const headings = [...table.tHead.rows[0].cells];
     headings.forEach((heading, column) => {
+      if (heading.tagName !== "TH") return;
       const button = make("button", heading.textContent, { type: "button" });
       heading.replaceChildren(button);
       heading.setAttribute("aria-sort", "none");
@@ -121,7 +122,7 @@
         const rows = [...table.tBodies[0].rows].map((row) => [keyOf(row.cells[column]), row]);
         rows.sort(([a], [b]) => (rises ? compare(a, b) : compare(b, a)));
         table.tBodies[0].append(...rows.map(([, row]) => row));
-        for (const other of headings) other.setAttribute("aria-sort", "none");
+        for (const each of headings) if (each.ariaSort) each.ariaSort = "none";
         heading.setAttribute("aria-sort", rises ? "ascending" : "descending");
       });
     });
