@@ -16,7 +16,6 @@ HERE = Path(__file__).parent
 
 PACKAGES = {
     "d3-array": "3.2.5",
-    "d3-axis": "3.0.1",
     "d3-selection": "3.0.1",
     "internmap": "2.0.3",
 }
@@ -25,9 +24,8 @@ PACKAGES = {
 BUNDLER = ("esbuild", "0.28.2")
 
 ENTRY = """\
-export { nice, ticks } from "d3-array";
-export { axisBottom, axisLeft } from "d3-axis";
-export { pointer, select } from "d3-selection";
+export { ticks } from "d3-array";
+export { select } from "d3-selection";
 """
 """The functions that the charts use."""
 

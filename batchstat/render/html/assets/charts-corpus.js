@@ -3,7 +3,7 @@
 Object.assign(charts, (() => {
   "use strict";
 
-  const { format, percent, times, counted, rect, text, line, linear, series, namedLines } = plot;
+  const { format, percent, times, counted, rect, text, line, path, linear, series } = plot;
 
   const SAME_LINE = 0.005; // Lines that differ by less are drawn as one.
 
@@ -69,12 +69,12 @@ Object.assign(charts, (() => {
     let value = maxLength;
     let move = () => {};
     plot.show(container, (width) => {
-      const box = { left: 54, right: width - 14, top: 44, bottom: 250 };
+      const box = { left: 54, right: width - 14, top: 60, bottom: 260 };
       const total = held.reduce((sum, bin) => sum + bin.count, 0);
       const svg = plot.canvas(container, width, box.bottom + 44, `${counted(total, "sample")} of ${format(held[0].low)} to ${counted(held.at(-1).high - 1, "token")}`);
       const across = lengthAxis(held, [box.left, box.right], value === undefined ? [] : [longest]);
       const up = plot.upTo(Math.max(...held.map((bin) => bin.count)), [box.bottom, box.top], plot.short);
-      plot.axes(svg, box, across, { ...up, ticks: up.ticks.filter(Number.isInteger), label: "samples per bin" });
+      plot.axes(svg, box, across, { ...up, ticks: up.ticks.filter(Number.isInteger), label: "samples per bin", labelTop: 12 });
       const marks = drawBins(svg, box, held, across, up, "bin");
       const above = held.map((bin) => rect(svg, "truncated", 0, up.scale(bin.count), 0, box.bottom - up.scale(bin.count)));
       plot.tell(svg, marks, "lengths");
@@ -111,9 +111,9 @@ Object.assign(charts, (() => {
     if (moves) {
       rect(group, "grab", -16, box.top - 12, 32, box.bottom - box.top + 16);
       rect(group, "grip", -12, box.top - 20, 24, 24).attr("rx", 6);
-      group.append("path").attr("class", "grip-arrows").attr("d", `M-3,${box.top - 12}l-4,4l4,4M3,${box.top - 12}l4,4l-4,4`);
+      path(group, "grip-arrows", `M-3,${box.top - 12}l-4,4l4,4M3,${box.top - 12}l4,4l-4,4`);
       group.attr("tabindex", "0").attr("role", "slider").attr("aria-label", "max_length")
-        .attr("aria-orientation", "horizontal").attr("aria-valuemin", 1).attr("aria-valuemax", longest);
+        .attr("aria-valuemin", 1).attr("aria-valuemax", longest);
     }
     const label = text(group, "limit-name", 0, box.top - 8, "");
     return {
@@ -131,10 +131,9 @@ Object.assign(charts, (() => {
   /* Move the handle by dragging it, by a press on the chart, and by keys. */
   function listen(svg, { group }, box, across, longest, get, set) {
     const to = (event) => {
-      const [x] = d3.pointer(event, svg.node());
-      const [low, high] = across.scale.domain();
+      const x = event.clientX - svg.node().getBoundingClientRect().left;
       const length = across.scale.invert(Math.min(Math.max(x, box.left), box.right));
-      set(Math.min(Math.max(1, Math.round(Math.min(Math.max(length, low), high))), longest));
+      set(Math.min(Math.max(1, Math.round(length)), longest));
     };
     svg.classed("moves", true).on("pointerdown", (event) => {
       if (event.button) return;
@@ -197,30 +196,19 @@ Object.assign(charts, (() => {
   /* Draw padding against the number of buckets for each rule of buckets.json. */
   function rules(container, list) {
     const numbers = [...new Set(list.flatMap((rule) => rule.points.map((point) => point.buckets)))].sort((a, b) => a - b);
-    const highest = Math.max(0.01, ...list.flatMap((rule) => rule.points.map((point) => point.padding_ratio)));
-    plot.show(container, (width) => {
-      const room = width < plot.SMALL ? 0 : 130;
-      const looks = list.map((rule, i) => (rule.name === "optimal" ? "series-0 strong" : series(i)));
-      if (!room) plot.key(container, list.map((rule, i) => [looks[i], rule.name]));
-      const box = { left: 46, right: width - (room || 10), top: 36, bottom: 250 };
-      const svg = plot.canvas(container, width, box.bottom + 44, "padding against the number of buckets, by rule for their edges");
-      const [first, end] = [numbers[0], numbers.at(-1)];
-      const across = linear(first === end ? [first - 1, end + 1] : [first, end], [box.left + 10, box.right - 4]);
-      const up = plot.ratioTicks(plot.upTo(highest, [box.bottom, box.top]));
-      plot.axes(svg, box, {
-        scale: across, ticks: plot.apart(numbers, across, 26), format, label: "number of buckets",
-      }, { ...up, label: "padding" });
-      namedLines(svg, box, list.map((rule, i) => ({
-        names: [rule.name],
-        points: rule.points.map((point) => [across(point.buckets), up.scale(point.padding_ratio)]),
-        look: looks[i],
-      })), room);
-      plot.columns(svg, box, numbers.map(across), numbers.map((number) => ({
+    plot.show(container, (width) => plot.lineChart(container, width, {
+      words: "padding against the number of buckets, by rule for their edges",
+      xs: numbers, labels: ["number of buckets", "padding"], highest: 0.01, what: "numbers of buckets",
+      lines: list.map((rule, i) => ({
+        name: rule.name, look: rule.name === "optimal" ? "series-0 strong" : series(i),
+        points: rule.points.map((point) => [point.buckets, point.padding_ratio]),
+      })),
+      tips: numbers.map((number) => ({
         title: counted(number, "bucket"),
         lines: list.flatMap((rule) => rule.points.filter((point) => point.buckets === number)
           .map((point) => `${rule.name}: ${percent(point.padding_ratio)} padding`)),
-      })), "numbers of buckets");
-    });
+      })),
+    }));
   }
 
   // Classes and samplers
@@ -242,10 +230,10 @@ Object.assign(charts, (() => {
     const tokens = others.reduce((sum, each) => sum + each.count * each.mean_length, 0);
     const rows = shown.map((each) => ({ title: className(each.label), count: each.count, mean: each.mean_length }));
     if (others.length) rows.push({ title: `${format(others.length)} other${others.length > 1 ? "s" : ""}`, count: rest, mean: tokens / (rest || 1), look: "others" });
+    const told = ({ count, mean }) => [`${counted(count, "sample")} (${percent(count / total)})`, `mean length ${format(mean)}`];
     plot.show(container, (width) => plot.bars(container, width, rows.map((row) => ({
       title: row.title, notes: [], look: row.look, parts: [["real", row.count]],
-      right: [`${format(row.count)} (${percent(row.count / total)})`, `mean length ${format(row.mean)}`],
-      lines: [`${counted(row.count, "sample")} (${percent(row.count / total)})`, `mean length ${row.mean.toFixed(1)} tokens`],
+      right: told(row), lines: told(row),
     })), {
       words: counted(list.length, "class", "classes"),
       end: Math.max(0, ...shown.map((each) => each.count)), label: "samples", what: "classes",
@@ -255,8 +243,8 @@ Object.assign(charts, (() => {
   /* Return names of samplers, with their parameters where two have the same name. */
   function samplerNames(samplers) {
     const isCommon = (name) => samplers.filter((each) => each.name === name).length > 1;
-    const written = (params) => Object.entries(params).filter(([, value]) => value !== null).map(([key, value]) => `${key}=${value}`);
-    return samplers.map((each) => (isCommon(each.name) ? [each.name, written(each.params).join(",")].join(":") : each.name));
+    const written = (params) => Object.entries(params).map((pair) => pair.join("=")).join();
+    return samplers.map(({ name, params }) => (isCommon(name) ? `${name}:${written(params)}` : name));
   }
 
   /* Draw what each sampler of balance.json draws per class, with a tick at what the corpus has. */
@@ -279,7 +267,7 @@ Object.assign(charts, (() => {
         words: `${names[i]}: ${counted(list[i].samples, "sample")} per epoch, largest class / smallest ${times(list[i].class_ratio)}`,
         end, label: "", what: "classes",
       });
-      if (others.length) d3.select(panel).append("p").attr("class", "chart-nothing").text(`and ${counted(others.length, "class", "classes")} more`);
+      if (others.length) plot.note(panel, `and ${counted(others.length, "class", "classes")} more`);
     }));
     plot.key(container, [["real", "drawn"], ["tick-key", "in the corpus"]]);
   }
@@ -287,7 +275,7 @@ Object.assign(charts, (() => {
   /* Draw the share of the corpus that each sampler of balance.json has drawn, epoch by epoch. */
   function coverage(container, list) {
     const names = samplerNames(list);
-    const epochs = list[0].epochs.map((each) => each.epoch);
+    const epochs = list[0].epochs.map((_, k) => k + 1);
     const shares = list.map((row) => row.epochs.map((each) => each.coverage));
     const lines = [];
     shares.forEach((own, i) => {
@@ -295,25 +283,18 @@ Object.assign(charts, (() => {
       if (same) same.names.push(names[i]);
       else lines.push({ names: [names[i]], shares: own, number: i });
     });
-    plot.show(container, (width) => {
-      const room = width < plot.SMALL ? 0 : Math.round(0.28 * width);
-      if (!room) plot.key(container, lines.map((each) => [series(each.number), each.names.join(", ")]));
-      const box = { left: 50, right: width - (room || 10), top: 36, bottom: 36 + Math.max(220, 15 * lines.length) };
-      const svg = plot.canvas(container, width, box.bottom + 44, `samples seen at least once after ${counted(epochs.length, "epoch")}, by sampler`);
-      const across = linear(epochs.length > 1 ? [1, epochs.length] : [0.5, 1.5], [box.left + 8, box.right]);
-      const up = plot.ratioTicks(plot.upTo(1, [box.bottom, box.top]));
-      plot.axes(svg, box, {
-        scale: across, ticks: plot.apart(plot.wholeTicks(across, 10), across, 26), format, label: "epochs",
-      }, { ...up, label: "samples seen at least once" });
-      namedLines(svg, box, lines.map((each) => ({
-        names: each.names, look: `strong ${series(each.number)}`,
-        points: each.shares.map((share, k) => [across(k + 1), up.scale(share)]),
-      })), room);
-      plot.columns(svg, box, epochs.map((_, k) => across(k + 1)), epochs.map((_, k) => ({
-        title: `after ${counted(k + 1, "epoch")}`,
-        lines: list.map((_, i) => `${names[i]}: ${percent(shares[i][k])}`),
-      })), "epochs");
-    });
+    plot.show(container, (width) => plot.lineChart(container, width, {
+      words: `samples seen at least once after ${counted(epochs.length, "epoch")}, by sampler`,
+      xs: epochs, labels: ["epochs", "samples seen at least once"], highest: 1, what: "epochs",
+      lines: lines.map((each) => ({
+        name: each.names.join(", "), look: `strong ${series(each.number)}`,
+        points: each.shares.map((share, k) => [k + 1, share]),
+      })),
+      tips: epochs.map((epoch) => ({
+        title: `after ${counted(epoch, "epoch")}`,
+        lines: list.map((_, i) => `${names[i]}: ${percent(shares[i][epoch - 1])}`),
+      })),
+    }));
   }
 
   return { lengths, classes, samplers, coverage, buckets, rules };

@@ -3,13 +3,14 @@
 const charts = (() => {
   "use strict";
 
-  const { format, percent, times, counted, rect, text, line, linear } = plot;
+  const { format, percent, times, counted, rect, text, line, path, linear } = plot;
 
   const LOSES = 0.005; // From this ratio of lost tokens on, they can be seen.
   const FAR = 2; // Dots this many times above all others are drawn at the top.
 
   // Strategies
 
+  const batchesOf = (number) => counted(number, "batch", "batches");
   const lost = (row) => row.truncated_tokens + row.dropped_tokens;
   const lostRatio = (row) => row.truncated_ratio + row.dropped_ratio;
   const seenLost = (row) => (lostRatio(row) >= LOSES ? lost(row) : 0);
@@ -22,6 +23,8 @@ const charts = (() => {
   function marksOf(row, choice) {
     return [row.label === choice.current && "current", row.label === choice.best && "best"].filter(Boolean);
   }
+
+  const inBrackets = (row, choice) => marksOf(row, choice).map((mark) => ` (${mark})`).join("");
 
   function look(row, choice) {
     return row.label === choice.best ? "best" : row.label === choice.current ? "current" : "";
@@ -39,9 +42,9 @@ const charts = (() => {
       `${percent(row.padding_ratio)} padding`,
       row.label !== choice.current && saving(row),
       `${format(row.real_tokens)} real + ${format(row.padding_tokens)} padding tokens`,
-      `${counted(row.batches, "batch", "batches")}, ${counted(row.steps, "step")}`,
+      `${batchesOf(row.batches)}, ${counted(row.steps, "step")}`,
       lost(row) > 0 && `${counted(lost(row), "token")} lost (${percent(lostRatio(row))})`,
-      row.over_budget_batches > 0 && `${counted(row.over_budget_batches, "batch", "batches")} over budget`,
+      row.over_budget_batches > 0 && `${batchesOf(row.over_budget_batches)} over budget`,
       packs(row) && "needs varlen attention",
     ].filter(Boolean);
   }
@@ -53,7 +56,7 @@ const charts = (() => {
   }
 
   /* Draw the real tokens and the padding of each strategy; `choice` is that of compare.json. */
-  function padding(container, strategies, choice) {
+  function padding(container, strategies, { choice }) {
     const rows = [...strategies].sort((a, b) => b.compute - a.compute);
     plot.show(container, (width) => {
       plot.key(container, [
@@ -104,17 +107,14 @@ const charts = (() => {
     const sum = (key) => list.reduce((all, batch) => all + key(batch), 0);
     const total = sum((batch) => batch.rows * batch.width);
     const ratio = total ? 1 - sum((batch) => batch.tokens) / total : 0;
-    const words = `${label ? `${label}: ` : ""}the first ${counted(list.length, "batch", "batches")} to scale, ${percent(ratio)} padding`;
+    const words = `${label ? `${label}: ` : ""}the first ${batchesOf(list.length)} to scale, ${percent(ratio)} padding`;
     return plot.show(container, (width) => {
       if (label) plot.title(container, label);
       const box = { left: 46, right: width - 2, top: 24, bottom: width < plot.SMALL ? 130 : 160 };
       const svg = plot.canvas(container, width, box.bottom + 24, words);
       const across = linear([0, extent.maxRows], [box.left, box.right]);
       const up = linear([0, extent.maxWidth], [box.bottom, box.top]);
-      const axis = svg.append("g").attr("class", "axes").attr("aria-hidden", "true");
-      axis.append("g").attr("class", "grid").attr("transform", `translate(${box.left},0)`)
-        .call(d3.axisLeft(up).tickValues(plot.wholeTicks(up, 4)).tickFormat(format).tickSize(box.left - box.right));
-      text(axis, "label", 0, 12, "tokens per row");
+      plot.axes(svg, box, null, { scale: up, ticks: plot.wholeTicks(up, 4), format, label: "tokens per row" });
       const marks = [];
       let first = 0;
       for (const batch of list) {
@@ -122,8 +122,8 @@ const charts = (() => {
         marks.push(block(svg, batch, marks.length, across(first), across(Math.min(first + batch.rows, extent.maxRows)), up));
         first += batch.rows;
       }
-      const shown = `${counted(marks.length, "batch", "batches")} of ${counted(Math.ceil(Math.min(first, extent.maxRows)), "row")}`;
-      text(axis, "label", box.right, box.bottom + 18, shown, "end");
+      const shown = `${batchesOf(marks.length)} of ${counted(Math.ceil(Math.min(first, extent.maxRows)), "row")}`;
+      text(svg, "label", box.right, box.bottom + 18, shown, "end").attr("aria-hidden", "true");
       plot.tell(svg, marks, "batches");
     });
   }
@@ -170,7 +170,7 @@ const charts = (() => {
       const up = linear([Math.max(0, low - 0.2 * space), top + 0.16 * space], [box.bottom, box.top]);
       plot.axes(svg, box, {
         scale: across, ticks: across.ticks(width < plot.SMALL ? 3 : 6), format: (value) => `${Number(value.toFixed(2))}`,
-        label: width < plot.SMALL ? "length homogeneity: 0 random, 1 sorted" : "length homogeneity: 0 if batches are random, 1 if every batch holds one length",
+        label: "length homogeneity: 0 random, 1 one length per batch",
       }, { scale: up, ticks: up.ticks(5), format: (value) => `${value.toFixed(2)}x`, label: `compute, relative to ${plot.oneLine(mine.label, 30)}` });
       const places = together(dots.map((dot) => ({
         ...dot, left: across(dot.x), top: up(Math.min(dot.y, top + 0.1 * space)), isFar: dot.y > top,
@@ -197,8 +197,7 @@ const charts = (() => {
       const shape = isFar ? `M0,${-radius}l${radius},${1.7 * radius}h${-2 * radius}z`
         : packs(row) ? `M${-radius},${-radius}h${2 * radius}v${2 * radius}h${-2 * radius}z`
           : `M${-radius},0a${radius},${radius} 0 1 0 ${2 * radius},0a${radius},${radius} 0 1 0 ${-2 * radius},0z`;
-      const node = svg.append("path").attr("class", `dot ${look(row, choice)}`)
-        .attr("transform", `translate(${left},${top})`).attr("d", shape).node();
+      const node = path(svg, `dot ${look(row, choice)}`, shape).attr("transform", `translate(${left},${top})`).node();
       const others = rows.slice(1).map((each) => `also here: ${each.label}`);
       const lines = [`compute ${times(y)} of the current setup's`, `length homogeneity ${x.toFixed(2)}`];
       return { node, title: row.label, lines: [...lines, ...facts(row, choice), ...others] };
@@ -215,9 +214,8 @@ const charts = (() => {
     const taken = places.map(({ left, top }) => [left - 8, top - 8, left + 8, top + 8]);
     const group = svg.append("g").attr("class", "names").attr("aria-hidden", "true");
     for (const { left, top, row, rows, y, isFar } of places) {
-      const marks = marksOf(row, choice).map((mark) => ` (${mark})`).join("");
       const more = rows.length > 1 ? ` + ${rows.length - 1}` : "";
-      const tail = `${isFar ? `: ${times(y)}` : ""}${marks}${more}`;
+      const tail = `${isFar ? `: ${times(y)}` : ""}${inBrackets(row, choice)}${more}`;
       const node = text(group, `name ${look(row, choice)}`, 0, 0, "").node();
       plot.fit(node, plot.oneLine(row.label, Math.max(8, Math.floor((room.right - room.left) / 14))) + tail, room.right - room.left);
       const half = [node.getComputedTextLength() / 2 + 2, 8];
@@ -262,38 +260,31 @@ const charts = (() => {
       ?? points.find((point) => point.padding_ratio <= least + LOSES);
     const words = `read_ahead ${format(chosen.read_ahead)} is enough: ${sweep.strategy} pads ${percent(chosen.padding_ratio)}`;
     plot.show(container, (width) => {
-      const box = { left: 46, right: width - 24, top: 36, bottom: 240 };
-      const svg = plot.canvas(container, width, box.bottom + 44, words);
-      const [first, end] = [points[0].read_ahead, points.at(-1).read_ahead];
-      const across = plot.log(first === end ? [first / 2, 2 * end] : [first, end], [box.left + 12, box.right]);
-      const highest = Math.max(...points.map((point) => point.padding_ratio));
-      const up = plot.ratioTicks(plot.upTo(Math.max(highest, 0.01), [box.bottom, box.top]));
-      const ticks = plot.apart(points.map((point) => point.read_ahead).reverse(), across, width < plot.SMALL ? 46 : 58);
-      plot.axes(svg, box, {
-        scale: across, ticks, format: (value) => (value % 1000 ? format(value) : plot.short(value)),
-        label: width < plot.SMALL ? "read_ahead (log scale)" : "read_ahead: samples that are sorted together (log scale)",
-      }, { ...up, label: "padding" });
-      const places = points.map((point) => [across(point.read_ahead), up.scale(point.padding_ratio)]);
-      const at = places[points.indexOf(chosen)];
-      line(svg, "chosen-line", [[at[0], box.top], [at[0], box.bottom]]);
-      const isRight = at[0] > (box.left + box.right) / 2;
-      text(svg, "chosen", at[0] + (isRight ? -6 : 6), box.top + 10, `recommended: ${format(chosen.read_ahead)}`, isRight ? "end" : "start");
-      line(svg, "line padding-line", places);
-      for (const [x, y] of places) svg.append("circle").attr("class", "point padding-line").attr("cx", x).attr("cy", y).attr("r", 4);
-      svg.append("path").attr("class", "chosen-dot").attr("d", `M${at[0]},${at[1] - 8}l7,8l-7,8l-7,-8z`);
-      plot.columns(svg, box, places.map(([x]) => x), points.map((point) => ({
-        title: `read_ahead ${format(point.read_ahead)}${point === chosen ? " (recommended)" : ""}`,
-        lines: [
-          `${percent(point.padding_ratio)} padding`,
-          counted(point.batches, "batch", "batches"),
-          `length homogeneity ${(point.grouping.length_homogeneity ?? 0).toFixed(2)}`,
-        ],
-      })), "values of read_ahead");
+      const { svg, box, place } = plot.lineChart(container, width, {
+        words, xs: points.map((point) => point.read_ahead), isLog: true, highest: 0.01,
+        labels: ["read_ahead (log scale): samples sorted together", "padding"],
+        lines: [{ look: "padding-line", points: points.map((point) => [point.read_ahead, point.padding_ratio]) }],
+        tips: points.map((point) => ({
+          title: `read_ahead ${format(point.read_ahead)}${point === chosen ? " (recommended)" : ""}`,
+          lines: [
+            `${percent(point.padding_ratio)} padding`,
+            batchesOf(point.batches),
+            `length homogeneity ${(point.grouping.length_homogeneity ?? 0).toFixed(2)}`,
+          ],
+        })),
+        what: "values of read_ahead",
+      });
+      const [x, y] = place([chosen.read_ahead, chosen.padding_ratio]);
+      const mark = svg.append("g").attr("class", "chosen");
+      line(mark, "chosen-line", [[x, box.top], [x, box.bottom]]);
+      line(mark, "", [[x, y - 8], [x + 7, y], [x, y + 8], [x - 7, y]]);
+      const isRight = x > width / 2;
+      text(mark, "", x + (isRight ? -6 : 6), box.top + 10, `recommended: ${format(chosen.read_ahead)}`, isRight ? "end" : "start");
     });
   }
 
   /* Draw the slowest and the mean rank of each step, one panel per strategy with a timeline. */
-  function ranks(container, strategies, choice) {
+  function ranks(container, strategies, { choice }) {
     const rows = strategies.filter((row) => row.ranks.timeline?.length);
     if (!rows.length) return plot.nothing(container, "Every strategy runs on one rank.");
     const highest = Math.max(...rows.flatMap((row) => row.ranks.timeline.map((point) => point.slowest_tokens)));
@@ -309,8 +300,7 @@ const charts = (() => {
   }
 
   function rankPanel(panel, width, row, { choice, highest, several }) {
-    const marks = marksOf(row, choice).map((mark) => ` (${mark})`).join("");
-    const words = `${plot.oneLine(row.label, 60)}${marks}: ${percent(row.rank_idle)} idle, distribute ${row.ranks.distribute}`;
+    const words = `${plot.oneLine(row.label, 60)}${inBrackets(row, choice)}: ${percent(row.rank_idle)} idle, distribute ${row.ranks.distribute}`;
     plot.title(panel, words);
     const { timeline, worst } = row.ranks;
     const steps = timeline.at(-1).first_step + timeline.at(-1).steps;
@@ -331,7 +321,7 @@ const charts = (() => {
     fill("mean-rank", mean, [[box.left, box.bottom], [box.right, box.bottom]]);
     line(svg, "line slowest-rank", slowest);
     const at = [across(worst.step + 0.5), up.scale(worst.tokens)];
-    svg.append("path").attr("class", "worst").attr("d", `M${at[0] - 5},${at[1] - 9}h10l-5,8z`);
+    path(svg, "worst", `M${at[0] - 5},${at[1] - 9}h10l-5,8z`);
     const centres = timeline.map((point) => across(point.first_step + point.steps / 2));
     plot.columns(svg, box, centres, timeline.map((point) => ({
       title: point.steps > 1 ? `steps ${format(point.first_step)} to ${format(point.first_step + point.steps - 1)}` : `step ${format(point.first_step)}`,

@@ -63,7 +63,7 @@
     const onMove = (value) => {
       words.textContent = truncated(value, exact);
     };
-    charts.lengths(chart, profile.lengths.histogram, { maxLength: start, onMove });
+    charts.lengths(chart, profile.lengths.histogram, { maxLength: start, max: profile.lengths.max, onMove });
     onMove(start);
   }
 

@@ -111,7 +111,11 @@ const plot = (() => {
   }
 
   function nothing(container, words) {
-    show(container, () => d3.select(container).append("p").attr("class", "chart-nothing").text(words));
+    show(container, () => note(container, words));
+  }
+
+  function note(container, words) {
+    d3.select(container).append("p").attr("class", "chart-note").text(words);
   }
 
   /* Write what the colours mean: [class, words] each. */
@@ -119,7 +123,7 @@ const plot = (() => {
     const line = d3.select(container).append("p").attr("class", "chart-key");
     for (const [look, words] of entries) {
       const entry = line.append("span");
-      entry.append("span").attr("class", `swatch ${look}`).attr("aria-hidden", "true");
+      entry.append("span").attr("class", `swatch ${look}`);
       entry.append("bdi").text(words);
     }
   }
@@ -147,15 +151,11 @@ const plot = (() => {
 
   // Scales and axes
 
-  /* Return a scale for d3-axis: from a domain, bent by a function, to places in pixels. */
-  function bent(domain, range, bend, unbend) {
+  /* Return a scale from a domain, bent by a function, to places in pixels. */
+  function bent(domain, [from, to], bend, unbend) {
     const [low, high] = domain.map(bend);
-    const [from, to] = range;
     const scale = (value) => Math.round(100 * (from + ((bend(value) - low) / (high - low)) * (to - from))) / 100;
     return Object.assign(scale, {
-      domain: () => domain,
-      range: () => range,
-      copy: () => scale,
       invert: (place) => unbend(low + ((place - from) / (to - from)) * (high - low)),
       ticks: (count) => d3.ticks(...domain, count),
     });
@@ -165,25 +165,30 @@ const plot = (() => {
   const log = (domain, range) => bent(domain, range, Math.log, Math.exp);
 
   /* Draw axes with grid lines around a box {left, right, top, bottom}; `across` and `up` are
-     {scale, ticks, format, label}. */
+     {scale, ticks, format, label}, or null. */
   function axes(svg, box, across, up) {
     const group = svg.append("g").attr("class", "axes").attr("aria-hidden", "true");
-    if (up) {
-      const axis = d3.axisLeft(up.scale).tickValues(up.ticks).tickFormat(up.format)
-        .tickSize(box.left - box.right).tickPadding(6);
-      group.append("g").attr("class", "grid").attr("transform", `translate(${box.left},0)`).call(axis);
-      if (up.label) text(group, "label", 0, box.top - 12, up.label);
+    const { left, right, top, bottom } = box;
+    for (const tick of up?.ticks ?? []) {
+      const y = up.scale(tick);
+      line(group, "grid", [[left, y], [right, y]]);
+      text(group, "", left - 6, y + 4, up.format(tick), "end");
     }
-    const axis = d3.axisBottom(across.scale).tickValues(across.ticks).tickFormat(across.format)
-      .tickSizeOuter(0).tickPadding(5);
-    group.append("g").attr("class", "base").attr("transform", `translate(0,${box.bottom})`).call(axis);
-    const label = text(group, "label", box.right, box.bottom + 36, "", "end").node();
-    if (across.label) fit(label, across.label, box.right);
+    if (up?.label) text(group, "label", 0, up.labelTop ?? top - 12, up.label);
+    line(group, "base", [[left, bottom], [right, bottom]]);
+    for (const tick of across?.ticks ?? []) {
+      const x = across.scale(tick);
+      line(group, "base", [[x, bottom], [x, bottom + 5]]);
+      text(group, "", x, bottom + 18, across.format(tick), "middle");
+    }
+    if (across?.label) fit(text(group, "label", right, bottom + 36, "", "end").node(), across.label, right);
   }
 
   /* Return an axis from 0 to a largest value, which may be 0. */
   function upTo(highest, range, words, count = 4) {
-    const scale = linear(d3.nice(0, highest || 1, count), range);
+    const [first, second] = d3.ticks(0, highest || 1, count);
+    const step = second - first;
+    const scale = linear([0, step * Math.ceil((highest || 1) / step - 1e-9)], range);
     return { scale, ticks: scale.ticks(count), format: words };
   }
 
@@ -280,8 +285,7 @@ const plot = (() => {
     tooltip ??= d3.select(document.body).append("div").attr("class", "chart-tooltip")
       .attr("aria-hidden", "true").node();
     tooltip.replaceChildren();
-    d3.select(tooltip).append("bdi").attr("class", "chart-tooltip-title").text(oneLine(mark.title));
-    for (const line of mark.lines) d3.select(tooltip).append("bdi").text(oneLine(line));
+    for (const words of [mark.title, ...mark.lines]) d3.select(tooltip).append("bdi").text(oneLine(words));
     tooltip.hidden = false;
     const edges = node.getBoundingClientRect();
     const [x, y] = pointer ?? [edges.left + edges.width / 2, edges.top];
@@ -315,31 +319,56 @@ const plot = (() => {
   const SERIES = 7; // Colours of lines of equal rank.
 
   function line(parent, className, points) {
-    return parent.append("path").attr("class", className).attr("d", `M${points.join("L")}`);
+    return path(parent, className, `M${points.join("L")}`);
+  }
+
+  function path(parent, className, d) {
+    return parent.append("path").attr("class", className).attr("d", d);
   }
 
   /* Return the look of the i-th of several lines. */
   const series = (i) => `series-${i % SERIES}${i >= SERIES ? " dashed" : ""}`;
 
-  /* Draw lines [{names, points: [[x, y], …], look}], with their names at the right where there is
-     room. */
-  function namedLines(svg, box, lines, room) {
-    const heights = lines.map(({ points }, i) => [points.at(-1)[1], i]).sort((a, b) => a[0] - b[0]);
+  /* Draw lines of ratios [{name, look, points: [[x, ratio], …]}] over whole numbers `xs`; `tips` tell
+     of each. Their names stand at the right, on a phone above. Return {svg, box, place}. */
+  function lineChart(container, width, { words, xs, isLog, labels, highest, lines, tips, what }) {
+    const isNamed = lines.length > 1 || lines[0].name;
+    const room = isNamed && width >= SMALL ? Math.round(0.26 * width) : 0;
+    if (isNamed && !room) key(container, lines.map(({ look, name: words }) => [look, words]));
+    const bottom = 36 + Math.max(210, 15 * lines.length);
+    const box = { left: 50, right: width - (room || 24), top: 36, bottom };
+    const svg = canvas(container, width, bottom + 44, words);
+    const [first, last] = [xs[0], xs.at(-1)];
+    const domain = first === last ? [first / 2, (isLog ? 2 : 1.5) * first] : [first, last];
+    const scale = (isLog ? log : linear)(domain, [box.left + 12, box.right]);
+    const most = Math.max(highest, ...lines.flatMap(({ points }) => points.map(([, ratio]) => ratio)));
+    const up = ratioTicks(upTo(most, [bottom, box.top]));
+    const gap = 8 * format(last).length + 10;
+    axes(svg, box, { scale, ticks: apart([...xs].reverse(), scale, gap), format, label: labels[0] }, { ...up, label: labels[1] });
+    const place = ([x, ratio]) => [scale(x), up.scale(ratio)];
+    lines.forEach(({ look, points }) => {
+      line(svg, `line ${look}`, points.map(place));
+      for (const point of points.length < 40 ? points : []) dot(svg, look, ...place(point), 3);
+    });
+    if (room) nameLines(svg, box, lines.map((each) => ({ ...each, at: place(each.points.at(-1))[1] })), room);
+    columns(svg, box, xs.map(scale), tips, what);
+    return { svg, box, place };
+  }
+
+  function dot(parent, look, x, y, radius) {
+    parent.append("circle").attr("class", `point ${look}`).attr("cx", x).attr("cy", y).attr("r", radius);
+  }
+
+  /* Write the names of lines beside their ends, as far down as those above need. */
+  function nameLines(svg, box, lines, room) {
+    const sorted = [...lines].sort((a, b) => a.at - b.at);
     let last = box.top - 14;
-    const middles = heights.map(([height]) => (last = Math.max(height, last + 14)));
-    const excess = Math.max(0, last - box.bottom);
-    heights.forEach(([, i], k) => {
-      const { names, points, look: own } = lines[i];
-      line(svg, `line ${own}`, points);
-      for (const [x, y] of points.length < 40 ? points : [points.at(-1)]) {
-        svg.append("circle").attr("class", `point ${own}`).attr("cx", x).attr("cy", y).attr("r", 2.5);
-      }
-      if (!room) return;
-      svg.append("circle").attr("class", `point ${own}`).attr("cx", box.right + 14)
-        .attr("cy", middles[k] - excess).attr("r", 4);
-      const node = text(svg, "line-name", box.right + 22, middles[k] - excess + 4, "")
-        .attr("aria-hidden", "true").node();
-      fit(node, names.join(", "), room - 24);
+    const middles = sorted.map(({ at }) => (last = Math.max(at, last + 14)));
+    sorted.forEach(({ name: words, look }, i) => {
+      const y = middles[i] - Math.max(0, last - box.bottom);
+      dot(svg, look, box.right + 14, y, 4);
+      const node = text(svg, "line-name", box.right + 22, y + 4, "").attr("aria-hidden", "true").node();
+      fit(node, words, room - 24);
     });
   }
 
@@ -365,7 +394,8 @@ const plot = (() => {
     const room = isSmall ? width - rightSide - 24 : Math.round(0.32 * width);
     const names = rows.map((row, i) => name(groups[i], row, isSmall ? 17 : size / 2, room, isSmall));
     const left = isSmall ? 8 : Math.max(60, ...names.map((node) => node.getComputedTextLength())) + 20;
-    const scale = linear([0, end || 1], [left, isSmall ? width - 8 : width - rightSide - 14]);
+    const right = isSmall ? width - 8 : width - rightSide - 14;
+    const scale = linear([0, end || 1], [left, right]);
     const [top, thick] = isSmall ? [24, 16] : [size / 2 - 9, 18];
     rows.forEach((row, i) => {
       if (!isSmall) groups[i].selectAll(".name, .note").attr("x", left - 10);
@@ -381,7 +411,7 @@ const plot = (() => {
       }
     });
     if (label) {
-      const box = { left, right: scale.range()[1], bottom: rows.length * size + 2 };
+      const box = { left, right, bottom: rows.length * size + 2 };
       axes(svg, box, { scale, ticks: apart(scale.ticks(isSmall ? 4 : 6), scale, 48), format: short, label });
     }
     tell(svg, rows.map((row, i) => ({ node: groups[i].node(), ...row })), what);
@@ -414,9 +444,7 @@ const plot = (() => {
   }
 
   function cutBar(group, right, top, thick, words) {
-    for (const back of [12, 18]) {
-      group.append("path").attr("class", "cut").attr("d", `M${right - back},${top + thick + 2}l4,${-thick - 4}`);
-    }
+    for (const back of [12, 18]) path(group, "cut", `M${right - back},${top + thick + 2}l4,${-thick - 4}`);
     text(group, "inside", right - 24, top + thick - 4, words, "end");
   }
 
@@ -431,8 +459,8 @@ const plot = (() => {
   }
 
   return {
-    SMALL, linear, log, format, percent, short, times, counted, oneLine, fit, apart, show, panels, nothing, key,
+    SMALL, linear, log, format, percent, short, times, counted, oneLine, fit, apart, show, panels, nothing, note, key,
     title, canvas, rect, text, axes, upTo, wholeTicks, ratioTicks, tell, columns, keyStep, bars, reach,
-    line, series, namedLines,
+    line, path, series, lineChart,
   };
 })();
