@@ -309,3 +309,16 @@ def test_batches_reach_the_ranks_as_batchstat_distributes_them(distribute, remai
         columns = {"rows": rows.tolist(), "widths": widths.tolist()}
         calls.append(["ranks.distribute", columns, {**shared, "seed": 2, "epoch": 1}])
     assert call_all(PLANNER, calls) == expected
+
+
+def test_split_samples_whose_first_part_is_dropped_are_counted():
+    lengths = np.random.default_rng(3).integers(1, 100, 40).tolist()
+    shared = {"max_length": 20, "batch_size": 4, "overflow": "split", "order": "file"}
+    shared |= {"world_size": 5, "remainder": "drop"}
+    cases = [shared | {"seed": seed} for seed in range(12)]
+    calls = [
+        [PLAN, embedded(lengths, "file"), for_page("bucketed", given, max(lengths))]
+        for given in cases
+    ]
+    for given, mine in zip(cases, call_all(PLANNER, calls), strict=True):
+        assert_same(mine, compared("bucketed", lengths, given, None), given)

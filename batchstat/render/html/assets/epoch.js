@@ -9,7 +9,7 @@ const epochs = (() => {
   const MOST_PARTS = 4_000_000; // of split samples
   const BLOCK_SIZE = 1_000;
 
-  // ---- The corpus -----------------------------------------------------------------------------
+  // The corpus
 
   /** Return the corpus that the page embeds; see `what-if` in the page's template. */
   async function load(whatIf) {
@@ -55,7 +55,7 @@ const epochs = (() => {
   const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
   const tokensOf = ({ values, counts }) => sum(counts.map((count, i) => count * values[i]));
 
-  // ---- The epoch: whole lengths in the epoch's order, then limited to max_length --------------
+  // The epoch: whole lengths in the epoch's order, then limited to max_length
 
   /** Return whole lengths in the order of the epoch; of more than 10^6, a sample of 10^6. */
   function orderedLengths(corpus, { seed, epoch }) {
@@ -106,12 +106,7 @@ const epochs = (() => {
   /** Return a histogram after max_length, and what is lost of it. */
   function limited({ values, counts }, limit, overflow) {
     const rest = new Map();
-    const lost = {
-      truncatedSamples: 0,
-      truncatedTokens: 0,
-      droppedSamples: 0,
-      droppedTokens: 0,
-    };
+    const lost = { truncatedSamples: 0, truncatedTokens: 0, droppedSamples: 0, droppedTokens: 0 };
     const add = (length, count) => rest.set(length, (rest.get(length) ?? 0) + count);
     values.forEach((length, i) => {
       const count = counts[i];

@@ -23,7 +23,7 @@ const planner = (() => {
   const thousands = (number) => number.toLocaleString("en-US");
   const roundUp = (number, multiple) => Math.ceil(number / multiple) * multiple;
 
-  // ---- Strategies ----------------------------------------------------------------------------
+  // Strategies
 
   /** Return the sequence of the batches of all windows; `edges` are the batches before each. */
   function sequenceOf(edges, params, { seed, epoch }) {
@@ -178,7 +178,7 @@ const planner = (() => {
     });
   }
 
-  // ---- Counts ---------------------------------------------------------------------------------
+  // Counts
 
   /** Return the samples that are computed, each once, and those of them without their first part. */
   function distinctSamples(plan, used) {
@@ -204,15 +204,8 @@ const planner = (() => {
     const turns = ranks.distribute(table, settings);
     const budget = settings.params.tokens_per_batch ?? settings.tokens_per_batch;
     const used = new Uint8Array(table.rows.length);
-    const counts = {
-      samples: 0,
-      rows: 0,
-      batches: 0,
-      realTokens: 0,
-      totalTokens: 0,
-      maxBatchTokens: 0,
-      overBudgetBatches: 0,
-    };
+    const counts = { samples: 0, rows: 0, batches: 0, realTokens: 0, totalTokens: 0 };
+    Object.assign(counts, { maxBatchTokens: 0, overBudgetBatches: 0 });
     const perBatch = { min: Infinity, mean: 0, max: 0 };
     let [uniqueTokens, entries] = [0, 0];
     for (const batch of turns) {
@@ -257,11 +250,9 @@ const planner = (() => {
 
   /** Return the first batches of a plan, to be drawn. */
   const firstBatches = ({ rows, widths, tokens }) =>
-    Array.from(rows.slice(0, FIRST_BATCHES), (of, i) => ({
-      rows: of,
-      width: widths[i],
-      tokens: tokens[i],
-    }));
+    Array.from(rows.slice(0, FIRST_BATCHES), (of, i) => (
+      { rows: of, width: widths[i], tokens: tokens[i] }
+    ));
 
   function batches(corpus, settings) {
     const { max_length, overflow, strategy } = settings;
@@ -289,8 +280,7 @@ const planner = (() => {
       ...counts,
       paddingTokens: counts.totalTokens - counts.realTokens,
       paddingRatio: (counts.totalTokens - counts.realTokens) / counts.totalTokens,
-      truncatedSamples: lost.truncatedSamples,
-      truncatedTokens: lost.truncatedTokens,
+      ...lost,
       droppedSamples: lost.droppedSamples + counts.droppedSamples,
       droppedTokens: lost.droppedTokens + counts.droppedTokens,
       firstBatches: firstBatches(planned.table),
