@@ -38,7 +38,8 @@ Object.assign(charts, (() => {
     if (low <= 0.5) every.unshift(0.5);
     const gap = 9 * format(high).length + 6;
     const nearest = every.slice(1).map((tick, i) => scale(tick) - scale(every[i]));
-    const keep = powers.length < 3 ? plot.apart(every, scale, gap) : every.filter((_, i) => i % Math.max(1, Math.ceil(gap / Math.max(1, ...nearest))) === 0);
+    const step = Math.max(1, Math.ceil(gap / Math.max(1, ...nearest)));
+    const keep = powers.length < 3 ? plot.apart(every, scale, gap) : every.filter((_, i) => i % step === 0);
     return {
       scale, ticks: keep, format: (value) => format(value === 0.5 ? 0 : value),
       label: "tokens per sample (log scale)", at: (length) => scale(Math.min(Math.max(place(length), low), high)),
@@ -71,7 +72,8 @@ Object.assign(charts, (() => {
     plot.show(container, (width) => {
       const box = { left: 54, right: width - 14, top: 60, bottom: 260 };
       const total = held.reduce((sum, bin) => sum + bin.count, 0);
-      const svg = plot.canvas(container, width, box.bottom + 44, `${counted(total, "sample")} of ${format(held[0].low)} to ${counted(held.at(-1).high - 1, "token")}`);
+      const svg = plot.canvas(container, width, box.bottom + 44,
+        `${counted(total, "sample")} of ${format(held[0].low)} to ${counted(held.at(-1).high - 1, "token")}`);
       const across = lengthAxis(held, [box.left, box.right], value === undefined ? [] : [longest]);
       const up = plot.upTo(Math.max(...held.map((bin) => bin.count)), [box.bottom, box.top], plot.short);
       plot.axes(svg, box, across, { ...up, ticks: up.ticks.filter(Number.isInteger), label: "samples per bin", labelTop: 12 });
@@ -229,7 +231,9 @@ Object.assign(charts, (() => {
     const rest = others.reduce((sum, each) => sum + each.count, 0);
     const tokens = others.reduce((sum, each) => sum + each.count * each.mean_length, 0);
     const rows = shown.map((each) => ({ title: className(each.label), count: each.count, mean: each.mean_length }));
-    if (others.length) rows.push({ title: `${format(others.length)} other${others.length > 1 ? "s" : ""}`, count: rest, mean: tokens / (rest || 1), look: "others" });
+    if (others.length) {
+      rows.push({ title: counted(others.length, "other"), count: rest, mean: tokens / (rest || 1), look: "others" });
+    }
     const told = ({ count, mean }) => [`${counted(count, "sample")} (${percent(count / total)})`, `mean length ${format(mean)}`];
     plot.show(container, (width) => plot.bars(container, width, rows.map((row) => ({
       title: row.title, notes: [], look: row.look, parts: [["real", row.count]],

@@ -171,7 +171,10 @@ const charts = (() => {
       plot.axes(svg, box, {
         scale: across, ticks: across.ticks(width < plot.SMALL ? 3 : 6), format: (value) => `${Number(value.toFixed(2))}`,
         label: "length homogeneity: 0 random, 1 one length per batch",
-      }, { scale: up, ticks: up.ticks(5), format: (value) => `${value.toFixed(2)}x`, label: `compute, relative to ${plot.oneLine(mine.label, 30)}` });
+      }, {
+        scale: up, ticks: up.ticks(5), format: (value) => `${value.toFixed(2)}x`,
+        label: `compute, relative to ${plot.oneLine(mine.label, 30)}`,
+      });
       const places = together(dots.map((dot) => ({
         ...dot, left: across(dot.x), top: up(Math.min(dot.y, top + 0.1 * space)), isFar: dot.y > top,
       })));
@@ -324,7 +327,9 @@ const charts = (() => {
     path(svg, "worst", `M${at[0] - 5},${at[1] - 9}h10l-5,8z`);
     const centres = timeline.map((point) => across(point.first_step + point.steps / 2));
     plot.columns(svg, box, centres, timeline.map((point) => ({
-      title: point.steps > 1 ? `steps ${format(point.first_step)} to ${format(point.first_step + point.steps - 1)}` : `step ${format(point.first_step)}`,
+      title: point.steps > 1
+        ? `steps ${format(point.first_step)} to ${format(point.first_step + point.steps - 1)}`
+        : `step ${format(point.first_step)}`,
       lines: [
         `slowest rank${several ? ", largest" : ""}: ${counted(point.slowest_tokens, "token")}`,
         `mean rank: ${counted(Math.round(point.mean_tokens), "token")}`,
