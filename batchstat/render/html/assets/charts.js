@@ -1,5 +1,4 @@
-/* The charts of a comparison. Each function draws one into a container, from what compare.json says,
-   and draws again when the width of the container changes. */
+/* The charts of compare.json: each function draws one into a container, as wide as that is. */
 const charts = (() => {
   "use strict";
 
@@ -86,8 +85,8 @@ const charts = (() => {
 
   // Batches
 
-  /* Return the scale {maxRows, maxWidth} on which the batches of several strategies can be
-     compared: some batches of each, and about 30 of the first where they are small. */
+  /* Return the scale {maxRows, maxWidth} for lists of batches: some of each, and about 30 of the
+     first where they are small. */
   function batchScale(lists) {
     const every = lists.filter((batches) => batches?.length);
     const rows = (batches) => batches.reduce((sum, batch) => sum + batch.rows, 0);
@@ -161,9 +160,8 @@ const charts = (() => {
       ? `${other.label}: ${saving(other)} than ${mine.label}, length homogeneity ${dots[0].x.toFixed(2)}`
       : `compute relative to ${mine.label}, against length homogeneity`;
     plot.show(container, (width) => {
-      if (strategies.some(packs)) {
-        plot.key(container, [["dot-key", "one sample per row"], ["square-key", "several: needs varlen attention"]]);
-      }
+      const shapes = [["dot-key", "one sample per row"], ["square-key", "several: needs varlen attention"]];
+      if (strategies.some(packs)) plot.key(container, shapes);
       const box = { left: 46, right: width - 16, top: 36, bottom: width < plot.SMALL ? 290 : 340 };
       const svg = plot.canvas(container, width, box.bottom + 44, words);
       const across = linear([Math.min(-0.05, ...dots.map((dot) => dot.x - 0.05)), 1.05], [box.left, box.right]);

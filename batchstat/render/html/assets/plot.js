@@ -1,5 +1,4 @@
-/* What all charts share: numbers in words, text that fits, frames that follow the width of their
-   container, axes, rows of bars, marks with a tooltip for pointer and keyboard. */
+/* What all charts share: words, frames, axes, lines, rows of bars, marks with a tooltip. */
 const plot = (() => {
   "use strict";
 
@@ -186,9 +185,13 @@ const plot = (() => {
 
   /* Return an axis from 0 to a largest value, which may be 0. */
   function upTo(highest, range, words, count = 4) {
-    const [first, second] = d3.ticks(0, highest || 1, count);
-    const step = second - first;
-    const scale = linear([0, step * Math.ceil((highest || 1) / step - 1e-9)], range);
+    let top = highest || 1;
+    // A higher end may have wider steps, and then a higher end again.
+    for (const _ of "123") {
+      const step = d3.ticks(0, top, count)[1];
+      top = step * Math.ceil(top / step - 1e-9);
+    }
+    const scale = linear([0, top], range);
     return { scale, ticks: scale.ticks(count), format: words };
   }
 
