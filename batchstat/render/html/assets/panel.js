@@ -13,6 +13,7 @@ const panel = (() => {
     report: "The report's own numbers.",
     exact: "Planned in this page, exactly as batchstat plans.",
     estimate: "An estimate from the histogram of lengths, in a random order.",
+    stale: "The numbers below are of the last settings that could be planned.",
   };
 
   // ---- Numbers as text ------------------------------------------------------------------------
@@ -47,7 +48,7 @@ const panel = (() => {
   /** Rows of the table: what it is called, how to get it, and how it is shown. */
   const ROWS = [
     ["padding", (of) => of.paddingRatio, RATIO],
-    ["speed-up over the current setup", (of) => of.speedUp, FACTOR],
+    ["speed-up", (of) => of.speedUp, FACTOR],
     ["steps", (of) => of.steps, COUNT],
     ["batches", (of) => of.batches, COUNT],
     ["samples per batch, mean", (of) => of.samplesPerBatch.mean, MEAN],
@@ -81,13 +82,13 @@ const panel = (() => {
     const { basis } = report;
     const { values, counts } = corpus.histogram;
     const samples = counts.reduce((sum, count) => sum + count, 0);
-    const range = (low, high) => [low, Math.max(low + 1, high)];
+    const range = (low, high, most = MOST) => [low, Math.min(Math.max(low + 1, high), most)];
     return {
       tokens_per_batch: range(Math.min(256, basis.tokens_per_batch), 8 * basis.tokens_per_batch),
       batch_size: range(1, Math.max(256, 8 * basis.batch_size)),
       max_length: range(Math.min(16, basis.max_length), Math.max(values.at(-1), basis.max_length)),
       read_ahead: range(Math.min(100, basis.read_ahead), Math.max(samples, basis.read_ahead)),
-      world_size: range(1, Math.max(64, 2 * basis.world_size)),
+      world_size: range(1, Math.max(64, 2 * basis.world_size), MOST_RANKS),
     };
   }
 
@@ -96,14 +97,19 @@ const panel = (() => {
   const element = (name) => document.getElementById(`what-if-${name}`);
   const data = (name) => JSON.parse(document.querySelector(`#data-${name}`).textContent);
 
+  const mostOf = (name) => (name === "world_size" ? MOST_RANKS : MOST);
+
+  function isNumber(name) {
+    const number = Number(element(name).value);
+    return Number.isInteger(number) && number >= 1 && number <= mostOf(name);
+  }
+
   /** Show or remove the message at a field, and return whether its number is valid. */
   function check(name) {
     const input = element(name);
-    const most = name === "world_size" ? MOST_RANKS : MOST;
-    const number = input.value.trim() === "" ? NaN : Number(input.value);
-    const isValid = Number.isInteger(number) && number >= 1 && number <= most;
+    const isValid = isNumber(name);
     const problem = element(`${name}-problem`);
-    const message = isValid ? "" : `Must be a whole number from 1 to ${whole(most)}.`;
+    const message = isValid ? "" : `Must be a whole number from 1 to ${whole(mostOf(name))}.`;
     if (problem.textContent !== message) problem.textContent = message;
     problem.hidden = isValid;
     if (isValid) input.removeAttribute("aria-invalid");
@@ -135,7 +141,8 @@ const panel = (() => {
 
   function show(planning, chosen) {
     const { counts, source } = planning.plan(chosen);
-    const speedUp = counts.speedUp == null ? "" : `, ${factor(counts.speedUp)} the current setup's speed`;
+    const speedUp =
+      counts.speedUp === null ? "" : `, speed-up ${factor(counts.speedUp)} over the current setup`;
     element("summary").textContent =
       `${chosen.strategy}: ${percent(counts.paddingRatio)} padding${speedUp}.`;
     element("source").textContent = SOURCES[source];
@@ -148,26 +155,37 @@ const panel = (() => {
     element("toml").textContent = scenarios.tomlOf(toml, chosen);
   }
 
+  /** Enable the fields that a strategy uses; a number that cannot be edited has to be valid. */
+  function enable(planning, strategy) {
+    const used = planning.used(strategy);
+    for (const name of ["batch_size", "tokens_per_batch", "read_ahead"]) {
+      const isUsed = used.includes(name);
+      element(name).disabled = !isUsed;
+      element(`${name}-slider`).disabled = !isUsed;
+      if (!isUsed && !isNumber(name)) element(name).value = planning.report.basis[name];
+    }
+  }
+
   /** Plan with what the form says, unless a number is invalid; then the last result stays. */
   function update(planning) {
     const strategy = element("strategy").value;
-    const used = planning.used(strategy);
-    for (const name of ["batch_size", "tokens_per_batch", "read_ahead"]) {
-      for (const input of [element(name), element(`${name}-slider`)]) {
-        input.disabled = !used.includes(name);
-      }
-    }
+    enable(planning, strategy);
     const isValid = NUMBERS.map(check).every(Boolean);
     element("panel").classList.toggle("stale", !isValid);
-    if (!isValid) return;
+    if (!isValid) {
+      element("source").textContent = SOURCES.stale;
+      return;
+    }
     const numbers = NUMBERS.map((name) => [name, Number(element(name).value)]);
     const overflow = element("overflow").value;
     try {
       show(planning, { strategy, overflow, ...Object.fromEntries(numbers) });
     } catch (error) {
+      // Settings that leave nothing to batch; any other kind is a mistake of these scripts.
+      if (error.constructor !== Error) throw error;
       element("panel").classList.add("stale");
       element("summary").textContent = error.message;
-      element("source").textContent = "";
+      element("source").textContent = SOURCES.stale;
     }
   }
 
@@ -213,9 +231,13 @@ const panel = (() => {
     reset();
   }
 
-  /** Show the panel where the page has one. */
+  /** Show the panel where the page has one, and the browser can unpack its lengths. */
   async function start() {
     if (element("panel") === null) return;
+    if (!("DecompressionStream" in globalThis)) {
+      element("refusal").hidden = false;
+      return;
+    }
     const whatIf = data("what-if");
     const corpus = await planner.load(whatIf);
     const planning = new scenarios.Scenarios(data("document"), whatIf, corpus);

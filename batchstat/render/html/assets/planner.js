@@ -18,6 +18,7 @@ const planner = (() => {
   const NO_BATCH =
     "no batches left: every batch was incomplete, or uneven over the ranks, and dropped";
   const FIRST_BATCHES = 32;
+  const MOST_BATCHES = 4_000_000;
   const COLUMNS = ["rows", "widths", "entries", "samples", "tokens", "squares", "firstRows"];
 
   const thousands = (number) => number.toLocaleString("en-US");
@@ -62,6 +63,12 @@ const planner = (() => {
       at += Math.min(Math.max(1, fitting), most);
       if (at > end && !keepShort) return;
       ends.push(Math.min(at, end));
+      if (ends.length > MOST_BATCHES) {
+        throw new Error(
+          `tokens_per_batch=${params.tokens_per_batch} makes more than ${thousands(MOST_BATCHES)} ` +
+            "batches, too many to plan in the browser: raise tokens_per_batch",
+        );
+      }
     }
   }
 
@@ -190,9 +197,12 @@ const planner = (() => {
       planned.samples[i] = planned.entries[i] * begun;
     });
     const sequence = sequenceOf([0, ends.length], params, settings);
-    return Object.fromEntries(
-      COLUMNS.map((name) => [name, Float64Array.from(sequence, (batch) => planned[name][batch])]),
-    );
+    const table = emptyTable(ends.length);
+    for (const name of COLUMNS) {
+      const [from, into] = [planned[name], table[name]];
+      for (let i = 0; i < into.length; i++) into[i] = from[sequence[i]];
+    }
+    return table;
   }
 
   /** Call `visit` with each entry's place in the epoch, for a batch of a plan. */
@@ -326,7 +336,7 @@ const planner = (() => {
     return {
       ...counts,
       paddingTokens: counts.totalTokens - counts.realTokens,
-      paddingRatio: 1 - counts.realTokens / counts.totalTokens,
+      paddingRatio: (counts.totalTokens - counts.realTokens) / counts.totalTokens,
       truncatedSamples: lost.truncatedSamples,
       truncatedTokens: lost.truncatedTokens,
       droppedSamples: lost.droppedSamples + counts.droppedSamples,

@@ -161,7 +161,8 @@ const random = (() => {
 
     /** Return 0 … n − 1, an Int32Array, in random order. */
     permutation(n) {
-      const numbers = Int32Array.from({ length: n }, (_, i) => i);
+      const numbers = new Int32Array(n);
+      for (let i = 1; i < n; i++) numbers[i] = i;
       for (let i = n - 1; i > 0; i--) {
         const j = this.#upTo(i);
         const kept = numbers[i];

@@ -13,10 +13,8 @@ const ranks = (() => {
     const n = table.rows.length;
     const rest = n % world_size;
     const size = remainder === "drop" ? n - rest : Math.ceil(n / world_size) * world_size;
-    const turns = Int32Array.from({ length: size }, (_, i) => {
-      if (i < n) return i;
-      return remainder === "repeat" ? (i - n) % n : -1;
-    });
+    const turns = new Int32Array(size);
+    for (let i = 0; i < size; i++) turns[i] = i < n ? i : remainder === "repeat" ? (i - n) % n : -1;
     if (settings.distribute === "balanced") balance(turns, table, settings);
     return turns;
   }

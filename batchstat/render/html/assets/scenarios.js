@@ -57,7 +57,7 @@ const scenarios = (() => {
 
   /** A report, and what it would say with other settings. */
   class Scenarios {
-    #current = { key: null, compute: null };
+    #current = { key: null, counts: null };
 
     constructor(report, whatIf, corpus) {
       Object.assign(this, { report, whatIf, corpus });
@@ -108,21 +108,20 @@ const scenarios = (() => {
       return planner.plan(this.corpus, settings);
     }
 
-    /** Return the compute of the current setup; null if this page cannot plan it. */
-    #currentCompute(shared) {
+    /** Return the counts of the current setup; null if this page cannot plan it. */
+    #currentCounts(shared) {
       const { name, params, compute } = this.current;
       const { basis } = this.report;
       if (["max_length", "overflow", "world_size"].every((key) => shared[key] === basis[key])) {
-        return compute;
+        return { compute, estimate: false };
       }
       if (!(name in this.whatIf.strategies) || !canPlan(name, params)) return null;
       const key = JSON.stringify(shared);
       if (this.#current.key !== key) {
         const own = "max_length" in params ? { max_length: shared.max_length } : {};
-        const counts = this.#plan(name, { ...params, ...own }, shared);
-        this.#current = { key, compute: counts.compute };
+        this.#current = { key, counts: this.#plan(name, { ...params, ...own }, shared) };
       }
-      return this.#current.compute;
+      return this.#current.counts;
     }
 
     /** Return {counts, source} with the settings of the panel. Throws where nothing is left. */
@@ -133,9 +132,10 @@ const scenarios = (() => {
       const row = this.#rowOf(strategy, params, shared);
       if (row !== undefined) return { counts: countsOf(row), source: "report" };
       const counts = this.#plan(strategy, params, shared);
-      const current = this.#currentCompute(shared);
-      const speedUp = current === null ? null : current / counts.compute;
-      return { counts: { ...counts, speedUp }, source: counts.estimate ? "estimate" : "exact" };
+      const current = this.#currentCounts(shared);
+      const speedUp = current && current.compute / counts.compute;
+      const isEstimate = counts.estimate || (current?.estimate ?? false);
+      return { counts: { ...counts, speedUp }, source: isEstimate ? "estimate" : "exact" };
     }
 
     /** Return the row of the report to compare with: of the same strategy, else the best. */
