@@ -34,6 +34,8 @@ const plot = (() => {
     return `${format(number)} ${number === 1 ? noun : plural}`;
   }
 
+  const sum = (list, number = Number) => list.reduce((all, each) => all + number(each), 0);
+
   /* Return a name on one line, without marks that turn around what follows: it may hold any
      characters. */
   function oneLine(name, most = MOST_LETTERS) {
@@ -216,15 +218,13 @@ const plot = (() => {
       told.set(mark.node, mark);
       mark.node.classList.add("mark");
       if (marks.length > MOST_STOPS) continue;
-      mark.node.setAttribute("tabindex", "0");
-      mark.node.setAttribute("role", "img");
-      mark.node.setAttribute("aria-label", inWords(mark));
+      d3.select(mark.node).attr("tabindex", "0").attr("role", "img").attr("aria-label", inWords(mark));
     }
     if (marks.length > MOST_STOPS) walk(svg, marks, what);
   }
 
   function inWords({ title: name, lines }) {
-    return [oneLine(name), ...lines.map((line) => oneLine(line))].join(", ");
+    return [name, ...lines].map((words) => oneLine(words)).join(", ");
   }
 
   /* Let the arrow keys move over marks from one focusable element. */
@@ -462,7 +462,7 @@ const plot = (() => {
   }
 
   return {
-    SMALL, linear, log, format, percent, short, times, counted, oneLine, fit, apart, show, panels, nothing, note, key,
+    SMALL, linear, log, sum, format, percent, short, times, counted, oneLine, fit, apart, show, panels, nothing, note, key,
     title, canvas, rect, text, axes, upTo, wholeTicks, ratioTicks, tell, columns, keyStep, bars, reach,
     line, path, series, lineChart,
   };
