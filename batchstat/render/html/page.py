@@ -25,7 +25,7 @@ from batchstat.render.html.embedding import (
 STYLES = ("page.css", "charts.css", "panel.css")
 SCRIPTS = (
     *("d3.js", "plot.js", "charts.js", "charts-corpus.js"),
-    *("random.js", "epoch.js", "packing.js", "ranks.js", "planner.js"),
+    *("random.js", "epoch.js", "cutting.js", "packing.js", "ranks.js", "planner.js"),
     *("scenarios.js", "panel.js", "other.js", "page.js"),
 )
 """Assets in the order in which a page has them; each script defines one name for those below."""

@@ -16,7 +16,7 @@ import pytest
 from conftest import ROOT
 
 ASSETS = ROOT / "batchstat" / "render" / "html" / "assets"
-PLANNER = ("random.js", "epoch.js", "packing.js", "ranks.js", "planner.js")
+PLANNER = ("random.js", "epoch.js", "cutting.js", "packing.js", "ranks.js", "planner.js")
 
 
 def call_all(scripts: Sequence[str], calls: Sequence[Sequence[Any]]) -> list[Any]:

@@ -8,8 +8,10 @@ import pytest
 
 import batchstat
 from batchstat.documents.strategy import strategy_of
+from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.epoch import make_epoch
 from batchstat.planning.inputs import resolve_inputs
+from batchstat.planning.rank_plans import distribute_stream
 from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.spec import request_row
@@ -289,3 +291,34 @@ def test_lengths_far_apart_are_sorted_too():
             PLANNER, [[PLAN, embedded(lengths, "file"), for_page(spec, given, max(lengths))]]
         )
         assert_same(found[0], compared(spec, lengths, given, None), spec)
+
+
+@pytest.mark.parametrize("remainder", ["repeat", "drop", "uneven", "dummy"])
+@pytest.mark.parametrize("distribute", ["batches", "balanced"])
+def test_batches_reach_the_ranks_as_batchstat_distributes_them(distribute, remainder):
+    rng = np.random.default_rng(8)
+    calls, expected = [], []
+    for n, world_size in [(1, 2), (22, 8), (900, 3), (1_000, 4), (5, 50)]:
+        rows, widths = rng.integers(1, 9, (2, n))
+        empty = np.zeros(n, dtype=np.int64)
+        table = BatchTable(rows, widths, empty, empty, empty, empty, np.arange(n + 1))
+        shared = {"world_size": world_size, "distribute": distribute, "remainder": remainder}
+        settings = Settings(**shared, seed=2, epoch=1).resolve(9, None)
+        found = [each.units.ravel() for each in distribute_stream([table], settings)]
+        expected.append(np.concatenate(found).tolist())
+        columns = {"rows": rows.tolist(), "widths": widths.tolist()}
+        calls.append(["ranks.distribute", columns, {**shared, "seed": 2, "epoch": 1}])
+    assert call_all(PLANNER, calls) == expected
+
+
+def test_split_samples_whose_first_part_is_dropped_are_counted():
+    lengths = np.random.default_rng(3).integers(1, 100, 40).tolist()
+    shared = {"max_length": 20, "batch_size": 4, "overflow": "split", "order": "file"}
+    shared |= {"world_size": 5, "remainder": "drop"}
+    cases = [shared | {"seed": seed} for seed in range(12)]
+    calls = [
+        [PLAN, embedded(lengths, "file"), for_page("bucketed", given, max(lengths))]
+        for given in cases
+    ]
+    for given, mine in zip(cases, call_all(PLANNER, calls), strict=True):
+        assert_same(mine, compared("bucketed", lengths, given, None), given)

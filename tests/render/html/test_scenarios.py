@@ -42,7 +42,7 @@ def report_of(run: Run, lengths: np.ndarray, folder: Path, *arguments: str) -> t
     made = run("compare", "lengths.npy", *arguments, "--html", "page.html", "-o", "results")
     assert made.returncode == 0, made.stderr
     page = (folder / "page.html").read_text(encoding="utf-8")
-    data = dict(re.findall(r'<script type="application/json" id="([\w-]+)">(.*?)</script>', page))
+    data = dict(re.findall(r'<script type="application/json" id="data-(.+?)">(.*?)</script>', page))
     return json.loads(data["document"]), json.loads(data["what-if"])
 
 

@@ -3,7 +3,7 @@
 Object.assign(charts, (() => {
   "use strict";
 
-  const { format, percent, times, counted, rect, text, line, path, linear, series } = plot;
+  const { format, sum, percent, times, counted, rect, text, line, path, linear, series } = plot;
 
   const SAME_LINE = 0.005; // Lines that differ by less are drawn as one.
 
@@ -13,8 +13,8 @@ Object.assign(charts, (() => {
 
   /* Return the bins that hold samples, two per octave where many lengths are too short for four. */
   function bins({ edges, counts }) {
-    const total = counts.reduce((a, b) => a + b, 0);
-    const few = counts.reduce((sum, count, i) => sum + (edges[i] < 16 ? count : 0), 0);
+    const total = sum(counts);
+    const few = sum(counts.filter((_, i) => edges[i] < 16));
     const wide = new Set([0, ...Array.from({ length: 80 }, (_, k) => Math.round(2 ** (k / 2)))]);
     const made = [];
     counts.forEach((count, i) => {
@@ -27,33 +27,30 @@ Object.assign(charts, (() => {
   }
 
   /* Return an axis of lengths that holds the bins and `also`. */
-  function lengthAxis(held, range, also = []) {
+  function lengthAxis(held, places, also = []) {
     let [low, high] = [place(held[0]?.low ?? 1), place(held.at(-1)?.high ?? 2)];
     if (held.length < 2) [low, high] = [low / 2, 1.5 * high];
     high = Math.max(high, ...also);
     low = Math.min(low, ...also.map(place));
-    const scale = plot.log([low, high], range);
+    const scale = plot.log([low, high], places);
     const powers = Array.from({ length: 60 }, (_, k) => 2 ** k).filter((power) => power >= low && power <= high);
-    const every = powers.length < 3 ? plot.wholeTicks(linear([low, high], range), 6).filter((tick) => tick > 0) : powers;
+    const every = powers.length < 3 ? plot.wholeTicks(linear([low, high], places), 6).filter((tick) => tick > 0) : powers;
     if (low <= 0.5) every.unshift(0.5);
-    const gap = 9 * format(high).length + 6;
-    const nearest = every.slice(1).map((tick, i) => scale(tick) - scale(every[i]));
-    const keep = powers.length < 3 ? plot.apart(every, scale, gap) : every.filter((_, i) => i % Math.max(1, Math.ceil(gap / Math.max(1, ...nearest))) === 0);
     return {
-      scale, ticks: keep, format: (value) => format(value === 0.5 ? 0 : value),
+      scale, ticks: plot.apart(every, scale, 9 * format(high).length + 6), format: (value) => format(value === 0.5 ? 0 : value),
       label: "tokens per sample (log scale)", at: (length) => scale(Math.min(Math.max(place(length), low), high)),
     };
   }
 
-  const binName = ({ low, high }) => (high - low > 1 ? `${format(low)} to ${counted(high - 1, "token")}` : counted(low, "token"));
+  const range = (low, high) => `${low < high ? `${format(low)} to ` : ""}${counted(high, "token")}`;
 
   function drawBins(svg, box, held, across, up, className) {
-    const total = held.reduce((sum, bin) => sum + bin.count, 0) || 1;
+    const total = sum(held, (bin) => bin.count) || 1;
     return held.map((bin) => {
       const [left, right] = [across.at(bin.low), across.at(bin.high)];
       const gap = Math.min(1, 0.1 * (right - left));
       const node = rect(svg, className, left, up.scale(bin.count), right - left - gap, box.bottom - up.scale(bin.count));
-      return { node: node.node(), title: binName(bin), lines: [`${counted(bin.count, "sample")} (${percent(bin.count / total)})`] };
+      return { node: node.node(), title: range(bin.low, bin.high - 1), lines: [`${counted(bin.count, "sample")} (${percent(bin.count / total)})`] };
     });
   }
 
@@ -70,8 +67,9 @@ Object.assign(charts, (() => {
     let move = () => {};
     plot.show(container, (width) => {
       const box = { left: 54, right: width - 14, top: 60, bottom: 260 };
-      const total = held.reduce((sum, bin) => sum + bin.count, 0);
-      const svg = plot.canvas(container, width, box.bottom + 44, `${counted(total, "sample")} of ${format(held[0].low)} to ${counted(held.at(-1).high - 1, "token")}`);
+      const total = sum(held, (bin) => bin.count);
+      const svg = plot.canvas(container, width, box.bottom + 44,
+        `${counted(total, "sample")} of ${range(held[0].low, held.at(-1).high - 1)}`);
       const across = lengthAxis(held, [box.left, box.right], value === undefined ? [] : [longest]);
       const up = plot.upTo(Math.max(...held.map((bin) => bin.count)), [box.bottom, box.top], plot.short);
       plot.axes(svg, box, across, { ...up, ticks: up.ticks.filter(Number.isInteger), label: "samples per bin", labelTop: 12 });
@@ -158,8 +156,8 @@ Object.assign(charts, (() => {
   function buckets(container, { buckets: list }, profile) {
     const held = bins(profile.lengths.histogram);
     const ratio = (bucket) => (bucket.total_tokens ? bucket.padding_tokens / bucket.total_tokens : 0);
-    const sum = (key) => list.reduce((all, bucket) => all + bucket[key], 0);
-    const words = `${counted(list.length, "bucket")}: ${percent(sum("padding_tokens") / (sum("total_tokens") || 1))} padding`;
+    const all = (key) => sum(list, (bucket) => bucket[key]);
+    const words = `${counted(list.length, "bucket")}: ${percent(all("padding_tokens") / (all("total_tokens") || 1))} padding`;
     const darkest = Math.max(0.5, ...list.map(ratio));
     plot.show(container, (width) => {
       plot.key(container, [["bin-dark", "samples per bin"], ["padding", "padding of a bucket: the stronger the colour, the more"]]);
@@ -224,12 +222,14 @@ Object.assign(charts, (() => {
 
   /* Draw the samples of each class of profile.json, the largest first. */
   function classes(container, list) {
-    const total = list.reduce((sum, each) => sum + each.count, 0) || 1;
+    const total = sum(list, (each) => each.count) || 1;
     const { shown, others } = largest(list, MOST_CLASSES, (each) => each.count);
-    const rest = others.reduce((sum, each) => sum + each.count, 0);
-    const tokens = others.reduce((sum, each) => sum + each.count * each.mean_length, 0);
+    const rest = sum(others, (each) => each.count);
+    const tokens = sum(others, (each) => each.count * each.mean_length);
     const rows = shown.map((each) => ({ title: className(each.label), count: each.count, mean: each.mean_length }));
-    if (others.length) rows.push({ title: `${format(others.length)} other${others.length > 1 ? "s" : ""}`, count: rest, mean: tokens / (rest || 1), look: "others" });
+    if (others.length) {
+      rows.push({ title: counted(others.length, "other"), count: rest, mean: tokens / (rest || 1), look: "others" });
+    }
     const told = ({ count, mean }) => [`${counted(count, "sample")} (${percent(count / total)})`, `mean length ${format(mean)}`];
     plot.show(container, (width) => plot.bars(container, width, rows.map((row) => ({
       title: row.title, notes: [], look: row.look, parts: [["real", row.count]],
@@ -260,7 +260,7 @@ Object.assign(charts, (() => {
         right: [`${format(each.after)} (${times(each.before ? each.after / each.before : 0)})`],
         lines: [
           `${format(each.after)} drawn of ${counted(each.before, "sample")} in the corpus`,
-          `${counted(each.unique_samples, "different sample")}, each at most ${counted(each.max_repeats, "time")}`,
+          `each at most ${counted(each.max_repeats, "time")}`,
           `${percent(each.coverage_after)} of the class seen in all epochs`,
         ],
       })), {

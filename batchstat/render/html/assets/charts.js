@@ -1,9 +1,8 @@
-/* The charts of a comparison. Each function draws one into a container, from what compare.json says,
-   and draws again when the width of the container changes. */
+/* The charts of compare.json: each function draws one into a container, as wide as that is. */
 const charts = (() => {
   "use strict";
 
-  const { format, percent, times, counted, rect, text, line, path, linear } = plot;
+  const { format, sum, percent, times, counted, rect, text, line, path, linear } = plot;
 
   const LOSES = 0.005; // From this ratio of lost tokens on, they can be seen.
   const FAR = 2; // Dots this many times above all others are drawn at the top.
@@ -20,15 +19,11 @@ const charts = (() => {
   const current = (rows, choice) => rows.find((row) => row.label === choice.current) ?? rows[0];
   const best = (rows, choice) => rows.find((row) => row.label === choice.best);
 
-  function marksOf(row, choice) {
-    return [row.label === choice.current && "current", row.label === choice.best && "best"].filter(Boolean);
-  }
+  const marksOf = (row, choice) => ["current", "best"].filter((mark) => row.label === choice[mark]);
 
   const inBrackets = (row, choice) => marksOf(row, choice).map((mark) => ` (${mark})`).join("");
 
-  function look(row, choice) {
-    return row.label === choice.best ? "best" : row.label === choice.current ? "current" : "";
-  }
+  const look = (row, choice) => marksOf(row, choice).at(-1) ?? "";
 
   function saving(row) {
     if (!row.speed_up || (row.speed_up >= 0.995 && row.speed_up < 1.005)) return "same compute";
@@ -86,11 +81,11 @@ const charts = (() => {
 
   // Batches
 
-  /* Return the scale {maxRows, maxWidth} on which the batches of several strategies can be
-     compared: some batches of each, and about 30 of the first where they are small. */
+  /* Return the scale {maxRows, maxWidth} for lists of batches: some of each, and about 30 of the
+     first where they are small. */
   function batchScale(lists) {
     const every = lists.filter((batches) => batches?.length);
-    const rows = (batches) => batches.reduce((sum, batch) => sum + batch.rows, 0);
+    const rows = (batches) => sum(batches, (batch) => batch.rows);
     const sizes = every.map((batches) => rows(batches) / batches.length);
     const usual = Math.min(Math.max(30 * sizes[0], 120), 480);
     const wanted = Math.max(usual, 6 * sizes[0], ...sizes.map((each) => 3 * each));
@@ -104,9 +99,8 @@ const charts = (() => {
   function batches(container, list, { label, maxWidth, maxRows } = {}) {
     if (!list?.length) return plot.nothing(container, "No batches to show.");
     const extent = { ...batchScale([list]), ...(maxRows && { maxRows }), ...(maxWidth && { maxWidth }) };
-    const sum = (key) => list.reduce((all, batch) => all + key(batch), 0);
-    const total = sum((batch) => batch.rows * batch.width);
-    const ratio = total ? 1 - sum((batch) => batch.tokens) / total : 0;
+    const total = sum(list, (batch) => batch.rows * batch.width);
+    const ratio = total ? 1 - sum(list, (batch) => batch.tokens) / total : 0;
     const words = `${label ? `${label}: ` : ""}the first ${batchesOf(list.length)} to scale, ${percent(ratio)} padding`;
     return plot.show(container, (width) => {
       if (label) plot.title(container, label);
@@ -161,9 +155,8 @@ const charts = (() => {
       ? `${other.label}: ${saving(other)} than ${mine.label}, length homogeneity ${dots[0].x.toFixed(2)}`
       : `compute relative to ${mine.label}, against length homogeneity`;
     plot.show(container, (width) => {
-      if (strategies.some(packs)) {
-        plot.key(container, [["dot-key", "one sample per row"], ["square-key", "several: needs varlen attention"]]);
-      }
+      const shapes = [["dot-key", "one sample per row"], ["square-key", "several: needs varlen attention"]];
+      if (strategies.some(packs)) plot.key(container, shapes);
       const box = { left: 46, right: width - 16, top: 36, bottom: width < plot.SMALL ? 290 : 340 };
       const svg = plot.canvas(container, width, box.bottom + 44, words);
       const across = linear([Math.min(-0.05, ...dots.map((dot) => dot.x - 0.05)), 1.05], [box.left, box.right]);
@@ -171,7 +164,10 @@ const charts = (() => {
       plot.axes(svg, box, {
         scale: across, ticks: across.ticks(width < plot.SMALL ? 3 : 6), format: (value) => `${Number(value.toFixed(2))}`,
         label: "length homogeneity: 0 random, 1 one length per batch",
-      }, { scale: up, ticks: up.ticks(5), format: (value) => `${value.toFixed(2)}x`, label: `compute, relative to ${plot.oneLine(mine.label, 30)}` });
+      }, {
+        scale: up, ticks: up.ticks(5), format: (value) => `${value.toFixed(2)}x`,
+        label: `compute, relative to ${plot.oneLine(mine.label, 30)}`,
+      });
       const places = together(dots.map((dot) => ({
         ...dot, left: across(dot.x), top: up(Math.min(dot.y, top + 0.1 * space)), isFar: dot.y > top,
       })));
@@ -217,10 +213,11 @@ const charts = (() => {
       const more = rows.length > 1 ? ` + ${rows.length - 1}` : "";
       const tail = `${isFar ? `: ${times(y)}` : ""}${inBrackets(row, choice)}${more}`;
       const node = text(group, `name ${look(row, choice)}`, 0, 0, "").node();
-      plot.fit(node, plot.oneLine(row.label, Math.max(8, Math.floor((room.right - room.left) / 14))) + tail, room.right - room.left);
+      const across = room.right - room.left;
+      plot.fit(node, plot.oneLine(row.label, Math.max(8, Math.floor(across / 14))) + tail, across);
       const half = [node.getComputedTextLength() / 2 + 2, 8];
-      const boxes = [2, 8, 18].flatMap((distance) => DIRECTIONS.map(([across, down]) => {
-        const x = left + across * (8 + distance + half[0]);
+      const boxes = [2, 8, 18].flatMap((distance) => DIRECTIONS.map(([aside, down]) => {
+        const x = left + aside * (8 + distance + half[0]);
         const middle = top + down * (8 + distance + half[1]);
         return [x - half[0], middle - half[1], x + half[0], middle + half[1], distance];
       }));
@@ -324,7 +321,9 @@ const charts = (() => {
     path(svg, "worst", `M${at[0] - 5},${at[1] - 9}h10l-5,8z`);
     const centres = timeline.map((point) => across(point.first_step + point.steps / 2));
     plot.columns(svg, box, centres, timeline.map((point) => ({
-      title: point.steps > 1 ? `steps ${format(point.first_step)} to ${format(point.first_step + point.steps - 1)}` : `step ${format(point.first_step)}`,
+      title: point.steps > 1
+        ? `steps ${format(point.first_step)} to ${format(point.first_step + point.steps - 1)}`
+        : `step ${format(point.first_step)}`,
       lines: [
         `slowest rank${several ? ", largest" : ""}: ${counted(point.slowest_tokens, "token")}`,
         `mean rank: ${counted(Math.round(point.mean_tokens), "token")}`,

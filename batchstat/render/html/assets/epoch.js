@@ -9,7 +9,7 @@ const epochs = (() => {
   const MOST_PARTS = 4_000_000; // of split samples
   const BLOCK_SIZE = 1_000;
 
-  // ---- The corpus -----------------------------------------------------------------------------
+  // The corpus
 
   /** Return the corpus that the page embeds; see `what-if` in the page's template. */
   async function load(whatIf) {
@@ -17,7 +17,7 @@ const epochs = (() => {
     const packed = Uint8Array.from(atob(data), (character) => character.charCodeAt(0));
     const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
     const bytes = new Uint8Array(await new Response(unpacked).arrayBuffer());
-    const corpus = { order: whatIf.order, lengths: null, kept: new Map() };
+    const corpus = { order: whatIf.order, lengths: null, ordered: null };
     if (kind === "order") {
       corpus.lengths = Int32Array.from(numbersOf(bytes, bytes.length / width, width));
       return { ...corpus, histogram: histogramOf(corpus.lengths) };
@@ -55,25 +55,22 @@ const epochs = (() => {
   const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
   const tokensOf = ({ values, counts }) => sum(counts.map((count, i) => count * values[i]));
 
-  /** Return what `make` returns, made once for the same key; only the last key is kept. */
-  function keep(corpus, name, key, make) {
-    const kept = corpus.kept.get(name);
-    if (kept?.key === key) return kept.made;
-    const made = make();
-    corpus.kept.set(name, { key, made });
-    return made;
-  }
-
-  // ---- The epoch: whole lengths in the epoch's order, then limited to max_length --------------
+  // The epoch: whole lengths in the epoch's order, then limited to max_length
 
   /** Return whole lengths in the order of the epoch; of more than 10^6, a sample of 10^6. */
   function orderedLengths(corpus, { seed, epoch }) {
-    return keep(corpus, "ordered", `${seed} ${epoch}`, () => {
+    const key = `${seed} ${epoch}`;
+    if (corpus.ordered?.key !== key) {
       const lengths = corpus.lengths ?? drawn(corpus.histogram);
-      if (corpus.order === "file") return lengths;
-      const places = (corpus.order === "blocks" ? blocks : shuffled)(lengths.length, seed, epoch);
-      return places.map((place) => lengths[place]);
-    });
+      corpus.ordered = { key, lengths: inOrder(lengths, corpus.order, seed, epoch) };
+    }
+    return corpus.ordered.lengths;
+  }
+
+  function inOrder(lengths, order, seed, epoch) {
+    if (order === "file") return lengths;
+    const places = (order === "blocks" ? blocks : shuffled)(lengths.length, seed, epoch);
+    return places.map((place) => lengths[place]);
   }
 
   /** Return the lengths of a histogram, rising: all, or 10^6 at even distances. */
@@ -109,12 +106,7 @@ const epochs = (() => {
   /** Return a histogram after max_length, and what is lost of it. */
   function limited({ values, counts }, limit, overflow) {
     const rest = new Map();
-    const lost = {
-      truncatedSamples: 0,
-      truncatedTokens: 0,
-      droppedSamples: 0,
-      droppedTokens: 0,
-    };
+    const lost = { truncatedSamples: 0, truncatedTokens: 0, droppedSamples: 0, droppedTokens: 0 };
     const add = (length, count) => rest.set(length, (rest.get(length) ?? 0) + count);
     values.forEach((length, i) => {
       const count = counts[i];

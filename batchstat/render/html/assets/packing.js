@@ -88,10 +88,7 @@ const packing = (() => {
     const full = Math.min(run.rows, Math.floor(count / each));
     const some = full < run.rows ? count - full * each : 0;
     let row = run.row;
-    for (const [rows, taken] of [
-      [full, each],
-      [some > 0 ? 1 : 0, some],
-    ]) {
+    for (const [rows, taken] of [[full, each], [some > 0 ? 1 : 0, some]]) {
       if (rows === 0) continue;
       placements.push({ row, rows, each: taken, length });
       open.put({ row, rows, room: run.room - taken * size, held: run.held + taken });

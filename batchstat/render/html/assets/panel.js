@@ -16,7 +16,7 @@ const panel = (() => {
     stale: "The numbers below are of the last settings that could be planned.",
   };
 
-  // ---- Numbers as text ------------------------------------------------------------------------
+  // Numbers as text
 
   const whole = (number) => Math.round(number).toLocaleString("en-US");
 
@@ -63,7 +63,7 @@ const panel = (() => {
     ["rank idle", (of) => of.rankIdle, RATIO],
   ];
 
-  // ---- Sliders --------------------------------------------------------------------------------
+  // Sliders
 
   /** Return the number at a place of a slider on a logarithmic scale, rounded to two digits. */
   function numberAt(place, [low, high]) {
@@ -92,7 +92,7 @@ const panel = (() => {
     };
   }
 
-  // ---- The page -------------------------------------------------------------------------------
+  // The page
 
   const element = (name) => document.getElementById(`what-if-${name}`);
   const data = (name) => JSON.parse(document.querySelector(`#data-${name}`).textContent);
@@ -170,9 +170,7 @@ const panel = (() => {
   function update(planning) {
     const strategy = element("strategy").value;
     enable(planning, strategy);
-    const isValid = NUMBERS.map(check).every(Boolean);
-    element("panel").classList.toggle("stale", !isValid);
-    if (!isValid) {
+    if (!NUMBERS.map(check).every(Boolean)) {
       element("source").textContent = SOURCES.stale;
       return;
     }
@@ -183,7 +181,6 @@ const panel = (() => {
     } catch (error) {
       // Settings that leave nothing to batch; any other kind is a mistake of these scripts.
       if (error.constructor !== Error) throw error;
-      element("panel").classList.add("stale");
       element("summary").textContent = error.message;
       element("source").textContent = SOURCES.stale;
     }

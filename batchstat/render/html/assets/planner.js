@@ -18,59 +18,12 @@ const planner = (() => {
   const NO_BATCH =
     "no batches left: every batch was incomplete, or uneven over the ranks, and dropped";
   const FIRST_BATCHES = 32;
-  const MOST_BATCHES = 4_000_000;
   const COLUMNS = ["rows", "widths", "entries", "samples", "tokens", "squares", "firstRows"];
 
   const thousands = (number) => number.toLocaleString("en-US");
   const roundUp = (number, multiple) => Math.ceil(number / multiple) * multiple;
 
-  // ---- The batches of one window --------------------------------------------------------------
-
-  /** Write the places first … end − 1 to `into`, longest first; equal lengths keep their order. */
-  function sortWindow(lengths, first, end, into) {
-    const n = end - first;
-    let [low, high] = [lengths[first], lengths[first]];
-    for (let i = first; i < end; i++) {
-      if (lengths[i] < low) low = lengths[i];
-      else if (lengths[i] > high) high = lengths[i];
-    }
-    if (high - low > 4 * n + 256) {
-      const keys = new Float64Array(n);
-      for (let i = 0; i < n; i++) keys[i] = (high - lengths[first + i]) * n + i;
-      keys.sort().forEach((key, i) => {
-        into[first + i] = first + (key % n);
-      });
-      return;
-    }
-    const places = new Int32Array(high - low + 2);
-    for (let i = first; i < end; i++) places[high - lengths[i] + 1]++;
-    for (let key = 1; key < places.length; key++) places[key] += places[key - 1];
-    for (let i = first; i < end; i++) into[first + places[high - lengths[i]]++] = i;
-  }
-
-  /** Add the ends of batches of `size` rows to `ends`. */
-  function cutEvery(first, end, size, keepShort, ends) {
-    let at = first;
-    for (; at + size <= end; at += size) ends.push(at + size);
-    if (at < end && keepShort) ends.push(end);
-  }
-
-  /** Do the same for batches within a budget; `widthAt` returns the width of a row, falling. */
-  function cutByBudget(first, end, params, widthAt, keepShort, ends) {
-    const most = params.max_samples ?? Infinity;
-    for (let at = first; at < end; ) {
-      const fitting = Math.floor(params.tokens_per_batch / Math.max(1, widthAt(at)));
-      at += Math.min(Math.max(1, fitting), most);
-      if (at > end && !keepShort) return;
-      ends.push(Math.min(at, end));
-      if (ends.length > MOST_BATCHES) {
-        throw new Error(
-          `tokens_per_batch=${params.tokens_per_batch} makes more than ${thousands(MOST_BATCHES)} ` +
-            "batches, too many to plan in the browser: raise tokens_per_batch",
-        );
-      }
-    }
-  }
+  // Strategies
 
   /** Return the sequence of the batches of all windows; `edges` are the batches before each. */
   function sequenceOf(edges, params, { seed, epoch }) {
@@ -104,9 +57,9 @@ const planner = (() => {
       const end = Math.min(first + size, n);
       const keepShort = !(params.drop_last && end === n);
       if (strategy === "static") for (let i = first; i < end; i++) order[i] = i;
-      else sortWindow(lengths, first, end, order);
-      if (strategy === "token-budget") cutByBudget(first, end, params, widthAt, keepShort, ends);
-      else cutEvery(first, end, params.batch_size, keepShort, ends);
+      else cutting.sortWindow(lengths, first, end, order);
+      if (strategy === "token-budget") cutting.cutByBudget(first, end, params, widthAt, keepShort, ends);
+      else cutting.cutEvery(first, end, params.batch_size, keepShort, ends);
       edges.push(ends.length);
     }
     const table = emptyTable(ends.length);
@@ -158,7 +111,7 @@ const planner = (() => {
         overflow,
       );
       const order = new Int32Array(lengths.length);
-      sortWindow(lengths, 0, lengths.length, order);
+      cutting.sortWindow(lengths, 0, lengths.length, order);
       return { lengths, sampleOf, ...packing.rowContents(placements, runs, order) };
     };
     const table = cutRuns(runs, settings, samples / parts);
@@ -178,8 +131,7 @@ const planner = (() => {
       return roundUp(runs[at].tokens, params.pad_to_multiple_of);
     };
     const ends = [];
-    const unlimited = { ...params, max_samples: null };
-    cutByBudget(0, offsets.at(-1), unlimited, widthAt, !params.drop_last, ends);
+    cutting.cutByBudget(0, offsets.at(-1), params, widthAt, !params.drop_last, ends);
     const planned = emptyTable(ends.length);
     let run = 0;
     ends.forEach((end, i) => {
@@ -226,7 +178,7 @@ const planner = (() => {
     });
   }
 
-  // ---- Counts ---------------------------------------------------------------------------------
+  // Counts
 
   /** Return the samples that are computed, each once, and those of them without their first part. */
   function distinctSamples(plan, used) {
@@ -252,15 +204,8 @@ const planner = (() => {
     const turns = ranks.distribute(table, settings);
     const budget = settings.params.tokens_per_batch ?? settings.tokens_per_batch;
     const used = new Uint8Array(table.rows.length);
-    const counts = {
-      samples: 0,
-      rows: 0,
-      batches: 0,
-      realTokens: 0,
-      totalTokens: 0,
-      maxBatchTokens: 0,
-      overBudgetBatches: 0,
-    };
+    const counts = { samples: 0, rows: 0, batches: 0, realTokens: 0, totalTokens: 0 };
+    Object.assign(counts, { maxBatchTokens: 0, overBudgetBatches: 0 });
     const perBatch = { min: Infinity, mean: 0, max: 0 };
     let [uniqueTokens, entries] = [0, 0];
     for (const batch of turns) {
@@ -305,11 +250,9 @@ const planner = (() => {
 
   /** Return the first batches of a plan, to be drawn. */
   const firstBatches = ({ rows, widths, tokens }) =>
-    Array.from(rows.slice(0, FIRST_BATCHES), (of, i) => ({
-      rows: of,
-      width: widths[i],
-      tokens: tokens[i],
-    }));
+    Array.from(rows.slice(0, FIRST_BATCHES), (of, i) => (
+      { rows: of, width: widths[i], tokens: tokens[i] }
+    ));
 
   function batches(corpus, settings) {
     const { max_length, overflow, strategy } = settings;
@@ -337,8 +280,7 @@ const planner = (() => {
       ...counts,
       paddingTokens: counts.totalTokens - counts.realTokens,
       paddingRatio: (counts.totalTokens - counts.realTokens) / counts.totalTokens,
-      truncatedSamples: lost.truncatedSamples,
-      truncatedTokens: lost.truncatedTokens,
+      ...lost,
       droppedSamples: lost.droppedSamples + counts.droppedSamples,
       droppedTokens: lost.droppedTokens + counts.droppedTokens,
       firstBatches: firstBatches(planned.table),

@@ -1,5 +1,4 @@
-/* What all charts share: numbers in words, text that fits, frames that follow the width of their
-   container, axes, rows of bars, marks with a tooltip for pointer and keyboard. */
+/* What all charts share: words, frames, axes, lines, rows of bars, marks with a tooltip. */
 const plot = (() => {
   "use strict";
 
@@ -34,6 +33,8 @@ const plot = (() => {
   function counted(number, noun, plural = `${noun}s`) {
     return `${format(number)} ${number === 1 ? noun : plural}`;
   }
+
+  const sum = (list, number = Number) => list.reduce((all, each) => all + number(each), 0);
 
   /* Return a name on one line, without marks that turn around what follows: it may hold any
      characters. */
@@ -186,9 +187,13 @@ const plot = (() => {
 
   /* Return an axis from 0 to a largest value, which may be 0. */
   function upTo(highest, range, words, count = 4) {
-    const [first, second] = d3.ticks(0, highest || 1, count);
-    const step = second - first;
-    const scale = linear([0, step * Math.ceil((highest || 1) / step - 1e-9)], range);
+    let top = highest || 1;
+    // A higher end may have wider steps, and then a higher end again.
+    for (const _ of "123") {
+      const step = d3.ticks(0, top, count)[1];
+      top = step * Math.ceil(top / step - 1e-9);
+    }
+    const scale = linear([0, top], range);
     return { scale, ticks: scale.ticks(count), format: words };
   }
 
@@ -213,15 +218,13 @@ const plot = (() => {
       told.set(mark.node, mark);
       mark.node.classList.add("mark");
       if (marks.length > MOST_STOPS) continue;
-      mark.node.setAttribute("tabindex", "0");
-      mark.node.setAttribute("role", "img");
-      mark.node.setAttribute("aria-label", inWords(mark));
+      d3.select(mark.node).attr("tabindex", "0").attr("role", "img").attr("aria-label", inWords(mark));
     }
     if (marks.length > MOST_STOPS) walk(svg, marks, what);
   }
 
   function inWords({ title: name, lines }) {
-    return [oneLine(name), ...lines.map((line) => oneLine(line))].join(", ");
+    return [name, ...lines].map((words) => oneLine(words)).join(", ");
   }
 
   /* Let the arrow keys move over marks from one focusable element. */
@@ -459,7 +462,7 @@ const plot = (() => {
   }
 
   return {
-    SMALL, linear, log, format, percent, short, times, counted, oneLine, fit, apart, show, panels, nothing, note, key,
+    SMALL, linear, log, sum, format, percent, short, times, counted, oneLine, fit, apart, show, panels, nothing, note, key,
     title, canvas, rect, text, axes, upTo, wholeTicks, ratioTicks, tell, columns, keyStep, bars, reach,
     line, path, series, lineChart,
   };
