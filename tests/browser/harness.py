@@ -160,6 +160,7 @@ class Browser:
         page = Page(self._driver, file.resolve().as_uri())
         self._driver.get("about:blank")
         self._empty_logs()
+        page.cdp("Input.dispatchMouseEvent", type="mouseMoved", x=-1, y=-1)
         page.look(width=width, scheme=scheme)
         page.cdp("Emulation.setScriptExecutionDisabled", value=not script)
         try:
