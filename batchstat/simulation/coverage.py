@@ -179,7 +179,7 @@ def trace_samples(
     times = np.where(there, np.maximum(begun, 1), 0)
     tokens = np.minimum(
         sums_at(samples.places(epoch.samples), epoch.lengths, n),
-        sums_at(place, plan.lengths[entry], n),
+        _tokens_once(plan, samples.places(plan.samples), entry, n),
     )
     drawn = np.bincount(samples.places(epoch.first_parts), minlength=n)
     unique = DistinctCounts(
@@ -209,6 +209,29 @@ def trace_samples(
         ),
         mixing=mixing,
     )
+
+
+def _tokens_once(plan: BatchPlan, places: Ints, entry: Ints, n: int) -> Ints:
+    """Return (n,) tokens of each sample in the entries computed; a part computed again does not
+    make up for one that is not.
+
+    Args:
+        plan: all planned batches.
+        places: (n_entries,) the sample of each of its entries.
+        entry: (n_computed,) the entries computed, repeats included.
+        n: number of samples.
+    """
+    if plan.starts is None:
+        return sums_at(places[entry], plan.lengths[entry], n)
+    times = np.bincount(entry, minlength=len(places))
+    parts, part = np.unique(
+        places * (int(plan.starts.max(initial=0)) + 1) + plan.starts, return_inverse=True
+    )
+    planned = sums_at(part, plan.lengths, len(parts))
+    computed = sums_at(part, plan.lengths * times, len(parts))
+    sample = np.zeros(len(parts), dtype=np.int64)
+    sample[part] = places
+    return sums_at(sample, np.minimum(planned, computed), n)
 
 
 def _of_ranks(

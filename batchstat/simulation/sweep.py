@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from batchstat.errors import NoBatchError
 from batchstat.parameters import with_parameter
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.shares import EpochShares
@@ -76,13 +77,21 @@ def sweep(
         best: the strategy of the best row.
         basis: the settings that all rows share.
         shares_of: returns the epoch of the settings of a row.
+
+    Raises:
+        InputError: no `read_ahead` leaves a batch.
     """
     fits = best.strategy.looks_ahead is not None and not best.strategy.packs_rows
     request = best if fits else request_row("token-budget", basis)
     shares, points = shares_of(request.settings), []
+    refusal = None
     for size in read_aheads(shares.epoch.count, also=request.strategy.looks_ahead):
         strategy = replace(request.strategy, read_ahead=size)  # type: ignore[call-arg]
-        counts = measure(replace(request, strategy=strategy), shares, by_sample=False).counts
+        try:
+            counts = measure(replace(request, strategy=strategy), shares, by_sample=False).counts
+        except NoBatchError as error:  # other windows may leave one
+            refusal = error
+            continue
         points.append(
             SweepPoint(
                 read_ahead=size,
@@ -92,11 +101,15 @@ def sweep(
                 grouping=counts.grouping,
             )
         )
+    if refusal is not None and not points:
+        raise refusal
     return Sweep(spec=request.spec, points=tuple(points))
 
 
 def read_aheads(n: int, also: int | None = None) -> list[int]:
-    """Return ascending values of `read_ahead` worth trying for n samples; the last is n."""
+    """Return ascending values of `read_ahead` worth trying for n samples, and `also` one that was;
+    the last is n.
+    """
     steps = {m * 10**e for e in range(2, 10) for m in (1, 2, 5)}
     least, most = max(100, n // _MOST_WINDOWS), max(_MOST_SORTED, also or 0) + 1
-    return sorted({size for size in steps | {also or n} if least <= size < min(n, most)} | {n})
+    return sorted({size for size in steps if least <= size < min(n, most)} | {min(also or n, n), n})

@@ -13,13 +13,15 @@ import batchstat
 from batchstat.documents.base import to_text
 from batchstat.documents.comparison import comparison_document
 from batchstat.documents.schema import schema
+from batchstat.errors import NoBatchError
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies import OWN_STRATEGIES, STRATEGIES
-from batchstat.planning.strategies.spec import parse_strategy
+from batchstat.planning.strategies.spec import parse_strategies, parse_strategy
 from batchstat.simulation.compare import DEFAULT_STRATEGIES
 from batchstat.simulation.cost_model import CostModel
+from batchstat.simulation.measure import measure
 from conftest import plan_epoch
 
 SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 900)
@@ -323,3 +325,51 @@ def test_the_cost_by_a_model_lies_between_those_of_its_terms():
         assert low <= costs["model"] <= high
         assert costs["linear"] == pytest.approx(1 / (1 - row.counts.padding_ratio))
     assert "model" not in batchstat.compare(SKEWED).costs(made.best)
+
+
+def test_a_read_ahead_without_a_batch_leaves_the_others_standing():
+    made = batchstat.compare(
+        [126, 243],
+        strategies=["bucketed"],
+        max_length=35,
+        overflow="split",
+        batch_size=15,
+        read_ahead=7,
+        drop_last=True,
+    )
+    assert [point.read_ahead for point in made.sweep.points] == [7]
+
+
+@given(
+    lengths=st.lists(st.integers(1, 60), min_size=1, max_size=2),
+    batch_size=st.integers(1, 5),
+    world_size=st.integers(1, 4),
+    seed=st.integers(0, 99),
+)
+def test_a_part_computed_again_makes_up_for_no_other(lengths, batch_size, world_size, seed):
+    settings = Settings(
+        max_length=10,
+        overflow="split",
+        batch_size=batch_size,
+        world_size=world_size,
+        drop_last=True,
+        seed=seed,
+    ).resolve(longest=60, stated_max=None)
+    [request] = parse_strategies(["static"], settings)
+    shares = make_shares(Samples(np.array(lengths), np.arange(len(lengths))), settings)
+    plan = plan_epoch(request.strategy, shares.epoch.whole(), seed=seed, epoch=0)
+    try:
+        counts = measure(request, shares).counts
+    except NoBatchError:
+        assert len(plan) == 0
+        return
+    parts: dict[tuple[int, int], int] = {}
+    for batch in range(len(plan)):
+        for entry in range(plan.batch_offsets[batch], plan.batch_offsets[batch + 1]):
+            key = (
+                int(plan.samples[entry]),
+                int(plan.starts[entry]) if plan.starts is not None else 0,
+            )
+            parts[key] = int(plan.lengths[entry])
+    assert counts.dropped_tokens == sum(lengths) - sum(parts.values())
+    assert counts.duplicated_tokens == counts.real_tokens - sum(parts.values())

@@ -31,6 +31,8 @@ def what_if(comparison: Comparison, words: Sequence[str] = ()) -> dict[str, Any]
     """
     basis, epoch = comparison.basis, comparison.lengths
     fixed = _fixed(basis, comparison.model)
+    # A reader of the page may have a configuration of their own.
+    ending = [*(word for word in words if word != "--no-config"), "--no-config"]
     lengths = _lengths(epoch)
     refusal = epoch.refusal
     if not is_small(lengths):
@@ -41,7 +43,7 @@ def what_if(comparison: Comparison, words: Sequence[str] = ()) -> dict[str, Any]
         "lengths": None if refusal else lengths,
         "order": epoch.order,
         "strategies": {name: request_row(name, basis).params for name in STRATEGIES},
-        "command": shlex.join(["batchstat", "compare", *flags(fixed), *words]),
+        "command": shlex.join(["batchstat", "compare", *flags(fixed), *ending]),
         "toml": "".join(
             f"{setting(key.replace('_', '-'), value)}\n" for key, value in fixed.items()
         ),

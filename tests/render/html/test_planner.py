@@ -99,9 +99,6 @@ def settings_of(rng: random.Random) -> dict[str, Any]:
     }
     some = {key: value for key, value in may.items() if rng.random() < 0.4}
     found |= some | (ranks if rng.random() < 0.6 else {})
-    if found["overflow"] == "split" and found.get("remainder") == "repeat":
-        # batchstat counts a part that is computed again in place of a dropped one of its sample.
-        found.pop("drop_last", None)
     return found
 
 
