@@ -131,12 +131,14 @@ class Page:
         found: list[str] = self.js("return (window.noted ?? []).splice(0)")
         return found
 
-    def look(self, *, width: int = 1000, scheme: str = "light", media: str = "") -> None:
-        """Show the page as on a screen of some width, in a colour scheme, or printed."""
+    def look(
+        self, *, width: int = 1000, height: int = 900, scheme: str = "light", media: str = ""
+    ) -> None:
+        """Show the page as on a screen of some size, in a colour scheme, or printed."""
         self.cdp(
             "Emulation.setDeviceMetricsOverride",
             width=width,
-            height=900,
+            height=height,
             deviceScaleFactor=1,
             mobile=False,
         )
@@ -160,7 +162,6 @@ class Browser:
         page = Page(self._driver, file.resolve().as_uri())
         self._driver.get("about:blank")
         self._empty_logs()
-        page.cdp("Input.dispatchMouseEvent", type="mouseMoved", x=-1, y=-1)
         page.look(width=width, scheme=scheme)
         page.cdp("Emulation.setScriptExecutionDisabled", value=not script)
         try:

@@ -207,6 +207,7 @@ def test_marks_tell_what_they_stand_for(browser: Browser, report: Report, kind):
         """)
         assert marks
         assert all(marks)
+        page.look(height=12_000)  # nothing has to be scrolled
         page.focus("svg .mark[tabindex], svg .walker")
         assert page.js(SEEN, ".chart-tooltip") == 1
         page.press(Keys.ESCAPE)

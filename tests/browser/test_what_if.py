@@ -186,10 +186,6 @@ def test_a_drawn_order_is_drawn_in_the_page(
             check_row(numbers(page), row)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="simulation/coverage.py takes a part of a sample that is computed twice for two parts",
-)
 def test_parts_of_samples_are_dropped_and_repeated(browser: Browser, compare, tmp_path: Path):
     file = tmp_path / "page.html"
     words = ("--gradient-accumulation-steps", 2, "--drop-last", "--world-size", 3)

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import stat
+import webbrowser
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -268,6 +269,13 @@ def test_a_page_is_written_whole_or_not_at_all(
     assert page.read_text() == "an earlier page"
 
 
+@pytest.fixture
+def no_browsers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As at the start of a process: what a command finds is looked up once."""
+    monkeypatch.setattr(webbrowser, "_tryorder", None)
+    monkeypatch.setattr(webbrowser, "_browsers", {})
+
+
 def browser(folder: Path) -> Path:
     """A program that writes the address it is given to a file."""
     file = folder / "browser"
@@ -276,7 +284,7 @@ def browser(folder: Path) -> Path:
     return file
 
 
-@pytest.mark.usefixtures("corpus")
+@pytest.mark.usefixtures("corpus", "no_browsers")
 def test_open_shows_the_page_in_a_browser(run: Run, tmp_path: Path):
     program = browser(tmp_path)
     words = ("compare", "corpus.jsonl", "--no-plots", "--html", "my page.html", "--open")
@@ -286,7 +294,7 @@ def test_open_shows_the_page_in_a_browser(run: Run, tmp_path: Path):
     assert "browser" not in found.stderr
 
 
-@pytest.mark.usefixtures("corpus")
+@pytest.mark.usefixtures("corpus", "no_browsers")
 def test_without_a_browser_open_is_a_warning(run: Run, tmp_path: Path):
     words = ("compare", "corpus.jsonl", "--no-plots", "--html", "page.html", "--open")
     found = run(*words, PATH=str(tmp_path), BROWSER=str(tmp_path / "none"))
