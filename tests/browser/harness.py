@@ -152,6 +152,8 @@ class Browser:
 
     def __init__(self, driver: Any) -> None:
         self._driver = driver
+        # Printing takes the focus away, without which a page is given no focus events.
+        driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})
         driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": _WATCH})
 
     @contextmanager

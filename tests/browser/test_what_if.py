@@ -324,3 +324,18 @@ def test_the_report_s_settings_are_in_the_command(browser: Browser, report: Repo
             f"{flag} {value}" for flag, value in zip(SETTINGS[::2], SETTINGS[1::2], strict=True)
         ]
         assert all(each in words for each in expected)
+
+
+def test_on_a_real_corpus_in_file_order(browser: Browser, run: Run, real_data: Path, tmp_path):
+    corpus = real_data / "wikitext-valid.raw"
+    words = ("--order", "file", "--max-length", 512, "--json", "--no-plots")
+    found = run("compare", corpus, *words, "--html", "page.html")
+    assert found.returncode == 0, found.stderr
+    file = tmp_path / "page.html"
+    assert file.stat().st_size < 500_000
+    with browser.page(file) as page:
+        for strategy in STRATEGIES:
+            reset(page)
+            change(page, strategy=strategy, max_length=300, read_ahead=900, tokens_per_batch=8_000)
+            again = run("compare", *copied(page), "--json", "--no-plots")
+            check_row(numbers(page), row_of(json.loads(again.stdout), strategy))
