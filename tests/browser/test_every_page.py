@@ -214,7 +214,6 @@ def test_marks_tell_what_they_stand_for(browser: Browser, report: Report, kind):
         assert page.js(SEEN, ".chart-tooltip") == 0
 
 
-@pytest.mark.xfail(strict=True, reason="plot.js hides it on pointerover, which scrolling causes")
 def test_a_tooltip_stays_where_only_the_page_moves_below_the_pointer(
     browser: Browser, report: Report
 ):

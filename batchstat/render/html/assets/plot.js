@@ -309,9 +309,9 @@ const plot = (() => {
     document.addEventListener(kind, (event) => {
       const mark = markAt(event);
       if (mark) showTooltip(mark, [event.clientX, event.clientY]);
-      else if (kind === "pointerover") hideTooltip();
     });
   }
+  document.addEventListener("pointerout", (event) => markAt(event) && hideTooltip());
   document.documentElement.addEventListener("pointerleave", hideTooltip);
   document.addEventListener("focusin", (event) => markAt(event) && showTooltip(markAt(event)));
   document.addEventListener("focusout", (event) => markAt(event) && hideTooltip());
