@@ -22,6 +22,9 @@ CHARTS = {
     "check": {"lengths"},
 }
 
+A4 = 718
+"""Pixels across a sheet of paper, between margins of 1 cm."""
+
 SEEN = """
 const seen = (each) => each.checkVisibility({ visibilityProperty: true });
 return [...document.querySelectorAll(arguments[0])].filter(seen).length;
@@ -144,7 +147,8 @@ def test_a_page_fits_a_phone(browser: Browser, report: Report, kind, scheme):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_page_prints_on_paper(browser: Browser, report: Report, kind, scheme):
     with browser.page(report(kind)) as page:
-        page.look(scheme=scheme, media="print")
+        page.look(width=A4, scheme=scheme, media="print")
+        assert page.js("return document.documentElement.scrollWidth") <= A4
         controls = "button:not(thead button), input, select, #what-if, #other-report, nav"
         assert page.js(SEEN, controls) == 0
         assert page.js(SEEN, "table:not(details table)") > 0
