@@ -1,8 +1,8 @@
-"""`BatchPlan`: which rows share a batch, as a few flat arrays. `Window`: the samples it is made
-from.
+"""`BatchPlan`: which rows share a batch, as a few flat arrays. `Window` and `Windows`: the samples
+it is made from.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,30 @@ class Window:
     lengths: Ints
     rng: np.random.Generator
     last: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Windows:
+    """Consecutive windows, planned in one go.
+
+    Attributes:
+        lengths: (n,) tokens of the samples of all windows, in order.
+        size: samples per window; only the last window may have fewer.
+        rngs: the generator of each window, in order; none is made before it is needed.
+        last: whether the epoch ends with these windows.
+    """
+
+    lengths: Ints
+    size: int
+    rngs: Iterator[np.random.Generator]
+    last: bool
+
+    def __iter__(self) -> Iterator[Window]:
+        """Yield each window."""
+        n = len(self.lengths)
+        for first in range(0, max(n, 1), self.size):
+            end = first + self.size
+            yield Window(self.lengths[first:end], next(self.rngs), self.last and end >= n)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -13,7 +13,7 @@ from batchstat.planning.plan import BatchPlan
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.windows import plan_windows
+from batchstat.planning.windows import TOGETHER, plan_windows
 from batchstat.rng import distribution_rng
 
 
@@ -22,7 +22,9 @@ def plan_shares(
 ) -> Iterator[Iterator[BatchPlan]]:
     """Yield, for each share of the epoch, the plans of its windows in turn."""
     for share in shares.shares:
-        plans = plan_windows(strategy, share, seed=settings.seed, epoch=settings.epoch)
+        plans = plan_windows(
+            strategy, share, seed=settings.seed, epoch=settings.epoch, together=TOGETHER
+        )
         if settings.remainder == "spread" and settings.world_size > 1:
             plans = _spread(plans, settings.world_size, strategy.pad_to_multiple_of)
         yield plans
