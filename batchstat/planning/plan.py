@@ -2,7 +2,7 @@
 it is made from.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,21 +32,21 @@ class Windows:
     Attributes:
         lengths: (n,) tokens of the samples of all windows, in order.
         size: samples per window; only the last window may have fewer.
-        rngs: the generator of each window, in order; none is made before it is needed.
+        rng: returns the generator of a window, counted from the first of them.
         last: whether the epoch ends with these windows.
     """
 
     lengths: Ints
     size: int
-    rngs: Iterator[np.random.Generator]
+    rng: Callable[[int], np.random.Generator]
     last: bool
 
     def __iter__(self) -> Iterator[Window]:
         """Yield each window."""
         n = len(self.lengths)
-        for first in range(0, max(n, 1), self.size):
+        for k, first in enumerate(range(0, max(n, 1), self.size)):
             end = first + self.size
-            yield Window(self.lengths[first:end], next(self.rngs), self.last and end >= n)
+            yield Window(self.lengths[first:end], self.rng(k), self.last and end >= n)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

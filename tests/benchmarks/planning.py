@@ -25,7 +25,7 @@ from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.epoch import make_epoch
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import RowRequest, parse_strategy
-from batchstat.planning.windows import plan_windows
+from batchstat.planning.windows import TOGETHER, plan_windows
 from batchstat.simulation.counts import PlanCounts
 from batchstat.simulation.epoch_meter import EpochMeter
 
@@ -42,7 +42,7 @@ def batchstat(spec: str, lengths: np.ndarray) -> PlanCounts:
     """Planned and measured."""
     strategy = parse_strategy(spec, SETTINGS)
     visits = make_epoch(np.arange(len(lengths)), lengths, 512, "truncate")
-    batches = BatchTable.of(plan_windows(strategy, visits, seed=0, epoch=0))
+    batches = BatchTable.of(plan_windows(strategy, visits, seed=0, epoch=0, together=TOGETHER))
     turns = np.arange(batches.n_units)[:, None]
     basis = Settings(**SETTINGS).resolve(512, None)
     meter = EpochMeter(RowRequest(spec, strategy, basis))

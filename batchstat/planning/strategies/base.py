@@ -131,6 +131,13 @@ class Strategy(ABC):
         del stats, rng
         return None
 
+    def summary_together(self, windows: Windows) -> "BatchSummary | None":
+        """Return the batches of consecutive windows, as `plan_together` makes them; None if only a
+        plan says what they are.
+        """
+        del windows
+        return None
+
     @abstractmethod
     def plan(self, window: Window) -> BatchPlan:
         """Put every sample of the window in exactly one batch (except by `drop_last`)."""

@@ -15,20 +15,34 @@ def longest_first(lengths: Ints, window: int | None = None) -> Ints:
     With `window`, every `window` consecutive lengths are sorted by themselves.
     """
     n = len(lengths)
-    if n == 0:
-        return np.arange(0)
-    longest = lengths.max()
-    shortness = longest - lengths
-    if longest - lengths.min() < 2**16:  # NumPy sorts 16-bit keys by radix, several times faster
-        shortness = shortness.astype(np.uint16)
     if window is None or n <= window:
-        return np.argsort(shortness, kind="stable")
-    whole = n - n % window
+        return np.argsort(_shortness(lengths), kind="stable")
+    shortness, whole = _shortness(lengths), n - n % window
     order = np.empty(n, dtype=np.int64)
     within = np.argsort(shortness[:whole].reshape(-1, window), axis=1, kind="stable")
     np.add(within, np.arange(0, whole, window)[:, None], out=order[:whole].reshape(-1, window))
     order[whole:] = whole + np.argsort(shortness[whole:], kind="stable")
     return order
+
+
+def falling_lengths(lengths: Ints, window: int) -> Ints:
+    """Return every `window` consecutive lengths sorted, longest first: those of `longest_first`."""
+    shortness, whole = _shortness(lengths), len(lengths) - len(lengths) % window
+    shortness[:whole].reshape(-1, window).sort(axis=1, kind="stable")
+    shortness[whole:].sort(kind="stable")
+    falling: Ints = lengths.max(initial=0) - shortness
+    return falling
+
+
+def _shortness(lengths: Ints) -> Ints:
+    """Return longest − length of each, in 16 bits if they fit: NumPy sorts these by radix, several
+    times faster.
+    """
+    longest = lengths.max(initial=0)
+    fits = longest - lengths.min(initial=longest) < 2**16
+    kind = np.uint16 if fits else np.int64
+    shortness: Ints = np.subtract(longest, lengths, dtype=kind, casting="unsafe")
+    return shortness
 
 
 def cut_every(n: int, size: int, window: int | None = None, *, keep_short: bool = True) -> Ints:
@@ -96,7 +110,7 @@ def one_sample_a_row(
         order, lengths = order[:n], lengths[:n]
     else:
         batch_offsets, taken = gather_groups(batch_offsets, sequence)
-        order, lengths, widths = order[taken], lengths[taken], widths[sequence]
+        order, lengths, widths = order.take(taken), lengths.take(taken), widths[sequence]
     return BatchPlan(
         samples=order,
         lengths=lengths,

@@ -20,7 +20,13 @@ from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.cutting import cut_by_budget, longest_first
 from batchstat.planning.strategies.histogram import BatchSummary, RowRuns
-from batchstat.planning.strategies.packing import Packing, best_fit, first_fit, next_fit
+from batchstat.planning.strategies.packing import (
+    Packing,
+    best_fit,
+    first_fit,
+    next_fit,
+    whole_rows,
+)
 
 _IN_TURN = {"first-fit": first_fit, "next-fit": next_fit}
 METHODS: Mapping[str, str] = {
@@ -88,8 +94,8 @@ class Packed(Strategy):
             InputError: a sample is longer than `max_length`.
         """
         self._check_longest(int(window.lengths.max(initial=0)))
-        samples, lengths, starts, (row, each) = self._packed(window.lengths)
-        held, counts = _totals(lengths, row, each)
+        samples, lengths, starts, packing = self._packed(window.lengths)
+        held, counts = _totals(lengths, packing)
         order = longest_first(held)
         padded = round_up(held[order], self.pad_to_multiple_of)
         keep_short = self.keeps_short(window)
@@ -99,14 +105,19 @@ class Packed(Strategy):
         if self.shuffle_batches:
             sequence = window.rng.permutation(len(widths))
         offsets, rows = gather_groups(offsets, sequence)
-        rows = order[rows]
-        row_offsets = offsets_from_sizes(counts[rows])
-        position = np.full(len(held), len(rows))  # a dropped row comes last
-        position[rows] = np.arange(len(rows))
-        placed = np.argsort(np.repeat(position[row], each), kind="stable")[: row_offsets[-1]]
+        dropped = order[len(rows) :]
+        row_offsets = offsets_from_sizes(counts[np.concatenate([order[rows], dropped])])
+        first = np.empty_like(row_offsets[1:])
+        first[order[rows]] = row_offsets[: len(rows)]
+        first[dropped] = row_offsets[len(rows) : -1]
+        entries = expand_ranges(first[packing.row] + packing.before, packing.each)[1]
+        row_offsets = row_offsets[: len(rows) + 1]
+        placed = np.empty_like(entries)
+        placed[entries] = np.arange(len(entries))
+        placed = placed[: row_offsets[-1]]
         return BatchPlan(
-            samples=samples[placed],
-            lengths=lengths[placed],
+            samples=samples.take(placed),
+            lengths=lengths.take(placed),
             row_offsets=row_offsets,
             batch_offsets=offsets,
             step_offsets=np.arange(len(offsets)),
@@ -166,13 +177,14 @@ class Packed(Strategy):
             found = _IN_TURN[self.method](lengths, self.max_length, most)
             return np.arange(len(lengths)), lengths, None, found
         order = longest_first(lengths)
-        falling = lengths[order]
+        falling = lengths.take(order)
         fit = best_fit if self.method == "bfd" else first_fit
         return order, falling, None, fit(falling, self.max_length, most)
 
 
-def _totals(lengths: Ints, row: Ints, each: Ints) -> tuple[Ints, Ints]:
+def _totals(lengths: Ints, packing: Packing) -> tuple[Ints, Ints]:
     """Return (n_rows,) tokens and entries of each row."""
+    row, each, _ = packing
     if len(row) == 0:
         return lengths[:0], lengths[:0]
     tokens = np.add.reduceat(lengths, np.cumsum(each) - each)
@@ -191,5 +203,4 @@ def _wrapped(lengths: Ints, capacity: int) -> tuple[Ints, Ints, Ints, Packing]:
     starts = np.maximum(begins[samples], rows * capacity)
     stops = np.minimum(ends[samples], (rows + 1) * capacity)
     each = np.bincount(np.minimum(rows, last))
-    packing = Packing(np.arange(len(each)), each)
-    return samples, stops - starts, starts - begins[samples], packing
+    return samples, stops - starts, starts - begins[samples], whole_rows(each)
