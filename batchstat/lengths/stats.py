@@ -47,7 +47,7 @@ class LengthStats:
         """Return the statistics of `lengths` (n,), where n is at least 1."""
         found = None
         for first in range(0, len(lengths), _AT_ONCE):
-            values, counts = _distinct(lengths[first : first + _AT_ONCE])
+            values, counts = distinct(lengths[first : first + _AT_ONCE])
             part = cls(values, counts)
             found = part if found is None else found.merge(part)
         assert found is not None, "n is at least 1"
@@ -135,18 +135,18 @@ class LengthStats:
         return Histogram(edges, tuple(int(count) for count in counts))
 
 
-def _distinct(lengths: Ints) -> tuple[Ints, Ints]:
-    """Return the distinct lengths, ascending, and how often each occurs."""
-    if lengths.max() > max(len(lengths), _FEW):
-        values, counts = np.unique(lengths, return_counts=True)
+def distinct(numbers: Ints) -> tuple[Ints, Ints]:
+    """Return the distinct numbers, ascending, and how often each occurs; none is below 0."""
+    if numbers.max() > max(len(numbers), _FEW):
+        values, counts = np.unique(numbers, return_counts=True)
         return values.astype(np.int64), counts
-    often = np.bincount(lengths)
+    often = np.bincount(numbers)
     values = np.flatnonzero(often)
     return values, often[values]
 
 
 _FEW = 1 << 12
-"""Counters that cost no more than sorting a few lengths."""
+"""Counters that cost no more than sorting a few numbers."""
 
 
 def validate_lengths(lengths: npt.ArrayLike) -> Ints:

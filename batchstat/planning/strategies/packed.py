@@ -14,7 +14,7 @@ from batchstat.lengths.arrays import (
     offsets_from_sizes,
     round_up,
 )
-from batchstat.lengths.stats import LengthStats
+from batchstat.lengths.stats import LengthStats, distinct
 from batchstat.parameters import MAX_INT, parameter
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
@@ -105,24 +105,23 @@ class Packed(Strategy):
         if self.shuffle_batches:
             sequence = window.rng.permutation(len(widths))
         offsets, rows = gather_groups(offsets, sequence)
-        dropped = order[len(rows) :]
-        row_offsets = offsets_from_sizes(counts[np.concatenate([order[rows], dropped])])
-        first = np.empty_like(row_offsets[1:])
-        first[order[rows]] = row_offsets[: len(rows)]
-        first[dropped] = row_offsets[len(rows) : -1]
-        entries = expand_ranges(first[packing.row] + packing.before, packing.each)[1]
+        every = np.concatenate([order[rows], order[len(rows) :]])  # dropped rows come last
+        row_offsets, entries = _laid_out(packing, counts, every)
         row_offsets = row_offsets[: len(rows) + 1]
-        placed = np.empty_like(entries)
-        placed[entries] = np.arange(len(entries))
-        placed = placed[: row_offsets[-1]]
+
+        def placed(numbers: Ints) -> Ints:
+            found = np.empty_like(numbers)
+            found[entries] = numbers
+            return found[: row_offsets[-1]]
+
         return BatchPlan(
-            samples=samples.take(placed),
-            lengths=lengths.take(placed),
+            samples=placed(samples),
+            lengths=placed(lengths),
             row_offsets=row_offsets,
             batch_offsets=offsets,
             step_offsets=np.arange(len(offsets)),
             widths=widths[sequence],
-            starts=None if starts is None else starts[placed],
+            starts=None if starts is None else placed(starts),
         )
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchSummary | None:
@@ -176,10 +175,10 @@ class Packed(Strategy):
         if self.method in _IN_TURN:
             found = _IN_TURN[self.method](lengths, self.max_length, most)
             return np.arange(len(lengths)), lengths, None, found
-        order = longest_first(lengths)
-        falling = lengths.take(order)
+        values, counts = distinct(lengths) if len(lengths) else (lengths, lengths)
+        falling = np.repeat(values[::-1], counts[::-1])
         fit = best_fit if self.method == "bfd" else first_fit
-        return order, falling, None, fit(falling, self.max_length, most)
+        return longest_first(lengths), falling, None, fit(falling, self.max_length, most)
 
 
 def _totals(lengths: Ints, packing: Packing) -> tuple[Ints, Ints]:
@@ -190,6 +189,20 @@ def _totals(lengths: Ints, packing: Packing) -> tuple[Ints, Ints]:
     tokens = np.add.reduceat(lengths, np.cumsum(each) - each)
     held = np.bincount(row, weights=tokens).astype(np.int64)
     return held, np.bincount(row, weights=each).astype(np.int64)
+
+
+def _laid_out(packing: Packing, counts: Ints, rows: Ints) -> tuple[Ints, Ints]:
+    """Lay rows end to end: their offsets (n_rows + 1,), and the place of each entry, (n_entries,).
+
+    Args:
+        packing: the rows of the entries.
+        counts: (n_rows,) entries of each row.
+        rows: (n_rows,) the rows in their new order.
+    """
+    offsets = offsets_from_sizes(counts[rows])
+    first = np.empty_like(rows)
+    first[rows] = offsets[:-1]
+    return offsets, expand_ranges(first[packing.row] + packing.before, packing.each)[1]
 
 
 def _wrapped(lengths: Ints, capacity: int) -> tuple[Ints, Ints, Ints, Packing]:
