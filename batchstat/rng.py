@@ -11,7 +11,12 @@ _ORDER, _DISTRIBUTION, _SAMPLER, _RANK_SAMPLER, _ESTIMATE = range(5)
 
 def window_rng(seed: int, epoch: int, window: int) -> np.random.Generator:
     """Return the generator of a window of samples: shuffled batches, random buckets."""
-    return np.random.default_rng((seed, epoch, window))
+    numbers = (seed, epoch, window)
+    if max(numbers) >= 2**32:
+        return np.random.default_rng(numbers)
+    # The same stream in two thirds of the time: NumPy converts a tuple number by number.
+    entropy = np.array(numbers, dtype=np.uint32)
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))
 
 
 def order_rng(seed: int, epoch: int) -> np.random.Generator:

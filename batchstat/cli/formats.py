@@ -14,7 +14,6 @@ from batchstat.gate.outcome import Check, worst
 from batchstat.render.checks.github import check_annotations
 from batchstat.render.checks.junit import check_junit
 from batchstat.render.checks.markdown import check_markdown
-from batchstat.render.html.check_page import check_page
 from batchstat.render.screens.check import check_screen
 from batchstat.storage.results import check_writable, write_file
 
@@ -75,7 +74,7 @@ def write(checks: Sequence[Check], destinations: Destinations, created: str) -> 
         "markdown": lambda: check_markdown(checks),
         "junit": lambda: check_junit(checks),
         "github": lambda: check_annotations(checks, _screen(checks, plain=False)),
-        "html": lambda: check_page(checks, check_document(checks, worst(checks), created)),
+        "html": lambda: _page(checks, created),
     }
     if "github" in destinations:
         _add_summary(checks)
@@ -91,6 +90,12 @@ def write(checks: Sequence[Check], destinations: Destinations, created: str) -> 
 
 def _screen(checks: Sequence[Check], *, plain: bool) -> str:
     return render(check_screen(checks), console(plain=plain))
+
+
+def _page(checks: Sequence[Check], created: str) -> str:
+    from batchstat.render.html.check_page import check_page
+
+    return check_page(checks, check_document(checks, worst(checks), created))
 
 
 def _add_summary(checks: Sequence[Check]) -> None:

@@ -39,7 +39,7 @@ def help_page(command: Any, context: Any, *, everything: bool) -> str:
 class _Page:
     def __init__(self, command: Any, context: Any, everything: bool) -> None:
         self.command, self.path = command, context.command_path
-        self.parts = getattr(command, "commands", {})
+        self.parts = getattr(command, "listed", [])
         columns = shutil.get_terminal_size().columns
         self.width = min(max(columns, _WIDTHS[0]), _WIDTHS[1])
         self.has_styles = _has_styles()
@@ -52,7 +52,7 @@ class _Page:
             rare = frozenset()
         self.options = [each for each in options if each.name not in rare]
         self.more = len(options) - len(self.options)
-        left = [_placed(each) for each in self.arguments] + [*self.parts]
+        left = [_placed(each) for each in self.arguments] + [each.name for each in self.parts]
         left += [_flags(each) for each in self.options]
         longest = max(map(len, left), default=0)
         self.column = min(_COLUMN, longest + 4, self.width // 2)
@@ -67,7 +67,7 @@ class _Page:
         yield from self._section(
             "Arguments", [(_placed(each), _described(each)) for each in self.arguments]
         )
-        for panel, parts in _by_panel(self.parts.values(), "Commands").items():
+        for panel, parts in _by_panel(self.parts, "Commands").items():
             yield from self._section(panel, [(each.name, _summary(each)) for each in parts])
         for panel, options in _by_panel(self.options, "Options").items():
             yield from self._section(panel, [(_flags(each), _described(each)) for each in options])

@@ -1,7 +1,8 @@
 """The application: its commands, and how their errors end the process."""
 
 import sys
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -20,20 +21,10 @@ from batchstat.cli.commands import (
     recipe,
 )
 from batchstat.cli.streams import open_closed_streams, say
-from batchstat.cli.usage import Command, Group, Help
+from batchstat.cli.usage import Commands, Group, Help, Listed
 from batchstat.errors import BatchstatError, InputError
 
-app = typer.Typer(
-    name="batchstat",
-    cls=Group,
-    help="How much of your training compute is padding, and which batching strategy fixes it.",
-    no_args_is_help=True,
-    add_help_option=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"token_normalize_func": lambda flag: flag.replace("_", "-")},
-)
-for panel, commands in {
+_PANELS: dict[str, dict[str, Callable[..., None]]] = {
     "Analyse": {
         "profile": profile.command,
         "compare": compare.command,
@@ -44,9 +35,30 @@ for panel, commands in {
     "Use": {"recipe": recipe.command},
     "CI": {"init": init.command, "check": check.command, "config": config.command},
     "Scale": {"merge": merge.command},
-}.items():
-    for name, command in commands.items():
-        app.command(name, cls=Command, add_help_option=False, rich_help_panel=panel)(command)
+}
+
+
+class _Main(Group):
+    def __init__(self, *, commands: Mapping[str, Any], **given: Any) -> None:
+        listed = [
+            Listed(name, command.__doc__ or "", panel, command)
+            for panel, each in _PANELS.items()
+            for name, command in each.items()
+        ]
+        lazy: Any = Commands(listed, commands)  # click only reads them, as from any mapping
+        super().__init__(commands=lazy, **given)
+
+
+app = typer.Typer(
+    name="batchstat",
+    cls=_Main,
+    help="How much of your training compute is padding, and which batching strategy fixes it.",
+    no_args_is_help=True,
+    add_help_option=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"token_normalize_func": lambda flag: flag.replace("_", "-")},
+)
 app.add_typer(baseline.app, name="baseline", rich_help_panel="CI")
 
 

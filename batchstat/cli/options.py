@@ -47,22 +47,37 @@ def takes(
         if each.name in options_of(record) and each.name not in without
     }
 
-    def given(command: Command) -> Callable[..., None]:
-        def run(**values: Any) -> None:
-            given = {
-                name: tuple(value) if isinstance(value, list) else value
-                for name, value in values.items()
-                if value not in (None, [])
-            }
-            _refuse_empty(given, declared)
-            command(Options(given))
+    return lambda command: _Taking(command, declared)
 
-        run.__doc__ = inspect.cleandoc(command.__doc__ or "")
-        run.__signature__ = inspect.Signature([*map(_parameter, declared.values()), *_HELP])  # type: ignore[attr-defined]
-        run.rare = {name for name, each in declared.items() if not _is_common(each)}  # type: ignore[attr-defined]
-        return run
 
-    return given
+class _Taking:
+    """A command as typer takes it: a function with a parameter for each option.
+
+    Attributes:
+        rare: names of options that only the page of all options lists.
+    """
+
+    def __init__(self, command: Command, declared: "Mapping[str, Field[Any]]") -> None:
+        self._command, self._declared = command, declared
+        self.__doc__ = inspect.cleandoc(command.__doc__ or "")
+        self.__name__ = command.__name__
+        self.__annotations__: dict[str, Any] = {}
+        self.rare = {name for name, each in declared.items() if not _is_common(each)}
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """The options as parameters, made when typer asks: one run needs those of one command."""
+        return inspect.Signature([*map(_parameter, self._declared.values()), *_HELP])
+
+    def __call__(self, **values: Any) -> None:
+        """Run the command with the options that are given."""
+        given = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in values.items()
+            if value not in (None, [])
+        }
+        _refuse_empty(given, self._declared)
+        self._command(Options(given))
 
 
 _HELP = [

@@ -1,10 +1,12 @@
 """Commands with batchstat's help pages, and with its errors for wrong usage."""
 
 import sys
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Annotated, Any, NamedTuple
 
-from typer import BadParameter, Context, Exit, Option
+from typer import BadParameter, Context, Exit, Option, Typer
 from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
 from batchstat.cli.help import help_page
 from batchstat.cli.streams import emit
@@ -68,8 +70,67 @@ class Command(_Usage, TyperCommand):
     """A command."""
 
 
+class Listed(NamedTuple):
+    """A command as a group lists it.
+
+    Attributes:
+        name: its name.
+        help: its description.
+        rich_help_panel: where it is listed.
+        callback: what runs it.
+    """
+
+    name: str
+    help: str
+    rich_help_panel: str
+    callback: Callable[..., None]
+
+
+class Commands(Mapping[str, Any]):
+    """Commands by name, each made when it is first needed: a run needs one, and help none."""
+
+    def __init__(self, listed: Iterable[Listed], made: Mapping[str, Any]) -> None:
+        """Take the commands that are only listed, and those that are made already."""
+        self._listed = {each.name: each for each in listed}
+        self._made = dict(made)
+
+    @property
+    def listed(self) -> list[Any]:
+        """What is known of each without making it."""
+        groups = [made for name, made in self._made.items() if name not in self._listed]
+        return [*self._listed.values(), *groups]
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a command."""
+        if name not in self._made:
+            each, app = self._listed[name], Typer(add_completion=False, rich_markup_mode=None)
+            app.command(
+                name, cls=Command, add_help_option=False, rich_help_panel=each.rich_help_panel
+            )(each.callback)
+            self._made[name] = get_command(app)
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is a command of this name."""
+        return name in self._listed or name in self._made
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names, those that are listed first."""
+        return iter(dict.fromkeys([*self._listed, *self._made]))
+
+    def __len__(self) -> int:
+        """Return the number of commands."""
+        return len(self._listed.keys() | self._made.keys())
+
+
 class Group(_Usage, TyperGroup):
     """A group of commands."""
+
+    @property
+    def listed(self) -> list[Any]:
+        """The commands, as far as help needs them."""
+        commands: Any = self.commands
+        return commands.listed if isinstance(commands, Commands) else list(commands.values())
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the arguments name. Raises OptionError if there is none."""

@@ -47,8 +47,8 @@ class LengthStats:
         """Return the statistics of `lengths` (n,), where n is at least 1."""
         found = None
         for first in range(0, len(lengths), _AT_ONCE):
-            values, counts = np.unique(lengths[first : first + _AT_ONCE], return_counts=True)
-            part = cls(values.astype(np.int64), counts)
+            values, counts = distinct(lengths[first : first + _AT_ONCE])
+            part = cls(values, counts)
             found = part if found is None else found.merge(part)
         assert found is not None, "n is at least 1"
         return found
@@ -135,6 +135,20 @@ class LengthStats:
         return Histogram(edges, tuple(int(count) for count in counts))
 
 
+def distinct(numbers: Ints) -> tuple[Ints, Ints]:
+    """Return the distinct numbers, ascending, and how often each occurs; none is below 0."""
+    if numbers.max() > max(len(numbers), _FEW):
+        values, counts = np.unique(numbers, return_counts=True)
+        return values.astype(np.int64), counts
+    often = np.bincount(numbers)
+    values = np.flatnonzero(often)
+    return values, often[values]
+
+
+_FEW = 1 << 12
+"""Counters that cost no more than sorting a few numbers."""
+
+
 def validate_lengths(lengths: npt.ArrayLike) -> Ints:
     """Return (n,) tokens per sample, as 64-bit integers.
 
@@ -158,8 +172,8 @@ def validate_lengths(lengths: npt.ArrayLike) -> Ints:
             f"lengths must be whole numbers in one dimension, not {array.dtype} of shape "
             f"{array.shape}: pass tokens per sample, or a Profile"
         )
-    bad = np.flatnonzero((array < 0) | (array >= 2**31))
-    if len(bad):
+    if array.min() < 0 or array.max() >= 2**31:
+        bad = np.flatnonzero((array < 0) | (array >= 2**31))
         raise OptionError(
             f"lengths[{bad[0]}] is {array[bad[0]]}: must be between 0 and {2**31 - 1:,}"
         )

@@ -94,13 +94,16 @@ class BatchTable:
 
     def take(self, units: Ints) -> "BatchTable":
         """Return the batches of these units, in this order."""
+        if self.n_units == len(self):
+            columns = {name: getattr(self, name)[units] for name in _NUMBERS}
+            return BatchTable(**columns, unit_offsets=np.arange(len(units) + 1))
         offsets, batches = gather_groups(self.unit_offsets, units)
         columns = {name: getattr(self, name)[batches] for name in _NUMBERS}
         return BatchTable(**columns, unit_offsets=offsets)
 
     def sum_by_unit(self, numbers: Ints) -> Ints:
         """Return (n_units,) sums of a number that each batch has."""
-        return sums(numbers, self.unit_offsets)
+        return numbers if self.n_units == len(self) else sums(numbers, self.unit_offsets)
 
 
 _NUMBERS = ("rows", "widths", "entries", "samples", "tokens", "squares")

@@ -97,7 +97,7 @@ class InMemoryEpoch:
         """Number of samples or parts."""
         return len(self.lengths)
 
-    @property
+    @cached_property
     def tokens(self) -> int:
         """Total tokens."""
         return int(self.lengths.sum(dtype=np.int64))

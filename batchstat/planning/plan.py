@@ -1,8 +1,8 @@
-"""`BatchPlan`: which rows share a batch, as a few flat arrays. `Window`: the samples it is made
-from.
+"""`BatchPlan`: which rows share a batch, as a few flat arrays. `Window` and `Windows`: the samples
+it is made from.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,30 @@ class Window:
     lengths: Ints
     rng: np.random.Generator
     last: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Windows:
+    """Consecutive windows, planned in one go.
+
+    Attributes:
+        lengths: (n,) tokens of the samples of all windows, in order.
+        size: samples per window; only the last window may have fewer.
+        rng: returns the generator of a window, counted from the first of them.
+        last: whether the epoch ends with these windows.
+    """
+
+    lengths: Ints
+    size: int
+    rng: Callable[[int], np.random.Generator]
+    last: bool
+
+    def __iter__(self) -> Iterator[Window]:
+        """Yield each window."""
+        n = len(self.lengths)
+        for k, first in enumerate(range(0, max(n, 1), self.size)):
+            end = first + self.size
+            yield Window(self.lengths[first:end], self.rng(k), self.last and end >= n)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

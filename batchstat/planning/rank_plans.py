@@ -13,7 +13,7 @@ from batchstat.planning.plan import BatchPlan
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.windows import plan_windows
+from batchstat.planning.windows import TOGETHER, plan_windows, tabulate_windows
 from batchstat.rng import distribution_rng
 
 
@@ -22,10 +22,24 @@ def plan_shares(
 ) -> Iterator[Iterator[BatchPlan]]:
     """Yield, for each share of the epoch, the plans of its windows in turn."""
     for share in shares.shares:
-        plans = plan_windows(strategy, share, seed=settings.seed, epoch=settings.epoch)
+        plans = plan_windows(
+            strategy, share, seed=settings.seed, epoch=settings.epoch, together=TOGETHER
+        )
         if settings.remainder == "spread" and settings.world_size > 1:
             plans = _spread(plans, settings.world_size, strategy.pad_to_multiple_of)
         yield plans
+
+
+def tabulate_shares(
+    strategy: Strategy, shares: EpochShares, settings: ResolvedSettings
+) -> Iterator[Iterator[BatchTable]]:
+    """Yield the batches of the same plans, without following single samples."""
+    if settings.remainder == "spread" and settings.world_size > 1:
+        for plans in plan_shares(strategy, shares, settings):
+            yield (BatchTable.of([plan]) for plan in plans)
+        return
+    for share in shares.shares:
+        yield tabulate_windows(strategy, share, seed=settings.seed, epoch=settings.epoch)
 
 
 class RankRound(NamedTuple):

@@ -100,13 +100,14 @@ def _ordered(drawn: Ints, order: str, settings: ResolvedSettings) -> Ints:
     sequence, own = in_sequence(drawn, settings)
     if own == "file":
         return sequence
-    return sequence[make_order(len(drawn), order, seed=settings.seed, epoch=settings.epoch)]
+    places = make_order(len(drawn), order, seed=settings.seed, epoch=settings.epoch)
+    return places if settings.draws_all else sequence[places]
 
 
 def _epoch_of(samples: Samples, drawn: Ints, settings: ResolvedSettings) -> InMemoryEpoch:
-    records = samples.records[drawn]
+    records = drawn if samples.is_contiguous else samples.records[drawn]
     # Lengths mapped from a file may have 32 bits, which widths and squares can overflow.
-    lengths = samples.lengths[drawn].astype(np.int64, copy=False)
+    lengths = samples.lengths.take(drawn).astype(np.int64, copy=False)
     epoch = make_epoch(records, lengths, settings.max_length, settings.overflow)
     check_any(epoch.count, settings.max_length)
     return epoch

@@ -2,31 +2,70 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
+import numpy as np
+
+from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.epoch import Epoch, InMemoryEpoch
-from batchstat.planning.plan import BatchPlan, Window
+from batchstat.planning.plan import BatchPlan, Windows
 from batchstat.planning.strategies.base import Strategy
 from batchstat.rng import window_rng
 
+TOGETHER = 1 << 16
+"""Samples of small windows planned together, whose arrays stay in the processor's cache."""
+
 
 def plan_windows(
-    strategy: Strategy, samples: Epoch, *, seed: int, epoch: int
+    strategy: Strategy, samples: Epoch, *, seed: int, epoch: int, together: int = 1
 ) -> Iterator[BatchPlan]:
     """Yield the plans of the epoch's windows in turn; their `samples` are record numbers.
 
     A window is the strategy's `read_ahead` consecutive samples, or all of them; the last may be
     short, and no batch spans two windows. Window k draws from `default_rng((seed, epoch, k))`.
+
+    Args:
+        strategy: what plans each window.
+        samples: the epoch.
+        seed: the seed of the epoch's order.
+        epoch: its number.
+        together: samples per plan: each plan holds as many windows as fit, at least one.
     """
+    for windows, part in _windows(strategy, samples, seed, epoch, together):
+        yield _renumbered(strategy.plan_together(windows), part)
+
+
+def tabulate_windows(
+    strategy: Strategy, samples: Epoch, *, seed: int, epoch: int
+) -> Iterator[BatchTable]:
+    """Yield the batches of the same plans, without following single samples."""
+    for windows, part in _windows(strategy, samples, seed, epoch, TOGETHER):
+        summary = None if part.is_split else strategy.summary_together(windows)
+        if summary is None:
+            yield BatchTable.of([_renumbered(strategy.plan_together(windows), part)])
+        else:
+            yield BatchTable.from_summary(summary)
+
+
+def _windows(
+    strategy: Strategy, samples: Epoch, seed: int, epoch: int, together: int
+) -> Iterator[tuple[Windows, InMemoryEpoch]]:
     n = samples.count
     size = strategy.window_size or max(n, 1)
-    for k, part in enumerate(samples.pieces(size)):
-        rng = window_rng(seed, epoch, k)
-        plan = strategy.plan(Window(part.lengths, rng, last=(k + 1) * size >= n))
-        yield _renumbered(plan, part)
+    several = max(1, together // size)
+    first = 0
+    for part in samples.pieces(size * several):
+        rng = partial(_rng, seed, epoch, first)
+        first += several
+        yield Windows(part.lengths, size, rng, last=first * size >= n), part
+
+
+def _rng(seed: int, epoch: int, first: int, window: int) -> np.random.Generator:
+    return window_rng(seed, epoch, first + window)
 
 
 def _renumbered(plan: BatchPlan, part: InMemoryEpoch) -> BatchPlan:
-    samples, starts = part.samples[plan.samples], plan.starts
+    samples, starts = part.samples.take(plan.samples), plan.starts
     if part.starts is not None:
         begin = part.starts[plan.samples]
         starts = begin if starts is None else begin + starts

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from batchstat.errors import InputError, NoBatchError
 from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.exact import added, product, total
-from batchstat.lengths.stats import LengthStats
+from batchstat.lengths.stats import LengthStats, distinct
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.epoch import Epoch
 from batchstat.planning.strategies.spec import RowRequest
@@ -136,8 +136,7 @@ class EpochMeter:
         self._reducible = max(self._reducible, int(whole[~alone].max(initial=0)))
         widths = LengthStats.of(distributed.widths)
         self._widths = widths if self._widths is None else self._widths.merge(widths)
-        shapes = np.unique((distributed.rows.astype(np.int64) << _WIDTH_BITS) + distributed.widths)
-        self._shapes = np.union1d(self._shapes, shapes)
+        self._shapes = np.union1d(self._shapes, _shapes(distributed))
 
     def measurement(self, epoch: Epoch, traced: Traced | None = None) -> Measurement:
         """Return the numbers of all batches added.
@@ -192,3 +191,12 @@ class EpochMeter:
         if not self._repeats:
             unique = DistinctCounts(self._samples, self._sums["real_tokens"])
         return unique, self._units.coverage(epoch.lost.dropped_samples + epoch.sample_count)
+
+
+def _shapes(batches: BatchTable) -> Ints:
+    """Return (n_shapes,) a number for each distinct pair of rows and width."""
+    more = int(batches.widths.max()) + 1
+    pairs, _ = distinct(batches.rows.astype(np.int64) * more + batches.widths)
+    rows, widths = np.divmod(pairs, more)
+    shapes: Ints = (rows << _WIDTH_BITS) + widths
+    return shapes

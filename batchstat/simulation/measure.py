@@ -6,7 +6,7 @@ import numpy as np
 
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import BatchPlan
-from batchstat.planning.rank_plans import RankRound, distribute, plan_shares
+from batchstat.planning.rank_plans import RankRound, distribute, plan_shares, tabulate_shares
 from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.rng import window_rng
@@ -48,9 +48,10 @@ def measure(
         summary = strategy.summary(shares.epoch.stats, rng)
     if summary is not None:
         planned = [iter([BatchTable.from_summary(summary)])]
+    elif by_sample:
+        planned = [_noted(plans, noted) for plans in plan_shares(strategy, shares, settings)]
     else:
-        every = plan_shares(strategy, shares, settings)
-        planned = [_tables(plans, noted if by_sample else None) for plans in every]
+        planned = list(tabulate_shares(strategy, shares, settings))
     for each in distribute(planned, shares, settings):
         meter.add(*each)
         if by_sample:
@@ -63,21 +64,8 @@ def measure(
     return meter.measurement(shares.epoch, traced if by_sample else None)
 
 
-def _tables(plans: Iterator[BatchPlan], noted: list[BatchPlan] | None) -> Iterator[BatchTable]:
-    """Yield the batches of windows, of several at a time since windows may be small."""
-    some: list[BatchPlan] = []
-    entries = 0
+def _noted(plans: Iterator[BatchPlan], noted: list[BatchPlan]) -> Iterator[BatchTable]:
+    """Yield the batches of each plan, and note the plan."""
     for plan in plans:
-        some.append(plan)
-        entries += len(plan.lengths)
-        if noted is not None:
-            noted.append(plan)
-        if entries >= _TOGETHER:
-            yield BatchTable.of(some)
-            some, entries = [], 0
-    if some:
-        yield BatchTable.of(some)
-
-
-_TOGETHER = 1 << 18
-"""Entries that are measured together."""
+        noted.append(plan)
+        yield BatchTable.of([plan])

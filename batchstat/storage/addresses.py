@@ -6,7 +6,6 @@ Whatever works with a `Path` also works with what `as_path` returns for an addre
 import glob
 import os
 import re
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -97,7 +96,7 @@ def move(path: Path, target: Path) -> None:
 @contextmanager
 def temporary_beside(path: Path) -> Iterator[Path]:
     """Yield a path beside another, to write to before moving; what is left there is removed."""
-    temporary = path.with_name(f".batchstat-{secrets.token_hex(4)}.tmp")
+    temporary = path.with_name(f".batchstat-{os.urandom(4).hex()}.tmp")
     try:
         yield temporary
     finally:

@@ -1,6 +1,5 @@
 """Names of result files, and which of them belong to a profile that was replaced."""
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
 
@@ -93,6 +92,8 @@ def outdated(folder: Path, files: Mapping[str, object]) -> set[str]:
 def _says_the_same(path: Path, new: bytes) -> bool:
     """Return whether a JSON file has the same content as `new`, apart from its creation time."""
     try:
+        import json
+
         before, after = json.loads(path.read_bytes()), json.loads(new)
         return bool({**before, "created": ""} == {**after, "created": ""})
     except Exception:  # missing, not JSON, not an object, or anything a remote file system raises

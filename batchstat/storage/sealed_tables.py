@@ -102,8 +102,19 @@ def numbers_in(block: pa.Table, name: str) -> Ints:
     column = block[name]
     if column.null_count:
         raise ValueError(f"column {name} contains {column.null_count:,} null values")
-    numbers: Ints = column.to_numpy()
-    return numbers
+    if not pa.types.is_integer(column.type):
+        numbers: Ints = column.to_numpy()
+        return numbers
+    # `to_numpy` imports pandas, which takes longer than reading the file.
+    parts = [_numbers(chunk) for chunk in column.chunks]
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
+
+
+def _numbers(chunk: pa.Array) -> Ints:
+    kind = np.dtype(str(chunk.type))
+    if len(chunk) == 0:
+        return np.empty(0, kind)
+    return np.frombuffer(chunk.buffers()[1], kind, len(chunk), chunk.offset * kind.itemsize)
 
 
 def check_range(name: str, numbers: Ints, most: int, before: int = 0) -> None:

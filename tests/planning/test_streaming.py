@@ -3,7 +3,7 @@
 import math
 import shutil
 import tempfile
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +16,25 @@ import batchstat
 from batchstat.documents.comparison import comparison_document
 from batchstat.errors import InputError
 from batchstat.lengths.stats import LengthStats
+from batchstat.parameters import MAX_INT
 from batchstat.planning import order
 from batchstat.planning import rank_plans as distributed
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.distribution import balanced, round_robin
 from batchstat.planning.epoch import InMemoryEpoch, make_epoch
 from batchstat.planning.order import make_order
+from batchstat.planning.plan import BatchPlan
 from batchstat.planning.rank_plans import plan_shares
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import OVERFLOWS, Settings
 from batchstat.planning.shares import make_shares
+from batchstat.planning.strategies import STRATEGIES
 from batchstat.planning.strategies.spec import RowRequest, parse_strategy
 from batchstat.planning.streamed_epoch import StreamedEpoch
-from batchstat.planning.windows import plan_windows
+from batchstat.planning.windows import plan_windows, tabulate_windows
 from batchstat.profiling import memmap as arrays
 from batchstat.profiling.parquet import read_file, save_lengths
-from batchstat.rng import distribution_rng
+from batchstat.rng import distribution_rng, window_rng
 from batchstat.simulation.epoch_meter import EpochMeter, Measurement
 from batchstat.simulation.measure import measure
 from conftest import SAMPLE_DATA
@@ -173,6 +176,47 @@ def test_batches_by_the_histogram_are_those_of_the_plan(lengths, name, shuffle):
     told = BatchTable.from_summary(summary)
     for column in ("rows", "widths", "entries", "samples", "tokens", "squares", "unit_offsets"):
         assert getattr(told, column).tolist() == getattr(planned, column).tolist(), column
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@given(
+    lengths=LENGTHS,
+    size=st.integers(1, 20),
+    together=st.integers(2, 300),
+    drop_last=st.booleans(),
+    multiple=st.sampled_from([1, 8]),
+    split=st.booleans(),
+)
+def test_windows_planned_together_are_those_planned_alone(
+    name, lengths, size, together, drop_last, multiple, split
+):
+    given = Settings(
+        max_length=60, tokens_per_batch=180, drop_last=drop_last, pad_to_multiple_of=multiple
+    )
+    sized = f"{name}:read_ahead={size}" if "read_ahead" in FIELDS[name] else name
+    strategy = parse_strategy(sized, asdict(given.resolve(60, None)))
+    starts = np.arange(len(lengths)) % 2 * 60 if split else None
+    visits = InMemoryEpoch(np.arange(len(lengths)) + 7, np.array(lengths), starts)
+    alone = list(plan_windows(strategy, visits, seed=4, epoch=2))
+    joined = list(plan_windows(strategy, visits, seed=4, epoch=2, together=together))
+    one, other = BatchPlan.concatenate(alone), BatchPlan.concatenate(joined)
+    for column in ("samples", "lengths", "starts", *OFFSETS, "widths"):
+        assert np.array_equal(getattr(one, column), getattr(other, column)), column
+    planned = BatchTable.of(alone)
+    counted = list(tabulate_windows(strategy, visits, seed=4, epoch=2))
+    table = BatchTable.concatenate(counted)
+    for column in ("rows", "widths", "entries", "samples", "tokens", "squares", "unit_offsets"):
+        assert getattr(table, column).tolist() == getattr(planned, column).tolist(), column
+
+
+OFFSETS = ("row_offsets", "batch_offsets", "step_offsets")
+FIELDS = {name: {each.name for each in fields(kind)} for name, kind in STRATEGIES.items()}
+
+
+@given(st.integers(0, MAX_INT), st.integers(0, MAX_INT), st.integers(0, 2**33))
+def test_a_window_draws_from_its_own_stream(seed, epoch, window):
+    expected = np.random.default_rng((seed, epoch, window)).permutation(50)
+    assert window_rng(seed, epoch, window).permutation(50).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("order", ["file", "blocks", "shuffled"])

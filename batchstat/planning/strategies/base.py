@@ -1,7 +1,7 @@
 """Base class of all strategies: parameters are fields, the data is given to `plan`."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import check_fields
-from batchstat.planning.plan import BatchPlan, Window
+from batchstat.planning.plan import BatchPlan, Window, Windows
 from batchstat.planning.strategies.cutting import longest_of_each, one_sample_a_row
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Strategy(ABC):
         number: int | None = vars(self).get(name)
         return number
 
-    def keeps_short(self, window: Window) -> bool:
+    def keeps_short(self, window: Window | Windows) -> bool:
         """Return whether a batch that could hold more is kept at the end of a window."""
         return not (self.drop_last and window.last)
 
@@ -120,8 +120,9 @@ class Strategy(ABC):
         if widths is None:
             widths = longest_of_each(lengths, offsets)
         widths = round_up(widths, self.pad_to_multiple_of)
-        shuffle = window.rng if self._parameter("shuffle_batches") else None
-        return one_sample_a_row(order, lengths, offsets, widths, shuffle)
+        shuffles = self._parameter("shuffle_batches")
+        sequence = window.rng.permutation(len(widths)) if shuffles else None
+        return one_sample_a_row(order, lengths, offsets, widths, sequence)
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> "BatchSummary | None":
         """Return the batches of an epoch that is one window of these lengths, as `plan` makes them;
@@ -130,6 +131,26 @@ class Strategy(ABC):
         del stats, rng
         return None
 
+    def summary_together(self, windows: Windows) -> "BatchSummary | None":
+        """Return the batches of consecutive windows, as `plan_together` makes them; None if only a
+        plan says what they are.
+        """
+        del windows
+        return None
+
     @abstractmethod
     def plan(self, window: Window) -> BatchPlan:
         """Put every sample of the window in exactly one batch (except by `drop_last`)."""
+
+    def plan_together(self, windows: Windows) -> BatchPlan:
+        """Return the plans of consecutive windows as one; samples count from the first of them."""
+        plans = [self.plan(window) for window in windows]
+        if len(plans) == 1:
+            return plans[0]
+        firsts = range(0, len(windows.lengths), windows.size)
+        return BatchPlan.concatenate(
+            [
+                replace(plan, samples=plan.samples + first)
+                for plan, first in zip(plans, firsts, strict=True)
+            ]
+        )

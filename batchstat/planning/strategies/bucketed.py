@@ -5,16 +5,16 @@ from typing import ClassVar
 
 import numpy as np
 
+from batchstat.lengths.arrays import Ints
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import parameter
-from batchstat.planning.plan import BatchPlan, Window
-from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.strategies.cutting import cut_every, longest_first
+from batchstat.planning.strategies.cutting import cut_every
 from batchstat.planning.strategies.histogram import BatchSummary, RowRuns
+from batchstat.planning.strategies.longest_first import LongestFirst
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bucketed(Strategy):
+class Bucketed(LongestFirst):
     """Each window of `read_ahead` samples is sorted longest first and cut every `batch_size`.
 
     The window's remainder is a batch of its own; the window's batches are then shuffled. Source:
@@ -29,11 +29,9 @@ class Bucketed(Strategy):
         "Whether the batches of a window are shuffled, or come as they were cut.", True
     )
 
-    def plan(self, window: Window) -> BatchPlan:
-        """Sort longest first, cut every `batch_size`, shuffle."""
-        order = longest_first(window.lengths)
-        offsets = cut_every(len(order), self.batch_size, keep_short=self.keeps_short(window))
-        return self.batch_rows(window, order, offsets)
+    def cut(self, falling: Ints, window: int, *, keep_short: bool) -> Ints:
+        """Cut every `batch_size`."""
+        return cut_every(len(falling), self.batch_size, window, keep_short=keep_short)
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchSummary | None:
         """Return the batches of all lengths sorted together."""

@@ -9,20 +9,54 @@ _AT_ONCE = 2**18
 """Samples whose arrays stay in the processor's cache."""
 
 
-def longest_first(lengths: Ints) -> Ints:
-    """Return positions of `lengths` (n,), longest first; equal lengths keep their order."""
-    if len(lengths) == 0:
-        return np.arange(0)
-    shortness = lengths.max() - lengths
-    if shortness.max() < 2**16:  # NumPy sorts 16-bit keys by radix, several times faster
-        shortness = shortness.astype(np.uint16)
-    return np.argsort(shortness, kind="stable")
+def longest_first(lengths: Ints, window: int | None = None) -> Ints:
+    """Return positions of `lengths` (n,), longest first; equal lengths keep their order.
+
+    With `window`, every `window` consecutive lengths are sorted by themselves.
+    """
+    n = len(lengths)
+    if window is None or n <= window:
+        return np.argsort(_shortness(lengths), kind="stable")
+    shortness, whole = _shortness(lengths), n - n % window
+    order = np.empty(n, dtype=np.int64)
+    within = np.argsort(shortness[:whole].reshape(-1, window), axis=1, kind="stable")
+    np.add(within, np.arange(0, whole, window)[:, None], out=order[:whole].reshape(-1, window))
+    order[whole:] = whole + np.argsort(shortness[whole:], kind="stable")
+    return order
 
 
-def cut_every(n: int, size: int, *, keep_short: bool = True) -> Ints:
-    """Return offsets of consecutive groups of `size`; a short last group is kept or dropped."""
-    offsets = np.arange(0, n + 1, size)
-    return np.append(offsets, n) if keep_short and n % size else offsets
+def falling_lengths(lengths: Ints, window: int) -> Ints:
+    """Return every `window` consecutive lengths sorted, longest first: those of `longest_first`."""
+    shortness, whole = _shortness(lengths), len(lengths) - len(lengths) % window
+    shortness[:whole].reshape(-1, window).sort(axis=1, kind="stable")
+    shortness[whole:].sort(kind="stable")
+    falling: Ints = lengths.max(initial=0) - shortness
+    return falling
+
+
+def _shortness(lengths: Ints) -> Ints:
+    """Return longest − length of each, in 16 bits if they fit: NumPy sorts these by radix, several
+    times faster.
+    """
+    longest = lengths.max(initial=0)
+    fits = longest - lengths.min(initial=longest) < 2**16
+    kind = np.uint16 if fits else np.int64
+    shortness: Ints = np.subtract(longest, lengths, dtype=kind, casting="unsafe")
+    return shortness
+
+
+def cut_every(n: int, size: int, window: int | None = None, *, keep_short: bool = True) -> Ints:
+    """Return offsets of consecutive groups of `size`; a short last group is kept or dropped.
+
+    With `window`, every `window` consecutive positions are cut by themselves, and only the last
+    group of all may be dropped.
+    """
+    if window is None or n <= window:
+        offsets = np.arange(0, n + 1, size)
+        return np.append(offsets, n) if keep_short and n % size else offsets
+    begins = np.arange(0, n, window)[:, None] + np.arange(0, window, size)
+    offsets = np.append(begins[begins < n], n)
+    return offsets if keep_short or offsets[-1] - offsets[-2] == size else offsets[:-1]
 
 
 def whole_batches(size: int) -> int:
@@ -31,23 +65,32 @@ def whole_batches(size: int) -> int:
 
 
 def cut_by_budget(
-    lengths: Ints, budget: int, max_samples: int | None, *, keep_short: bool = True
+    lengths: Ints,
+    budget: int,
+    max_samples: int | None,
+    window: int | None = None,
+    *,
+    keep_short: bool = True,
 ) -> Ints:
     """Return offsets of batches of descending `lengths` (n,), each with size × longest within the
     budget.
 
     A sample above the budget is alone in its batch. The longest comes first, so a batch's size is
-    one division (infinibatch's BucketedReadaheadBatchIterator with a callable size).
+    one division (infinibatch's BucketedReadaheadBatchIterator with a callable size). With `window`,
+    every `window` consecutive lengths descend and are cut by themselves; without `keep_short`, the
+    last batch of all is dropped if it could hold more.
     """
-    n = len(lengths)
+    n, end, item = len(lengths), 0, lengths.item
+    most = max_samples or max(budget, 1)
     offsets = [0]
-    while (first := offsets[-1]) < n:
-        size = max(1, budget // max(1, lengths.item(first)))
-        end = first + (size if max_samples is None else min(size, max_samples))
-        if end > n and not keep_short:
-            break
-        offsets.append(min(end, n))
-    return np.array(offsets)
+    for first in range(0, n, window or max(n, 1)):
+        stop, end = min(first + (window or n), n), first
+        while end < stop:
+            size = budget // (item(end) or 1) or 1
+            end += size if size < most else most
+            offsets.append(end)
+        offsets[-1] = stop
+    return np.array(offsets if keep_short or end == n else offsets[:-1])
 
 
 def one_sample_a_row(
@@ -55,20 +98,19 @@ def one_sample_a_row(
     lengths: Ints,
     batch_offsets: Ints,
     widths: Ints,
-    shuffle: np.random.Generator | None = None,
+    sequence: Ints | None = None,
 ) -> BatchPlan:
     """Return the plan whose rows are the samples of `order`; samples after the last offset are
     dropped.
 
-    With `shuffle`, its batches come in random order.
+    With `sequence`, its batches come in that sequence.
     """
     n = int(batch_offsets[-1])
-    if shuffle is None:
+    if sequence is None:
         order, lengths = order[:n], lengths[:n]
     else:
-        sequence = shuffle.permutation(len(widths))
         batch_offsets, taken = gather_groups(batch_offsets, sequence)
-        order, lengths, widths = order[taken], lengths[taken], widths[sequence]
+        order, lengths, widths = order.take(taken), lengths.take(taken), widths[sequence]
     return BatchPlan(
         samples=order,
         lengths=lengths,

@@ -21,6 +21,10 @@ class BatchSummary(NamedTuple):
     tokens: Ints
     squares: Ints
 
+    def take(self, sequence: Ints) -> "BatchSummary":
+        """Return the batches in another sequence."""
+        return BatchSummary(*(column[sequence] for column in self))
+
 
 @dataclass(frozen=True, eq=False)
 class RowRuns:
@@ -100,17 +104,14 @@ class RowRuns:
             # Cumulative sums may wrap around; their differences are still right.
             return np.diff(self._before(numbers, offsets))
 
-        columns: tuple[Ints, ...] = (
+        summary = BatchSummary(
             rows,
             round_up(self.held[firsts], multiple),
             of_batches(self.entries),
             of_batches(self.held),
             added(self.squares, of_batches, int(rows.max(initial=0))),
         )
-        if shuffle is not None:
-            sequence = shuffle.permutation(len(firsts))
-            columns = tuple(column[sequence] for column in columns)
-        return BatchSummary(*columns)
+        return summary if shuffle is None else summary.take(shuffle.permutation(len(firsts)))
 
     @cached_property
     def _offsets(self) -> Ints:

@@ -14,13 +14,19 @@ from batchstat.lengths.arrays import (
     offsets_from_sizes,
     round_up,
 )
-from batchstat.lengths.stats import LengthStats
+from batchstat.lengths.stats import LengthStats, distinct
 from batchstat.parameters import MAX_INT, parameter
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.cutting import cut_by_budget, longest_first
 from batchstat.planning.strategies.histogram import BatchSummary, RowRuns
-from batchstat.planning.strategies.packing import Packing, best_fit, first_fit, next_fit
+from batchstat.planning.strategies.packing import (
+    Packing,
+    best_fit,
+    first_fit,
+    next_fit,
+    whole_rows,
+)
 
 _IN_TURN = {"first-fit": first_fit, "next-fit": next_fit}
 METHODS: Mapping[str, str] = {
@@ -88,8 +94,8 @@ class Packed(Strategy):
             InputError: a sample is longer than `max_length`.
         """
         self._check_longest(int(window.lengths.max(initial=0)))
-        samples, lengths, starts, (row, each) = self._packed(window.lengths)
-        held, counts = _totals(lengths, row, each)
+        samples, lengths, starts, packing = self._packed(window.lengths)
+        held, counts = _totals(lengths, packing)
         order = longest_first(held)
         padded = round_up(held[order], self.pad_to_multiple_of)
         keep_short = self.keeps_short(window)
@@ -99,19 +105,23 @@ class Packed(Strategy):
         if self.shuffle_batches:
             sequence = window.rng.permutation(len(widths))
         offsets, rows = gather_groups(offsets, sequence)
-        rows = order[rows]
-        row_offsets = offsets_from_sizes(counts[rows])
-        position = np.full(len(held), len(rows))  # a dropped row comes last
-        position[rows] = np.arange(len(rows))
-        placed = np.argsort(np.repeat(position[row], each), kind="stable")[: row_offsets[-1]]
+        every = np.concatenate([order[rows], order[len(rows) :]])  # dropped rows come last
+        row_offsets, entries = _laid_out(packing, counts, every)
+        row_offsets = row_offsets[: len(rows) + 1]
+
+        def placed(numbers: Ints) -> Ints:
+            found = np.empty_like(numbers)
+            found[entries] = numbers
+            return found[: row_offsets[-1]]
+
         return BatchPlan(
-            samples=samples[placed],
-            lengths=lengths[placed],
+            samples=placed(samples),
+            lengths=placed(lengths),
             row_offsets=row_offsets,
             batch_offsets=offsets,
             step_offsets=np.arange(len(offsets)),
             widths=widths[sequence],
-            starts=None if starts is None else starts[placed],
+            starts=None if starts is None else placed(starts),
         )
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchSummary | None:
@@ -165,19 +175,34 @@ class Packed(Strategy):
         if self.method in _IN_TURN:
             found = _IN_TURN[self.method](lengths, self.max_length, most)
             return np.arange(len(lengths)), lengths, None, found
-        order = longest_first(lengths)
-        falling = lengths[order]
+        values, counts = distinct(lengths) if len(lengths) else (lengths, lengths)
+        falling = np.repeat(values[::-1], counts[::-1])
         fit = best_fit if self.method == "bfd" else first_fit
-        return order, falling, None, fit(falling, self.max_length, most)
+        return longest_first(lengths), falling, None, fit(falling, self.max_length, most)
 
 
-def _totals(lengths: Ints, row: Ints, each: Ints) -> tuple[Ints, Ints]:
+def _totals(lengths: Ints, packing: Packing) -> tuple[Ints, Ints]:
     """Return (n_rows,) tokens and entries of each row."""
+    row, each, _ = packing
     if len(row) == 0:
         return lengths[:0], lengths[:0]
     tokens = np.add.reduceat(lengths, np.cumsum(each) - each)
     held = np.bincount(row, weights=tokens).astype(np.int64)
     return held, np.bincount(row, weights=each).astype(np.int64)
+
+
+def _laid_out(packing: Packing, counts: Ints, rows: Ints) -> tuple[Ints, Ints]:
+    """Lay rows end to end: their offsets (n_rows + 1,), and the place of each entry, (n_entries,).
+
+    Args:
+        packing: the rows of the entries.
+        counts: (n_rows,) entries of each row.
+        rows: (n_rows,) the rows in their new order.
+    """
+    offsets = offsets_from_sizes(counts[rows])
+    first = np.empty_like(rows)
+    first[rows] = offsets[:-1]
+    return offsets, expand_ranges(first[packing.row] + packing.before, packing.each)[1]
 
 
 def _wrapped(lengths: Ints, capacity: int) -> tuple[Ints, Ints, Ints, Packing]:
@@ -191,5 +216,4 @@ def _wrapped(lengths: Ints, capacity: int) -> tuple[Ints, Ints, Ints, Packing]:
     starts = np.maximum(begins[samples], rows * capacity)
     stops = np.minimum(ends[samples], (rows + 1) * capacity)
     each = np.bincount(np.minimum(rows, last))
-    packing = Packing(np.arange(len(each)), each)
-    return samples, stops - starts, starts - begins[samples], packing
+    return samples, stops - starts, starts - begins[samples], whole_rows(each)

@@ -24,10 +24,12 @@ class Packing(NamedTuple):
     Attributes:
         row: (m,) the row of each run.
         each: (m,) number of lengths in it; they add up to n.
+        before: (m,) number of lengths that its row has from earlier runs.
     """
 
     row: Ints
     each: Ints
+    before: Ints
 
 
 class Placement(NamedTuple):
@@ -37,12 +39,14 @@ class Placement(NamedTuple):
         row: the first row.
         rows: number of rows.
         each: samples added to each row.
+        before: samples that each row had before.
         kind: index of the length.
     """
 
     row: int
     rows: int
     each: int
+    before: int
     kind: int
 
 
@@ -52,6 +56,7 @@ class PlacedRuns(NamedTuple):
     row: Ints
     rows: Ints
     each: Ints
+    before: Ints
     kind: Ints
 
 
@@ -80,18 +85,19 @@ def best_fit(lengths: Ints, capacity: int, most: int) -> Packing:
     distinct room in rows, not on the samples.
     """
     if len(lengths) == 0:
-        return Packing(*np.zeros((2, 0), dtype=np.int64))
+        return Packing(*np.zeros((3, 0), dtype=np.int64))
     begins = np.append(0, np.flatnonzero(lengths[1:] != lengths[:-1]) + 1)
     counts = np.diff(begins, append=len(lengths))
     found = placed_runs(lengths[begins], counts, capacity, most)
-    return Packing(expand_ranges(found.row, found.rows)[1], np.repeat(found.each, found.rows))
+    each, before = (np.repeat(column, found.rows) for column in (found.each, found.before))
+    return Packing(expand_ranges(found.row, found.rows)[1], each, before)
 
 
 def placed_runs(lengths: Ints, counts: Ints, capacity: int, most: int) -> "PlacedRuns":
     """Do the same for distinct `lengths` (n_distinct,), descending, and their counts."""
     sizes = np.maximum(lengths, 1).tolist()
     found = list(_best_fit(sizes, counts.tolist(), capacity, most))
-    return PlacedRuns(*np.array(found, dtype=np.int64).reshape(-1, 4).T)
+    return PlacedRuns(*np.array(found, dtype=np.int64).reshape(-1, len(PlacedRuns._fields)).T)
 
 
 def first_fit(lengths: Ints, capacity: int, most: int) -> Packing:
@@ -104,6 +110,7 @@ def first_fit(lengths: Ints, capacity: int, most: int) -> Packing:
     tree = [capacity] * (2 * leaves)
     held = [0] * len(lengths)
     rows: list[int] = []
+    before: list[int] = []
     for length in np.clip(lengths, 1, capacity).tolist():
         at = 1
         while at < leaves:
@@ -112,6 +119,7 @@ def first_fit(lengths: Ints, capacity: int, most: int) -> Packing:
                 at += 1
         row = at - leaves
         rows.append(row)
+        before.append(held[row])
         held[row] += 1
         tree[at] = tree[at] - length if held[row] < most else 0
         while at > 1:
@@ -120,7 +128,7 @@ def first_fit(lengths: Ints, capacity: int, most: int) -> Packing:
             if tree[at] == room:
                 break
             tree[at] = room
-    return Packing(np.array(rows), np.ones(len(rows), dtype=np.int64))
+    return Packing(np.array(rows), np.ones(len(rows), dtype=np.int64), np.array(before))
 
 
 def next_fit(lengths: Ints, capacity: int, most: int) -> Packing:
@@ -135,7 +143,12 @@ def next_fit(lengths: Ints, capacity: int, most: int) -> Packing:
         first = min(max(stop, first + 1), first + most)
         before = ends[first - 1]
     each = np.diff(np.array([*starts, len(ends)]))
-    return Packing(np.arange(len(starts)), each)
+    return whole_rows(each)
+
+
+def whole_rows(each: Ints) -> Packing:
+    """Return rows of consecutive lengths, so many in each."""
+    return Packing(np.arange(len(each)), each, np.zeros(len(each), dtype=np.int64))
 
 
 def _best_fit(sizes: list[int], counts: list[int], capacity: int, most: int) -> Iterator[Placement]:
@@ -186,7 +199,7 @@ def _fill(
     found = []
     for first, rows, taken in ((0, whole, each), (whole, 1 if some else 0, some)):
         if rows:
-            placed = Placement(run.row + first, rows, taken, kind)
+            placed = Placement(run.row + first, rows, taken, run.held, kind)
             left = _Run(placed.row, rows, run.room - taken * size, run.held + taken)
             found.append((placed, left))
     used = whole + (1 if some else 0)

@@ -5,16 +5,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from batchstat.lengths.arrays import round_up
+from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.stats import LengthStats
-from batchstat.planning.plan import BatchPlan, Window
-from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.strategies.cutting import cut_by_budget, longest_first
+from batchstat.planning.strategies.cutting import cut_by_budget
 from batchstat.planning.strategies.histogram import BatchSummary, RowRuns
+from batchstat.planning.strategies.longest_first import LongestFirst
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenBudget(Strategy):
+class TokenBudget(LongestFirst):
     """Each window is sorted longest first; a batch takes as many samples as its longest allows.
 
     That is `tokens_per_batch` // width, at least 1 and at most `max_samples`; the window's batches
@@ -29,15 +28,12 @@ class TokenBudget(Strategy):
     max_samples: int | None = None
     shuffle_batches: bool = True
 
-    def plan(self, window: Window) -> BatchPlan:
-        """Sort longest first, cut by the budget, shuffle."""
-        order = longest_first(window.lengths)
-        padded = round_up(window.lengths[order], self.pad_to_multiple_of)
-        keep_short = self.keeps_short(window)
-        offsets = cut_by_budget(
-            padded, self.tokens_per_batch, self.max_samples, keep_short=keep_short
+    def cut(self, falling: Ints, window: int, *, keep_short: bool) -> Ints:
+        """Cut by the budget."""
+        padded = round_up(falling, self.pad_to_multiple_of)
+        return cut_by_budget(
+            padded, self.tokens_per_batch, self.max_samples, window, keep_short=keep_short
         )
-        return self.batch_rows(window, order, offsets)
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchSummary | None:
         """Return the batches of all lengths sorted together."""

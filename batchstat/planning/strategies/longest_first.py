@@ -1,0 +1,79 @@
+"""`LongestFirst`: what strategies share that sort a window longest first."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from batchstat.lengths.arrays import Ints, round_up
+from batchstat.lengths.exact import sums
+from batchstat.planning.plan import BatchPlan, Window, Windows
+from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.cutting import (
+    falling_lengths,
+    longest_first,
+    one_sample_a_row,
+)
+from batchstat.planning.strategies.histogram import BatchSummary
+
+
+@dataclass(frozen=True, kw_only=True)
+class LongestFirst(Strategy):
+    """A strategy that sorts each window longest first, cuts it into batches and shuffles these.
+
+    Small windows are planned together, by the same steps for all of them at once.
+    """
+
+    @abstractmethod
+    def cut(self, falling: Ints, window: int, *, keep_short: bool) -> Ints:
+        """Return offsets of batches.
+
+        Args:
+            falling: (n,) lengths; every `window` of them descend, and no batch spans two windows.
+            window: samples per window; the last may be short.
+            keep_short: whether the last batch of all is kept if it could hold more.
+        """
+
+    def plan(self, window: Window) -> BatchPlan:
+        """Sort longest first, cut, shuffle."""
+        size = max(len(window.lengths), 1)
+        rng = window.rng
+        return self.plan_together(Windows(window.lengths, size, lambda _: rng, window.last))
+
+    def plan_together(self, windows: Windows) -> BatchPlan:
+        """Do the same for several windows."""
+        order = longest_first(windows.lengths, windows.size)
+        falling = windows.lengths.take(order)
+        return one_sample_a_row(order, falling, *self._batches(falling, windows))
+
+    def summary_together(self, windows: Windows) -> BatchSummary:
+        """Sort, cut and shuffle lengths alone."""
+        falling = falling_lengths(windows.lengths, windows.size)
+        offsets, widths, sequence = self._batches(falling, windows)
+        falling, rows = falling[: offsets[-1]], np.diff(offsets)
+        tokens, squares = sums(falling, offsets), sums(falling * falling, offsets)
+        summary = BatchSummary(rows, widths, rows, tokens, squares)
+        return summary if sequence is None else summary.take(sequence)
+
+    def _batches(self, falling: Ints, windows: Windows) -> tuple[Ints, Ints, Ints | None]:
+        """Return offsets and widths of batches as they are cut, and their shuffled sequence."""
+        offsets = self.cut(falling, windows.size, keep_short=self.keeps_short(windows))
+        widths = round_up(falling[offsets[:-1]], self.pad_to_multiple_of)
+        return offsets, widths, _shuffled(offsets, windows) if self._shuffles else None
+
+    @property
+    def _shuffles(self) -> bool:
+        return bool(self._parameter("shuffle_batches"))
+
+
+def _shuffled(offsets: Ints, windows: Windows) -> Ints:
+    """Return (n_batches,) batches in random order within each window."""
+    firsts = np.arange(0, max(len(windows.lengths), 1), windows.size)
+    begins = np.searchsorted(offsets[:-1], firsts)
+    sizes = np.diff(begins, append=len(offsets) - 1)
+    sequence = np.zeros(len(offsets) - 1, dtype=np.int64)
+    for window, (first, size) in enumerate(zip(begins.tolist(), sizes.tolist(), strict=True)):
+        if size > 1:
+            sequence[first : first + size] = windows.rng(window).permutation(size)
+    sequence += np.repeat(begins, sizes)
+    return sequence
