@@ -35,7 +35,7 @@ _BYTE_SIGNS = tokenizers.pre_tokenizers.ByteLevel.alphabet()
 
 
 def engine_admits(backend: tokenizers.Tokenizer) -> bool:
-    """Return whether the engine counts every text that `counts_text` accepts as a tokenizer does."""
+    """Return whether the engine is right for a tokenizer and the texts that `counts_text` takes."""
     normalizer, splitter = map(definition_of_part, (backend.normalizer, backend.pre_tokenizer))
     return (
         _is_known_model(backend)
