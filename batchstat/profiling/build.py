@@ -35,7 +35,7 @@ from batchstat.profiling.scheduler import Scheduler
 from batchstat.profiling.shards import Shard, ShardSpec
 from batchstat.profiling.tasks import CountTask
 from batchstat.storage.addresses import one_line
-from batchstat.tokenization.piece_counter import PieceError
+from batchstat.tokenization.count_check import MiscountError
 from batchstat.tokenization.threads import worker_count
 from batchstat.tokenization.tokenizer import Tokenizer
 
@@ -211,7 +211,7 @@ def count_shard(corpus: Corpus, spec: ShardSpec, run: RunOptions) -> Shard:
         tokenizer=None if tokenizer is None else facts_of(tokenizer, corpus.options),
         counted={numbers[i]: (r.key, r.samples) for i, r in sorted(scheduler.done.items())},
         failed={numbers[i]: why for i, why in sorted(scheduler.failed.items())},
-        by_pieces=scheduler.by_pieces,
+        shortcuts=scheduler.shortcuts,
     )
 
 
@@ -230,7 +230,7 @@ def _scheduler(
         in_memory=run.count_cache is None,
     )
     # A copy is made while reading only if it may have to be read again.
-    copies = corpus.reads_standard_input and tokenizer is not None and tokenizer.pieces is not None
+    copies = corpus.reads_standard_input and tokenizer is not None and tokenizer.has_shortcuts
     return Scheduler(splits, task, executor, run, Rereadable(sys.stdin.buffer) if copies else None)
 
 
@@ -277,9 +277,9 @@ def _of_table(
     counting = Counting(options, workers)
     try:
         counted = counting.profile(TableReader(table, options), tokenizer)
-    except PieceError as difference:
+    except MiscountError as difference:
         assert tokenizer is not None
-        warnings.warn(f"{difference}: recounting every text as a whole", stacklevel=3)
-        by_text = replace(tokenizer, pieces=None)
-        counted = counting.profile(TableReader(table, options), by_text)
+        warnings.warn(f"{difference}: recounting without shortcuts", stacklevel=3)
+        itself = tokenizer.without_shortcuts()
+        counted = counting.profile(TableReader(table, options), itself)
     return single_split(counted, created)

@@ -60,7 +60,7 @@ class SplitFacts:
     Attributes:
         digests: SHA-256 of its bytes: see `batchstat.corpus.digests.digest_of_split`.
         label_seen: whether any record has the label; None if no record could be read.
-        difference: why counting by pieces was found wrong and not used; empty if it was not.
+        difference: why a shortcut of counting was found wrong and not used; empty if it was not.
     """
 
     digests: tuple[str, ...]

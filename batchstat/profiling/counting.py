@@ -43,7 +43,7 @@ class Counting:
 
         Raises:
             InputError: as in `CorpusReader.blocks`.
-            PieceError: the tokenizer counts by pieces, and that is wrong for it.
+            MiscountError: a shortcut of counting is wrong for the tokenizer.
         """
         created = datetime.now(UTC).isoformat()
         split, samples, tokens = _CountedSplit(), 0, 0

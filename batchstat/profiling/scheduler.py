@@ -94,9 +94,9 @@ class Scheduler:
         assert self.done.keys() | self.failed.keys() == set(range(len(self._splits)))
 
     @property
-    def by_pieces(self) -> bool:
-        """Whether counting by pieces was found correct, as far as it was checked."""
-        return self._task.by_pieces
+    def shortcuts(self) -> bool:
+        """Whether the shortcuts of counting were found correct, as far as they were checked."""
+        return self._task.shortcuts
 
     def forget(self, i: int) -> None:
         """Schedule a split for recounting because its counts no longer exist."""
@@ -208,10 +208,10 @@ class Scheduler:
         self.done[i] = result
         self._progress.note_done(i, result.samples, result.tokens, was_cached=result.was_cached)
         self.log.done(self._splits[i], result)
-        if not result.difference or not self._task.by_pieces:
+        if not result.difference or not self._task.shortcuts:
             return True
-        self._run.on_warning(f"{result.difference}: recounting every text as a whole")
-        self._task = replace(self._task, by_pieces=False)
+        self._run.on_warning(f"{result.difference}: recounting without shortcuts")
+        self._task = replace(self._task, shortcuts=False)
         again = [*self.done, *self._flying.values()]
         for future in self._flying:
             future.cancel()

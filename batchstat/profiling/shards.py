@@ -81,7 +81,7 @@ class Shard:
         options: how the corpus is read.
         tokenizer: tokenizer that counted.
         versions: versions of the libraries that counted.
-        by_pieces: whether texts were counted by pieces wherever that is faster.
+        shortcuts: whether texts were counted by a faster engine or by pieces where possible.
         counted: key of the counts, and samples, of its splits by their number in the corpus.
         failed: why its other splits could not be counted.
     """
@@ -97,7 +97,7 @@ class Shard:
     options: CorpusOptions
     tokenizer: TokenizerFacts | None
     versions: Mapping[str, str] = field(default_factory=versions)
-    by_pieces: bool = True
+    shortcuts: bool = True
     counted: Mapping[int, tuple[Annotated[str, _check_key], int]]
     failed: Mapping[int, str]
 
@@ -199,8 +199,8 @@ def _difference(one: Shard, other: Shard) -> str:
     if one.versions != other.versions:
         names = [n for n in one.versions if one.versions[n] != other.versions.get(n)]
         return f"they were counted with different versions of {', '.join(names)}"
-    if one.by_pieces != other.by_pieces:
-        return "counting by pieces was found wrong in one of them: count the corpus without shards"
+    if one.shortcuts != other.shortcuts:
+        return "a shortcut of counting was wrong in one of them: count the corpus without shards"
     if one.options != other.options:
         return "they were read with different options"
     if one.tokenizer != other.tokenizer:

@@ -70,8 +70,8 @@ class CountTask:
         threads: threads that count in each split.
         recount: whether to count a split even if its counts are already stored.
         in_memory: whether counts are stored only if they do not fit in memory.
-        by_pieces: whether texts may be counted by pieces; otherwise every text is counted as a
-            whole.
+        shortcuts: whether texts may be counted by a faster engine or by pieces; otherwise the
+            tokenizer itself counts every text.
         versions: versions of the libraries where the run began.
         local: what is available only within one process.
     """
@@ -82,7 +82,7 @@ class CountTask:
     threads: int
     recount: bool = False
     in_memory: bool = False
-    by_pieces: bool = True
+    shortcuts: bool = True
     versions: dict[str, str] = field(default_factory=versions)
     local: LocalContext | None = None
 
@@ -99,7 +99,7 @@ class SplitResult:
         was_cached: whether the counts were stored by an earlier run.
         seconds: time it took.
         worker: machine and process that counted it.
-        difference: why its worker found counting by pieces wrong; empty if it did not.
+        difference: why its worker found a shortcut of counting wrong; empty if it did not.
         counts: its counts, where they stay in memory.
     """
 

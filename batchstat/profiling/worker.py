@@ -20,7 +20,7 @@ from batchstat.profiling.parquet import SCHEMA
 from batchstat.profiling.progress import CountedAmount
 from batchstat.profiling.tasks import CountTask, RemoteTask, SplitResult, received, this_worker
 from batchstat.storage.addresses import is_remote
-from batchstat.tokenization.piece_counter import PieceError
+from batchstat.tokenization.count_check import MiscountError
 from batchstat.tokenization.tokenizer import Tokenizer
 
 
@@ -143,7 +143,8 @@ def key_of(split: Split, content: tuple[str, ...], task: CountTask) -> str:
         )
     options = replace(task.options, on_error="fail")
     span = (asdict(split.source), split.first, split.stop)
-    facts = (SCHEMA, __version__, span, content, asdict(options), counter, task.by_pieces)
+    way = {"shortcuts": task.shortcuts}
+    facts = (SCHEMA, __version__, span, content, asdict(options), counter, way)
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
@@ -176,10 +177,10 @@ def _counted(task: CountTask, split: Split, digests: tuple[str, ...]) -> SplitCo
         label_seen = reader.readings[0].label_seen
         return SplitCounts(profile, SplitFacts(digests, label_seen, difference))
 
-    by_text = task.tokenizer and replace(task.tokenizer, pieces=None)
-    if not task.by_pieces:
-        return counts(by_text)
+    itself = task.tokenizer and task.tokenizer.without_shortcuts()
+    if not task.shortcuts:
+        return counts(itself)
     try:
         return counts(task.tokenizer)
-    except PieceError as difference:
-        return counts(by_text, str(difference))
+    except MiscountError as difference:
+        return counts(itself, str(difference))

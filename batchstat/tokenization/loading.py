@@ -10,6 +10,8 @@ import tokenizers
 
 from batchstat.errors import InputError, OptionError
 from batchstat.tokenization import builtin
+from batchstat.tokenization.engine_counter import EngineCounter
+from batchstat.tokenization.engine_gate import engine_admits
 from batchstat.tokenization.hub import HUB_NAME, hub_answers, import_quietly
 from batchstat.tokenization.load_errors import check_complete, not_loaded, one_line, stated_maximum
 from batchstat.tokenization.panics import panics_as_errors
@@ -115,6 +117,7 @@ def _from_backend(
         else lambda: loaded,
         made_by=(_again, (backend, *origin)),
         pieces=None if cuts is None else PieceCounter(backend, cuts),
+        engine=EngineCounter(backend) if engine_admits(backend) else None,
     )
 
 

@@ -8,7 +8,7 @@ base64, tokenizing whole texts is faster, and `count` says so.
 """
 
 import threading
-import zlib
+import time
 from collections.abc import Sequence
 from itertools import repeat
 
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import tokenizers
 
 from batchstat.lengths.arrays import Ints
-from batchstat.tokenization.panics import panics_as_errors
+from batchstat.tokenization.count_check import CountCheck, RefusedError, encodings, text_buffers
 from batchstat.tokenization.post_processing import find_rule
 from batchstat.tokenization.safe_cuts import Cuts
 
@@ -32,18 +32,6 @@ _LONGEST_REMEMBERED = 64
 """Maximum number of pieces, and of bytes per piece: at most some 300 MB in all."""
 _MOST_BYTES = 2**31 - 1
 """Limit of Arrow's 32-bit offsets."""
-_CHECKED, _CHECKED_OF_SMALL, _CHECKED_BYTES = 200, 50, 32 << 10
-"""One in so many bytes of a block is also counted whole; more in a small block, up to a limit."""
-_EXCERPT = 16_384
-"""Characters of a text that are checked; in a longer text, at a random position."""
-
-
-class PieceError(Exception):
-    """A text whose pieces' counts do not add up to its own: the cuts are wrong for a tokenizer."""
-
-
-class _RefusedError(Exception):
-    """The tokenizer raised an exception."""
 
 
 class PieceCounter:
@@ -54,6 +42,7 @@ class PieceCounter:
         self._backend, self._cuts = backend, cuts
         self._separator = _separator(backend)
         self._rules = {number: find_rule(backend, number) for number in (1, 2)}
+        self._check = CountCheck(backend, "its pieces have")
         self._known: dict[bytes, int] = {}
         self._asking = threading.Lock()
 
@@ -66,23 +55,23 @@ class PieceCounter:
         way of counting then finds which one.
 
         Raises:
-            PieceError: the counts differ for a text that is also counted whole.
+            MiscountError: the counts differ for a text that is also counted whole.
         """
         sides = [first] if second is None else [first, second]
         if self._rules[len(sides)] is None:
             return None
         if len(first) == 0:
             return np.empty(0, dtype=np.int64)
-        buffers = [_buffers(side) for side in sides]
+        buffers = [text_buffers(side) for side in sides]
         if not all(
             data.size <= _MOST_BYTES and self._repeat(offsets, data) for offsets, data in buffers
         ):
             return None
         try:
+            began = time.perf_counter()
             counts = self._by_pieces(buffers)
-            head = buffers[0][1].slice(0, min(buffers[0][1].size, _PROBE_BYTES))
-            self._check(sides, counts, zlib.crc32(head))
-        except _RefusedError:
+            self._check.check(sides, counts, self._recount, time.perf_counter() - began)
+        except RefusedError:
             return None
         return counts
 
@@ -102,6 +91,9 @@ class PieceCounter:
         lengths = (pc.sum(pc.binary_length(some)).as_py() for some in (pieces.unique(), pieces))
         new, every = (length or 0 for length in lengths)
         return bool(new <= _MOST_NEW * every)
+
+    def _recount(self, sides: Sequence[pa.LargeStringArray]) -> Ints:
+        return self._by_pieces([text_buffers(side) for side in sides])
 
     def _by_pieces(self, sides: Sequence[tuple[Ints, pa.Buffer]]) -> Ints:
         """Return (n,) tokens of the samples whose sides begin at these offsets in these bytes."""
@@ -156,7 +148,7 @@ class PieceCounter:
             pieces[first : first + _ASKED_TOGETHER]
             for first in range(0, len(pieces), _ASKED_TOGETHER)
         ]
-        answers = self._encoded([text.join(group).decode() for group in groups])
+        answers = encodings(self._backend, [text.join(group).decode() for group in groups])
         return np.concatenate(
             [
                 self._between(np.array(answer.ids), number, group)
@@ -172,77 +164,8 @@ class PieceCounter:
 
     def _alone(self, pieces: list[bytes]) -> Ints:
         """Return (n,) tokens of each of these pieces, tokenized separately."""
-        encoded = self._encoded([piece.decode() for piece in pieces])
+        encoded = encodings(self._backend, [piece.decode() for piece in pieces])
         return np.fromiter(map(len, encoded), np.int64, len(pieces))
-
-    def _encoded(
-        self, texts: Sequence[str | tuple[str, str]], *, special: bool = False
-    ) -> list[tokenizers.Encoding]:
-        try:
-            with panics_as_errors():
-                return self._backend.encode_batch_fast(list(texts), add_special_tokens=special)
-        except Exception as error:  # tokenizers raises bare Exception
-            raise _RefusedError from error
-
-    def _whole(self, samples: Sequence[str | tuple[str, str]]) -> Ints:
-        """Return (n,) tokens of each of these samples, tokenized as a whole."""
-        encoded = self._encoded(samples, special=True)
-        return np.fromiter(map(len, encoded), np.int64, len(samples))
-
-    def _check(self, sides: Sequence[pa.LargeStringArray], counts: Ints, seed: int) -> None:
-        """Count some samples whole: the first of a block and random ones; of long ones, a part."""
-        ends = [_buffers(side)[0] for side in sides]
-        sizes = np.sum([np.minimum(np.diff(each), _EXCERPT) for each in ends], axis=0)
-        bytes_ = sum(int(each[-1]) for each in ends)
-        budget = max(bytes_ // _CHECKED, min(bytes_ // _CHECKED_OF_SMALL, _CHECKED_BYTES))
-        rng = np.random.default_rng(seed)
-        order = rng.permutation(len(sizes))
-        picked = np.union1d(
-            np.arange(_fitting(sizes, budget // 2)), order[: _fitting(sizes[order], budget // 2)]
-        )
-        picked_texts = [side.take(pa.array(picked)).to_pylist() for side in sides]
-        parts = [[_excerpt(text, rng) for text in texts] for texts in picked_texts]
-        samples = list(zip(*parts, strict=True))
-        cut = np.array(
-            [
-                part != text
-                for part, text in zip(samples, zip(*picked_texts, strict=True), strict=True)
-            ]
-        )
-        by_pieces = counts[picked]
-        by_pieces[cut] = self._by_pieces([_buffers(pa.array(p, pa.large_string())) for p in parts])[
-            cut
-        ]
-        by_text = self._whole(parts[0] if len(parts) == 1 else samples)
-        differing = np.flatnonzero(by_text != by_pieces)
-        if len(differing):
-            i = int(differing[0])
-            text = " | ".join(samples[i])
-            shown = text if len(text) <= 80 else f"{text[:80]}…"
-            raise PieceError(
-                f"{shown!r} has {by_text[i]} tokens, but its pieces have {by_pieces[i]}"
-            )
-
-
-def _fitting(sizes: Ints, budget: int) -> int:
-    """Return how many of the first sizes fit into a budget together; at least one."""
-    return max(1, int(np.searchsorted(np.cumsum(sizes), budget, side="right")))
-
-
-def _excerpt(text: str, rng: np.random.Generator) -> str:
-    if len(text) <= _EXCERPT:
-        return text
-    start = int(rng.integers(len(text) - _EXCERPT))
-    return text[start : start + _EXCERPT]
-
-
-def _buffers(texts: pa.LargeStringArray) -> tuple[Ints, pa.Buffer]:
-    """Return (n + 1,) start of each text in the bytes of all texts, and those bytes."""
-    _, offsets, data = texts.buffers()
-    starts = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    if data is None:
-        return starts, pa.py_buffer(b"")
-    return starts - starts[0], data.slice(starts[0], starts[-1] - starts[0])
 
 
 def _slices(data: pa.Buffer, starts: npt.NDArray[np.int32]) -> pa.BinaryArray:

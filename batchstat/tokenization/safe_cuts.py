@@ -39,14 +39,11 @@ from typing import Any
 
 import tokenizers
 
+from batchstat.tokenization.split_patterns import CL100K, QWEN2
+
 _VISIBLE = bytes(range(0x21, 0x7F))
 _WORD = (string.ascii_letters + string.digits).encode()
 _AFTER_WORD = (string.punctuation + "\t\n\r").encode()
-
-_CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-_REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-_CL100K = _CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}" + _REST
-_QWEN2 = _CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}" + _REST
 
 Definition = dict[str, Any]
 """A component of a tokenizer.json, parsed."""
@@ -71,7 +68,10 @@ def find_cuts(tokenizer: tokenizers.Tokenizer) -> Cuts | None:
     by_word = _counts_by_word(tokenizer.model) and not tokenizer.encode_special_tokens
     if not (by_word and _plain(added)):
         return None
-    normalizer, splitter = _definition(tokenizer.normalizer), _definition(tokenizer.pre_tokenizer)
+    normalizer, splitter = (
+        definition_of_part(tokenizer.normalizer),
+        definition_of_part(tokenizer.pre_tokenizer),
+    )
     if _is_bert(normalizer, splitter) or _is_byte_level(normalizer, splitter):
         return _cuts(within=[token.content for token in added])
     if _is_metaspace(normalizer, splitter) and _keeps_ascii(tokenizer.normalizer):
@@ -79,7 +79,7 @@ def find_cuts(tokenizer: tokenizers.Tokenizer) -> Cuts | None:
     return None
 
 
-def _definition(part: Any) -> Definition:
+def definition_of_part(part: Any) -> Definition:
     """Return a component as in tokenizer.json, which is also what its pickle contains."""
     try:
         definition: Definition = {} if part is None else json.loads(part.__getstate__())
@@ -143,7 +143,7 @@ def _is_byte_level(normalizer: Definition, splitter: Definition) -> bool:
     return (
         len(parts) == 2
         and parts[0]["type"] == "Split"
-        and parts[0]["pattern"].get("Regex") in (_CL100K, _QWEN2)
+        and parts[0]["pattern"].get("Regex") in (CL100K, QWEN2)
         and parts[0]["behavior"] == "Isolated"
         and not parts[0]["invert"]
         and _is_bytes(parts[1], use_regex=False)

@@ -3,7 +3,6 @@
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +13,8 @@ from batchstat.corpus.content import Texts
 from batchstat.errors import OptionError
 from batchstat.lengths.arrays import Ints
 from batchstat.tokenization.builtin import NAME as BUILTIN
+from batchstat.tokenization.count_check import MiscountError
 from batchstat.tokenization.loading import as_tokenizer
-from batchstat.tokenization.piece_counter import PieceError
 from batchstat.tokenization.threads import in_order, worker_count
 from batchstat.tokenization.tokenizer import Tokenizer
 
@@ -65,9 +64,9 @@ def token_lengths(
     loaded = as_tokenizer(tokenizer)
     try:
         return _counts(loaded, texts, threads)
-    except PieceError as difference:
-        warnings.warn(f"{difference}: recounting every text as a whole", stacklevel=2)
-        return _counts(replace(loaded, pieces=None), texts, threads)
+    except MiscountError as difference:
+        warnings.warn(f"{difference}: recounting without shortcuts", stacklevel=2)
+        return _counts(loaded.without_shortcuts(), texts, threads)
 
 
 def _is_column(texts: Any) -> bool:

@@ -3,7 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,11 +12,14 @@ import numpy as np
 from batchstat.corpus.chat import Message, Tool
 from batchstat.corpus.content import Chats, Texts
 from batchstat.lengths.arrays import Ints
+from batchstat.tokenization.engine_counter import EngineCounter
 from batchstat.tokenization.panics import panics_as_errors
 from batchstat.tokenization.piece_counter import PieceCounter
 
 _PIECES_BYTES = 16 << 20
 """Texts that are cut into pieces together."""
+_ENGINE_BYTES = 4 << 20
+"""Texts that the engine counts together: few enough that it takes over soon after it is loaded."""
 _BATCH_BYTES = 4 << 20
 _BATCH_SAMPLES = 10_000
 
@@ -42,6 +45,7 @@ class Tokenizer:
         left_out: returns what the template leaves out of a chat with its tools: see
             `TemplateCoverage`.
         pieces: counts texts by their pieces; None for a tokenizer whose texts cannot be cut.
+        engine: counts texts by a faster engine; None for a tokenizer that it may not count.
         as_transformers: the transformers object, which has chat templates.
         made_by: a function and its arguments that build it again, in another process too.
     """
@@ -59,6 +63,7 @@ class Tokenizer:
     encode_chats: Callable[[list[Any]], Iterable[Sized]] | None = None
     left_out: Callable[[list[Message], list[Tool] | None], Collection[str]] | None = None
     pieces: PieceCounter | None = None
+    engine: EngineCounter | None = None
 
     def __reduce__(self) -> tuple[Callable[..., "Tokenizer"], tuple[Any, ...]]:
         return self.made_by
@@ -67,6 +72,15 @@ class Tokenizer:
     def digest(self) -> str:
         """SHA-256 of the text that `define` returns, in hexadecimal after `sha256:`."""
         return f"sha256:{hashlib.sha256(self.define().encode()).hexdigest()}"
+
+    @property
+    def has_shortcuts(self) -> bool:
+        """Whether texts may be counted faster than by the tokenizer itself."""
+        return self.engine is not None or self.pieces is not None
+
+    def without_shortcuts(self) -> "Tokenizer":
+        """Return it such that the tokenizer itself counts every text."""
+        return replace(self, engine=None, pieces=None)
 
     def count(
         self,
@@ -81,18 +95,20 @@ class Tokenizer:
         template does not render completely, by what it leaves out.
 
         Raises:
-            PieceError: see `PieceCounter.count`.
+            MiscountError: see `EngineCounter.count` and `PieceCounter.count`.
         """
         counts: Ints = np.full(len(content), -1, dtype=np.int64)
         if isinstance(content, Texts):
-            for first, last in content.ranges(_PIECES_BYTES, len(counts)):
-                texts, by_pieces = content.slice(first, last), None
-                if self.pieces is not None:
-                    by_pieces = self.pieces.count(texts.first, texts.second)
-                if by_pieces is None:
+            together = _PIECES_BYTES if self.engine is None else _ENGINE_BYTES
+            for first, last in content.ranges(together, len(counts)):
+                texts, counted = content.slice(first, last), None
+                for shortcut in (self.engine, self.pieces):
+                    if shortcut is not None and counted is None:
+                        counted = shortcut.count(texts.first, texts.second)
+                if counted is None:
                     self._encode(self.encode, texts, counts[first:last], first, on_error)
                 else:
-                    counts[first:last] = by_pieces
+                    counts[first:last] = counted
         else:
             assert self.encode_chats is not None, "it was given its chat template before"
             self._encode(self.encode_chats, content, counts, 0, on_error)

@@ -45,8 +45,8 @@ from batchstat.profiling.scheduler import TRIES, Scheduler
 from batchstat.profiling.shards import ShardSpec, merge
 from batchstat.profiling.tasks import CountTask, RemoteTask
 from batchstat.profiling.worker import count_split
+from batchstat.tokenization.count_check import MiscountError
 from batchstat.tokenization.loading import load_tokenizer
-from batchstat.tokenization.piece_counter import PieceError
 from conftest import Run as Command
 from conftest import environment, needs, resealed
 
@@ -603,7 +603,7 @@ class Wrong:
 
     def count(self, first, _):
         if "finds out" in first.to_pylist():
-            raise PieceError("a text that differs")
+            raise MiscountError("a text that differs")
         return np.full(len(first), 99)
 
 
@@ -634,8 +634,8 @@ def test_pieces_that_are_wrong_count_nowhere(tmp_path, order):
         Corpus(both, options, loaded), RunOptions(count_cache=store, on_warning=warned.append)
     )
     assert found.lengths.tolist() == expected
-    assert "recounting every text as a whole" in warned[0]
-    with pytest.raises(InputError, match="counting by pieces was found wrong in one of them"):
+    assert "recounting without shortcuts" in warned[0]
+    with pytest.raises(InputError, match="a shortcut of counting was wrong in one of them"):
         merge(shards)
 
 
@@ -659,7 +659,7 @@ KEY = "0" * 64
         ({"created": "yesterday"}, "created is 'yesterday': must be a time with its zone"),
         ({"created": "2025-01-31T12:00:00"}, "must be a time with its zone"),
         ({"versions": []}, "versions is []: must be an object"),
-        ({"by_pieces": 1}, "by_pieces is 1: must be true or false"),
+        ({"shortcuts": 1}, "shortcuts is 1: must be true or false"),
         ({"sources": [{"path": "a"}]}, "sources[0].bytes is missing"),
         ({"more": 1}, "more is unknown"),
     ],

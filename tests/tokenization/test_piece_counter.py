@@ -22,22 +22,12 @@ from tokenizers import (
 )
 
 from batchstat.tokenization import piece_counter as piecewise
-from batchstat.tokenization import safe_cuts as rules
+from batchstat.tokenization.count_check import CountCheck, MiscountError
 from batchstat.tokenization.piece_counter import PieceCounter
 from batchstat.tokenization.safe_cuts import find_cuts
+from batchstat.tokenization.split_patterns import CL100K, O200K, QWEN2
 from conftest import SAMPLE_DATA
 
-O200K = "|".join(
-    [
-        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-        r"\p{N}{1,3}",
-        r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
-        r"\s*[\r\n]+",
-        r"\s+(?!\S)",
-        r"\s+",
-    ]
-)
 SPECIAL = ["<pad>", "[UNK]", "<|end|>", "[MASK]"]
 
 
@@ -88,8 +78,8 @@ CUT = {
     "WordPiece": lambda: word_piece(lowercase=False),
     "WordPiece, uncased": lambda: word_piece(lowercase=True, strip_accents=True),
     "gpt2": lambda: byte_level(None),
-    "cl100k": lambda: byte_level(rules._CL100K),
-    "qwen2": lambda: byte_level(rules._QWEN2, normalizers.NFC()),
+    "cl100k": lambda: byte_level(CL100K),
+    "qwen2": lambda: byte_level(QWEN2, normalizers.NFC()),
     "Metaspace, Unigram": lambda: metaspace("always"),
     "Metaspace, BPE": lambda: metaspace("always", unigram=False),
     "Metaspace, no prepend": lambda: metaspace("never"),
@@ -180,7 +170,7 @@ WHOLE = {
 def always_by_pieces(monkeypatch):
     """Also where pieces do not repeat, and without the check that would hide a wrong cut."""
     monkeypatch.setattr(PieceCounter, "_repeat", lambda *_: True)
-    monkeypatch.setattr(PieceCounter, "_check", lambda *_: None)
+    monkeypatch.setattr(CountCheck, "check", lambda *_: None)
 
 
 @pytest.fixture(scope="module")
@@ -391,5 +381,5 @@ def test_the_check_compares_what_users_get(monkeypatch, sides):
     tokenizer = byte_level(None)
     counter = PieceCounter(tokenizer, find_cuts(tokenizer))
     column = pa.array(["some words", "more"] * 20, pa.large_string())
-    with pytest.raises(piecewise.PieceError, match="some words"):
+    with pytest.raises(MiscountError, match="some words"):
         counter.count(*[column] * sides)

@@ -6,7 +6,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 
-_LIBRARIES = ("batchstat", "pyarrow", "tokenizers", "transformers")
+_LIBRARIES = ("batchstat", "fastokens", "pyarrow", "tokenizers", "transformers")
 
 
 @cache

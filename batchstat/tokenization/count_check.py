@@ -1,0 +1,183 @@
+"""Count some texts of every block with the tokenizer itself too, to find a faster way wrong."""
+
+import threading
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import tokenizers
+
+from batchstat.lengths.arrays import Ints
+from batchstat.tokenization.panics import panics_as_errors
+
+_SHARES = ((8 << 20, 100), (1 << 30, 200))
+"""Up to so many bytes of a run, one in so many of them is counted both ways."""
+_LAST_SHARE = 800
+_SMALL_SHARE, _SMALL_BYTES = 50, 32 << 10
+"""One in so many bytes of a small block, and the limit, within the first bytes of a run."""
+_COST = 0.25
+"""Limit for the time that it takes, as a fraction of the time that counting takes."""
+_EXCERPT = 16_384
+"""Characters of a text that are checked; in a longer text, at a random position."""
+_SEED_BYTES = 32 << 10
+
+Recount = Callable[[Sequence[pa.LargeStringArray]], Ints]
+"""Returns (n,) tokens of samples, given their sides, by the way of counting that is checked."""
+
+
+class MiscountError(Exception):
+    """A text that a faster way of counting counts differently than the tokenizer itself."""
+
+
+class RefusedError(Exception):
+    """The tokenizer raised an exception."""
+
+
+def encodings(
+    backend: tokenizers.Tokenizer,
+    samples: Sequence[str | tuple[str, str]],
+    *,
+    special_tokens: bool = False,
+) -> list[tokenizers.Encoding]:
+    """Return what a tokenizer makes of texts or pairs. Raise RefusedError if it raises."""
+    try:
+        with panics_as_errors():
+            return backend.encode_batch_fast(list(samples), add_special_tokens=special_tokens)
+    except Exception as error:  # tokenizers raises bare Exception
+        raise RefusedError from error
+
+
+@dataclass
+class _Spent:
+    """Bytes and the seconds that they took."""
+
+    bytes: int = 0
+    seconds: float = 0.0
+
+
+class CountCheck:
+    """Check of one way of counting during one run; may be called from several threads.
+
+    Which texts are checked follows from the content of their block, and how many from how long the
+    run has been without a difference, and from the speed of both ways.
+    """
+
+    def __init__(self, backend: tokenizers.Tokenizer, way: str) -> None:
+        """Check against a tokenizer; `way` names what is checked, with its verb, for messages."""
+        self._backend, self._way = backend, way
+        self._counted, self._checked = _Spent(), _Spent()
+        self._noting = threading.Lock()
+
+    def check(
+        self,
+        sides: Sequence[pa.LargeStringArray],
+        counts: Ints,
+        recount: Recount,
+        seconds: float,
+    ) -> None:
+        """Count some samples whole: the first of a block and random ones; of long ones, a part.
+
+        Args:
+            sides: (n,) texts, or the first and the second texts of pairs.
+            counts: (n,) their tokens, special tokens counted.
+            recount: counts parts of texts as `counts` were counted.
+            seconds: time that counting them took.
+
+        Raises:
+            MiscountError: the counts of a sample differ.
+            RefusedError: the tokenizer raises on a sample.
+        """
+        began = time.perf_counter()
+        ends = [text_buffers(side)[0] for side in sides]
+        sizes = np.sum([np.minimum(np.diff(each), _EXCERPT) for each in ends], axis=0)
+        bytes_ = sum(int(each[-1]) for each in ends)
+        rng = np.random.default_rng(_seed(sides[0]))
+        picked = _picked(sizes, self._budget(bytes_), rng)
+        compared = self._compare(
+            [side.take(pa.array(picked)).to_pylist() for side in sides],
+            counts[picked],
+            recount,
+            rng,
+        )
+        with self._noting:
+            self._counted.bytes += bytes_
+            self._counted.seconds += seconds
+            self._checked.bytes += compared
+            self._checked.seconds += time.perf_counter() - began
+
+    def _budget(self, bytes_: int) -> int:
+        """Return how many bytes of a block to check."""
+        with self._noting:
+            counted, checked = self._counted, self._checked
+            share = next((n for most, n in _SHARES if counted.bytes < most), _LAST_SHARE)
+            budget = bytes_ / share
+            if counted.bytes < _SHARES[0][0]:
+                return int(max(budget, min(bytes_ / _SMALL_SHARE, _SMALL_BYTES)))
+            # Checked bytes for each counted one, so that their times are in this proportion.
+            affordable = _COST * counted.seconds / counted.bytes * checked.bytes / checked.seconds
+            return int(min(budget, bytes_ * affordable))
+
+    def _compare(
+        self,
+        texts: Sequence[list[str]],
+        counts: Ints,
+        recount: Recount,
+        rng: np.random.Generator,
+    ) -> int:
+        """Compare the counts of some samples, given their sides; return their bytes."""
+        parts = [[_excerpt(text, rng) for text in side] for side in texts]
+        samples = list(zip(*parts, strict=True))
+        is_part = np.array(
+            [part != text for part, text in zip(samples, zip(*texts, strict=True), strict=True)]
+        )
+        if is_part.any():
+            columns = [pa.array(side, pa.large_string()) for side in parts]
+            counts = np.where(is_part, recount(columns), counts)
+        encoded = encodings(
+            self._backend, parts[0] if len(parts) == 1 else samples, special_tokens=True
+        )
+        by_text = np.fromiter(map(len, encoded), np.int64, len(samples))
+        differing = np.flatnonzero(by_text != counts)
+        if len(differing):
+            i = int(differing[0])
+            text = " | ".join(samples[i])
+            shown = text if len(text) <= 80 else f"{text[:80]}…"
+            raise MiscountError(f"{shown!r} has {by_text[i]} tokens, but {self._way} {counts[i]}")
+        return sum(len(text.encode()) for side in parts for text in side)
+
+
+def _picked(sizes: Ints, budget: int, rng: np.random.Generator) -> Ints:
+    """Return positions of texts that fit into a budget: half of it the first, half random ones."""
+    order = rng.permutation(len(sizes))
+    return np.union1d(
+        np.arange(_fitting(sizes, budget // 2)), order[: _fitting(sizes[order], budget // 2)]
+    )
+
+
+def _fitting(sizes: Ints, budget: int) -> int:
+    """Return how many of the first sizes fit into a budget together; at least one."""
+    return max(1, int(np.searchsorted(np.cumsum(sizes), budget, side="right")))
+
+
+def _excerpt(text: str, rng: np.random.Generator) -> str:
+    if len(text) <= _EXCERPT:
+        return text
+    start = int(rng.integers(len(text) - _EXCERPT))
+    return text[start : start + _EXCERPT]
+
+
+def _seed(texts: pa.LargeStringArray) -> int:
+    _, data = text_buffers(texts)
+    return zlib.crc32(data.slice(0, min(data.size, _SEED_BYTES)))
+
+
+def text_buffers(texts: pa.LargeStringArray) -> tuple[Ints, pa.Buffer]:
+    """Return (n + 1,) start of each text in the bytes of all texts, and those bytes."""
+    _, offsets, data = texts.buffers()
+    starts = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    if data is None:
+        return starts, pa.py_buffer(b"")
+    return starts - starts[0], data.slice(starts[0], starts[-1] - starts[0])

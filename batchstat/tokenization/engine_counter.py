@@ -1,0 +1,124 @@
+"""Count whole texts with fastokens, a faster engine for tokenizers that `engine_gate` admits.
+
+Loading it takes as long as counting some megabytes, so it begins after so many, on a thread of its
+own, while counting goes on without it.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import tokenizers
+
+from batchstat.lengths.arrays import Ints
+from batchstat.tokenization.count_check import CountCheck, RefusedError, encodings
+from batchstat.tokenization.engine_gate import counts_text
+from batchstat.tokenization.panics import panics_as_errors
+from batchstat.tokenization.post_processing import find_rule
+
+if TYPE_CHECKING:
+    from fastokens import Tokenizer as Engine
+
+_LOADED_AFTER_BYTES = 4 << 20
+_LOADED_AFTER_BYTES_PER_TOKEN = 40
+"""The engine is loaded from so much text on, and more for a large vocabulary: it takes longer."""
+
+
+class EngineCounter:
+    """Counter of the texts of one run; may be called from several threads."""
+
+    def __init__(self, backend: tokenizers.Tokenizer) -> None:
+        """Use a tokenizer without truncation and padding that `engine_gate` admits."""
+        self._backend = backend
+        self._splits_special_tokens: bool = backend.encode_special_tokens
+        self._rules = {number: find_rule(backend, number) for number in (1, 2)}
+        self._check = CountCheck(backend, "fastokens counts")
+        self._engine: Engine | None = None
+        self._loading: threading.Thread | None = None
+        self._bytes, self._noting = 0, threading.Lock()
+        self._load_after = max(
+            _LOADED_AFTER_BYTES, _LOADED_AFTER_BYTES_PER_TOKEN * backend.get_vocab_size()
+        )
+
+    def load(self) -> None:
+        """Load the engine now; if it refuses the tokenizer, `count` goes on returning None."""
+        definition = self._backend.to_str()
+        try:
+            with panics_as_errors():
+                self._engine = _load(definition)
+        except Exception:  # not installed, or it refuses the definition, by any exception
+            self._engine = None
+
+    def count(
+        self, first: pa.LargeStringArray, second: pa.LargeStringArray | None = None
+    ) -> Ints | None:
+        """Return (n,) tokens of texts without nulls, or of pairs, special tokens counted.
+
+        None if the engine is not loaded, or if it or the tokenizer raises on one of them: the
+        ordinary way of counting then finds which one.
+
+        Raises:
+            MiscountError: the counts differ for a text that is also counted by the tokenizer.
+        """
+        sides = [first] if second is None else [first, second]
+        if self._rules[len(sides)] is None:
+            return None
+        if self._engine is None:
+            self._note(sum(side.nbytes for side in sides))
+            return None
+        try:
+            began = time.perf_counter()
+            counts = self._count(sides)
+            self._check.check(sides, counts, self._count, time.perf_counter() - began)
+        except RefusedError:
+            return None
+        return counts
+
+    def _note(self, bytes_: int) -> None:
+        """Note that so much is counted without the engine, and begin to load it when worthwhile."""
+        with self._noting:
+            self._bytes += bytes_
+            if self._loading is None and self._bytes >= self._load_after:
+                self._loading = threading.Thread(target=self.load, name="loading fastokens")
+                self._loading.start()
+
+    def _count(self, sides: Sequence[pa.LargeStringArray]) -> Ints:
+        rule = self._rules[len(sides)]
+        assert rule is not None
+        counts = [times * self._side(side) for times, side in zip(rule.times, sides, strict=True)]
+        total: Ints = np.sum(counts, axis=0) + rule.special
+        return total
+
+    def _side(self, column: pa.LargeStringArray) -> Ints:
+        """Return (n,) tokens of texts, without special tokens."""
+        assert self._engine is not None
+        texts = column.to_pylist()
+        try:
+            with panics_as_errors():
+                _, ends = self._engine.encode_batch_flat(
+                    texts, split_special_tokens=self._splits_special_tokens
+                )
+        except Exception as error:
+            raise RefusedError from error
+        counts: Ints = np.diff(np.frombuffer(ends, np.uint64)).astype(np.int64)
+        others = [i for i, text in enumerate(texts) if not counts_text(text)]
+        if others:
+            counts[others] = [
+                len(each) for each in encodings(self._backend, [texts[i] for i in others])
+            ]
+        return counts
+
+
+@lru_cache(maxsize=1)
+def _load(definition: str) -> "Engine":
+    """Load the engine for a tokenizer.json; the last one stays loaded for later runs."""
+    from fastokens import Tokenizer as Engine
+
+    parts = json.loads(definition)
+    # Special tokens are counted by a rule, and the engine refuses some post-processors.
+    return Engine.from_json_str(json.dumps(parts | {"post_processor": None}))

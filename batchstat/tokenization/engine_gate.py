@@ -1,0 +1,102 @@
+"""Which tokenizers the fast engine, fastokens, counts as the tokenizers library does.
+
+The engine is another implementation of byte-level BPE. Where both were compared, on real texts, on
+every character in several contexts, and on edited definitions, they differ in a few ways, which
+`tests/tokenization/test_engine_gate.py` shows; each is excluded here, and so is everything that was
+not compared:
+
+- The engine is wrong without a pre-tokenizer, and with an end-of-word suffix.
+- It may be wrong for added tokens that are restricted to whole words and take the whitespace around
+  them, for whitespace that does so, and for tokens found in normalized text when special tokens are
+  counted as text.
+- In its patterns, a long s continues no contraction (the tokenizers library ignores case there, as
+  Unicode has it), and a Mongolian vowel separator may be whitespace. Texts with either are counted
+  by the tokenizer itself: see `counts_text`.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import tokenizers
+
+from batchstat.tokenization.safe_cuts import Definition, definition_of_part
+from batchstat.tokenization.split_patterns import (
+    BLOOM,
+    CL100K,
+    DEEPSEEK3,
+    O200K,
+    QWEN2,
+    QWEN35,
+    TEKKEN,
+)
+
+_PATTERNS = ((CL100K,), (QWEN2,), (QWEN35,), (O200K,), (TEKKEN,), DEEPSEEK3, (BLOOM,))
+_BYTE_SIGNS = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+
+
+def engine_admits(backend: tokenizers.Tokenizer) -> bool:
+    """Return whether the engine is right for a tokenizer and the texts that `counts_text` takes."""
+    normalizer, splitter = map(definition_of_part, (backend.normalizer, backend.pre_tokenizer))
+    return (
+        _is_known_model(backend)
+        and normalizer in ({}, {"type": "NFC"}, {"type": "Sequence", "normalizers": []})
+        and _is_known_splitter(splitter)
+        and _are_known(backend.get_added_tokens_decoder().values(), backend.encode_special_tokens)
+    )
+
+
+def counts_text(text: str) -> bool:
+    """Return whether the engine counts a text as the tokenizers library does."""
+    # Single characters first: Python skips that search in ASCII texts.
+    return not (("\u017f" in text and "'\u017f" in text) or "\u180e" in text)
+
+
+def _is_known_model(backend: tokenizers.Tokenizer) -> bool:
+    """Return whether it is BPE over bytes, all of which are in its vocabulary."""
+    model = backend.model
+    return (
+        type(model).__name__ == "BPE"
+        and not (model.dropout or model.byte_fallback)
+        and not (model.continuing_subword_prefix or model.end_of_word_suffix)
+        and all(model.token_to_id(sign) is not None for sign in _BYTE_SIGNS)
+    )
+
+
+def _is_known_splitter(splitter: Definition) -> bool:
+    """Return whether it is ByteLevel, after Digits or one of the published patterns if any."""
+    *before, last = splitter.get("pretokenizers", [splitter]) or [{}]
+    if last.get("type") != "ByteLevel":
+        return False
+    if last["use_regex"]:
+        return not before or [part["type"] for part in before] == ["Digits"]
+    if last["add_prefix_space"] or not all(_keeps_matches(part) for part in before):
+        return False
+    # The same pattern is published with line ends as they are and with escapes.
+    patterns = (str(part["pattern"].get("Regex")) for part in before)
+    escaped = (each.replace("\r", "\\r").replace("\n", "\\n") for each in patterns)
+    return tuple(escaped) in _PATTERNS
+
+
+def _keeps_matches(part: Definition) -> bool:
+    """Return whether a splitter makes each match of its pattern a word, and drops nothing.
+
+    The patterns match everywhere, so that removing what lies between matches removes nothing.
+    """
+    if part["type"] != "Split":
+        return False
+    isolates = part["behavior"] == "Isolated" and not part["invert"]
+    return isolates or (
+        part["behavior"] == "Removed" and part["invert"] and part["pattern"] == {"Regex": CL100K}
+    )
+
+
+def _are_known(added: Iterable[Any], splits_special_tokens: bool) -> bool:
+    """Return whether added tokens have only combinations of flags that were found equal."""
+    return not any(
+        (
+            (token.lstrip or token.rstrip)
+            and (token.single_word or token.content != token.content.strip())
+        )
+        or (splits_special_tokens and token.normalized)
+        for token in added
+    )
