@@ -32,6 +32,8 @@ _LONGEST_REMEMBERED = 64
 """Maximum number of pieces, and of bytes per piece: at most some 300 MB in all."""
 _MOST_BYTES = 2**31 - 1
 """Limit of Arrow's 32-bit offsets."""
+_DROPPED = b"\xff"
+"""In place of a space that belongs to no piece: a byte that no text contains."""
 
 
 class PieceCounter:
@@ -86,7 +88,7 @@ class PieceCounter:
         for start in dict.fromkeys(first.tolist()):
             inside = offsets[(offsets >= start) & (offsets <= start + size)] - start
             part = data.slice(start, size)
-            parts.append(_slices(part, self._starts(part, inside)))
+            parts.append(_slices(part, self._starts(part, inside)[0]))
         pieces = pa.chunked_array(parts)
         lengths = (pc.sum(pc.binary_length(some)).as_py() for some in (pieces.unique(), pieces))
         new, every = (length or 0 for length in lengths)
@@ -105,7 +107,7 @@ class PieceCounter:
 
     def _side(self, offsets: Ints, data: pa.Buffer) -> Ints:
         """Return (n,) tokens of the texts that begin at the offsets, without special tokens."""
-        starts = self._starts(data, offsets)
+        starts, data = self._starts(data, offsets)
         distinct = _slices(data, starts).dictionary_encode()
         sizes = self._sizes(distinct.dictionary.to_pylist())
         sums = np.zeros(len(starts), dtype=np.int64)
@@ -113,15 +115,25 @@ class PieceCounter:
         counts: Ints = np.diff(sums[np.searchsorted(starts, offsets)])
         return counts
 
-    def _starts(self, data: pa.Buffer, offsets: Ints) -> npt.NDArray[np.int32]:
-        """Return (p + 1,) start of each of p pieces in the data of the texts, and the end."""
+    def _starts(self, data: pa.Buffer, offsets: Ints) -> tuple[npt.NDArray[np.int32], pa.Buffer]:
+        """Return (p + 1,) start of each of p pieces in the data of the texts, and the end.
+
+        The data is that of the pieces: a space that belongs to none of them is marked in it.
+        """
         octets = data.to_pybytes()
         before = np.frombuffer(octets.translate(self._cuts.before), dtype=np.uint8)
         after = np.frombuffer(octets.translate(self._cuts.after), dtype=np.uint8)
         cut = np.zeros(len(octets) + 1, dtype=bool)
         np.not_equal(before[:-1] & after[1:], 0, out=cut[1:-1])
+        if self._cuts.after_space is not None:
+            follows = np.frombuffer(octets.translate(self._cuts.after_space), dtype=bool)
+            cut[:-2] &= follows[1:]
+            cut[offsets] = cut[offsets - 1] = False  # the last byte of a text is followed by none
+            marked = np.frombuffer(octets, dtype=np.uint8).copy()
+            marked[cut[:-1]] = _DROPPED[0]
+            data = pa.py_buffer(marked)
         cut[offsets] = cut[0] = cut[-1] = True
-        return np.flatnonzero(cut).astype(np.int32)
+        return np.flatnonzero(cut).astype(np.int32), data
 
     def _sizes(self, pieces: list[bytes]) -> Ints:
         """Return (n,) tokens of each of these distinct pieces."""
@@ -130,7 +142,7 @@ class PieceCounter:
             unknown = np.flatnonzero(sizes < 0)
             if len(unknown):
                 new = [pieces[i] for i in unknown.tolist()]
-                sizes[unknown] = asked = self._ask(new)
+                sizes[unknown] = asked = self._ask([piece.removeprefix(_DROPPED) for piece in new])
                 if len(self._known) + len(new) > _REMEMBERED:
                     self._known.clear()
                 self._known.update(

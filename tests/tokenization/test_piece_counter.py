@@ -1,5 +1,6 @@
 """Counting by pieces: the tokenizers' own counts, whatever the text."""
 
+import json
 import unicodedata
 from dataclasses import replace
 from functools import cache
@@ -67,6 +68,52 @@ def metaspace(scheme: str, *, split_first: bool = False, unigram: bool = True) -
     return train(tokenizer, trainers.BpeTrainer)
 
 
+def sentence_piece(*steps, split_first: bool = True) -> Tokenizer:
+    """A stand-in: these published normalizers, and a vocabulary of its own."""
+    tokenizer = metaspace("always", split_first=split_first)
+    tokenizer.normalizer = normalizers.Sequence(list(steps))
+    return tokenizer
+
+
+def quotes() -> list:
+    return [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+
+
+def albert(*steps) -> Tokenizer:
+    accents = [normalizers.NFKD(), normalizers.StripAccents()]
+    return sentence_piece(*quotes(), *accents, normalizers.Lowercase(), *steps)
+
+
+def xlnet(*steps) -> Tokenizer:
+    runs = normalizers.Replace(Regex(" {2,}"), " ")
+    return sentence_piece(*quotes(), normalizers.NFKD(), normalizers.StripAccents(), *steps, runs)
+
+
+def recent(*steps, split_first: bool = False) -> Tokenizer:
+    """As transformers converts Pegasus, XLM-R and others today."""
+    runs = normalizers.Replace(Regex(" {2,}"), "\u2581")
+    end = normalizers.Strip(left=False, right=True)
+    return sentence_piece(*steps, end, runs, split_first=split_first)
+
+
+def unsplit(**options: object) -> Tokenizer:
+    """A stand-in for Llama 2 and Mistral: no pre-tokenizer, bytes for unknown characters."""
+    taught = metaspace("always", unigram=False)
+    model = json.loads(taught.to_str())["model"]
+    merges = [tuple(pair) for pair in model["merges"]]
+    indents = [("▁" * size, "▁" * size) for size in (1, 2, 4)]
+    entries = [*model["vocab"], "▁", *("".join(pair) for pair in indents)]
+    entries += [f"<0x{byte:02X}>" for byte in range(256)]
+    vocab = {entry: number for number, entry in enumerate(dict.fromkeys(entries))}
+    given = {"byte_fallback": True, "fuse_unk": True, **options}
+    tokenizer = Tokenizer(models.BPE(vocab, [*merges, *indents], unk_token="[UNK]", **given))
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    tokenizer.add_special_tokens(SPECIAL)
+    return tokenizer
+
+
 def train(tokenizer: Tokenizer, trainer, **options) -> Tokenizer:
     lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()[:300]
     made = trainer(vocab_size=600, special_tokens=SPECIAL, show_progress=False, **options)
@@ -84,7 +131,28 @@ CUT = {
     "Metaspace, BPE": lambda: metaspace("always", unigram=False),
     "Metaspace, no prepend": lambda: metaspace("never"),
     "T5's": lambda: metaspace("always", split_first=True),
+    "ALBERT's": albert,
+    "XLNet's": xlnet,
+    "a recent conversion": recent,
+    "a recent conversion, whitespace dropped": lambda: recent(split_first=True),
+    "compatibility characters": lambda: sentence_piece(normalizers.Nmt(), normalizers.NFKC()),
+    "no pre-tokenizer": unsplit,
 }
+
+
+TAKES_SPACE = AddedToken("~x", lstrip=True)
+LITERAL = [AddedToken(text, normalized=False) for text in ("<extra_0>", "it's")]
+ADDED = {
+    # With Strip, tokenizers itself panics on some texts if there are tokens in normalized text.
+    "a recent conversion": LITERAL,
+    "a recent conversion, whitespace dropped": LITERAL,
+    "no pre-tokenizer": LITERAL,
+}
+"""Added tokens of tokenizers that take fewer kinds of them."""
+NO_SPACES = ("WordPiece", "WordPiece, uncased", "T5's", "ALBERT's", "XLNet's")
+for _name in NO_SPACES:
+    CUT[f"{_name}, no token with spaces"] = CUT[_name]
+    ADDED[f"{_name}, no token with spaces"] = ["<extra_0>", "it's", "字.", TAKES_SPACE]
 
 
 def with_dropout() -> Tokenizer:
@@ -180,7 +248,7 @@ def counters():
     def counter(name: str) -> tuple[Tokenizer, PieceCounter]:
         if name not in made:
             tokenizer = CUT[name]()
-            tokenizer.add_tokens(["<extra_0>", "    ", "it's", AddedToken("~x", lstrip=True)])
+            tokenizer.add_tokens(ADDED.get(name, ["<extra_0>", "    ", "it's", TAKES_SPACE]))
             cuts = find_cuts(tokenizer)
             assert cuts is not None
             made[name] = (tokenizer, PieceCounter(tokenizer, cuts))
