@@ -5,7 +5,7 @@ right side beginning with a space. That holds for each step below because of wha
 
 NFC, NFD, NFKC, NFKD
     Marks are reordered between, and composed with, the character that they follow. A space begins
-    anew: it composes with nothing before it, and with no mark after it.
+    it composes with nothing before it, and with no mark after it.
 StripAccents, Lowercase, Nmt
     They handle one character at a time, and leave a space as it is.
 Precompiled

@@ -25,7 +25,8 @@ from tokenizers import (
 from batchstat.tokenization import piece_counter as piecewise
 from batchstat.tokenization.count_check import CountCheck, MiscountError
 from batchstat.tokenization.piece_counter import PieceCounter
-from batchstat.tokenization.safe_cuts import find_cuts
+from batchstat.tokenization.safe_cuts import Cuts, find_cuts
+from batchstat.tokenization.separable import VISIBLE, keeps_lines, valid_before_space
 from batchstat.tokenization.split_patterns import CL100K, O200K, QWEN2
 from conftest import SAMPLE_DATA
 
@@ -114,6 +115,20 @@ def unsplit(**options: object) -> Tokenizer:
     return tokenizer
 
 
+def merging_over_spaces() -> Tokenizer:
+    definition = json.loads(unsplit().to_str())
+    model = definition["model"]
+    model["vocab"]["a▁"] = len(model["vocab"])
+    model["merges"].insert(0, ["a", "▁"])
+    return Tokenizer.from_str(json.dumps(definition))
+
+
+def with_normalized_token() -> Tokenizer:
+    tokenizer = unsplit()
+    tokenizer.add_tokens(["<extra>"])
+    return tokenizer
+
+
 def train(tokenizer: Tokenizer, trainer, **options) -> Tokenizer:
     lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()[:300]
     made = trainer(vocab_size=600, special_tokens=SPECIAL, show_progress=False, **options)
@@ -152,7 +167,12 @@ ADDED = {
 NO_SPACES = ("WordPiece", "WordPiece, uncased", "T5's", "ALBERT's", "XLNet's")
 for _name in NO_SPACES:
     CUT[f"{_name}, no token with spaces"] = CUT[_name]
-    ADDED[f"{_name}, no token with spaces"] = ["<extra_0>", "it's", "字.", TAKES_SPACE]
+    ADDED[f"{_name}, no token with spaces"] = [
+        "<extra_0>",
+        "it's",
+        AddedToken("字.", normalized=False),
+        TAKES_SPACE,
+    ]
 
 
 def with_dropout() -> Tokenizer:
@@ -226,6 +246,17 @@ WHOLE = {
     "a token that normalizes to one with a space": lambda: with_token("two\u3000words"),
     "a space before every text": with_prefix_space,
     "compatibility characters": lambda: with_normalizer(normalizers.NFKC()),
+    "stripping on the left": lambda: sentence_piece(normalizers.Strip(left=True, right=False)),
+    "a replaced space": lambda: sentence_piece(normalizers.Replace("a b", "ab")),
+    "a replacement by a space": lambda: sentence_piece(normalizers.Replace("~", " ")),
+    "a replacement by nothing": lambda: sentence_piece(normalizers.Replace("~", "")),
+    "a replaced pattern": lambda: sentence_piece(normalizers.Replace(Regex("~+"), "~")),
+    "a mark before every text": lambda: sentence_piece(normalizers.Prepend("x")),
+    "steps after the mark of a space": lambda: recent(*recent().normalizer),
+    "merges over spaces": merging_over_spaces,
+    "no bytes for unknown characters": lambda: unsplit(byte_fallback=False),
+    "words that merge at once": lambda: unsplit(ignore_merges=True),
+    "a space beside a token in normalized text": with_normalized_token,
     "special tokens spelled out are text": with_split_special_tokens,
     "a word split by chance": with_sampling,
     "no splitter": with_no_splitter,
@@ -330,35 +361,121 @@ def test_what_must_not_be_cut(name):
     assert find_cuts(WHOLE[name]()) is None
 
 
+ANYWHERE = bytes(set(range(256)) - {0x20})
+BREAKS = {
+    "spaces that are marks": (
+        lambda: metaspace("always"),
+        normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")]),
+        *(ANYWHERE, b" ", "é\u3000 b"),
+    ),
+    "lines within a word": (lambda: metaspace("always"), None, ANYWHERE, b"\n", "a\nb"),
+    "a token of spaces": (word_piece, None, ANYWHERE, b" ", "日   b"),
+    "hexagrams": (word_piece, normalizers.Lowercase(), ANYWHERE, b"\xe4", "a\u4dc0"),
+    "runs replaced by a mark": (
+        lambda: metaspace("never", split_first=True),
+        normalizers.Sequence([normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), "▁")]),
+        *(ANYWHERE, b" ", "é\u00a0 the"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_texts_that_break_at_refused_cuts(name):
+    """Each would be cut if a condition were dropped, and its pieces do not add up."""
+    made, normalizer, before, after, text = BREAKS[name]
+    tokenizer = made()
+    tokenizer.add_tokens(["    "])
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    tables = [bytes(byte in those for byte in range(256)) for those in (before, after)]
+    texts = pa.array([text], pa.large_string())
+    wrong = PieceCounter(tokenizer, Cuts(*tables)).count(texts)
+    assert wrong is not None
+    assert wrong.tolist() != whole(tokenizer, [text])
+    cuts = find_cuts(tokenizer)
+    if cuts is not None:
+        assert_equal_counts(tokenizer, PieceCounter(tokenizer, cuts), [text])
+
+
+def test_every_character_before_and_after_a_space():
+    """What `separable` says about each step, for every character there is."""
+    accents = [normalizers.NFC(), normalizers.NFD(), normalizers.NFKC(), normalizers.NFKD()]
+    others = [normalizers.StripAccents(), normalizers.Lowercase(), normalizers.Nmt()]
+    bert = normalizers.BertNormalizer(lowercase=True)
+    for normalizer in (*accents, *others, bert):
+        change = normalizer.normalize_str
+        for sign in (*EVERY[:0x3100:3], *MARKS, *SPACES, *CONTROLS):
+            assert change(f"{sign} x") == f"{change(sign)} x"
+            assert change(f"x {sign}") == f"x{change(f' {sign}')}"
+            assert change(f" {sign}").startswith(" ")
+
+
+def test_all_characters_of_the_first_bytes_that_are_cut_are_words():
+    for options in ({"lowercase": False}, {"lowercase": True}):
+        change = normalizers.BertNormalizer(**options).normalize_str
+        codes = [byte << 12 & 0xF000 | rest for byte in range(0xE5, 0xEA) for rest in range(0x1000)]
+        signs = [chr(code) for code in codes]
+        assert all(sign.encode()[0] in range(0xE5, 0xEA) for sign in signs)
+        assert change("a".join(signs)) == "a".join(f" {sign} " for sign in signs)
+
+
 class Mapped:
-    """A precompiled map as find_cuts sees one: what it is called, and what it does."""
+    """A precompiled map that does what it is said to do."""
 
     def __init__(self, sign: str, becomes: str) -> None:
         self._sign, self._becomes = sign, becomes
-
-    def __getstate__(self) -> bytes:
-        return b'{"type": "Precompiled", "precompiled_charsmap": "AA=="}'
 
     def normalize_str(self, text: str) -> str:
         return text.replace(self._sign, self._becomes)
 
 
-class WithMap:
-    """A tokenizer of SentencePiece's kind with a map of its own."""
-
-    def __init__(self, tokenizer: Tokenizer, normalizer: Mapped) -> None:
-        self.model, self.pre_tokenizer = tokenizer.model, tokenizer.pre_tokenizer
-        self.encode_special_tokens, self.normalizer = False, normalizer
-        self.get_added_tokens_decoder = tokenizer.get_added_tokens_decoder
+MAP = {"type": "Precompiled", "precompiled_charsmap": "AA=="}
 
 
 @pytest.mark.parametrize(
-    ("sign", "becomes", "sound"),
-    [("~", " ", False), (" ", "", False), ("A", "\u00c4", False), ("\u00e4", "a", True)],
+    ("sign", "becomes", "valid"),
+    [
+        ("~", " ", b""),
+        (" ", "", b""),
+        ("A", "Ä", b""),
+        (" \u0301", "\u00b4", b""),
+        ("\u0600 ", "\u0600", VISIBLE),
+        ("ä", "a", ANYWHERE),
+    ],
 )
-def test_a_precompiled_map_is_tried(sign, becomes, sound):
-    tokenizer = WithMap(metaspace("always"), Mapped(sign, becomes))
-    assert (find_cuts(tokenizer) is not None) == sound
+def test_a_precompiled_map_is_tried(monkeypatch, sign, becomes, valid):
+    monkeypatch.setattr(normalizers, "Precompiled", lambda _: Mapped(sign, becomes))
+    assert valid_before_space(MAP, splits_at_whitespace=True) == valid
+
+
+def test_a_map_that_removes_line_ends(monkeypatch):
+    monkeypatch.setattr(normalizers, "Precompiled", lambda _: Mapped("\n", ""))
+    assert not keeps_lines(MAP)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("made", [albert, xlnet, recent])
+def test_published_normalizers_with_a_real_map(real_data, made):
+    """Stand-ins: published pipelines, T5's map, and a vocabulary of their own."""
+    t5 = Tokenizer.from_file(str(real_data / "tokenizers/t5-base/tokenizer.json"))
+    tokenizer = made(t5.normalizer)
+    cuts = find_cuts(tokenizer)
+    assert cuts is not None
+    lines = (real_data / "multilingual.txt").read_text(encoding="utf-8").split("\n")
+    assert_equal_counts(tokenizer, PieceCounter(tokenizer, cuts), list(dict.fromkeys(lines)))
+
+
+@pytest.mark.parametrize("normalizer", [None, normalizers.NFC()])
+def test_a_separator_found_in_normalized_text(normalizer):
+    """As in RoBERTa; NFC might compose its end with a mark, so it is then no separator."""
+    tokenizer = byte_level(None, normalizer)
+    tokenizer = Tokenizer.from_str(
+        tokenizer.to_str().replace('"normalized":false', '"normalized":true')
+    )
+    assert all(token.normalized for token in tokenizer.get_added_tokens_decoder().values())
+    counter = PieceCounter(tokenizer, find_cuts(tokenizer))
+    assert (counter._separator is None) == (normalizer is not None)
+    assert_equal_counts(tokenizer, counter, ["a <pad>\u0338 b", "<pad", "> \u0338", "a<pad>b"])
 
 
 @pytest.mark.parametrize("separator", ["||", "***", "|SEP|", "__x__"])
@@ -375,17 +492,15 @@ def test_a_special_token_that_ends_as_it_begins(separator):
 
 @pytest.mark.slow
 def test_real_tokenizers_are_recognised_and_equal(real_data):
-    """All but those whose merges cross the spaces, as Llama 2's do: their texts have no border."""
     lines = (real_data / "multilingual.txt").read_text(encoding="utf-8").split("\n")[:8000]
     for folder in sorted((real_data / "tokenizers").iterdir()):
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         tokenizer.no_truncation()
         tokenizer.no_padding()
         cuts = find_cuts(tokenizer)
-        assert (cuts is None) == (tokenizer.pre_tokenizer is None), folder.name
-        if cuts is not None:
-            counter = PieceCounter(tokenizer, cuts)
-            assert_equal_counts(tokenizer, counter, list(dict.fromkeys(lines)))
+        assert cuts is not None, folder.name
+        counter = PieceCounter(tokenizer, cuts)
+        assert_equal_counts(tokenizer, counter, list(dict.fromkeys(lines)))
 
 
 def test_what_is_remembered_has_a_limit(counters, monkeypatch):
