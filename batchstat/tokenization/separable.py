@@ -4,8 +4,8 @@ Every step of a normalizer must change both sides of such a cut as if each were 
 right side beginning with a space. That holds for each step below because of what it looks at:
 
 NFC, NFD, NFKC, NFKD
-    Marks are reordered between, and composed with, the character that they follow. A space begins
-    it composes with nothing before it, and with no mark after it.
+    Marks are reordered after the character that they follow, and composed with it. No mark moves
+    over a space, which composes with nothing before it and with no mark after it.
 StripAccents, Lowercase, Nmt
     They handle one character at a time, and leave a space as it is.
 Precompiled
