@@ -71,6 +71,8 @@ class EngineCounter:
         if self._engine is None:
             self._note(sum(side.nbytes for side in sides))
             return None
+        if len(first) == 0:
+            return np.empty(0, dtype=np.int64)
         try:
             began = time.perf_counter()
             counts = self._count(sides)

@@ -1,12 +1,13 @@
 """How fast tokens are counted, against tokenizing, in one run on the same texts and cores.
 
-python tests/benchmarks/counting.py DATA [--rounds 3] [--output FOLDER]
+python tests/benchmarks/counting.py DATA [--rounds 5] [--output FOLDER]
 
 DATA holds wikipedia-en.txt.gz (one text a line), multilingual.txt, gsm8k.jsonl, sms-spam.tsv, and
 tokenizers/NAME/tokenizer.json. Every line of the table is the baseline's time, which is
-`tokenizers.Tokenizer.encode_batch_fast` over the same texts, divided by ours, which is
-`batchstat.token_lengths`, both by a tokenizer that was just loaded and has counted nothing; the
-median of the rounds. The counts are checked to be equal. It writes counting.md and counting.json.
+`tokenizers.Tokenizer.encode_batch_fast` over the same texts, divided by ours, both by a tokenizer
+that is loaded and has counted nothing; the median of the rounds. The number after the slash is for
+one call of `batchstat.token_lengths`, which loads the engine while it counts. The counts are checked
+to be equal. It writes counting.md and counting.json.
 """
 
 import argparse
@@ -26,16 +27,23 @@ import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import tokenizers
 import transformers
 
 import batchstat
+from batchstat.corpus.content import Texts
+from batchstat.tokenization.engine_counter import _load
+from batchstat.tokenization.loading import as_tokenizer
+from batchstat.tokenization.threads import cores, in_order
+from batchstat.tokenization.tokenizer import Tokenizer
 
-BATCH = 10_000
+BATCH, BLOCK_BYTES = 10_000, 4 << 20
 MB = 1_000_000
 
 
@@ -105,24 +113,45 @@ def one_at_a_time(tokenizer: Any, texts: list[str]) -> np.ndarray:
     return np.array([len(tokenizer(text, verbose=False)["input_ids"]) for text in texts])
 
 
+def counted(tokenizer: Tokenizer, texts: list[str]) -> np.ndarray:
+    """The counts, by batchstat with a tokenizer that is loaded."""
+    columns = (
+        pa.array(texts[i : i + BATCH], pa.large_string()) for i in range(0, len(texts), BATCH)
+    )
+    blocks = (
+        column.slice(first, last - first)
+        for column in columns
+        for first, last in Texts(column).ranges(BLOCK_BYTES, BATCH)
+    )
+    parts = in_order(lambda block: tokenizer.count(Texts(block))[0], blocks, cores())
+    return np.concatenate(list(parts))
+
+
 def measure(path: Path, texts: list[str], rounds: int) -> dict[str, object]:
     """Both ways in turn, so that a drift of the machine's speed falls on both alike."""
     size = sum(len(text.encode()) for text in texts) / MB
-    ratios, ours_rate, baseline_rate = [], [], []
+    expected = baseline(load(path), texts)
+    ratios, cold, rates = [], [], []
     for _ in range(rounds):
-        fresh, other = load(path), load(path)
-        ours, counts = seconds(partial(batchstat.token_lengths, texts, fresh))
-        theirs, expected = seconds(partial(baseline, other, texts))
+        ours = as_tokenizer(load(path))
+        if ours.engine is not None:
+            ours.engine.load()
+        base, counts = seconds(partial(baseline, load(path), texts))
+        assert np.array_equal(counts, expected)
+        own, counts = seconds(partial(counted, ours, texts))
         assert np.array_equal(counts, expected), f"{path.name}: the counts differ"
-        ratios.append(theirs / ours)
-        ours_rate.append(size / ours)
-        baseline_rate.append(size / theirs)
+        _load.cache_clear()
+        whole, counts = seconds(partial(batchstat.token_lengths, texts, load(path)))
+        assert np.array_equal(counts, expected), f"{path.name}: the counts differ"
+        ratios.append(base / own)
+        cold.append(base / whole)
+        rates.append(size / own)
     return {
         "mb": size,
         "ratio": statistics.median(ratios),
         "least": min(ratios),
-        "ours_mb_per_s": statistics.median(ours_rate),
-        "baseline_mb_per_s": statistics.median(baseline_rate),
+        "loading_included": statistics.median(cold),
+        "mb_per_s": statistics.median(rates),
     }
 
 
@@ -161,7 +190,8 @@ def machine() -> str:
     model = f"{models[0]} ({platform.machine()})" if models else platform.machine()
     return (
         f"{cores} cores of {model}, Python {platform.python_version()}, "
-        f"tokenizers {tokenizers.__version__}, transformers {transformers.__version__}"
+        f"tokenizers {tokenizers.__version__}, transformers {transformers.__version__}, "
+        f"fastokens {version('fastokens')}"
     )
 
 
@@ -169,7 +199,10 @@ def table(results: dict[str, dict[str, dict]], names: list[str], extras: dict[st
     """The ratios, a row a corpus and a column a tokenizer."""
     rows = [f"| corpus | {' | '.join(names)} |", "|---|" + "---:|" * len(names)]
     for corpus, by_name in results.items():
-        cells = " | ".join(f"{by_name[name]['ratio']:.1f}" for name in names)
+        cells = " | ".join(
+            f"{by_name[name]['ratio']:.1f} / {by_name[name]['loading_included']:.1f}"
+            for name in names
+        )
         rows.append(f"| {corpus} | {cells} |")
     for what in next(iter(extras.values())):
         cells = " | ".join(f"{extras[name][what]:.2f}" for name in names)
@@ -182,11 +215,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("data", type=Path)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--output", type=Path, default=Path())
     parser.add_argument("--only", default="", help="corpora whose name holds this")
+    parser.add_argument("--tokenizers", nargs="+", help="folders of them to measure")
     arguments = parser.parse_args()
     folders = sorted((arguments.data / "tokenizers").iterdir())
+    folders = [each for each in folders if each.name in (arguments.tokenizers or [each.name])]
     texts = corpora(arguments.data)
     results: dict[str, dict[str, dict]] = {}
     for corpus in (name for name in texts if arguments.only in name):

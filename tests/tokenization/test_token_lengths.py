@@ -18,7 +18,7 @@ from hypothesis import given, settings
 
 import batchstat
 from batchstat.errors import InputError
-from batchstat.tokenization import builtin, threads
+from batchstat.tokenization import builtin, count_check, threads
 from batchstat.tokenization import piece_counter as piecewise
 from batchstat.tokenization.loading import load_tokenizer
 from batchstat.tokenization.safe_cuts import find_cuts
@@ -240,13 +240,13 @@ def test_a_difference_is_found_whatever_the_texts_and_the_threads(size, workers)
 def test_every_block_is_looked_into(monkeypatch):
     """By chance, but the same of the same block whenever it is counted; not all of it."""
     looked: list[list[str]] = []
-    whole = piecewise.PieceCounter._whole
+    encodings = count_check.encodings
 
-    def counted(self, texts):
+    def counted(backend, texts, **options):
         looked.append(texts)
-        return whole(self, texts)
+        return encodings(backend, texts, **options)
 
-    monkeypatch.setattr(piecewise.PieceCounter, "_whole", counted)
+    monkeypatch.setattr(count_check, "encodings", counted)
     tokenizer = load_tokenizer("builtin")
     blocks = [pa.array(lines, pa.large_string()) for lines in (LINES, LINES[::-1], LINES)]
     for block in blocks:
@@ -275,7 +275,7 @@ def test_a_chunk_of_many_bytes_is_cut_into_pieces_by_and_by(monkeypatch):
     from batchstat.corpus.content import Texts
     from batchstat.tokenization import tokenizer as module
 
-    monkeypatch.setattr(module, "_PIECES_BYTES", 10_000)
+    monkeypatch.setattr(module, "_ENGINE_BYTES", 10_000)
     seen: list[int] = []
     count = piecewise.PieceCounter.count
 

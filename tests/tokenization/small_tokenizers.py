@@ -1,0 +1,150 @@
+"""Small tokenizers with published ways of splitting; stand-ins for those that are not at hand."""
+
+import itertools
+import random
+import unicodedata
+from functools import cache
+
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+from batchstat.tokenization.split_patterns import (
+    BLOOM,
+    CL100K,
+    DEEPSEEK3,
+    O200K,
+    QWEN2,
+    QWEN35,
+    TEKKEN,
+)
+from conftest import SAMPLE_DATA
+
+SPECIAL = ["<pad>", "[UNK]", "<|end|>", "[MASK]"]
+BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())
+
+
+def split_by(*patterns: str, behavior: str = "isolated", invert: bool = False):
+    splits = [pre_tokenizers.Split(Regex(each), behavior, invert=invert) for each in patterns]
+    after = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    return pre_tokenizers.Sequence([*splits, after])
+
+
+def byte_level(*before, prefix: bool = False):
+    own = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
+    return pre_tokenizers.Sequence([*before, own]) if before else own
+
+
+FAMILIES = {
+    "gpt2, roberta": (byte_level(), None),
+    "bart with a space before": (byte_level(prefix=True), None),
+    "gpt-neox, olmo": (byte_level(), normalizers.NFC()),
+    "starcoder, smollm": (byte_level(pre_tokenizers.Digits(individual_digits=True)), None),
+    "command-r": (byte_level(pre_tokenizers.Digits(individual_digits=True)), normalizers.NFC()),
+    "llama-3, glm-4, olmo-2": (split_by(CL100K), None),
+    "phi-4": (split_by(CL100K, behavior="removed", invert=True), None),
+    "qwen2, qwen3": (split_by(QWEN2), normalizers.NFC()),
+    "qwen3.5": (split_by(QWEN35), normalizers.NFC()),
+    "gpt-oss, llama-4": (split_by(O200K), None),
+    "mistral-nemo": (split_by(TEKKEN), None),
+    "deepseek-v3": (split_by(*DEEPSEEK3), normalizers.Sequence([])),
+    "deepseek-v3, some line ends unescaped": (
+        split_by(*(each.replace(r"[\r\n]", "[\r\n]") for each in DEEPSEEK3)),
+        None,
+    ),
+    "bloom": (split_by(BLOOM), None),
+}
+
+
+@cache
+def _pairs(seed: int) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    rng = random.Random(seed)
+    merges = list(itertools.product(BYTES, BYTES))
+    rng.shuffle(merges)
+    tokens = BYTES + ["".join(pair) for pair in merges]
+    rng.shuffle(tokens)
+    return {token: number for number, token in enumerate(tokens)}, merges
+
+
+def of_pairs(splitter, normalizer, seed: int = 0) -> Tokenizer:
+    """Any two bytes of a word merge, in random order, so that words show in the counts."""
+    vocabulary, merges = _pairs(seed)
+    model = models.BPE(vocabulary, merges, ignore_merges=bool(seed % 2))
+    return _with(Tokenizer(model), splitter, normalizer)
+
+
+def _with(tokenizer: Tokenizer, splitter, normalizer) -> Tokenizer:
+    tokenizer.pre_tokenizer = splitter
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    tokenizer.add_special_tokens(SPECIAL)
+    return tokenizer
+
+
+def trained(splitter, normalizer, size: int = 1000) -> Tokenizer:
+    """Trained on the sample corpus."""
+    tokenizer = _with(Tokenizer(models.BPE()), splitter, normalizer)
+    lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()[:300]
+    tokenizer.train_from_iterator(
+        lines,
+        trainers.BpeTrainer(
+            vocab_size=size, special_tokens=SPECIAL, show_progress=False, initial_alphabet=BYTES
+        ),
+    )
+    return tokenizer
+
+
+CONTENTS = ["<extra>", "two words", "it's", " x", "é!", "e\u0301!", "\u212b", "ab", "   ", "\n\n"]
+
+
+def random_tokenizer(seed: int) -> Tokenizer:
+    """A tokenizer that the engine may count, with random merges and added tokens."""
+    rng = random.Random(seed)
+    splitter, normalizer = rng.choice(list(FAMILIES.values()))
+    tokenizer = trained(splitter, normalizer, rng.randint(300, 3000))
+    tokenizer.model.ignore_merges = rng.random() < 0.3
+    for content in rng.sample(CONTENTS, rng.randint(0, 4)):
+        flags = rng.choice([{}, {"normalized": True}, {"single_word": True}, {"special": True}])
+        is_word = content == content.strip() and "single_word" not in flags
+        strips = {"lstrip": rng.random() < 0.4, "rstrip": rng.random() < 0.4} if is_word else {}
+        tokenizer.add_tokens([AddedToken(content, **({"normalized": False} | flags | strips))])
+    return tokenizer
+
+
+PLAIN = "don't I'LL it's x's 's ' a Z9 1234567 the railway . , ... </ - _x # ~x [ ## ab"
+OTHERS = "İ ß 日本 語 🦉 👩\u200d👧 한국 Ω ﬁ \u212a ΑΣ Dž e\u0301 ５ ² Ⅷ १२३ \u0600 \u0301 ▁ Ġ Ċ"
+DIFFERING = "'ſb a'ſ'ſ ſ \u180e a\u180eb <|end|> <pad> [MASK] <|end <pad two\u3000words"
+WORDS = [word for text in (PLAIN, OTHERS, DIFFERING) for word in text.split(" ")] + CONTENTS
+EVERY = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+BY_CATEGORY: dict[str, list[str]] = {}
+for _sign in EVERY:
+    BY_CATEGORY.setdefault(unicodedata.category(_sign), []).append(_sign)
+GAPS = ["", "", " ", " ", "  ", "   ", "\t", "\n", "\r\n", " \n ", "\u00a0", "\x00", "\u2028"]
+
+
+def crafted_texts(number: int, seed: int) -> list[str]:
+    """Texts of words and gaps that splitters look at, of every kind of character, and of runs."""
+    rng = random.Random(seed)
+    kinds = list(BY_CATEGORY.values())
+
+    def sign() -> str:
+        return rng.choice(rng.choice(kinds))
+
+    def text() -> str:
+        kind = rng.random()
+        if kind < 0.7:
+            gaps = (sign() if rng.random() < 0.2 else rng.choice(GAPS) for _ in range(12))
+            return "".join(
+                rng.choice(WORDS) + gap for gap in itertools.islice(gaps, rng.randrange(12))
+            )
+        if kind < 0.9:
+            return "".join(sign() for _ in range(rng.randrange(20)))
+        return rng.choice(["", "a", " "]) + rng.choice(WORDS) * rng.choice([2, 7, 50, 300])
+
+    return [text() for _ in range(number)]
+
+
+def in_contexts(sign: str) -> str:
+    """A character wherever a splitter may look at it."""
+    return (
+        f"a'{sign}b {sign}'{sign}\n'{sign}b a{sign}b '{sign} 1{sign}1.{sign}. {sign}\n {sign}'s"
+        f"{sign}{sign} A{sign}{sign}a {sign} 日{sign}é{sign} \n{sign}/\n  {sign} {sign}a  '"
+    )

@@ -1,0 +1,206 @@
+"""Counting with the fast engine: when it is loaded, what is checked, and what happens without."""
+
+import multiprocessing
+import os
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from small_tokenizers import FAMILIES, crafted_texts, of_pairs, trained
+from tokenizers import Tokenizer, processors
+
+import batchstat
+from batchstat.corpus.content import Texts
+from batchstat.tokenization import count_check, engine_counter
+from batchstat.tokenization.count_check import CountCheck, MiscountError
+from batchstat.tokenization.engine_counter import EngineCounter
+from batchstat.tokenization.loading import as_tokenizer
+from conftest import SAMPLE_DATA
+
+pytest.importorskip("fastokens")
+
+LINES = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()
+
+
+def column(texts) -> pa.LargeStringArray:
+    return pa.array(texts, pa.large_string())
+
+
+def whole(tokenizer: Tokenizer, samples) -> list[int]:
+    return [len(each) for each in tokenizer.encode_batch_fast(list(samples))]
+
+
+@pytest.fixture(scope="module")
+def gpt2() -> Tokenizer:
+    return trained(*FAMILIES["gpt2, roberta"])
+
+
+@pytest.fixture
+def _at_once(monkeypatch):
+    """The engine is loaded from the first text on, and nothing is counted before."""
+    monkeypatch.setattr(EngineCounter, "_note", lambda self, _: self.load())
+
+
+def loaded(tokenizer: Tokenizer) -> EngineCounter:
+    counter = EngineCounter(tokenizer)
+    counter.load()
+    return counter
+
+
+def test_it_is_loaded_after_some_text_while_counting_goes_on(gpt2, monkeypatch):
+    monkeypatch.setattr(engine_counter, "_LOADED_AFTER_BYTES", 10_000)
+    monkeypatch.setattr(engine_counter, "_LOADED_AFTER_BYTES_PER_TOKEN", 0)
+    counter = EngineCounter(gpt2)
+    assert counter.count(column(["a" * 5_000])) is None
+    assert counter._loading is None
+    assert counter.count(column(["a" * 5_000])) is None
+    counter._loading.join()
+    assert counter.count(column(LINES)).tolist() == whole(gpt2, LINES)
+
+
+@pytest.mark.parametrize("name", ["wrong import", "refuses", "panics"])
+def test_without_the_engine_counting_is_as_before(gpt2, monkeypatch, name):
+    class PanicException(BaseException):
+        pass
+
+    def refuse(*_):
+        raise {"refuses": ValueError, "panics": PanicException}[name]
+
+    engine_counter._load.cache_clear()
+    if name == "wrong import":
+        monkeypatch.setitem(sys.modules, "fastokens", None)
+    else:
+        monkeypatch.setattr(engine_counter, "_load", refuse)
+    tokenizer = as_tokenizer(gpt2)
+    tokenizer.engine.load()
+    assert tokenizer.engine.count(column(LINES)) is None
+    assert tokenizer.count(Texts(column(LINES)))[0].tolist() == whole(gpt2, LINES)
+
+
+class Raising:
+    """An engine that raises on a text."""
+
+    def encode_batch_flat(self, *_, **__):
+        raise ValueError("match limit exceeded")
+
+
+def test_an_engine_that_raises_counts_nothing(gpt2):
+    tokenizer = as_tokenizer(gpt2)
+    tokenizer.engine._engine = Raising()
+    assert tokenizer.engine.count(column(LINES)) is None
+    assert tokenizer.count(Texts(column(LINES)))[0].tolist() == whole(gpt2, LINES)
+
+
+TEXTS = ["", "\x00", "a'ſb", "a\u180eb", "a" * 100_000, "\n" * 9_000, *crafted_texts(300, 0)]
+
+
+@pytest.mark.parametrize("pair", ["$A [UNK] $B", "[UNK] $A $B $B", "$B $A $A"])
+def test_texts_and_pairs_with_their_special_tokens(pair):
+    tokenizer = of_pairs(*FAMILIES["llama-3, glm-4, olmo-2"])
+    special = [("[UNK]", tokenizer.token_to_id("[UNK]"))]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[UNK] $A", pair=pair, special_tokens=special
+    )
+    counter = loaded(tokenizer)
+    first, second = TEXTS, TEXTS[::-1]
+    assert counter.count(column(first)).tolist() == whole(tokenizer, first)
+    found = counter.count(column(first), column(second))
+    assert found.tolist() == whole(tokenizer, zip(first, second, strict=True))
+    assert counter.count(column([])).tolist() == []
+
+
+def test_a_post_processor_that_the_engine_refuses(gpt2):
+    tokenizer = Tokenizer.from_str(gpt2.to_str())
+    tokenizer.post_processor = processors.RobertaProcessing(("[UNK]", 1), ("<pad>", 0))
+    assert loaded(tokenizer).count(column(LINES)).tolist() == whole(tokenizer, LINES)
+
+
+@pytest.mark.usefixtures("_at_once")
+def test_a_wrong_engine_is_found_out_and_everything_is_recounted(gpt2, monkeypatch):
+    """An engine of another tokenizer."""
+    other = trained(*FAMILIES["gpt2, roberta"], size=400).to_str()
+    right = engine_counter._load
+    monkeypatch.setattr(engine_counter, "_load", lambda _: right(other))
+    texts = LINES * 3
+    with pytest.warns(UserWarning, match="tokens, but fastokens counts .*: recounting without"):
+        assert batchstat.token_lengths(texts, gpt2).tolist() == whole(gpt2, texts)
+
+
+@pytest.mark.usefixtures("_at_once")
+def test_a_corpus_too_is_recounted(gpt2, monkeypatch, tmp_path):
+    other = trained(*FAMILIES["gpt2, roberta"], size=400).to_str()
+    right = engine_counter._load
+    monkeypatch.setattr(engine_counter, "_load", lambda _: right(other))
+    monkeypatch.setattr("batchstat.tokenization.tokenizer._ENGINE_BYTES", 20_000)
+    (tmp_path / "tokenizer.json").write_text(gpt2.to_str(), encoding="utf-8")
+    with pytest.warns(UserWarning, match="fastokens counts .*: recounting without shortcuts"):
+        profile = batchstat.profile(
+            SAMPLE_DATA / "corpus.txt", tokenizer=str(tmp_path / "tokenizer.json")
+        )
+    assert profile.lengths.tolist() == whole(gpt2, (line for line in LINES if line.strip()))
+
+
+def test_parts_of_long_texts_are_checked(gpt2):
+    counter = loaded(gpt2)
+    counter._engine = loaded(trained(*FAMILIES["gpt2, roberta"], size=400))._engine
+    with pytest.raises(MiscountError, match="fastokens counts"):
+        counter.count(column([" ".join(LINES)]))
+
+
+@pytest.mark.parametrize("faster", [1, 30, 100])
+def test_the_check_costs_at_most_a_quarter(gpt2, monkeypatch, faster):
+    """After the first megabytes, as measured; less after a long run without a difference."""
+    rate, clock = 1_000.0, {"now": 0.0}
+    monkeypatch.setattr(count_check.time, "perf_counter", lambda: clock["now"])
+
+    def compare(_, texts, *__) -> int:
+        size = sum(len(text) for side in texts for text in side)
+        clock["now"] += size / rate
+        return size
+
+    monkeypatch.setattr(CountCheck, "_compare", compare)
+    block = column(["some words " * 20] * 4_000)
+    size = sum(map(len, block.to_pylist()))
+    check = CountCheck(gpt2, "it has")
+    shares = []
+    for _ in range(40):
+        before = clock["now"]
+        check.check([block], np.zeros(4_000, int), lambda _: np.zeros(1), size / (rate * faster))
+        shares.append((clock["now"] - before) * rate * faster / size)
+    assert max(shares[-10:]) <= 0.25
+    assert shares[0] >= shares[-1] > 0
+    check._counted.bytes, check._counted.seconds = 2 << 30, (2 << 30) / (rate * faster)
+    before = clock["now"]
+    check.check([block], np.zeros(4_000, int), lambda _: np.zeros(1), size / (rate * faster))
+    assert (clock["now"] - before) * rate <= size / 700
+
+
+def count_in_child(definition: str, texts: list[str], answers) -> None:
+    counter = loaded(Tokenizer.from_str(definition))
+    answers.put((os.getpid(), counter.count(column(texts)).tolist()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_in_another_process(gpt2, method):
+    """Also in a fork of a process whose engine has threads."""
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"{method} is not available here")
+    expected = whole(gpt2, LINES)
+    assert loaded(gpt2).count(column(LINES)).tolist() == expected
+    context = multiprocessing.get_context(method)
+    answers = context.SimpleQueue()
+    child = context.Process(target=count_in_child, args=(gpt2.to_str(), LINES, answers))
+    child.start()
+    child.join(120)
+    assert child.exitcode == 0
+    pid, found = answers.get()
+    assert pid != os.getpid()
+    assert found == expected
+
+
+def test_without_shortcuts(gpt2):
+    tokenizer = as_tokenizer(gpt2)
+    assert tokenizer.has_shortcuts
+    assert not tokenizer.without_shortcuts().has_shortcuts

@@ -1,0 +1,259 @@
+"""What the fast engine may count: exactly what it counts as the tokenizers library does."""
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from small_tokenizers import (
+    BYTES,
+    CONTENTS,
+    EVERY,
+    FAMILIES,
+    crafted_texts,
+    in_contexts,
+    of_pairs,
+    random_tokenizer,
+    split_by,
+    trained,
+)
+from tokenizers import AddedToken, Tokenizer, normalizers, pre_tokenizers
+
+from batchstat.tokenization.count_check import CountCheck
+from batchstat.tokenization.engine_counter import EngineCounter
+from batchstat.tokenization.engine_gate import counts_text, engine_admits
+from conftest import SAMPLE_DATA
+
+fastokens = pytest.importorskip("fastokens")
+
+
+@pytest.fixture(autouse=True)
+def _unchecked(monkeypatch):
+    """Without the check of some texts, which would hide a wrong count of the others."""
+    monkeypatch.setattr(CountCheck, "check", lambda *_: None)
+
+
+def loaded(tokenizer: Tokenizer) -> EngineCounter:
+    assert engine_admits(tokenizer)
+    counter = EngineCounter(tokenizer)
+    counter.load()
+    return counter
+
+
+def assert_equal_counts(tokenizer: Tokenizer, texts: Sequence[str]) -> None:
+    found = loaded(tokenizer).count(pa.array(texts, pa.large_string()))
+    assert found is not None
+    expected = [len(each) for each in tokenizer.encode_batch_fast(list(texts))]
+    differing = np.flatnonzero(found != expected)
+    assert [(texts[i], expected[i], found[i]) for i in differing[:5].tolist()] == []
+
+
+@cache
+def real_texts() -> list[str]:
+    files = [SAMPLE_DATA / name for name in ("corpus.txt", "reviews.csv", "make.py")]
+    texts = [file.read_text(encoding="utf-8") for file in files]
+    return [*texts, *(line for text in texts for line in text.split("\n"))]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_families_on_crafted_and_real_texts(name):
+    texts = crafted_texts(1500, seed=len(name)) + real_texts()[::3]
+    assert_equal_counts(of_pairs(*FAMILIES[name], seed=len(name)), texts)
+    assert_equal_counts(trained(*FAMILIES[name]), texts)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_characters_in_every_context(name):
+    """A sample of all, and all that some library takes for whitespace or a contraction."""
+    signs = random.Random(name).sample(EVERY, 1000)
+    notable = [sign for sign in EVERY[:0x3100] if sign.isspace() or sign in "ſ\u180e\u200b"]
+    assert_equal_counts(of_pairs(*FAMILIES[name]), [in_contexts(sign) for sign in signs + notable])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_character_in_every_context(name):
+    assert_equal_counts(of_pairs(*FAMILIES[name]), [in_contexts(sign) for sign in EVERY[:0x33500]])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_tokenizers(seed):
+    assert_equal_counts(random_tokenizer(seed), crafted_texts(300, seed) + real_texts()[seed::40])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", range(40, 1000, 60))
+def test_many_random_tokenizers(seeds):
+    for seed in range(seeds, seeds + 60):
+        test_random_tokenizers(seed)
+
+
+@pytest.mark.parametrize("content", [*CONTENTS, "a", " "])
+@pytest.mark.parametrize("normalized", [False, True])
+def test_added_tokens_of_every_kind(content, normalized):
+    """With every flag that is admitted, alone and together with others."""
+    tried = 0
+    texts = crafted_texts(400, seed=1)
+    for flags in ("", "lstrip", "rstrip", "single_word", "special", "lstrip rstrip special"):
+        tokenizer = trained(*FAMILIES["qwen2, qwen3"])
+        given = dict.fromkeys(flags.split(), True)
+        tokenizer.add_tokens([AddedToken(content, normalized=normalized, **given)])
+        if engine_admits(tokenizer):
+            assert_equal_counts(tokenizer, texts)
+            tried += 1
+    assert tried >= 3
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_special_tokens_counted_as_text(name):
+    tokenizer = of_pairs(*FAMILIES[name])
+    tokenizer.add_tokens([AddedToken("<extra>", normalized=False)])
+    tokenizer.encode_special_tokens = True
+    assert_equal_counts(tokenizer, crafted_texts(1000, seed=2))
+
+
+Edit = Callable[[dict[str, Any]], object]
+
+
+def edited(name: str, edit: Edit) -> Tokenizer:
+    definition = json.loads(trained(*FAMILIES[name], size=2000).to_str())
+    edit(definition)
+    return Tokenizer.from_str(json.dumps(definition))
+
+
+def _shuffle_ids(definition: dict[str, Any]) -> None:
+    vocabulary = definition["model"]["vocab"]
+    ids = list(vocabulary.values())
+    random.Random(0).shuffle(ids)
+    vocabulary.update(zip(vocabulary, ids, strict=True))
+    for token in definition["added_tokens"]:
+        token["id"] = vocabulary[token["content"]]
+
+
+def _drop_merges(definition: dict[str, Any]) -> None:
+    """Words that are in the vocabulary but not made by merges."""
+    definition["model"]["merges"] = definition["model"]["merges"][::2]
+    definition["model"]["ignore_merges"] = True
+
+
+EQUAL: dict[str, Edit] = {
+    "ids in any order": _shuffle_ids,
+    "merges in any order": lambda d: random.Random(0).shuffle(d["model"]["merges"]),
+    "merges repeated": lambda d: d["model"]["merges"].extend(d["model"]["merges"][:100]),
+    "words without merges": _drop_merges,
+    "an unknown token": lambda d: d["model"].update(unk_token="[UNK]", fuse_unk=True),
+    "no normalizer": lambda d: d.update(normalizer=None),
+    "truncation": lambda d: d.update(truncation=None),
+}
+
+
+@pytest.mark.parametrize("edit", EQUAL)
+@pytest.mark.parametrize("name", ["gpt2, roberta", "qwen2, qwen3", "deepseek-v3"])
+def test_edited_definitions(name, edit):
+    texts = crafted_texts(500, seed=3) + real_texts()[::9]
+    assert_equal_counts(edited(name, EQUAL[edit]), texts)
+
+
+def _without_a_byte(definition: dict[str, Any]) -> None:
+    """No z, which then gives no token."""
+    model = definition["model"]
+    model["vocab"] = {token: i for token, i in model["vocab"].items() if "z" not in token}
+    model["merges"] = [pair for pair in model["merges"] if "z" not in "".join(pair)]
+
+
+EXCLUDED: dict[str, Edit] = {
+    "dropout": lambda d: d["model"].update(dropout=0.1),
+    "byte fallback": lambda d: d["model"].update(byte_fallback=True),
+    "suffix": lambda d: d["model"].update(end_of_word_suffix="e"),
+    "a byte missing": _without_a_byte,
+    "no splitter": lambda d: d.update(pre_tokenizer=None),
+    "lower case": lambda d: d.update(normalizer={"type": "Lowercase"}),
+    "prepend": lambda d: d.update(normalizer={"type": "Prepend", "prepend": "a"}),
+    "digits after": lambda d: d["pre_tokenizer"]["pretokenizers"].append(
+        {"type": "Digits", "individual_digits": True}
+    ),
+    "other pattern": lambda d: d["pre_tokenizer"]["pretokenizers"][0].update(
+        pattern={"Regex": r"\p{L}+"}
+    ),
+    "a pattern as a text": lambda d: d["pre_tokenizer"]["pretokenizers"][0].update(
+        pattern={"String": d["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"]}
+    ),
+    "matches removed": lambda d: d["pre_tokenizer"]["pretokenizers"][0].update(behavior="Removed"),
+    "inverted": lambda d: d["pre_tokenizer"]["pretokenizers"][0].update(invert=True),
+    "merged": lambda d: d["pre_tokenizer"]["pretokenizers"][0].update(
+        behavior="MergedWithPrevious"
+    ),
+}
+
+
+@pytest.mark.parametrize("edit", EXCLUDED)
+def test_what_was_not_found_equal_is_excluded(edit):
+    assert not engine_admits(edited("qwen2, qwen3", EXCLUDED[edit]))
+
+
+@pytest.mark.parametrize(
+    ("content", "flags"),
+    [
+        ("   ", {"lstrip": True}),
+        ("\n\n", {"rstrip": True}),
+        ("<extra>", {"lstrip": True, "single_word": True}),
+    ],
+)
+def test_added_tokens_that_are_excluded(content, flags):
+    tokenizer = trained(*FAMILIES["gpt2, roberta"])
+    tokenizer.add_tokens([AddedToken(content, **flags)])
+    assert not engine_admits(tokenizer)
+
+
+def test_normalized_tokens_are_excluded_when_special_tokens_are_text():
+    tokenizer = trained(*FAMILIES["gpt2, roberta"])
+    tokenizer.add_tokens([AddedToken("a", normalized=True)])
+    assert engine_admits(tokenizer)
+    tokenizer.encode_special_tokens = True
+    assert not engine_admits(tokenizer)
+
+
+def test_other_models_and_custom_components_are_excluded():
+    class Own:
+        def pre_tokenize(self, text) -> None:
+            pass
+
+    tokenizer = trained(*FAMILIES["gpt2, roberta"])
+    tokenizer.pre_tokenizer = pre_tokenizers.PreTokenizer.custom(Own())
+    assert not engine_admits(tokenizer)
+    tokenizer = trained(*FAMILIES["gpt2, roberta"])
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.NFKC()])
+    assert not engine_admits(tokenizer)
+
+
+def test_the_engine_differs_where_the_gate_says():
+    """If one of these becomes equal, its exclusion can go."""
+    names = ("llama-3, glm-4, olmo-2", "deepseek-v3, some line ends unescaped")
+    for name, sign in zip(names, "ſ\u180e", strict=True):
+        text, tokenizer = in_contexts(sign), of_pairs(*FAMILIES[name])
+        engine = fastokens.Tokenizer.from_json_str(tokenizer.to_str())
+        assert not counts_text(text)
+        assert len(engine.encode(text).ids) != len(tokenizer.encode(text))
+
+
+def test_byte_alphabet_and_pattern_are_complete():
+    assert len(BYTES) == 256
+    assert not engine_admits(of_pairs(split_by(r"\s+|\S+"), None))
+
+
+def test_real_tokenizers_on_real_texts(real_data):
+    lines = (real_data / "multilingual.txt").read_text(encoding="utf-8").split("\n")
+    texts = [*lines[::3], *crafted_texts(5000, seed=4), *real_texts()]
+    admitted = set()
+    for folder in sorted((real_data / "tokenizers").iterdir()):
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        if engine_admits(tokenizer):
+            assert_equal_counts(tokenizer, texts)
+            admitted.add(folder.name)
+    assert admitted >= {"gpt2", "qwen2", "roberta-base"}
