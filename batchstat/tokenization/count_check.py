@@ -17,7 +17,9 @@ _SHARES = ((8 << 20, 100), (1 << 30, 200))
 """Up to so many bytes of a run, one in so many of them is counted both ways."""
 _LAST_SHARE = 800
 _SMALL_SHARE, _SMALL_BYTES = 50, 32 << 10
-"""One in so many bytes of a small block, and the limit, within the first bytes of a run."""
+"""One in so many bytes of a small block, and the limit, while the speed is not known."""
+_UNMEASURED_BYTES = 1 << 20
+"""First bytes of a run, after which the speed of both ways is known."""
 _COST = 0.25
 """Limit for the time that it takes, as a fraction of the time that counting takes."""
 _EXCERPT = 16_384
@@ -114,7 +116,7 @@ class CountCheck:
             counted, checked = self._counted, self._checked
             share = next((n for most, n in _SHARES if counted.bytes < most), _LAST_SHARE)
             budget = bytes_ / share
-            if counted.bytes < _SHARES[0][0]:
+            if counted.bytes < _UNMEASURED_BYTES:
                 return int(max(budget, min(bytes_ / _SMALL_SHARE, _SMALL_BYTES)))
             # Checked bytes for each counted one, so that their times are in this proportion.
             affordable = _COST * counted.seconds / counted.bytes * checked.bytes / checked.seconds

@@ -6,8 +6,8 @@ DATA holds wikipedia-en.txt.gz (one text a line), multilingual.txt, gsm8k.jsonl,
 tokenizers/NAME/tokenizer.json. Every line of the table is the baseline's time, which is
 `tokenizers.Tokenizer.encode_batch_fast` over the same texts, divided by ours, both by a tokenizer
 that is loaded and has counted nothing; the median of the rounds. The number after the slash is for
-one call of `batchstat.token_lengths`, which loads the engine while it counts. The counts are checked
-to be equal. It writes counting.md and counting.json.
+one call of `batchstat.token_lengths`, which loads the engine while it counts. The counts are
+checked to be equal. It writes counting.md and counting.json.
 """
 
 import argparse
