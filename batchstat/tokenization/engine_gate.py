@@ -19,7 +19,8 @@ from typing import Any
 
 import tokenizers
 
-from batchstat.tokenization.safe_cuts import Definition, definition_of_part
+from batchstat.tokenization.safe_cuts import definition_of_part
+from batchstat.tokenization.separable import Definition
 from batchstat.tokenization.split_patterns import (
     BLOOM,
     CL100K,

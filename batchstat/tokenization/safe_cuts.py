@@ -6,7 +6,8 @@ together. A tokenizer normalizes, splits into words, and passes every word to it
 models that are recognized here see one word at a time; so a cut must be justified only for the
 first two steps, and for the added tokens, which are found in the text before either.
 
-Two kinds of cuts are known, and each depends only on the byte before it and the byte after it:
+Four kinds of cuts are known, and all but the last depend only on the byte before a cut and the byte
+after it:
 
 before a space that follows visible ASCII
     No splitter below has a word that continues over such a space. BERT's and T5's drop whitespace.
@@ -14,18 +15,28 @@ before a space that follows visible ASCII
     take a space into a match only as its first character or among nothing but whitespace, and
     look ahead only from whitespace to what comes after it, never back. The patterns are matched
     from left to right, so a match that must end here ends here, and the next begins as it would in
-    a text of its own.
+    a text of its own. Where the splitter begins by dropping whitespace, the same holds after any
+    other byte, and before a tab or a line end.
 after an ASCII letter or digit, before ASCII punctuation, a tab or a line end
     BERT splits at punctuation and whitespace. In the patterns of byte-level BPE, letters and digits
     continue only with letters and digits: an apostrophe begins a contraction or a word of its own.
     This does not hold in the newer pattern of o200k, where 's belongs to the word before it, nor in
     Metaspace, where punctuation belongs to the word.
+before a Chinese character
+    BertNormalizer puts spaces around every one, so it is a word. The first byte is that of
+    characters from U+5000 to U+9FFF, which are all among them; those before U+5000 share their
+    first byte with signs that are not.
+in place of a space
+    For SentencePiece BPE without a pre-tokenizer: see `unsplit_cuts`.
 
-Accepted normalizers change no character depending on one on the other side of these cuts: NFC and
-accent stripping compose with marks, which are not ASCII; lower case, control characters and Chinese
-characters are handled one by one, a precompiled map by grapheme clusters, which end before a space
-that follows ASCII; such a map is accepted only if it leaves ASCII unchanged, which is tested; runs
-of spaces are on one side.
+Normalizers change no character depending on one on the other side of these cuts: see `separable`.
+BertNormalizer handles control characters, Chinese characters, accents and case one by one, after a
+decomposition to which a space, or a Chinese character in spaces, is a border. NFC composes with
+marks, which are not ASCII.
+
+A token that is found in normalized text may consist of spaces. Then a run of spaces must not be
+cut, nor a run that a normalizer makes: of U+00A0, or around a Chinese character. So of tokenizers
+with tokens that contain spaces, only spaces after visible ASCII are cut.
 
 A tokenizer with anything else that is not recognized exactly is never cut. The conditions come from
 a study in which each of them was found through a text that broke without it.
@@ -34,19 +45,27 @@ a study in which each of them was found through a text that broke without it.
 import json
 import string
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tokenizers
 
+from batchstat.tokenization.separable import (
+    ALL_BUT_SPACE,
+    VISIBLE,
+    Definition,
+    keeps_lines,
+    valid_before_space,
+)
 from batchstat.tokenization.split_patterns import CL100K, QWEN2
+from batchstat.tokenization.unsplit_cuts import around_space, is_unsplit
 
-_VISIBLE = bytes(range(0x21, 0x7F))
 _WORD = (string.ascii_letters + string.digits).encode()
-_AFTER_WORD = (string.punctuation + "\t\n\r").encode()
-
-Definition = dict[str, Any]
-"""A component of a tokenizer.json, parsed."""
+_LINE = b"\t\n\r"
+_AFTER_WORD = string.punctuation.encode() + _LINE
+_CHINESE = bytes(range(0xE5, 0xEA))
+"""First bytes of U+5000 to U+9FFF."""
+_ANY = bytes(range(256))
 
 
 @dataclass(frozen=True)
@@ -56,10 +75,13 @@ class Cuts:
     Attributes:
         before: (256,) for each byte, which cuts it may come before.
         after: (256,) for each byte, which cuts it may come after.
+        after_space: (256,) for each byte, 1 if a cut may come before a space that is before it, and
+            the space belongs to no piece; None if pieces contain their spaces.
     """
 
     before: bytes
     after: bytes
+    after_space: bytes | None = None
 
 
 def find_cuts(tokenizer: tokenizers.Tokenizer) -> Cuts | None:
@@ -68,14 +90,28 @@ def find_cuts(tokenizer: tokenizers.Tokenizer) -> Cuts | None:
     by_word = _counts_by_word(tokenizer.model) and not tokenizer.encode_special_tokens
     if not (by_word and _plain(added)):
         return None
-    normalizer, splitter = (
-        definition_of_part(tokenizer.normalizer),
-        definition_of_part(tokenizer.pre_tokenizer),
-    )
-    if _is_bert(normalizer, splitter) or _is_byte_level(normalizer, splitter):
-        return _cuts(within=[token.content for token in added])
-    if _is_metaspace(normalizer, splitter) and _keeps_ascii(tokenizer.normalizer):
-        return _cuts(within=None)
+    normalizer = definition_of_part(tokenizer.normalizer)
+    splitter = definition_of_part(tokenizer.pre_tokenizer)
+    tokens = [token.content for token in added]
+    no_spaces = not any(" " in token for token in tokens)
+    if _is_bert(normalizer, splitter):
+        chinese = no_spaces and normalizer.get("handle_chinese_chars", False)
+        return _cuts(
+            (ALL_BUT_SPACE if no_spaces else VISIBLE, b" "),
+            (_WORD, _outside(tokens, _AFTER_WORD)),
+            (_ANY, _outside(tokens, _CHINESE if chinese else b"")),
+        )
+    if _is_byte_level(normalizer, splitter):
+        return _cuts((VISIBLE, b" "), (_WORD, _outside(tokens, _AFTER_WORD)))
+    if is_unsplit(tokenizer, normalizer, splitter):
+        before, follows = around_space(tokens)
+        after_space = bytes(byte in follows for byte in _ANY)
+        return replace(_cuts((before, b" ")), after_space=after_space)
+    if _is_metaspace(splitter):
+        drops = _drops_whitespace(splitter)
+        before = valid_before_space(normalizer, drops and no_spaces)
+        lines = _outside(tokens, _LINE) if drops and keeps_lines(normalizer) else b""
+        return _cuts((before, b" "), (VISIBLE, lines)) if before else None
     return None
 
 
@@ -88,20 +124,19 @@ def definition_of_part(part: Any) -> Definition:
     return definition
 
 
-def _cuts(within: Iterable[str] | None) -> Cuts:
-    """Return cuts before spaces and, unless `within` is None, after words outside these tokens."""
-    space, word = 1, 2
+def _cuts(*kinds: tuple[bytes, bytes]) -> Cuts:
+    """Return cuts between any byte of the first and any of the second of each of these kinds."""
     before, after = bytearray(256), bytearray(256)
-    for byte in _VISIBLE:
-        before[byte] |= space
-    after[ord(" ")] |= space
-    if within is not None:
-        inner = {byte for token in within for byte in token.encode()[1:]}
-        for byte in _WORD:
-            before[byte] |= word
-        for byte in set(_AFTER_WORD) - inner:
-            after[byte] |= word
+    for kind, bytes_ in enumerate(kinds):
+        for table, those in zip((before, after), bytes_, strict=True):
+            for byte in those:
+                table[byte] |= 1 << kind
     return Cuts(bytes(before), bytes(after))
+
+
+def _outside(tokens: Iterable[str], after: bytes) -> bytes:
+    """Return those of the bytes after a cut that are in none of the tokens, except first in it."""
+    return bytes(set(after) - {byte for token in tokens for byte in token.encode()[1:]})
 
 
 def _counts_by_word(model: Any) -> bool:
@@ -158,35 +193,22 @@ def _is_bytes(splitter: Definition, use_regex: bool) -> bool:
     )
 
 
-def _is_metaspace(normalizer: Definition, splitter: Definition) -> bool:
+def _is_metaspace(splitter: Definition) -> bool:
     """Return whether it is SentencePiece-like, as for T5 and others that split at whitespace first.
 
     A mark is added before every text or before none; `first` makes that depend on its position.
     """
     parts = splitter.get("pretokenizers", [splitter])
-    if parts and parts[0] == {"type": "WhitespaceSplit"}:
+    if _drops_whitespace(splitter):
         parts = parts[1:]
-    return (
+    return bool(
         len(parts) == 1
         and parts[0].get("type") == "Metaspace"
+        and parts[0]["replacement"] == "\u2581"
         and parts[0]["prepend_scheme"] in ("always", "never")
         and parts[0]["split"]
-        and all(_is_sentencepiece(part) for part in normalizer.get("normalizers", [normalizer]))
     )
 
 
-def _keeps_ascii(normalizer: Any) -> bool:
-    """Return whether a normalizer leaves visible ASCII unchanged, alone and around a space.
-
-    What a precompiled map does can only be found by applying it.
-    """
-    signs = [chr(byte) for byte in _VISIBLE]
-    texts = [text for sign in signs for text in (sign, f"{sign} {sign}", f"{sign} \u00e9")]
-    return normalizer is None or all(normalizer.normalize_str(text) == text for text in texts)
-
-
-def _is_sentencepiece(normalizer: Definition) -> bool:
-    replacement = (normalizer.get("pattern"), normalizer.get("content"))
-    return normalizer.get("type") in (None, "Precompiled") or (
-        normalizer["type"] == "Replace" and replacement == ({"Regex": " {2,}"}, " ")
-    )
+def _drops_whitespace(splitter: Definition) -> bool:
+    return bool(splitter.get("pretokenizers", [None])[:1] == [{"type": "WhitespaceSplit"}])

@@ -1,6 +1,5 @@
 """Counting by pieces: the tokenizers' own counts, whatever the text."""
 
-import unicodedata
 from dataclasses import replace
 from functools import cache
 
@@ -9,161 +8,37 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
-from tokenizers import (
-    AddedToken,
-    Regex,
-    Tokenizer,
-    decoders,
-    models,
-    normalizers,
-    pre_tokenizers,
-    processors,
-    trainers,
+from piece_tokenizers import (
+    ADDED,
+    CONTROLS,
+    CUT,
+    MARKS,
+    SPACES,
+    SPECIAL,
+    TAKES_SPACE,
+    assert_equal_counts,
+    byte_level,
+    whole,
 )
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from batchstat.tokenization import piece_counter as piecewise
 from batchstat.tokenization.count_check import CountCheck, MiscountError
 from batchstat.tokenization.piece_counter import PieceCounter
 from batchstat.tokenization.safe_cuts import find_cuts
-from batchstat.tokenization.split_patterns import CL100K, O200K, QWEN2
 from conftest import SAMPLE_DATA
 
-SPECIAL = ["<pad>", "[UNK]", "<|end|>", "[MASK]"]
-
-
-def byte_level(pattern: str | None, normalizer=None) -> Tokenizer:
-    tokenizer = Tokenizer(models.BPE())
-    if normalizer:
-        tokenizer.normalizer = normalizer
-    if pattern is None:
-        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    else:
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-            [
-                pre_tokenizers.Split(Regex(pattern), "isolated"),
-                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-            ]
-        )
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    return train(tokenizer, trainers.BpeTrainer, initial_alphabet=alphabet)
-
-
-def word_piece(**options: object) -> Tokenizer:
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(**options)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return train(tokenizer, trainers.WordPieceTrainer)
-
-
-def metaspace(scheme: str, *, split_first: bool = False, unigram: bool = True) -> Tokenizer:
-    tokenizer = Tokenizer(models.Unigram() if unigram else models.BPE(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.Replace(Regex(" {2,}"), " ")
-    marks = pre_tokenizers.Metaspace(prepend_scheme=scheme)
-    splits = [pre_tokenizers.WhitespaceSplit(), marks]
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(splits) if split_first else marks
-    if unigram:
-        return train(tokenizer, trainers.UnigramTrainer, unk_token="[UNK]")
-    return train(tokenizer, trainers.BpeTrainer)
-
-
-def train(tokenizer: Tokenizer, trainer, **options) -> Tokenizer:
-    lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()[:300]
-    made = trainer(vocab_size=600, special_tokens=SPECIAL, show_progress=False, **options)
-    tokenizer.train_from_iterator(lines, made)
-    return tokenizer
-
-
-CUT = {
-    "WordPiece": lambda: word_piece(lowercase=False),
-    "WordPiece, uncased": lambda: word_piece(lowercase=True, strip_accents=True),
-    "gpt2": lambda: byte_level(None),
-    "cl100k": lambda: byte_level(CL100K),
-    "qwen2": lambda: byte_level(QWEN2, normalizers.NFC()),
-    "Metaspace, Unigram": lambda: metaspace("always"),
-    "Metaspace, BPE": lambda: metaspace("always", unigram=False),
-    "Metaspace, no prepend": lambda: metaspace("never"),
-    "T5's": lambda: metaspace("always", split_first=True),
-}
-
-
-def with_dropout() -> Tokenizer:
-    tokenizer = byte_level(None)
-    tokenizer.model.dropout = 0.1
-    return tokenizer
-
-
-def with_added(**options: object) -> Tokenizer:
-    tokenizer = byte_level(None)
-    tokenizer.add_tokens([AddedToken("<extra>", **options)])
-    return tokenizer
-
-
-def with_token(text: str) -> Tokenizer:
-    tokenizer = byte_level(None)
-    tokenizer.add_tokens([text])
-    return tokenizer
-
-
-def with_prefix_space() -> Tokenizer:
-    tokenizer = byte_level(None)
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
-    return tokenizer
-
-
-def with_split_special_tokens() -> Tokenizer:
-    tokenizer = metaspace("always")
-    tokenizer.encode_special_tokens = True
-    return tokenizer
-
-
-def with_sampling() -> Tokenizer:
-    tokenizer = metaspace("always")
-    model = tokenizer.model
-    model.alpha, model.nbest_size = 0.1, 64
-    tokenizer.model = model
-    return tokenizer
-
-
-def with_no_splitter() -> Tokenizer:
-    tokenizer = metaspace("always")
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([])
-    return tokenizer
-
-
-class Letters:
-    """A splitter written in Python."""
-
-    def pre_tokenize(self, text) -> None:
-        text.split(lambda _, part: [part[i : i + 1] for i in range(len(str(part)))])
-
-
-def with_own_splitter() -> Tokenizer:
-    tokenizer = byte_level(None)
-    tokenizer.pre_tokenizer = pre_tokenizers.PreTokenizer.custom(Letters())
-    return tokenizer
-
-
-def with_normalizer(normalizer) -> Tokenizer:
-    return byte_level(None, normalizer)
-
-
-WHOLE = {
-    "o200k": lambda: byte_level(O200K),
-    "a mark at the first word only": lambda: metaspace("first"),
-    "dropout": with_dropout,
-    "a token that takes the space after it": lambda: with_added(rstrip=True),
-    "a token that must be a word": lambda: with_added(single_word=True),
-    "a token with a space inside": lambda: with_token("two words"),
-    "a token that normalizes to one with a space": lambda: with_token("two\u3000words"),
-    "a space before every text": with_prefix_space,
-    "compatibility characters": lambda: with_normalizer(normalizers.NFKC()),
-    "special tokens spelled out are text": with_split_special_tokens,
-    "a word split by chance": with_sampling,
-    "no splitter": with_no_splitter,
-    "a splitter written in Python": with_own_splitter,
-    "stripping": lambda: with_normalizer(normalizers.Strip()),
-}
+PLAIN = "don't I'LL it's x's 's ' a Z9 1234567 the railway . , ... </ - _x # ~x ~ [ ## <extra_0>"
+PARTS = "<extra _0> <|end |> MASK] ▁ Ġ e\u0301 İ ß 日本 語 🦉 👩\u200d👧 한국 Ω \u0600 \u0301"
+WORDS = st.sampled_from([*PLAIN.split(" "), *PARTS.split(" "), *SPECIAL])
+GAPS = st.one_of(
+    st.sampled_from(["", " ", " ", "  ", "    ", "     ", "\t", "\n", "\r\n", " \n ", "\u00a0"]),
+    st.sampled_from(SPACES + CONTROLS + MARKS),
+)
+CRAFTED = st.lists(st.tuples(WORDS, GAPS), max_size=12).map(
+    lambda pairs: "".join(f"{word}{gap}" for word, gap in pairs)
+)
+RANDOM = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 
 
 @pytest.fixture(autouse=True)
@@ -180,42 +55,13 @@ def counters():
     def counter(name: str) -> tuple[Tokenizer, PieceCounter]:
         if name not in made:
             tokenizer = CUT[name]()
-            tokenizer.add_tokens(["<extra_0>", "    ", "it's", AddedToken("~x", lstrip=True)])
+            tokenizer.add_tokens(ADDED.get(name, ["<extra_0>", "    ", "it's", TAKES_SPACE]))
             cuts = find_cuts(tokenizer)
             assert cuts is not None
             made[name] = (tokenizer, PieceCounter(tokenizer, cuts))
         return made[name]
 
     return counter
-
-
-def whole(tokenizer: Tokenizer, texts: list[str]) -> list[int]:
-    return [len(each) for each in tokenizer.encode_batch_fast(texts)]
-
-
-def assert_equal_counts(tokenizer: Tokenizer, counter: PieceCounter, texts: list[str]) -> None:
-    found = counter.count(pa.array(texts, pa.large_string()))
-    assert found is not None
-    assert dict(zip(texts, found.tolist(), strict=True)) == dict(
-        zip(texts, whole(tokenizer, texts), strict=True)
-    )
-
-
-EVERY = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
-SPACES = [c for c in EVERY if c.isspace() or unicodedata.category(c) in ("Zs", "Zl", "Zp", "Cf")]
-CONTROLS = [c for c in EVERY[:0x300] if unicodedata.category(c) == "Cc"]
-MARKS = [c for c in EVERY[:0x3100] if unicodedata.combining(c)][::7]
-PLAIN = "don't I'LL it's x's 's ' a Z9 1234567 the railway . , ... </ - _x # ~x ~ [ ## <extra_0>"
-PARTS = "<extra _0> <|end |> MASK] ▁ Ġ e\u0301 İ ß 日本 語 🦉 👩\u200d👧 한국 Ω \u0600 \u0301"
-WORDS = st.sampled_from([*PLAIN.split(" "), *PARTS.split(" "), *SPECIAL])
-GAPS = st.one_of(
-    st.sampled_from(["", " ", " ", "  ", "    ", "     ", "\t", "\n", "\r\n", " \n ", "\u00a0"]),
-    st.sampled_from(SPACES + CONTROLS + MARKS),
-)
-CRAFTED = st.lists(st.tuples(WORDS, GAPS), max_size=12).map(
-    lambda pairs: "".join(f"{word}{gap}" for word, gap in pairs)
-)
-RANDOM = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 
 
 @pytest.mark.slow
@@ -257,40 +103,17 @@ def test_sample_data_by_pieces(counters, name):
         assert_equal_counts(tokenizer, counter, [text])
 
 
-@pytest.mark.parametrize("name", WHOLE)
-def test_what_must_not_be_cut(name):
-    assert find_cuts(WHOLE[name]()) is None
-
-
-class Mapped:
-    """A precompiled map as find_cuts sees one: what it is called, and what it does."""
-
-    def __init__(self, sign: str, becomes: str) -> None:
-        self._sign, self._becomes = sign, becomes
-
-    def __getstate__(self) -> bytes:
-        return b'{"type": "Precompiled", "precompiled_charsmap": "AA=="}'
-
-    def normalize_str(self, text: str) -> str:
-        return text.replace(self._sign, self._becomes)
-
-
-class WithMap:
-    """A tokenizer of SentencePiece's kind with a map of its own."""
-
-    def __init__(self, tokenizer: Tokenizer, normalizer: Mapped) -> None:
-        self.model, self.pre_tokenizer = tokenizer.model, tokenizer.pre_tokenizer
-        self.encode_special_tokens, self.normalizer = False, normalizer
-        self.get_added_tokens_decoder = tokenizer.get_added_tokens_decoder
-
-
-@pytest.mark.parametrize(
-    ("sign", "becomes", "sound"),
-    [("~", " ", False), (" ", "", False), ("A", "\u00c4", False), ("\u00e4", "a", True)],
-)
-def test_a_precompiled_map_is_tried(sign, becomes, sound):
-    tokenizer = WithMap(metaspace("always"), Mapped(sign, becomes))
-    assert (find_cuts(tokenizer) is not None) == sound
+@pytest.mark.parametrize("normalizer", [None, normalizers.NFC()])
+def test_a_separator_found_in_normalized_text(normalizer):
+    """As in RoBERTa; NFC might compose its end with a mark, so it is then no separator."""
+    tokenizer = byte_level(None, normalizer)
+    tokenizer = Tokenizer.from_str(
+        tokenizer.to_str().replace('"normalized":false', '"normalized":true')
+    )
+    assert all(token.normalized for token in tokenizer.get_added_tokens_decoder().values())
+    counter = PieceCounter(tokenizer, find_cuts(tokenizer))
+    assert (counter._separator is None) == (normalizer is not None)
+    assert_equal_counts(tokenizer, counter, ["a <pad>\u0338 b", "<pad", "> \u0338", "a<pad>b"])
 
 
 @pytest.mark.parametrize("separator", ["||", "***", "|SEP|", "__x__"])
@@ -307,17 +130,15 @@ def test_a_special_token_that_ends_as_it_begins(separator):
 
 @pytest.mark.slow
 def test_real_tokenizers_are_recognised_and_equal(real_data):
-    """All but those whose merges cross the spaces, as Llama 2's do: their texts have no border."""
     lines = (real_data / "multilingual.txt").read_text(encoding="utf-8").split("\n")[:8000]
     for folder in sorted((real_data / "tokenizers").iterdir()):
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         tokenizer.no_truncation()
         tokenizer.no_padding()
         cuts = find_cuts(tokenizer)
-        assert (cuts is None) == (tokenizer.pre_tokenizer is None), folder.name
-        if cuts is not None:
-            counter = PieceCounter(tokenizer, cuts)
-            assert_equal_counts(tokenizer, counter, list(dict.fromkeys(lines)))
+        assert cuts is not None, folder.name
+        counter = PieceCounter(tokenizer, cuts)
+        assert_equal_counts(tokenizer, counter, list(dict.fromkeys(lines)))
 
 
 def test_what_is_remembered_has_a_limit(counters, monkeypatch):

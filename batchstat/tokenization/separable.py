@@ -1,0 +1,140 @@
+"""After which bytes a text may be cut before a space, as far as its normalizer is concerned.
+
+Every step of a normalizer must change both sides of such a cut as if each were alone, and leave the
+right side beginning with a space. That holds for each step below because of what it looks at:
+
+NFC, NFD, NFKC, NFKD
+    Marks are reordered after the character that they follow, and composed with it. No mark moves
+    over a space, which composes with nothing before it and with no mark after it.
+StripAccents, Lowercase, Nmt
+    They handle one character at a time, and leave a space as it is.
+Precompiled
+    It looks at grapheme clusters, and replaces one by what its map has for the first characters of
+    it. A cluster ends before a space unless it begins with one of a few signs that precede others,
+    such as U+0600; what a map does with those, with ASCII, and with marks after a space is tried.
+Replace
+    Of visible ASCII by visible ASCII, such as two apostrophes by a quote: no match contains a
+    space. Of runs of spaces by one: see below. Other patterns are refused.
+Strip, on the right only
+    It takes whitespace from the end of a text, and stops at visible ASCII.
+
+After visible ASCII a cut is valid with all of these: no step turns visible ASCII into anything else
+than visible ASCII, so a run of spaces is on one side. After any other byte, the left side may end
+in spaces once it is normalized: of U+00A0, of nothing but a mark that is stripped, or of U+200B.
+That run continues over the cut, so a Replace of runs changes how many spaces there are, though not
+whether there are any. It makes no difference where whitespace is dropped next, by WhitespaceSplit;
+it does where every space is a mark, by Metaspace alone, or where Strip or a Replace by that mark
+sees the left side end there.
+"""
+
+import base64
+from typing import Any
+
+from tokenizers import normalizers
+
+VISIBLE = bytes(range(0x21, 0x7F))
+ALL_BUT_SPACE = bytes(set(range(256)) - {0x20})
+
+_BY_CHARACTER = ("NFC", "NFD", "NFKC", "NFKD", "StripAccents", "Lowercase", "Nmt")
+_SPACES = {"Regex": " {2,}"}
+_MARK = "\u2581"
+_SIGNS_AND_MARKS = "".join(
+    chr(code)
+    for first, last in (
+        *((0x80, 0x3100), (0xA600, 0xAC00), (0xFB00, 0xFFFE), (0x10000, 0x12000)),
+        *((0x16A00, 0x17000), (0x1BC00, 0x1BD00), (0x1CF00, 0x1D300), (0x1DA00, 0x1EA00)),
+        *((0x1F3F0, 0x1F400), (0xE0000, 0xE0200)),
+    )
+    for code in range(first, last)
+)
+"""Blocks with all characters that share a grapheme cluster with a space beside them."""
+
+Definition = dict[str, Any]
+"""A component of a tokenizer.json, parsed."""
+
+
+def valid_before_space(normalizer: Definition, splits_at_whitespace: bool) -> bytes:
+    """Return after which bytes a cut before a space is valid; none if a step is not recognized.
+
+    `splits_at_whitespace`: whether the pre-tokenizer drops whitespace before it does anything else.
+    """
+    steps = _steps(normalizer)
+    maps = _maps(steps)
+    by_mark = [_replacement(step) == (_SPACES, _MARK) for step in steps]
+    apart = all(map(_separate_after_ascii, steps)) and not any(by_mark[:-1])
+    if not (apart and all(map(_keeps_ascii, maps))):
+        return b""
+    anywhere = splits_at_whitespace and all(map(_separate, steps)) and all(map(_keeps_spaces, maps))
+    return ALL_BUT_SPACE if anywhere else VISIBLE
+
+
+def keeps_lines(normalizer: Definition) -> bool:
+    """Return whether tabs and line ends between visible ASCII remain whitespace.
+
+    All steps that `valid_before_space` accepts keep them, except maps.
+    """
+    texts = [f"_{end}_" for end in "\t\n\r"]
+    kept = [each.normalize_str(text)[1:-1] for each in _maps(_steps(normalizer)) for text in texts]
+    return all(map(str.isspace, kept))
+
+
+def _maps(steps: list[Definition]) -> list[Any]:
+    return [
+        normalizers.Precompiled(base64.b64decode(step["precompiled_charsmap"]))
+        for step in steps
+        if step["type"] == "Precompiled"
+    ]
+
+
+def _steps(normalizer: Definition) -> list[Definition]:
+    if not normalizer:
+        return []
+    if normalizer["type"] == "Sequence":
+        return [step for part in normalizer["normalizers"] for step in _steps(part)]
+    return [normalizer]
+
+
+def _replacement(step: Definition) -> tuple[Any, Any]:
+    return step.get("pattern"), step.get("content")
+
+
+def _separate(step: Definition) -> bool:
+    """Return whether a step changes what is before any space, and after it, as if it were alone."""
+    pattern, content = _replacement(step)
+    if step["type"] != "Replace":
+        return step["type"] in (*_BY_CHARACTER, "Precompiled")
+    return (pattern, content) == (_SPACES, " ") or (
+        _is_visible(pattern.get("String", "")) and _is_visible(content)
+    )
+
+
+def _separate_after_ascii(step: Definition) -> bool:
+    """Return the same for spaces that follow visible ASCII."""
+    return (
+        _separate(step)
+        or _replacement(step) == (_SPACES, _MARK)
+        or (step["type"] == "Strip" and not step["strip_left"])
+    )
+
+
+def _is_visible(text: str) -> bool:
+    return text != "" and set(text.encode()) <= set(VISIBLE)
+
+
+def _keeps_ascii(normalizer: Any) -> bool:
+    """Return whether a map leaves visible ASCII unchanged, alone and around a space.
+
+    What a precompiled map does can only be found by applying it.
+    """
+    signs = VISIBLE.decode()
+    texts = [text for sign in signs for text in (sign, f"{sign} {sign}", f"{sign} \u00e9")]
+    marked = "".join(f"_ {sign}_" for sign in _SIGNS_AND_MARKS)
+    return all(normalizer.normalize_str(text) == text for text in texts) and (
+        normalizer.normalize_str(marked).count("_ ") >= len(_SIGNS_AND_MARKS)
+    )
+
+
+def _keeps_spaces(normalizer: Any) -> bool:
+    """Return whether a map leaves a space after each sign that shares its grapheme cluster."""
+    signed = "".join(f"{sign} _" for sign in _SIGNS_AND_MARKS)
+    return bool(normalizer.normalize_str(signed).count(" _") >= len(_SIGNS_AND_MARKS))
