@@ -1,16 +1,18 @@
-"""Where the time of `profile` goes, by format and stage, in MB of text per second.
+"""Where the time of `profile` goes, by format and stage.
 
 python tests/benchmarks/reading.py DATA [--mb 60] [--rounds 5] [--tokenizer NAME] [--only txt]
 
-DATA holds wikipedia-en.txt.gz (one text per line) and tokenizers/NAME/tokenizer.json. The same texts
-are written in every format, into a temporary folder. The stages of `profile` are then run one by
-one, each on the output of those before it, and `profile` with writing its result as a whole. The
+DATA holds wikipedia-en.txt.gz (one text per line) and tokenizers/NAME/tokenizer.json. The same
+texts are written in every format, into a temporary folder. The stages of `profile` are then run one
+by one, each on the output of those before it, and `profile` with writing its result as a whole. The
 baselines run in turn with them: a pass over the bytes that counts newlines, `hashlib.sha256` of
-bytes in memory, and pyarrow's own reader of the format. Figures are medians.
+bytes in memory, and pyarrow's own reader of the format. Figures are medians, in MB of text per
+second.
 
-The table names the stage that bounds a format: the slowest of what runs beside one another, which is
-reading in one thread (from the disk to samples) and counting in all others. *cores* is processor
-time by wall time of the whole; *of counting* the whole's speed by that of counting alone.
+*reading* is everything from the disk to samples, in one thread, beside which others count; *whole*
+is `profile` with writing. *cores* is processor time by wall time of the whole; *of counting* the
+whole's speed by that of counting alone; *bound* the slowest of counting and the stages of reading
+where reading is slower than counting.
 """
 
 import argparse
@@ -142,6 +144,17 @@ def by_pyarrow(path: Path, kind: str) -> None:
             pyarrow.csv.read_csv(file, named, whole)
 
 
+def count(splits: tuple[Split, ...], options: CorpusOptions, name: str) -> float:
+    """Seconds to count the samples, which are in memory."""
+    blocks = list(CorpusReader(splits, options).blocks())
+    tokenizer = load_tokenizer(name)
+
+    def counted(block: Block) -> object:
+        return tokenizer.count(block.content)
+
+    return seconds(lambda: drain(in_order(counted, blocks, cores())))
+
+
 def baselines(path: Path, text: bytes, kind: str) -> dict[str, float]:
     """Seconds of what any program would have to do at least."""
     raw = path.read_bytes()
@@ -161,14 +174,7 @@ def stages(path: Path, name: str, folder: Path, label: str | None) -> dict[str, 
     unpacked = seconds(lambda: decompress(splits))
     parsed = seconds(lambda: parse(splits, options))
     checked = seconds(lambda: drain(CorpusReader(splits, options).blocks()))
-    blocks = list(CorpusReader(splits, options).blocks())
-    tokenizer = load_tokenizer(name)
-
-    def count(block: Block) -> object:
-        return tokenizer.count(block.content)  # type: ignore[arg-type]
-
-    counted = seconds(lambda: drain(in_order(count, iter(blocks), cores())))
-    del blocks
+    counted = count(splits, options, name)
     load = seconds(lambda: load_tokenizer(name))
     cpu, began = time.process_time(), time.perf_counter()
     profile = batchstat.profile(path, tokenizer=name, label_column=label)

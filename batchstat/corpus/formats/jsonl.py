@@ -47,7 +47,10 @@ def _parsed(lines: Lines) -> list[object]:
             record = _parsed_line(line)
             uncertain.append(i)
         records.append(record)
-    if _quotes(_without(lines.texts, uncertain)) != 2 * _strings(certain):
+    texts = lines.texts
+    if uncertain:
+        texts = texts.take(pa.array(np.delete(np.arange(len(texts)), uncertain)))
+    if _quotes(texts) != 2 * _strings(certain):
         records = [_parsed_line(line) for line in lines.texts.to_pylist()]
     for i, bad in lines.bad.items():
         records[i] = bad
@@ -64,19 +67,16 @@ def _parsed_line(line: str) -> object:
         return BadRecord("malformed", f"malformed JSON: {reason_of(error)}")
 
 
-def _without(texts: pa.LargeStringArray, left_out: list[int]) -> bytes:
-    """Return the UTF-8 of texts, one after another, without some of them."""
-    if left_out:
-        texts = texts.take(pa.array(np.delete(np.arange(len(texts)), left_out)))
+def _quotes(texts: pa.LargeStringArray) -> int:
+    """Return how many quotes begin or end a string in texts that are valid JSON."""
     _, _, data = texts.buffers()
-    return b"" if data is None else data.to_pybytes()
-
-
-def _quotes(data: bytes) -> int:
-    """Return how many quotes begin or end a string in valid JSON."""
-    if b"\\\\" in data:
-        data = data.replace(b"\\\\", b"")
-    return data.count(b'"') - data.count(b'\\"')
+    octets = np.frombuffer(b"" if data is None else data, np.uint8)
+    slashes = np.flatnonzero(octets == ord("\\"))
+    # A quote is escaped after an odd number of consecutive backslashes.
+    lasts = np.flatnonzero(np.diff(slashes, append=-1) != 1)
+    is_escape = np.diff(lasts, prepend=-1) % 2 == 1
+    escaped = octets[slashes[lasts[is_escape]] + 1] == ord('"')
+    return int(np.count_nonzero(octets == ord('"')) - np.count_nonzero(escaped))
 
 
 def _strings(values: Iterable[object]) -> int:
