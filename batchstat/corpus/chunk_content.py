@@ -1,6 +1,7 @@
 """Check the values of a chunk: its content, and its labels."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -53,7 +54,7 @@ class ChunkContent:
                 self._fail(i, f"{column!r} is null where text is expected")
             return pc.fill_null(values.cast(pa.large_string()), "")
         texts: list[Any] = list(values)
-        for i, value in enumerate(texts):
+        for i, value in enumerate(texts if _kinds(texts) - {str} else ()):
             if not isinstance(value, str):
                 self._fail(i, f"{column!r} is {kind_of(value)} where text is expected")
                 texts[i] = ""
@@ -142,6 +143,9 @@ class ChunkContent:
             if not is_list(values.type):
                 return _label_texts(values)
             values = _label_lists(values)
+        if not _kinds(values) - {str, type(None)}:
+            with suppress(UnicodeEncodeError):
+                return pa.array(values, pa.large_string())
         labels = [self._label(i, value, column) for i, value in enumerate(values)]
         if not any(isinstance(label, list) for label in labels):
             return pa.array(labels, pa.large_string())
@@ -262,6 +266,10 @@ def _label_lists(values: pa.Array) -> list[list[str | None] | None]:
         None if size is None else texts[end - size : end]
         for size, end in zip(sizes, ends, strict=True)
     ]
+
+
+def _kinds(values: list[Any]) -> set[type]:
+    return set(map(type, values))
 
 
 def _nulls(values: pa.Array) -> list[int]:

@@ -3,6 +3,8 @@
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +20,8 @@ from batchstat.corpus.opening import OpenSource
 from batchstat.errors import InputError
 
 BLOCK_BYTES = 8 << 20
+MOST_LINES = 20_000
+"""Limit for lines that are Python's texts at the same time."""
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _PROBE_BYTES = 1 << 16
@@ -47,6 +51,10 @@ class LongLine:
     def with_more(self, piece: bytes) -> "LongLine":
         """Return the line with another piece appended."""
         return LongLine(self.head, self.size + len(piece), self.quotes + piece.count(b'"'))
+
+
+RawLines: TypeAlias = list[str | LongLine]
+"""Consecutive lines with their ends."""
 
 
 @dataclass(frozen=True)
@@ -88,29 +96,35 @@ def read_lines(opened: OpenSource) -> Iterator[Lines]:
             yield _without_bad_lines(block)
 
 
-def read_raw_lines(opened: OpenSource, *, skip: bool) -> Iterator[str | LongLine]:
-    r"""Yield the lines of a source one by one, with their \n or \r\n; otherwise as `read_lines`.
+def read_raw_lines(opened: OpenSource, *, skip: bool) -> Iterator[RawLines]:
+    r"""Yield the lines of a source, many at a time, with their \n or \r\n; else as `read_lines`.
 
     If bad records are skipped, bytes that are not UTF-8 become lone surrogates, which the caller
     finds in the record that they belong to.
     """
     for block in _blocks(opened):
         if block.long is not None:
-            yield block.long
+            yield [block.long]
             continue
         try:
             text = block.data.decode()
         except UnicodeDecodeError as error:
             if not skip:
                 start = block.data.rfind(b"\n", 0, error.start) + 1
-                yield from io.StringIO(block.data[:start].decode(), newline="\n")
+                yield from _listed(block.data[:start].decode())
                 line = block.first + block.data.count(b"\n", 0, start)
                 message = not_utf8(block.offset + error.start, block.data[error.start])
                 location = Location(opened.path, line, "line", opened.lines_before)
                 bad = BadRecord("not_utf8", message)
                 BadRecords(skip).raise_or_count(location, bad)
             text = block.data.decode(errors="surrogateescape")
-        yield from io.StringIO(text, newline="\n")
+        yield from _listed(text)
+
+
+def _listed(text: str) -> Iterator[RawLines]:
+    lines = io.StringIO(text, newline="\n")
+    while some := list[str | LongLine](islice(lines, MOST_LINES)):
+        yield some
 
 
 @dataclass(frozen=True)
@@ -219,7 +233,7 @@ def _split(data: bytes) -> pa.LargeStringArray:
     ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
     offsets = np.zeros(len(ends) + 1, dtype=np.int64)
     offsets[1:] = ends - np.arange(len(ends))
-    text = pa.py_buffer(data.translate(None, b"\n"))
+    text = pa.py_buffer(data.replace(b"\n", b""))
     return pa.LargeStringArray.from_buffers(len(ends), pa.py_buffer(offsets), text)
 
 

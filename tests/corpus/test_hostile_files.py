@@ -9,6 +9,7 @@ import json
 import lzma
 import struct
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -576,7 +577,8 @@ def test_a_long_quoted_field_of_many_lines(tmp_path):
         csv.writer(file).writerows([["text", "y"], ["one", 1], [long, 2], ["three", 3]])
     options = CorpusOptions(text_column=("text",), on_error="skip")
     reader = reader_of(path, options)
-    assert [block.content.first.to_pylist() for block in reader.blocks()] == [["one", "three"]]
+    texts = [block.content.first.to_pylist() for block in reader.blocks()]
+    assert list(chain.from_iterable(texts)) == ["one", "three"]
     assert (
         reader.readings[0]
         .bad_records.examples[0]

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.formats.columnar import read_arrow, read_parquet
 from batchstat.corpus.formats.delimited import read_csv, read_tsv
-from batchstat.corpus.formats.json import read_json, read_jsonl
+from batchstat.corpus.formats.json import read_json
+from batchstat.corpus.formats.jsonl import read_jsonl
 from batchstat.corpus.formats.npy import read_npy
 from batchstat.corpus.formats.text import read_text
 from batchstat.corpus.opening import OpenSource

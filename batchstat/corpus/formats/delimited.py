@@ -2,22 +2,25 @@
 
 import csv
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
+from operator import itemgetter
+from typing import Any
 
 from batchstat.corpus.bad_records import MOST_RECORD_BYTES, BadRecord, too_long
-from batchstat.corpus.chunk import Chunk, grouped
+from batchstat.corpus.chunk import Chunk
 from batchstat.corpus.columns import Columns, choose_columns
-from batchstat.corpus.lines import LongLine, read_lines, read_raw_lines
+from batchstat.corpus.lines import MOST_LINES, LongLine, RawLines, read_lines, read_raw_lines
 from batchstat.corpus.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 
-Record = tuple[int, Sequence[str] | BadRecord]
-"""The number of the line it starts on, and its fields or what is wrong with it."""
+Record = Sequence[str] | BadRecord
+"""The fields of a record, or what is wrong with it."""
 
-_CHUNK_CHARS = 8 << 20
-_RECORD_CHARS = 400
-"""Characters counted per record beside its text, so that empty records fill a chunk too."""
+_MOST_BYTES_OF_CHAR = 4
 _NO_COLUMNS = Columns(("",), None)
 """Columns of blank or bad records before the first one that shows the number of columns."""
 
@@ -48,93 +51,144 @@ def _read(
         records = _quoted(opened, delimiter, skip=options.on_error == "skip")
     else:
         records = _unquoted(opened, delimiter)
-    head: Iterator[Record] | None = None
+    head: Iterator[_Records] | None = None
     if opened.split.first:  # a later split of the file, which is not quoted
-        head = iter(list(_unquoted(opened.head(), delimiter)))
-    names = _header(opened.path, head or records) if options.header else _numbers(head or ())
+        head = _unquoted(opened.head(), delimiter)
+    names: list[str] = []
+    if options.header:
+        names, rest = _header(opened.path, head or records)
+        records = records if head else rest
+    elif head:
+        names = next((found for some in head if (found := _numbers(some))), [])
     columns = choose_columns(opened.path, names, names, options) if names else None
-    for some in grouped(records, _chars, _CHUNK_CHARS):
+    for some in records:
         if columns is None:
             names = _numbers(some)
             columns = choose_columns(opened.path, names, names, options) if names else None
         yield _chunk(opened, some, names or [""], columns or _NO_COLUMNS)
 
 
-def _numbers(records: Iterable[Record]) -> list[str]:
+@dataclass(frozen=True)
+class _Records:
+    """Consecutive records, at least one, and the number of the line on which each starts."""
+
+    lines: list[int]
+    rows: list[Record]
+
+
+def _numbers(records: _Records) -> list[str]:
     """Return column numbers as names, from the first record that has fields."""
-    width = next(
-        (len(fields) for _, fields in records if fields and not isinstance(fields, BadRecord)), 0
-    )
-    return [str(number) for number in range(width)]
+    widths = (len(row) for row in records.rows if row and not isinstance(row, BadRecord))
+    return [str(number) for number in range(next(widths, 0))]
 
 
-def _header(path: str, records: Iterator[Record]) -> list[str]:
-    """Return the names of the columns; empty for a file of blank lines."""
-    for line, fields in records:
-        if isinstance(fields, BadRecord):
-            raise InputError(
-                f"{path}, line {line}: cannot parse the header: fix it or pass --no-header"
-            )
-        if fields:
-            return list(fields)
-    return []
+def _header(path: str, records: Iterator[_Records]) -> tuple[list[str], Iterator[_Records]]:
+    """Return the names of the columns, empty for a file of blank lines; and the records below."""
+    for some in records:
+        for i, (line, fields) in enumerate(zip(some.lines, some.rows, strict=True), 1):
+            if isinstance(fields, BadRecord):
+                raise InputError(
+                    f"{path}, line {line}: cannot parse the header: fix it or pass --no-header"
+                )
+            if fields:
+                below = _Records(some.lines[i:], some.rows[i:])
+                return list(fields), chain([below] if below.rows else [], records)
+    return [], records
 
 
-def _chunk(opened: OpenSource, some: list[Record], names: list[str], columns: Columns) -> Chunk:
-    rows: list[Sequence[str]] = []
+def _chunk(opened: OpenSource, some: _Records, names: list[str], columns: Columns) -> Chunk:
+    rows: Sequence[Any] = some.rows
     blank: set[int] = set()
     bad: dict[int, BadRecord] = {}
-    for i, (_, fields) in enumerate(some):
-        rows.append(())
-        if isinstance(fields, BadRecord):
-            bad[i] = fields
-        elif not fields:
-            blank.add(i)
-        elif len(fields) != len(names):
-            bad[i] = BadRecord(
-                "wrong_fields",
-                f"the number of fields is {len(fields)}, not {len(names)}: quote fields that "
-                "contain a separator, or fix the line",
-            )
-        else:
-            rows[i] = fields
-    picks = {name: names.index(name) for name in columns.all}
+    if {len(row) if type(row) is list else -1 for row in rows} != {len(names)}:
+        rows = _complete(rows, len(names), blank, bad)
+    picks = {name: itemgetter(names.index(name)) for name in columns.all}
     return Chunk(
-        size=len(some),
-        columns={name: [row[at] if row else "" for row in rows] for name, at in picks.items()},
+        size=len(rows),
+        columns={name: list(map(pick, rows)) for name, pick in picks.items()},
         position=opened.position,
         content=columns.content,
         label=columns.label,
-        lines=[line for line, _ in some],
+        lines=some.lines,
         blank=blank,
         bad=bad,
     )
 
 
-def _chars(record: Record) -> int:
-    _, fields = record
-    return _RECORD_CHARS + (0 if isinstance(fields, BadRecord) else sum(map(len, fields)))
+def _complete(
+    rows: Sequence[Record], width: int, blank: set[int], bad: dict[int, BadRecord]
+) -> list[Sequence[str]]:
+    """Return rows with as many fields as there are columns: empty ones for blank and bad rows."""
+    complete: list[Sequence[str]] = []
+    for i, fields in enumerate(rows):
+        complete.append([""] * width)
+        if isinstance(fields, BadRecord):
+            bad[i] = fields
+        elif not fields:
+            blank.add(i)
+        elif len(fields) != width:
+            bad[i] = BadRecord(
+                "wrong_fields",
+                f"the number of fields is {len(fields)}, not {width}: quote fields that "
+                "contain a separator, or fix the line",
+            )
+        else:
+            complete[i] = fields
+    return complete
 
 
-def _unquoted(opened: OpenSource, delimiter: str) -> Iterator[Record]:
+def _unquoted(opened: OpenSource, delimiter: str) -> Iterator[_Records]:
     for lines in read_lines(opened):
-        for i, line in enumerate(lines.texts.to_pylist()):
-            fields = line.split(delimiter) if line else []
-            yield lines.first + i, lines.bad.get(i, fields)
+        for first in range(0, len(lines.texts), MOST_LINES):
+            texts = lines.texts.slice(first, MOST_LINES).to_pylist()
+            rows: list[Record] = [line.split(delimiter) if line else [] for line in texts]
+            for i in (each for each in lines.bad if first <= each < first + len(rows)):
+                rows[i - first] = lines.bad[i]
+            yield _Records(list(lines.numbers[first : first + len(rows)]), rows)
 
 
-def _quoted(opened: OpenSource, delimiter: str, *, skip: bool) -> Iterator[Record]:
+def _quoted(opened: OpenSource, delimiter: str, *, skip: bool) -> Iterator[_Records]:
+    """Yield the records of many lines, parsed together where possible.
+
+    From the first record on that is bad, too long or not complete in these lines, they are parsed
+    one at a time.
+    """
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
     lines = _RecordLines(read_raw_lines(opened, skip=skip))
+    while lines.fill():
+        some = _together(lines, delimiter)
+        try:
+            for line, fields in _one_by_one(opened.path, lines, delimiter):
+                some.lines.append(line)
+                some.rows.append(fields)
+        except InputError:
+            if some.rows:
+                yield some
+            raise
+        yield some
+
+
+def _together(lines: "_RecordLines", delimiter: str) -> _Records:
+    first, ends, rows = lines.read + 1, [0], list[Record]()
+    reader = csv.reader(lines.all_short(), delimiter=delimiter, strict=True)
+    with suppress(csv.Error):
+        for fields in reader:
+            rows.append(fields)
+            ends.append(reader.line_num)
+    lines.skip(ends.pop())
+    return _Records([first + end for end in ends], rows)
+
+
+def _one_by_one(path: str, lines: "_RecordLines", delimiter: str) -> Iterator[tuple[int, Record]]:
+    """Yield the records that begin in the lines that are left of those taken together."""
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    while True:
+    filled = lines.filled
+    while lines.filled == filled and lines.are_left:
         line = lines.begin_record()
         try:
-            fields = next(reader)
-        except StopIteration:
-            return
+            fields: Record = next(reader)
         except _LongRecordError as long:
-            yield line, BadRecord("too_long", too_long("record", long.size))
+            fields = BadRecord("too_long", too_long("record", long.size))
         except csv.Error as error:
             reason = str(error)
             if "new-line character" in reason:
@@ -144,10 +198,9 @@ def _quoted(opened: OpenSource, delimiter: str, *, skip: bool) -> Iterator[Recor
                 "of the text"
             )
             if "end of data" in reason:
-                raise InputError(f"{opened.path}, line {line}: {message}") from None
-            yield line, BadRecord("malformed", message)
-        else:
-            yield line, fields
+                raise InputError(f"{path}, line {line}: {message}") from None
+            fields = BadRecord("malformed", message)
+        yield line, fields
 
 
 class _LongRecordError(Exception):
@@ -160,16 +213,51 @@ class _RecordLines:
 
     A record of more than `MOST_RECORD_BYTES` is passed over, up to the end of the line on which its
     last quote is closed; then the error is raised.
+
+    Attributes:
+        read: number of lines read.
+        filled: how many times lines were taken together.
     """
 
-    def __init__(self, lines: Iterator[str | LongLine]) -> None:
+    def __init__(self, lines: Iterator[RawLines]) -> None:
         self._lines = lines
-        self._read = self._size = self._quotes = 0
+        self._taken: RawLines = []
+        self._at = 0
+        self.read = self.filled = self._size = self._quotes = 0
+
+    @property
+    def are_left(self) -> bool:
+        """Whether some of the lines that were taken together are not read yet."""
+        return self._at < len(self._taken)
+
+    def fill(self) -> bool:
+        """Take the next lines together unless some are left; return whether there are any.
+
+        Raises:
+            InputError: the next line cannot be read.
+        """
+        if not self.are_left:
+            self._taken, self._at = next(self._lines, []), 0
+            self.filled += 1
+        return self.are_left
+
+    def all_short(self) -> list[str]:
+        """Return the lines that are left, or none if one of their records may be too long."""
+        left = self._taken[self._at :]
+        lines = [line for line in left if isinstance(line, str)]
+        chars = sum(map(len, lines))
+        is_short = len(lines) == len(left) and chars * _MOST_BYTES_OF_CHAR <= MOST_RECORD_BYTES
+        return lines if is_short else []
+
+    def skip(self, lines: int) -> None:
+        """Count so many of the lines that are left as read."""
+        self._at += lines
+        self.read += lines
 
     def begin_record(self) -> int:
         """Return the number of the line on which the next record starts."""
         self._size = self._quotes = 0
-        return self._read + 1
+        return self.read + 1
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -186,8 +274,10 @@ class _RecordLines:
         raise _LongRecordError(self._size)
 
     def _next(self) -> str | LongLine:
-        line = next(self._lines)
-        self._read += 1
+        if not self.fill():
+            raise StopIteration
+        line = self._taken[self._at]
+        self.skip(1)
         if isinstance(line, LongLine):
             self._size += line.size
             self._quotes += line.quotes

@@ -1,17 +1,15 @@
-"""JSON: one object per line, or an array of objects."""
+"""JSON: an array of objects."""
 
 import codecs
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from batchstat.corpus.arrow_values import kind_of
 from batchstat.corpus.bad_records import MOST_RECORD_BYTES, BadRecord, Location, too_long
-from batchstat.corpus.chat import TOOLS_COLUMN
 from batchstat.corpus.chunk import Chunk, grouped
-from batchstat.corpus.columns import TEXT_NAMES, Columns, choose_columns
-from batchstat.corpus.lines import Lines, not_utf8, read_lines
+from batchstat.corpus.formats.json_records import RecordCollector, reason_of
+from batchstat.corpus.lines import not_utf8
 from batchstat.corpus.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
@@ -24,127 +22,6 @@ _PIECE_BYTES = 1 << 18
 _STRUCTURE = re.compile(r'[\\"{}\[\],]')
 
 
-_BLANK = object()
-"""An empty record."""
-
-
-class _Collector:
-    """Collects JSON records, one by one, into chunks of the requested columns."""
-
-    def __init__(self, opened: OpenSource, options: CorpusOptions) -> None:
-        self._opened, self._options = opened, options
-        self._named = [name for name in options.named_columns if name != options.label_column]
-        self._columns: Columns | None = None
-        self._label_seen = False
-        self._records: list[dict[str, object]] = []
-        self._blank: set[int] = set()
-        self._bad: dict[int, BadRecord] = {}
-
-    def chunks(
-        self, records: Iterable[object], lines: Sequence[int] | None = None
-    ) -> Iterator[Chunk]:
-        """Yield a chunk of parsed records; of an `InputError`, those before it come first.
-
-        A record may also be a `BadRecord`, or `_BLANK`.
-        """
-        try:
-            for record in records:
-                self._add(record)
-        except InputError:
-            yield self._chunk(lines)
-            raise
-        yield self._chunk(lines)
-
-    def _add(self, record: object) -> None:
-        i, good = len(self._records), {}
-        if record is _BLANK:
-            self._blank.add(i)
-        elif isinstance(record, BadRecord):
-            self._bad[i] = record
-        elif not isinstance(record, dict):
-            message = f"{kind_of(record)} where an object is expected"
-            self._bad[i] = BadRecord("wrong_type", message)
-        elif missing := self._missing(record):
-            self._bad[i] = BadRecord("missing_column", missing)
-        else:
-            good = record
-        self._records.append(good)
-
-    def _missing(self, record: dict[str, object]) -> str:
-        """Return the message for a record that lacks a column; empty if it lacks none."""
-        self._label_seen = self._label_seen or self._options.label_column in record
-        self.decide(record)
-        required = self._columns.content if self._columns else self._named or ["text"]
-        missing = [column for column in required if column not in record]
-        if not missing:
-            return ""
-        has = ", ".join(list(record)[:20]) or "nothing"
-        return f"column {missing[0]!r} is missing (has: {has})"
-
-    def decide(self, record: object) -> bool:
-        """Choose the columns by the first record that has them; return whether they are chosen."""
-        if self._columns is None and isinstance(record, dict) and record:
-            lacking = any(column not in record for column in self._named)
-            if not (lacking and self._options.on_error == "skip"):
-                self._columns = self._choose(record)
-        return self._columns is not None
-
-    def _choose(self, record: dict[str, object]) -> Columns:
-        # A missing label counts as a class of its own, and a text may be null.
-        names = list(dict.fromkeys([*record, *filter(None, [self._options.label_column])]))
-        texts = [name for name, value in record.items() if value is None or isinstance(value, str)]
-        usual = [name for name in record if name.lower() in TEXT_NAMES]
-        chosen = choose_columns(self._opened.path, names, texts or usual, self._options)
-        # Not every chat in a file has tools.
-        return replace(chosen, tools=TOOLS_COLUMN) if self._options.messages_column else chosen
-
-    def _chunk(self, lines: Sequence[int] | None = None) -> Chunk:
-        columns = self._columns or Columns(("text",), None)
-        made = Chunk(
-            size=len(self._records),
-            columns={name: [record.get(name) for record in self._records] for name in columns.all},
-            position=self._opened.position,
-            content=columns.content,
-            label=columns.label,
-            lines=lines,
-            blank=self._blank,
-            bad=self._bad,
-            label_seen=None if self._columns is None else self._label_seen,
-            tools=columns.tools,
-        )
-        self._records, self._blank, self._bad = [], set(), {}
-        return made
-
-
-def read_jsonl(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
-    """Yield the columns of the object on each line; a blank line is an empty record."""
-    collector = _Collector(opened, options)
-    if opened.split.first:
-        _decide_by_head(collector, opened)
-    for lines in read_lines(opened):
-        yield from collector.chunks(_parsed(lines), lines.numbers)
-
-
-def _parsed(lines: Lines) -> Iterator[object]:
-    for i, line in enumerate(lines.texts.to_pylist()):
-        if i in lines.bad:
-            yield lines.bad[i]
-        elif not line or line.isspace():
-            yield _BLANK
-        else:
-            try:
-                yield json.loads(line, object_pairs_hook=unique_keys)
-            except (ValueError, RecursionError) as error:
-                yield BadRecord("malformed", f"malformed JSON: {_reason(error)}")
-
-
-def _decide_by_head(collector: _Collector, opened: OpenSource) -> None:
-    """Choose the columns as the first split of the file does: by its first good record."""
-    for lines in read_lines(opened.head()):
-        if any(collector.decide(record) for record in _parsed(lines)):
-            return
-
-
 def read_json(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     """Yield the columns of the objects in an array, which is never entirely in memory.
 
@@ -152,7 +29,7 @@ def read_json(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
         InputError: not an array of objects; JSON that is malformed or ends early, or bytes that are
             not UTF-8, after which the start of the next record cannot be found.
     """
-    collector = _Collector(opened, options)
+    collector = RecordCollector(opened, options)
     for some in grouped(_elements(opened), lambda each: each.chars + _RECORD_CHARS, _CHUNK_CHARS):
         yield from collector.chunks(
             each.value
@@ -205,7 +82,7 @@ def _elements(opened: OpenSource) -> Iterator[_Element]:
             fresh = _some_of(pieces, len(text) - at) if _may_go_on(error, text) else ""
             if not fresh:
                 location = Location(opened.path, number)
-                reason = _reason(error, "character", passed)
+                reason = reason_of(error, "character", passed)
                 raise InputError(f"{location}: malformed JSON: {reason}") from None
             passed += at
             text, at = text[at:] + fresh, 0
@@ -289,11 +166,3 @@ def _skip_space(text: str, at: int) -> int:
     while at < len(text) and text[at] in " \t\r\n":
         at += 1
     return at
-
-
-def _reason(error: Exception, unit: str = "column", before: int = 1) -> str:
-    if isinstance(error, RecursionError):
-        return "nested too deeply"
-    if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg.removesuffix(' at')} at {unit} {before + error.pos}"
-    return str(error)

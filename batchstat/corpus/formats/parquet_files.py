@@ -92,11 +92,13 @@ def read_groups(
     usual = _usual_records(parquet.file)
     for most, some in groupby(groups, lambda i: _most(parquet.chunks[i], file, columns, usual)):
         held: list[pa.RecordBatch] = []
+        room = CHUNK_BYTES
         for batch in parquet.file.iter_batches(most, list(some), columns=list(columns)):
             held.append(batch)
-            if most == usual or sum(each.nbytes for each in held) >= CHUNK_BYTES:
+            room -= batch.nbytes
+            if most == usual or room <= 0:
                 yield from _joined(held)
-                held = []
+                held, room = [], CHUNK_BYTES
         yield from _joined(held)
 
 
