@@ -8,13 +8,14 @@ not compared:
 - The engine is wrong without a pre-tokenizer, and with an end-of-word suffix.
 - It may be wrong for added tokens that are restricted to whole words and take the whitespace around
   them, for whitespace that does so, and for tokens found in normalized text when special tokens are
-  counted as text.
+  counted as text, or when they begin or end with whitespace and others with other flags do so too:
+  both may claim the same space.
 - In its patterns, a long s continues no contraction (the tokenizers library ignores case there, as
   Unicode has it), and a Mongolian vowel separator may be whitespace. Texts with either are counted
   by the tokenizer itself: see `counts_text`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 import tokenizers
@@ -91,8 +92,15 @@ def _keeps_matches(part: Definition) -> bool:
     )
 
 
-def _are_known(added: Iterable[Any], splits_special_tokens: bool) -> bool:
+def _are_known(added: Collection[Any], splits_special_tokens: bool) -> bool:
     """Return whether added tokens have only combinations of flags that were found equal."""
+    beside_space = [
+        (token.normalized, token.lstrip or token.rstrip or token.single_word)
+        for token in added
+        if token.lstrip or token.rstrip or token.content != token.content.strip()
+    ]
+    if any(normalized for normalized, _ in beside_space) and len(set(beside_space)) > 1:
+        return False
     return not any(
         (
             (token.lstrip or token.rstrip)

@@ -261,7 +261,7 @@ def test_examples_of_the_help(cli: Cli, files: Path, name: str, line: str):
     (files / "reviews.csv").write_text("review,label\n" + "\n".join(rows) + "\n")
     program, *arguments = shlex.split(re.sub("bert-base-cased|gpt2", "builtin", line))
     assert program == "batchstat"
-    if name in ("check", "baseline") and arguments[-1] in ("github", "save", "junit=report.xml"):
+    if name in ("check", "baseline") and arguments[-1] in ("github", "save", "html=report.html"):
         limits = '[limits]\nmax-padding = "9%"\n'
         (files / "batchstat.toml").write_text(f'corpus = "plain.txt"\n{limits}')
     elif name not in ("init", "profile") and not any((files / a).exists() for a in arguments):

@@ -108,6 +108,29 @@ def test_added_tokens_of_every_kind(content, normalized):
     assert tried >= 3
 
 
+@pytest.mark.parametrize("name", ["gpt-neox, olmo", "qwen2, qwen3"])
+@pytest.mark.parametrize("normalized", [False, True])
+def test_runs_of_spaces_as_tokens(name, normalized):
+    tokenizer = of_pairs(*FAMILIES[name])
+    tokenizer.add_tokens([AddedToken(" " * n, normalized=normalized) for n in range(2, 25)])
+    assert_equal_counts(tokenizer, crafted_texts(500, seed=2))
+
+
+def test_tokens_that_may_claim_the_same_space_are_refused():
+    """The engine is wrong for some of them."""
+    run = AddedToken("   ", normalized=True)
+    for other in (
+        AddedToken(" x", normalized=False),
+        AddedToken("two words", normalized=False, rstrip=True),
+        AddedToken("\n\n", normalized=False, single_word=True),
+    ):
+        tokenizer = of_pairs(*FAMILIES["gpt-neox, olmo"])
+        tokenizer.add_tokens([run])
+        assert engine_admits(tokenizer)
+        tokenizer.add_tokens([other])
+        assert not engine_admits(tokenizer)
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_special_tokens_counted_as_text(name):
     tokenizer = of_pairs(*FAMILIES[name])
