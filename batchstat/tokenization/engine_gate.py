@@ -7,9 +7,10 @@ not compared:
 
 - The engine is wrong without a pre-tokenizer, and with an end-of-word suffix.
 - It may be wrong for added tokens that are restricted to whole words and take the whitespace around
-  them, for whitespace that does so, and for tokens found in normalized text when special tokens are
-  counted as text, or when they begin or end with whitespace and others with other flags do so too:
-  both may claim the same space.
+  them, and for whitespace that does so. Of tokens found in normalized text, it may be wrong for
+  those that take whitespace, for those that begin or end with it where others with other flags do
+  so too, for those that normalization may make equal, and for all when special tokens are counted
+  as text.
 - In its patterns, a long s continues no contraction (the tokenizers library ignores case there, as
   Unicode has it), and a Mongolian vowel separator may be whitespace. Texts with either are counted
   by the tokenizer itself: see `counts_text`.
@@ -43,7 +44,11 @@ def engine_admits(backend: tokenizers.Tokenizer) -> bool:
         _is_known_model(backend)
         and normalizer in ({}, {"type": "NFC"}, {"type": "Sequence", "normalizers": []})
         and _is_known_splitter(splitter)
-        and _are_known(backend.get_added_tokens_decoder().values(), backend.encode_special_tokens)
+        and _are_known(
+            backend.get_added_tokens_decoder().values(),
+            is_normalizing=normalizer == {"type": "NFC"},
+            splits_special_tokens=backend.encode_special_tokens,
+        )
     )
 
 
@@ -92,20 +97,23 @@ def _keeps_matches(part: Definition) -> bool:
     )
 
 
-def _are_known(added: Collection[Any], splits_special_tokens: bool) -> bool:
+def _are_known(
+    added: Collection[Any], *, is_normalizing: bool, splits_special_tokens: bool
+) -> bool:
     """Return whether added tokens have only combinations of flags that were found equal."""
-    beside_space = [
+    beside_space = {
         (token.normalized, token.lstrip or token.rstrip or token.single_word)
         for token in added
         if token.lstrip or token.rstrip or token.content != token.content.strip()
-    ]
-    if any(normalized for normalized, _ in beside_space) and len(set(beside_space)) > 1:
+    }
+    if len(beside_space) > 1 and any(normalized for normalized, _ in beside_space):
         return False
-    return not any(
-        (
-            (token.lstrip or token.rstrip)
-            and (token.single_word or token.content != token.content.strip())
-        )
-        or (splits_special_tokens and token.normalized)
-        for token in added
-    )
+    return not any(_is_unknown(token, is_normalizing, splits_special_tokens) for token in added)
+
+
+def _is_unknown(token: Any, is_normalizing: bool, splits_special_tokens: bool) -> bool:
+    strips: bool = token.lstrip or token.rstrip
+    if token.normalized:
+        may_equal_another = is_normalizing and not token.content.isascii()
+        return strips or may_equal_another or splits_special_tokens
+    return strips and bool(token.single_word or token.content != token.content.strip())

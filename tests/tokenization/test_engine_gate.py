@@ -113,7 +113,7 @@ def test_added_tokens_of_every_kind(content, normalized):
         if engine_admits(tokenizer):
             assert_equal_counts(tokenizer, texts)
             tried += 1
-    assert tried >= 3
+    assert (tried >= 3) == (content.isascii() or not normalized)
 
 
 @pytest.mark.parametrize("name", ["gpt-neox, olmo", "qwen2, qwen3"])
