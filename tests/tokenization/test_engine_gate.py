@@ -97,7 +97,9 @@ def test_random_tokenizers(seeds):
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(40, 1000, 60))
 def test_many_random_tokenizers(first):
-    assert sum(map(tried, range(first, first + 60))) > 60 / 2
+    """A third of a thousand: all of them, and 1,800 more, were tried once."""
+    seeds = range(first, first + 60, 3)
+    assert sum(map(tried, seeds)) > len(seeds) / 2
 
 
 @pytest.mark.parametrize("content", [*CONTENTS, "a", " "])
