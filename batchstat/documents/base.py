@@ -82,6 +82,12 @@ class File(Document):
     """When the work began, in UTC: the one value that differs between equal runs."""
 
 
+def rows_of(kind: type[Document], columns: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return the rows of (n,) columns, by the names of a document's keys."""
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [dict(zip(kind.model_fields, row, strict=True)) for row in rows]
+
+
 def to_frame(rows: "Iterable[Document]") -> "pd.DataFrame":
     """Return the numbers of documents, a row each; those of nested objects are joined by `_`.
 

@@ -1,6 +1,5 @@
 """The numbers of one strategy on one epoch."""
 
-from collections.abc import Iterable
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -15,10 +14,11 @@ from batchstat.documents.base import (
     UnboundedRatio,
     View,
     one_of,
+    rows_of,
 )
 from batchstat.documents.corpus import Histogram
+from batchstat.documents.ranks import Ranks, timeline_of
 from batchstat.planning.batch_table import BatchTable
-from batchstat.planning.settings import DISTRIBUTIONS, REMAINDERS
 
 SHUFFLING = ("full", "partial", "sorted", "blocks", "none")
 
@@ -87,61 +87,6 @@ class Mixing(Document):
     """How far batching sorts the classes apart (Fleiss's kappa): 0 where batches are as mixed as
     random ones, 1 where every batch holds one class, below 0 where each holds the same mixture;
     null where there is but one class, or no batch of two samples."""
-
-
-class WorstStep(Document):
-    """The step in which most tokens are waited for."""
-
-    step: Count
-    """Counted from 0."""
-    rank: Count
-    """The slowest."""
-    tokens: Count
-    """Total tokens of that rank."""
-    mean_tokens: Amount
-    """Total tokens of the mean rank."""
-    rows: Positive
-    """Rows of the largest batch that this rank has in the step."""
-    width: Count
-    """Tokens to which they are padded."""
-    ranks_without: Count
-    """How many ranks have no batch in the step."""
-
-
-class TimelinePoint(Document):
-    """Some consecutive steps."""
-
-    first_step: Count
-    """Counted from 0."""
-    steps: Positive
-    """How many steps it stands for."""
-    slowest_tokens: Count
-    """The most total tokens of any rank in any of these steps."""
-    mean_tokens: Amount
-    """Mean total tokens per rank and step."""
-
-
-class Ranks(Document):
-    """What the ranks get."""
-
-    distribute: one_of(DISTRIBUTIONS)  # type: ignore[valid-type]
-    remainder: one_of(REMAINDERS)  # type: ignore[valid-type]
-    min_steps: Count
-    """Steps of the rank that has the fewest."""
-    max_steps: Positive
-    """Steps of the rank that has most."""
-    step_gap: Count
-    """max_steps - min_steps: above 0, collectives hang once the ranks with fewer steps are
-    done."""
-    min_samples: Count
-    """Samples of the rank that has the fewest, repeats counted."""
-    max_samples: Positive
-    """Samples of the rank that has most."""
-    shared_samples: Count
-    """Samples that several ranks compute."""
-    worst: WorstStep
-    timeline: list[TimelinePoint] | None
-    """The steps in turn, in at most 100 points; null for one rank, and outside of a comparison."""
 
 
 class FirstBatch(Document):
@@ -309,7 +254,7 @@ def strategy_of(row: Any, model: Any = None, speed_up: float | None = None) -> S
         "mixing": counts.sample_coverage.mixing and _mixing(counts.sample_coverage.mixing),
         "ranks": View(
             extremes,
-            {"timeline": None if speed_up is None else _timeline(row.timeline)},
+            {"timeline": None if speed_up is None else timeline_of(row.timeline)},
             *(row, counts.ranks, counts.sample_coverage),
         ),
         "seeds": row.seeds and _seeds(row.seeds),
@@ -339,20 +284,7 @@ def _seeds(spread: Any) -> dict[str, Any]:
     }
 
 
-def _timeline(line: Any) -> list[dict[str, Any]] | None:
-    if line is None:
-        return None
-    columns = (line.edges[:-1], line.edges[1:] - line.edges[:-1], line.slowest, line.mean)
-    return _records(TimelinePoint, columns)
-
-
 def _batches(plan: Any) -> list[dict[str, Any]]:
     table = BatchTable.of([plan])
     columns = (table.rows, table.widths, table.tokens)
-    return _records(FirstBatch, [column[:MOST_BATCHES] for column in columns])
-
-
-def _records(kind: type[Document], columns: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return the rows of (n,) columns, by the names of a document's keys."""
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    return [dict(zip(kind.model_fields, row, strict=True)) for row in rows]
+    return rows_of(FirstBatch, [column[:MOST_BATCHES] for column in columns])
