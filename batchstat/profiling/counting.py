@@ -31,12 +31,14 @@ class Counting:
         workers: number of counting threads.
         on_progress: called with the amount counted so far.
         pool: thread pool to use instead of an own one.
+        bytes: size of what is read; 0 if unknown.
     """
 
     options: CorpusOptions
     workers: int
     on_progress: Callable[[CountedAmount], object] = lambda _: None
     pool: ThreadPoolExecutor | None = None
+    bytes: int = 0
 
     def profile(self, reader: CorpusReader, tokenizer: Tokenizer | None) -> Profile:
         """Return the profile of what a reader reads (a source or a split); may have no samples.
@@ -48,7 +50,7 @@ class Counting:
         created = datetime.now(UTC).isoformat()
         split, samples, tokens = _CountedSplit(), 0, 0
         left_out: Counter[str] = Counter()
-        work = partial(_counted, tokenizer)
+        work = partial(_counted, tokenizer, self.bytes)
         for block in in_order(work, reader.blocks(), self.workers, self.pool):
             split.add(block)
             samples += len(block.lengths)
@@ -105,7 +107,7 @@ class _CountedBlock:
     left_out: Counter[str]
 
 
-def _counted(tokenizer: Tokenizer | None, block: Block) -> _CountedBlock:
+def _counted(tokenizer: Tokenizer | None, bytes_: int, block: Block) -> _CountedBlock:
     left_out: Counter[str] = Counter()
     if isinstance(block.content, PrecountedLengths):
         counts: Ints = block.content.lengths
@@ -117,6 +119,7 @@ def _counted(tokenizer: Tokenizer | None, block: Block) -> _CountedBlock:
         message = f"tokenizer {tokenizer.name!r} cannot count it: {reason[:200]}"
         block.report_bad(i, "not_counted", message)
 
+    tokenizer.expect(bytes_)  # only now that a block could be read: loading cannot be interrupted
     counts, samples = tokenizer.count(block.content, report, left_out)
     labels = block.labels
     if labels is not None and len(samples) < len(counts):

@@ -156,7 +156,7 @@ def _cached(task: CountTask, key: str) -> SplitCounts | None:
 
 
 def _counted(task: CountTask, split: Split, digests: tuple[str, ...]) -> SplitCounts:
-    counting = Counting(task.options, task.threads)
+    counting = Counting(task.options, task.threads, bytes=split.bytes)
     standard_input = None
     if task.local is not None:
         local = task.local

@@ -16,8 +16,6 @@ from batchstat.tokenization.panics import panics_as_errors
 _SHARES = ((8 << 20, 100), (1 << 30, 200))
 """Up to so many bytes of a run, one in so many of them is counted both ways."""
 _LAST_SHARE = 800
-_SMALL_SHARE, _SMALL_BYTES = 50, 32 << 10
-"""One in so many bytes of a small block, and the limit, while the speed is not known."""
 _UNMEASURED_BYTES = 1 << 20
 """First bytes of a run, after which the speed of both ways is known."""
 _COST = 0.25
@@ -117,7 +115,7 @@ class CountCheck:
             share = next((n for most, n in _SHARES if counted.bytes < most), _LAST_SHARE)
             budget = bytes_ / share
             if counted.bytes < _UNMEASURED_BYTES:
-                return int(max(budget, min(bytes_ / _SMALL_SHARE, _SMALL_BYTES)))
+                return int(budget)
             # Checked bytes for each counted one, so that their times are in this proportion.
             affordable = _COST * counted.seconds / counted.bytes * checked.bytes / checked.seconds
             return int(min(budget, bytes_ * affordable))

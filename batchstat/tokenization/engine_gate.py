@@ -13,7 +13,7 @@ not compared:
   as text.
 - In its patterns, a long s continues no contraction (the tokenizers library ignores case there, as
   Unicode has it), and a Mongolian vowel separator may be whitespace. Texts with either are counted
-  by the tokenizer itself: see `counts_text`.
+  by the tokenizer itself: see `texts_to_leave`.
 """
 
 from collections.abc import Collection
@@ -38,7 +38,7 @@ _BYTE_SIGNS = tokenizers.pre_tokenizers.ByteLevel.alphabet()
 
 
 def engine_admits(backend: tokenizers.Tokenizer) -> bool:
-    """Return whether the engine is right for a tokenizer and the texts that `counts_text` takes."""
+    """Return whether the engine counts as a tokenizer does, but for `texts_to_leave`."""
     normalizer, splitter = map(definition_of_part, (backend.normalizer, backend.pre_tokenizer))
     return (
         _is_known_model(backend)
@@ -52,10 +52,14 @@ def engine_admits(backend: tokenizers.Tokenizer) -> bool:
     )
 
 
-def counts_text(text: str) -> bool:
-    """Return whether the engine counts a text as the tokenizers library does."""
+def texts_to_leave(texts: list[str]) -> list[int]:
+    """Return the positions of texts that the engine may count differently."""
     # Single characters first: Python skips that search in ASCII texts.
-    return not (("\u017f" in text and "'\u017f" in text) or "\u180e" in text)
+    return [
+        i
+        for i, text in enumerate(texts)
+        if ("\u017f" in text and "'\u017f" in text) or "\u180e" in text
+    ]
 
 
 def _is_known_model(backend: tokenizers.Tokenizer) -> bool:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
         str | os.PathLike[str] | tokenizers.Tokenizer | transformers.PreTrainedTokenizerBase
     )
 
-_LEAST_TEXTS, _MOST_TEXTS = 1_000, 20_000
-_BLOCK_BYTES = 8 << 20
+_LEAST_TEXTS, _MOST_TEXTS = 1_000, 100_000
+_BLOCK_BYTES = 16 << 20
 
 
 def token_lengths(
@@ -78,6 +78,7 @@ def _is_column(texts: Any) -> bool:
 
 def _counts(tokenizer: Tokenizer, texts: Any, workers: int) -> Ints:
     def count(block: pa.LargeStringArray) -> Ints:
+        tokenizer.expect(block.nbytes * len(texts) // len(block))
         return tokenizer.count(Texts(block))[0]
 
     parts = list(in_order(count, _blocks(texts, workers), workers))

@@ -82,6 +82,11 @@ class Tokenizer:
         """Return it such that the tokenizer itself counts every text."""
         return replace(self, engine=None, pieces=None)
 
+    def expect(self, bytes_: int) -> None:
+        """Prepare for texts of about so many bytes; without this, it shows as they are counted."""
+        if self.engine is not None:
+            self.engine.expect(bytes_)
+
     def count(
         self,
         content: Texts | Chats,

@@ -32,18 +32,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import tokenizers
 import transformers
 
 import batchstat
-from batchstat.corpus.content import Texts
 from batchstat.tokenization.engine_counter import _load
 from batchstat.tokenization.loading import as_tokenizer
-from batchstat.tokenization.threads import cores, in_order
+from batchstat.tokenization.threads import cores
+from batchstat.tokenization.token_lengths import _counts
 from batchstat.tokenization.tokenizer import Tokenizer
 
-BATCH, BLOCK_BYTES = 10_000, 4 << 20
+BATCH = 10_000
 MB = 1_000_000
 
 
@@ -114,17 +113,8 @@ def one_at_a_time(tokenizer: Any, texts: list[str]) -> np.ndarray:
 
 
 def counted(tokenizer: Tokenizer, texts: list[str]) -> np.ndarray:
-    """The counts, by batchstat with a tokenizer that is loaded."""
-    columns = (
-        pa.array(texts[i : i + BATCH], pa.large_string()) for i in range(0, len(texts), BATCH)
-    )
-    blocks = (
-        column.slice(first, last - first)
-        for column in columns
-        for first, last in Texts(column).ranges(BLOCK_BYTES, BATCH)
-    )
-    parts = in_order(lambda block: tokenizer.count(Texts(block))[0], blocks, cores())
-    return np.concatenate(list(parts))
+    """The counts, by what `batchstat.token_lengths` does with a tokenizer that is loaded."""
+    return _counts(tokenizer, texts, cores())
 
 
 def measure(path: Path, texts: list[str], rounds: int) -> dict[str, object]:

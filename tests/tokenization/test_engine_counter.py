@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import sys
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -57,6 +58,31 @@ def test_it_is_loaded_after_some_text_while_counting_goes_on(gpt2, monkeypatch):
     assert counter.count(column(["a" * 5_000])) is None
     counter._loading.join()
     assert counter.count(column(LINES)).tolist() == whole(gpt2, LINES)
+
+
+def test_it_is_loaded_at_once_for_a_corpus_of_known_size(gpt2, monkeypatch, tmp_path):
+    monkeypatch.setattr(engine_counter, "_LOADED_AFTER_BYTES", 10_000)
+    monkeypatch.setattr(engine_counter, "_LOADED_AFTER_BYTES_PER_TOKEN", 0)
+    counter = EngineCounter(gpt2)
+    counter.expect(9_999)
+    assert counter._loading is None
+    counter.expect(10_000)
+    counter._loading.join()
+    assert counter.count(column(LINES)).tolist() == whole(gpt2, LINES)
+    begun = []
+    monkeypatch.setattr(EngineCounter, "load", lambda _: begun.append(True))
+    monkeypatch.setattr(EngineCounter, "_note", lambda *_: None)
+    corpus, definition = tmp_path / "corpus.txt", tmp_path / "tokenizer.json"
+    gpt2.save(str(definition))
+    for lines, times in ((9, 0), (11, 2)):
+        texts = ["a" * 1_000] * lines
+        corpus.write_text("\n".join(texts), encoding="utf-8")
+        batchstat.profile(corpus, tokenizer=str(definition))
+        batchstat.token_lengths(texts, gpt2)
+        for thread in threading.enumerate():
+            if thread.name == "loading fastokens":
+                thread.join()
+        assert len(begun) == times
 
 
 @pytest.mark.parametrize("name", ["wrong import", "refuses", "panics"])
