@@ -45,6 +45,11 @@ class EngineCounter:
             _LOADED_AFTER_BYTES, _LOADED_AFTER_BYTES_PER_TOKEN * backend.get_vocab_size()
         )
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether the engine is loaded or being loaded."""
+        return self._engine is not None or self._loading is not None
+
     def load(self) -> None:
         """Load the engine now; if it refuses the tokenizer, `count` goes on returning None."""
         definition = self._backend.to_str()

@@ -1,19 +1,22 @@
 """Which tokenizers the fast engine, fastokens, counts as the tokenizers library does.
 
-The engine is another implementation of byte-level BPE. Where both were compared, on real texts, on
-every character in several contexts, and on edited definitions, they differ in a few ways, which
+The engine is another implementation of BPE. Where both were compared, on real texts, on every
+character in several contexts, and on edited definitions, they differ in a few ways, which
 `tests/tokenization/test_engine_gate.py` shows; each is excluded here, and so is everything that was
 not compared:
 
-- The engine is wrong without a pre-tokenizer, and with an end-of-word suffix.
+- Byte-level BPE is wrong without a pre-tokenizer, and with an end-of-word suffix.
+- SentencePiece BPE, as of Llama 2, Mistral 7B, Yi and Gemma, is wrong where an entry of the
+  vocabulary has a character without an entry of its own: the engine finds such an entry in a text,
+  but merges cannot reach it. (Entries of known characters that no merge reaches do no harm.)
 - It may be wrong for added tokens that are restricted to whole words and take the whitespace around
   them, and for whitespace that does so. Of tokens found in normalized text, it may be wrong for
   those that take whitespace, for those that begin or end with it where others with other flags do
   so too, for those that normalization may make equal, and for all when special tokens are counted
   as text.
-- In its patterns, a long s continues no contraction (the tokenizers library ignores case there, as
-  Unicode has it), and a Mongolian vowel separator may be whitespace. Texts with either are counted
-  by the tokenizer itself: see `texts_to_leave`.
+- In the patterns of byte-level BPE, a long s continues no contraction (the tokenizers library
+  ignores case there, as Unicode has it), and a Mongolian vowel separator may be whitespace. Texts
+  with either are counted by the tokenizer itself: see `texts_to_leave`.
 """
 
 from collections.abc import Collection
@@ -35,17 +38,38 @@ from batchstat.tokenization.split_patterns import (
 
 _PATTERNS = ((CL100K,), (QWEN2,), (QWEN35,), (O200K,), (TEKKEN,), DEEPSEEK3, (BLOOM,))
 _BYTE_SIGNS = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+_BYTE_TOKENS = {f"<0x{byte:02X}>" for byte in range(256)}
+_SPACE, _MARK = {"String": " "}, "\u2581"
+_MARKED: Definition = {"type": "Replace", "pattern": _SPACE, "content": _MARK}
+_MARKING: tuple[tuple[Definition, Definition], ...] = (
+    ({"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": _MARK}, _MARKED]}, {}),
+    (_MARKED, {}),
+    (
+        _MARKED,
+        {"type": "Split", "pattern": _SPACE, "behavior": "MergedWithPrevious", "invert": False},
+    ),
+)
+"""Normalizers and pre-tokenizers: of Llama 2 and Mistral 7B, of Yi, and of Gemma."""
 
 
 def engine_admits(backend: tokenizers.Tokenizer) -> bool:
     """Return whether the engine counts as a tokenizer does, but for `texts_to_leave`."""
+    model = backend.model
+    if type(model).__name__ != "BPE" or model.dropout:
+        return False
+    if model.continuing_subword_prefix or model.end_of_word_suffix:
+        return False
     normalizer, splitter = map(definition_of_part, (backend.normalizer, backend.pre_tokenizer))
+    added = backend.get_added_tokens_decoder().values()
+    if (normalizer, splitter) in _MARKING:
+        return not any(token.lstrip or token.rstrip for token in added) and _knows_bytes(backend)
     return (
-        _is_known_model(backend)
+        not model.byte_fallback
+        and all(model.token_to_id(sign) is not None for sign in _BYTE_SIGNS)
         and normalizer in ({}, {"type": "NFC"}, {"type": "Sequence", "normalizers": []})
         and _is_known_splitter(splitter)
         and _are_known(
-            backend.get_added_tokens_decoder().values(),
+            added,
             is_normalizing=normalizer == {"type": "NFC"},
             splits_special_tokens=backend.encode_special_tokens,
         )
@@ -62,15 +86,11 @@ def texts_to_leave(texts: list[str]) -> list[int]:
     ]
 
 
-def _is_known_model(backend: tokenizers.Tokenizer) -> bool:
-    """Return whether it is BPE over bytes, all of which are in its vocabulary."""
-    model = backend.model
-    return (
-        type(model).__name__ == "BPE"
-        and not (model.dropout or model.byte_fallback)
-        and not (model.continuing_subword_prefix or model.end_of_word_suffix)
-        and all(model.token_to_id(sign) is not None for sign in _BYTE_SIGNS)
-    )
+def _knows_bytes(backend: tokenizers.Tokenizer) -> bool:
+    """Return whether each byte has a token, and each character in the vocabulary an entry."""
+    vocabulary = backend.get_vocab(with_added_tokens=False).keys()
+    characters = set("".join(vocabulary))
+    return bool(backend.model.byte_fallback) and vocabulary >= _BYTE_TOKENS | characters
 
 
 def _is_known_splitter(splitter: Definition) -> bool:

@@ -24,19 +24,14 @@ from batchstat.tokenization.post_processing import find_rule
 from batchstat.tokenization.safe_cuts import Cuts
 
 _PROBES, _PROBE_BYTES = 8, 32 << 10
-_MOST_NEW, _MOST_NEW_UNSPLIT = 0.85, 0.6
-"""Fraction of distinct bytes in sampled pieces above which tokenizing whole texts is faster.
-
-Less without a pre-tokenizer, as whole texts then take half the time.
-"""
+_MOST_NEW = 0.85
+"""Fraction of distinct bytes in sampled pieces above which tokenizing whole texts is faster."""
 _ASKED_TOGETHER = 500
 _REMEMBERED = 2_000_000
 _LONGEST_REMEMBERED = 64
 """Maximum number of pieces, and of bytes per piece: at most some 300 MB in all."""
 _MOST_BYTES = 2**31 - 1
 """Limit of Arrow's 32-bit offsets."""
-_DROPPED = b"\xff"
-"""In place of a space that belongs to no piece: a byte that no text contains."""
 
 
 class PieceCounter:
@@ -91,12 +86,11 @@ class PieceCounter:
         for start in dict.fromkeys(first.tolist()):
             inside = offsets[(offsets >= start) & (offsets <= start + size)] - start
             part = data.slice(start, size)
-            parts.append(_slices(part, self._starts(part, inside)[0]))
+            parts.append(_slices(part, self._starts(part, inside)))
         pieces = pa.chunked_array(parts)
         lengths = (pc.sum(pc.binary_length(some)).as_py() for some in (pieces.unique(), pieces))
         new, every = (length or 0 for length in lengths)
-        most = _MOST_NEW if self._cuts.after_space is None else _MOST_NEW_UNSPLIT
-        return bool(new <= most * every)
+        return bool(new <= _MOST_NEW * every)
 
     def _recount(self, sides: Sequence[pa.LargeStringArray]) -> Ints:
         return self._by_pieces([text_buffers(side) for side in sides])
@@ -111,7 +105,7 @@ class PieceCounter:
 
     def _side(self, offsets: Ints, data: pa.Buffer) -> Ints:
         """Return (n,) tokens of the texts that begin at the offsets, without special tokens."""
-        starts, data = self._starts(data, offsets)
+        starts = self._starts(data, offsets)
         distinct = _slices(data, starts).dictionary_encode()
         sizes = self._sizes(distinct.dictionary.to_pylist())
         sums = np.zeros(len(starts), dtype=np.int64)
@@ -119,25 +113,15 @@ class PieceCounter:
         counts: Ints = np.diff(sums[np.searchsorted(starts, offsets)])
         return counts
 
-    def _starts(self, data: pa.Buffer, offsets: Ints) -> tuple[npt.NDArray[np.int32], pa.Buffer]:
-        """Return (p + 1,) start of each of p pieces in the data of the texts, and the end.
-
-        The data is that of the pieces: a space that belongs to none of them is marked in it.
-        """
+    def _starts(self, data: pa.Buffer, offsets: Ints) -> npt.NDArray[np.int32]:
+        """Return (p + 1,) start of each of p pieces in the data of the texts, and the end."""
         octets = data.to_pybytes()
         before = np.frombuffer(octets.translate(self._cuts.before), dtype=np.uint8)
         after = np.frombuffer(octets.translate(self._cuts.after), dtype=np.uint8)
         cut = np.zeros(len(octets) + 1, dtype=bool)
         np.not_equal(before[:-1] & after[1:], 0, out=cut[1:-1])
-        if self._cuts.after_space is not None:
-            follows = np.frombuffer(octets.translate(self._cuts.after_space), dtype=bool)
-            cut[:-2] &= follows[1:]
-            cut[offsets] = cut[offsets - 1] = False  # the last byte of a text is followed by none
-            marked = np.frombuffer(octets, dtype=np.uint8).copy()
-            marked[cut[:-1]] = _DROPPED[0]
-            data = pa.py_buffer(marked)
         cut[offsets] = cut[0] = cut[-1] = True
-        return np.flatnonzero(cut).astype(np.int32), data
+        return np.flatnonzero(cut).astype(np.int32)
 
     def _sizes(self, pieces: list[bytes]) -> Ints:
         """Return (n,) tokens of each of these distinct pieces."""
@@ -146,7 +130,7 @@ class PieceCounter:
             unknown = np.flatnonzero(sizes < 0)
             if len(unknown):
                 new = [pieces[i] for i in unknown.tolist()]
-                sizes[unknown] = asked = self._ask([piece.removeprefix(_DROPPED) for piece in new])
+                sizes[unknown] = asked = self._ask(new)
                 if len(self._known) + len(new) > _REMEMBERED:
                     self._known.clear()
                 self._known.update(

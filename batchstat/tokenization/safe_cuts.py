@@ -6,8 +6,7 @@ together. A tokenizer normalizes, splits into words, and passes every word to it
 models that are recognized here see one word at a time; so a cut must be justified only for the
 first two steps, and for the added tokens, which are found in the text before either.
 
-Four kinds of cuts are known, and all but the last depend only on the byte before a cut and the byte
-after it:
+Three kinds of cuts are known, which depend only on the byte before a cut and the byte after it:
 
 before a space that follows visible ASCII
     No splitter below has a word that continues over such a space. BERT's and T5's drop whitespace.
@@ -26,8 +25,6 @@ before a Chinese character
     BertNormalizer puts spaces around every one, so it is a word. The first byte is that of
     characters from U+5000 to U+9FFF, which are all among them; those before U+5000 share their
     first byte with signs that are not.
-in place of a space
-    For SentencePiece BPE without a pre-tokenizer: see `unsplit_cuts`.
 
 Normalizers change no character depending on one on the other side of these cuts: see `separable`.
 BertNormalizer handles control characters, Chinese characters, accents and case one by one, after a
@@ -45,7 +42,7 @@ a study in which each of them was found through a text that broke without it.
 import json
 import string
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import tokenizers
@@ -58,7 +55,6 @@ from batchstat.tokenization.separable import (
     valid_before_space,
 )
 from batchstat.tokenization.split_patterns import CL100K, QWEN2
-from batchstat.tokenization.unsplit_cuts import around_space, is_unsplit
 
 _WORD = (string.ascii_letters + string.digits).encode()
 _LINE = b"\t\n\r"
@@ -75,13 +71,10 @@ class Cuts:
     Attributes:
         before: (256,) for each byte, which cuts it may come before.
         after: (256,) for each byte, which cuts it may come after.
-        after_space: (256,) for each byte, 1 if a cut may come before a space that is before it, and
-            the space belongs to no piece; None if pieces contain their spaces.
     """
 
     before: bytes
     after: bytes
-    after_space: bytes | None = None
 
 
 def find_cuts(tokenizer: tokenizers.Tokenizer) -> Cuts | None:
@@ -103,10 +96,6 @@ def find_cuts(tokenizer: tokenizers.Tokenizer) -> Cuts | None:
         )
     if _is_byte_level(normalizer, splitter):
         return _cuts((VISIBLE, b" "), (_WORD, _outside(tokens, _AFTER_WORD)))
-    if is_unsplit(tokenizer, normalizer, splitter):
-        before, follows = around_space(tokens)
-        after_space = bytes(byte in follows for byte in _ANY)
-        return replace(_cuts((before, b" ")), after_space=after_space)
     if _is_metaspace(splitter):
         drops = _drops_whitespace(splitter)
         before = valid_before_space(normalizer, drops and no_spaces)

@@ -18,7 +18,7 @@ from batchstat.tokenization.piece_counter import PieceCounter
 
 _PIECES_BYTES = 16 << 20
 """Texts that are cut into pieces together."""
-_ENGINE_BYTES = 4 << 20
+_ENGINE_BYTES = 1 << 20
 """Texts that the engine counts together: few enough that it takes over soon after it is loaded."""
 _BATCH_BYTES = 4 << 20
 _BATCH_SAMPLES = 10_000
@@ -104,7 +104,8 @@ class Tokenizer:
         """
         counts: Ints = np.full(len(content), -1, dtype=np.int64)
         if isinstance(content, Texts):
-            together = _PIECES_BYTES if self.engine is None else _ENGINE_BYTES
+            by_engine = self.engine is not None and self.engine.is_begun
+            together = _ENGINE_BYTES if by_engine else _PIECES_BYTES
             for first, last in content.ranges(together, len(counts)):
                 texts, counted = content.slice(first, last), None
                 for shortcut in (self.engine, self.pieces):

@@ -1,6 +1,5 @@
 """Small tokenizers whose texts are counted by pieces, and characters that might disagree."""
 
-import json
 import unicodedata
 
 import pyarrow as pa
@@ -86,24 +85,6 @@ def recent(*steps, split_first: bool = False) -> Tokenizer:
     return sentence_piece(*steps, end, runs, split_first=split_first)
 
 
-def unsplit(**options: object) -> Tokenizer:
-    """A stand-in for Llama 2 and Mistral: no pre-tokenizer, bytes for unknown characters."""
-    taught = metaspace("always", unigram=False)
-    model = json.loads(taught.to_str())["model"]
-    merges = [tuple(pair) for pair in model["merges"]]
-    indents = [("▁" * size, "▁" * size) for size in (1, 2, 4)]
-    entries = [*model["vocab"], "▁", *("".join(pair) for pair in indents)]
-    entries += [f"<0x{byte:02X}>" for byte in range(256)]
-    vocab = {entry: number for number, entry in enumerate(dict.fromkeys(entries))}
-    given = {"byte_fallback": True, "fuse_unk": True, **options}
-    tokenizer = Tokenizer(models.BPE(vocab, [*merges, *indents], unk_token="[UNK]", **given))
-    tokenizer.normalizer = normalizers.Sequence(
-        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
-    )
-    tokenizer.add_special_tokens(SPECIAL)
-    return tokenizer
-
-
 def train(tokenizer: Tokenizer, trainer, **options) -> Tokenizer:
     lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()[:300]
     made = trainer(vocab_size=600, special_tokens=SPECIAL, show_progress=False, **options)
@@ -126,7 +107,6 @@ CUT = {
     "a recent conversion": recent,
     "a recent conversion, whitespace dropped": lambda: recent(split_first=True),
     "compatibility characters": lambda: sentence_piece(normalizers.Nmt(), normalizers.NFKC()),
-    "no pre-tokenizer": unsplit,
 }
 
 
@@ -136,7 +116,6 @@ ADDED = {
     # With Strip, tokenizers itself panics on some texts if there are tokens in normalized text.
     "a recent conversion": LITERAL,
     "a recent conversion, whitespace dropped": LITERAL,
-    "no pre-tokenizer": LITERAL,
 }
 """Added tokens of tokenizers that take fewer kinds of them."""
 NO_SPACES = ("WordPiece", "WordPiece, uncased", "T5's", "ALBERT's", "XLNet's")

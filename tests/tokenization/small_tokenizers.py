@@ -1,7 +1,9 @@
 """Small tokenizers with published ways of splitting; stand-ins for those that are not at hand."""
 
 import itertools
+import json
 import random
+import string
 import unicodedata
 from functools import cache
 
@@ -107,6 +109,74 @@ def random_tokenizer(seed: int) -> Tokenizer:
         strips = {"lstrip": rng.random() < 0.4, "rstrip": rng.random() < 0.4} if is_word else {}
         tokenizer.add_tokens([AddedToken(content, **({"normalized": False} | flags | strips))])
     return tokenizer
+
+
+MARK = "\u2581"
+AS_MARK = normalizers.Replace(" ", MARK)
+MARKED = {
+    "llama-2, mistral-7b": (normalizers.Sequence([normalizers.Prepend(MARK), AS_MARK]), None),
+    "yi": (AS_MARK, None),
+    "gemma": (AS_MARK, pre_tokenizers.Split(" ", "merged_with_previous")),
+}
+"""SentencePiece BPE: its normalizers and pre-tokenizers as published."""
+
+
+@cache
+def _taught(size: int, splits_words: bool) -> tuple[list[str], list[tuple[str, str]]]:
+    """The entries and merges of BPE taught on the sample corpus, with marks for spaces."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(split=splits_words)
+    lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()[:300]
+    short = (line[at : at + 200] for line in lines for at in range(0, len(line), 200))
+    tokenizer.train_from_iterator(short, trainers.BpeTrainer(vocab_size=size, show_progress=False))
+    model = json.loads(tokenizer.to_str())["model"]
+    return list(model["vocab"]), [tuple(pair) for pair in model["merges"]]
+
+
+def marked(name: str, seed: int, *, knows_characters: bool = True) -> tuple[Tokenizer, list[str]]:
+    """SentencePiece BPE with random merges and added tokens, and the entries of its vocabulary.
+
+    Some entries are reached by no merge: of characters that are entries too, except in the tokens
+    of bytes if it does not know all characters.
+    """
+    rng = random.Random(seed)
+    entries, merges = _taught(rng.choice([300, 1000, 3000]), splits_words=rng.random() < 0.7)
+    signs = set(string.punctuation + string.digits + string.ascii_letters) | {MARK, "é", "日"}
+    known = sorted({sign for entry in entries for sign in entry} | signs)
+    indents = [(MARK * size, MARK * size) for size in (1, 2, 4)][: rng.randint(0, 3)]
+    merges = [*merges, *indents]
+    if rng.random() < 0.4:
+        rng.shuffle(merges)
+    out_of_reach = ["".join(rng.choices(known, k=rng.randint(2, 6))) for _ in range(50)]
+    entries = [*known, *entries, *map("".join, indents), *out_of_reach]
+    if not knows_characters:
+        entries = [entry for entry in entries if ">" not in entry]
+        merges = [pair for pair in merges if ">" not in "".join(pair)]
+    names = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *entries]
+    vocabulary = {entry: number for number, entry in enumerate(dict.fromkeys(names))}
+    options = {"fuse_unk": rng.random() < 0.7, "ignore_merges": rng.random() < 0.3}
+    model = models.BPE(vocabulary, merges, unk_token="<unk>", byte_fallback=True, **options)
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer, splitter = MARKED[name]
+    if splitter is not None:
+        tokenizer.pre_tokenizer = splitter
+    tokenizer.add_special_tokens(["<unk>", "<s>", "</s>"])
+    for content in rng.sample([*CONTENTS, MARK * 2, f"a{MARK}b", "<0x41>", " "], rng.randint(0, 5)):
+        flags = {key: rng.random() < 0.3 for key in ("normalized", "single_word", "special")}
+        tokenizer.add_tokens([AddedToken(content, **flags)])
+    return tokenizer, entries
+
+
+def texts_of_entries(entries: list[str], number: int, seed: int) -> list[str]:
+    """Texts of entries of a vocabulary, beside spaces, unknown characters and names of bytes."""
+    rng = random.Random(seed)
+    odd = [*GAPS, *CONTENTS, "<0x41>", "<0xE2>", "<0x", "<s>", "</s", MARK, "🤗", "\u0301", "ß"]
+
+    def part() -> str:
+        entry = rng.choice(entries)
+        return rng.choice([entry, entry.replace(MARK, " "), rng.choice(odd)])
+
+    return ["".join(part() for _ in range(rng.randrange(12))) for _ in range(number)]
 
 
 PLAIN = "don't I'LL it's x's 's ' a Z9 1234567 the railway . , ... </ - _x # ~x [ ## ab"

@@ -158,7 +158,7 @@ def test_a_corpus_too_is_recounted(gpt2, monkeypatch, tmp_path):
     other = trained(*FAMILIES["gpt2, roberta"], size=400).to_str()
     right = engine_counter._load
     monkeypatch.setattr(engine_counter, "_load", lambda _: right(other))
-    monkeypatch.setattr("batchstat.tokenization.tokenizer._ENGINE_BYTES", 20_000)
+    monkeypatch.setattr("batchstat.tokenization.tokenizer._PIECES_BYTES", 20_000)
     (tmp_path / "tokenizer.json").write_text(gpt2.to_str(), encoding="utf-8")
     with pytest.warns(UserWarning, match="fastokens counts .*: recounting without shortcuts"):
         profile = batchstat.profile(

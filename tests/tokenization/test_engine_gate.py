@@ -14,11 +14,14 @@ from small_tokenizers import (
     CONTENTS,
     EVERY,
     FAMILIES,
+    MARKED,
     crafted_texts,
     in_contexts,
+    marked,
     of_pairs,
     random_tokenizer,
     split_by,
+    texts_of_entries,
     trained,
 )
 from tokenizers import AddedToken, Tokenizer, normalizers, pre_tokenizers
@@ -273,6 +276,59 @@ def test_the_engine_differs_where_the_gate_says():
         assert len(engine.encode(text).ids) != len(tokenizer.encode(text))
 
 
+def assert_marked_equal(name: str, seed: int) -> None:
+    tokenizer, entries = marked(name, seed)
+    tokenizer.encode_special_tokens = seed % 4 == 0
+    texts = texts_of_entries(entries, 600, seed) + crafted_texts(200, seed) + real_texts()[::40]
+    assert_equal_counts(tokenizer, texts)
+
+
+@pytest.mark.parametrize("name", MARKED)
+@pytest.mark.parametrize("seed", range(3))
+def test_sentence_piece(name, seed):
+    assert_marked_equal(name, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MARKED)
+@pytest.mark.parametrize("first", range(3, 39, 12))
+def test_many_of_sentence_piece(name, first):
+    for seed in range(first, first + 12):
+        assert_marked_equal(name, seed)
+
+
+@pytest.mark.parametrize("name", MARKED)
+def test_characters_in_sentence_piece(name):
+    signs = random.Random(name).sample(EVERY, 3000) + EVERY[:0x300]
+    assert_equal_counts(marked(name, 1)[0], [in_contexts(sign) for sign in signs])
+
+
+def test_sentence_piece_must_know_the_characters_of_its_entries():
+    """The engine is wrong otherwise: where a text has the name of a byte."""
+    tokenizer, _ = marked("yi", 0, knows_characters=False)
+    assert not engine_admits(tokenizer)
+    engine = fastokens.Tokenizer.from_json_str(tokenizer.to_str())
+    assert len(engine.encode("a<0x42>").ids) != len(tokenizer.encode("a<0x42>"))
+
+
+MARKED_EDITS: dict[str, Callable[[Tokenizer], object]] = {
+    "no bytes": lambda t: setattr(t.model, "byte_fallback", False),
+    "dropout": lambda t: setattr(t.model, "dropout", 0.1),
+    "another mark": lambda t: setattr(t, "normalizer", normalizers.Replace(" ", "_")),
+    "two steps": lambda t: setattr(t, "normalizer", normalizers.Sequence([normalizers.NFC()])),
+    "words": lambda t: setattr(t, "pre_tokenizer", pre_tokenizers.Metaspace()),
+    "a token that strips": lambda t: t.add_tokens([AddedToken("<x>", rstrip=True)]),
+}
+
+
+@pytest.mark.parametrize("edit", MARKED_EDITS)
+def test_what_was_not_found_equal_of_sentence_piece_is_excluded(edit):
+    tokenizer, _ = marked("llama-2, mistral-7b", 0)
+    assert engine_admits(tokenizer)
+    MARKED_EDITS[edit](tokenizer)
+    assert not engine_admits(tokenizer)
+
+
 def test_byte_alphabet_and_pattern_are_complete():
     assert len(BYTES) == 256
     assert not engine_admits(of_pairs(split_by(r"\s+|\S+"), None))
@@ -289,4 +345,4 @@ def test_real_tokenizers_on_real_texts(real_data):
         if engine_admits(tokenizer):
             assert_equal_counts(tokenizer, texts)
             admitted.add(folder.name)
-    assert admitted >= {"gpt2", "qwen2", "roberta-base"}
+    assert admitted >= {"gpt2", "mistral-v1", "qwen2", "roberta-base"}

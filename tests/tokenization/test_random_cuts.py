@@ -11,7 +11,6 @@ from piece_tokenizers import (
     by_pieces,
     byte_level,
     metaspace,
-    unsplit,
     word_piece,
 )
 from tokenizers import AddedToken, Regex, Tokenizer, normalizers, pre_tokenizers
@@ -25,7 +24,6 @@ BASES = (
     lambda: metaspace("always"),
     lambda: metaspace("never", unigram=False),
     lambda: word_piece(lowercase=False),
-    unsplit,
 )
 STEPS = [
     *(normalizers.NFC(), normalizers.NFD(), normalizers.NFKC(), normalizers.NFKD()),

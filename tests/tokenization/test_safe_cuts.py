@@ -1,7 +1,5 @@
 """Where texts may be cut, and texts whose pieces would not add up if they were cut elsewhere."""
 
-import json
-
 import pytest
 from piece_tokenizers import (
     CONTROLS,
@@ -15,7 +13,6 @@ from piece_tokenizers import (
     metaspace,
     recent,
     sentence_piece,
-    unsplit,
     whole,
     word_piece,
     xlnet,
@@ -26,20 +23,6 @@ from batchstat.tokenization.piece_counter import PieceCounter
 from batchstat.tokenization.safe_cuts import Cuts, find_cuts
 from batchstat.tokenization.separable import VISIBLE, keeps_lines, valid_before_space
 from batchstat.tokenization.split_patterns import O200K
-
-
-def merging_over_spaces() -> Tokenizer:
-    definition = json.loads(unsplit().to_str())
-    model = definition["model"]
-    model["vocab"]["a▁"] = len(model["vocab"])
-    model["merges"].insert(0, ["a", "▁"])
-    return Tokenizer.from_str(json.dumps(definition))
-
-
-def with_normalized_token() -> Tokenizer:
-    tokenizer = unsplit()
-    tokenizer.add_tokens(["<extra>"])
-    return tokenizer
 
 
 def with_dropout() -> Tokenizer:
@@ -120,10 +103,6 @@ WHOLE = {
     "a replaced pattern": lambda: sentence_piece(normalizers.Replace(Regex("~+"), "~")),
     "a mark before every text": lambda: sentence_piece(normalizers.Prepend("x")),
     "steps after the mark of a space": lambda: recent(*recent().normalizer),
-    "merges over spaces": merging_over_spaces,
-    "no bytes for unknown characters": lambda: unsplit(byte_fallback=False),
-    "words that merge at once": lambda: unsplit(ignore_merges=True),
-    "a space beside a token in normalized text": with_normalized_token,
     "special tokens spelled out are text": with_split_special_tokens,
     "a word split by chance": with_sampling,
     "no splitter": with_no_splitter,
