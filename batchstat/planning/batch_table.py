@@ -55,7 +55,7 @@ class BatchTable:
         for plan in plans:
             edges = plan.row_offsets[plan.batch_offsets]
             entries = edges[1:] - edges[:-1]
-            samples = entries
+            samples: Ints = entries
             if plan.starts is not None:
                 samples = sums((plan.starts == 0).astype(np.int64), edges)
             parts.append(

@@ -47,8 +47,8 @@ class _Seeded(ISeedSequence):
     def __init__(self, state: Ints) -> None:
         self._state = state
 
-    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> Ints:
-        return self._state
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> Any:
+        return self._state[:n_words].astype(dtype, copy=False)
 
 
 def seed_states(seed: int, epoch: int, windows: Ints) -> Ints:
@@ -57,7 +57,7 @@ def seed_states(seed: int, epoch: int, windows: Ints) -> Ints:
 
     NumPy promises that these states never change. Source: O'Neill, seed_seq_fe.
     """
-    pool = np.zeros((4, len(windows)), dtype=np.uint32)
+    pool: Ints = np.zeros((4, len(windows)), dtype=np.uint32)
     pool[0], pool[1], pool[2] = seed, epoch, windows
     pool = _hashed(pool, _MIX[:5])
     for source in range(4):

@@ -116,7 +116,7 @@ def cut_by_budget(
     every `window` consecutive lengths descend and are cut by themselves; without `keep_short`, the
     last batch of all is dropped if it could hold more.
     """
-    n, end, length = len(lengths), 0, memoryview(lengths)
+    n, end, length = len(lengths), 0, lengths.data
     most = max_samples or max(budget, 1)
     offsets = [0]
     for first in range(0, n, window or max(n, 1)):
