@@ -38,7 +38,8 @@ class WindowGenerators:
             self._begin = window - place
             windows = np.arange(self._begin, self._begin + _AT_ONCE)
             self._states = seed_states(self.seed, self.epoch, windows)
-        return np.random.Generator(np.random.PCG64(_Seeded(self._states[place])))
+        seed: Any = _Seeded(self._states[place])
+        return np.random.Generator(np.random.PCG64(seed))
 
 
 class _Seeded(ISeedSequence):
