@@ -75,9 +75,7 @@ def falling_lengths(lengths: Ints, window: int) -> Ints:
 def _shortness(lengths: Ints) -> Ints:
     """Return longest − length of each, in 16 bits if they fit."""
     longest = lengths.max(initial=0)
-    if lengths.dtype == np.uint16:
-        return longest - lengths
-    fits = longest - lengths.min(initial=longest) < 2**16
+    fits = lengths.dtype == np.uint16 or longest - lengths.min(initial=longest) < 2**16
     kind = np.uint16 if fits else np.int64
     shortness: Ints = np.subtract(longest, lengths, dtype=kind, casting="unsafe")
     return shortness
