@@ -31,8 +31,8 @@ def offsets_from_sizes(sizes: Ints) -> Ints:
 def expand_ranges(first: Ints, sizes: Ints) -> tuple[Ints, Ints]:
     """Lay n ranges of consecutive numbers end to end: their offsets (n + 1,), and the numbers."""
     offsets = offsets_from_sizes(sizes)
-    numbers = np.arange(offsets[-1])
-    numbers += np.repeat(first - offsets[:-1], sizes)
+    numbers = np.repeat(first - offsets[:-1], sizes)
+    numbers += np.arange(offsets[-1])
     return offsets, numbers
 
 

@@ -51,6 +51,14 @@ def sums(numbers: Ints, offsets: Ints) -> Ints:
     return added(numbers, lambda part: np.add.reduceat(part, offsets[:-1]), most)
 
 
+def moments(numbers: Ints, offsets: Ints) -> tuple[Ints, Ints]:
+    """Return `sums` of the numbers, each below 2^31, and of their squares."""
+    squares = numbers * numbers
+    if len(offsets) > 1 and _largest(numbers) ** 2 * len(numbers) < _LIMIT:
+        return np.add.reduceat(numbers, offsets[:-1]), np.add.reduceat(squares, offsets[:-1])
+    return sums(numbers, offsets), sums(squares, offsets)
+
+
 def sums_at(places: Ints, numbers: Ints, size: int) -> Ints:
     """Return (size,) the sum of the numbers (n,) at each of the positions (n,)."""
     most = _largest(numbers) * len(numbers)

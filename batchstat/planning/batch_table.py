@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from batchstat.lengths.arrays import Ints, gather_groups, offsets_from_sizes
-from batchstat.lengths.exact import sums
+from batchstat.lengths.exact import moments, sums
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.strategies.histogram import BatchSummary
 
@@ -42,7 +43,7 @@ class BatchTable:
         """Number of units."""
         return len(self.unit_offsets) - 1
 
-    @property
+    @cached_property
     def total_tokens(self) -> Ints:
         """(n_batches,) rows × width."""
         return self.rows * self.widths
@@ -53,16 +54,17 @@ class BatchTable:
         parts: list[tuple[Ints, ...]] = []
         for plan in plans:
             edges = plan.row_offsets[plan.batch_offsets]
-            begins = plan.lengths if plan.starts is None else (plan.starts == 0).astype(np.int64)
-            entries = np.diff(edges)
+            entries = edges[1:] - edges[:-1]
+            samples: Ints = entries
+            if plan.starts is not None:
+                samples = sums((plan.starts == 0).astype(np.int64), edges)
             parts.append(
                 (
                     np.diff(plan.batch_offsets),
                     plan.widths,
                     entries,
-                    entries if plan.starts is None else sums(begins, edges),
-                    sums(plan.lengths, edges),
-                    sums(plan.lengths * plan.lengths, edges),
+                    samples,
+                    *moments(plan.lengths, edges),
                     np.diff(plan.step_offsets),
                 )
             )
@@ -91,6 +93,11 @@ class BatchTable:
             name: np.concatenate([getattr(each, name) for each in every]) for name in _NUMBERS
         }
         return cls(**columns, unit_offsets=offsets_from_sizes(sizes))
+
+    def take_all(self, units: Ints) -> "BatchTable":
+        """Return the batches of these units; itself if these are all of them, in order."""
+        same = len(units) == self.n_units and bool((units == np.arange(len(units))).all())
+        return self if same else self.take(units)
 
     def take(self, units: Ints) -> "BatchTable":
         """Return the batches of these units, in this order."""

@@ -177,9 +177,9 @@ def make_epoch(samples: Ints, lengths: Ints, max_length: int, overflow: str) -> 
         InputError: `split` makes more parts than fit into memory.
     """
     one_of("overflow", overflow, OVERFLOWS)
-    longer = lengths > max_length
-    if not longer.any():
+    if lengths.max(initial=0) <= max_length:
         return InMemoryEpoch(samples, lengths)
+    longer = lengths > max_length
     excess = lengths[longer] - max_length
     lost = Lost.of(len(excess), int(excess.sum()), max_length, overflow)
     if overflow == "truncate":

@@ -4,15 +4,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
-
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.epoch import Epoch, InMemoryEpoch
 from batchstat.planning.plan import BatchPlan, Windows
 from batchstat.planning.strategies.base import Strategy
-from batchstat.rng import window_rng
+from batchstat.planning.window_rngs import WindowGenerators
 
-TOGETHER = 1 << 16
+TOGETHER = 1 << 17
 """Samples of small windows planned together, whose arrays stay in the processor's cache."""
 
 
@@ -53,18 +51,16 @@ def _windows(
     n = samples.count
     size = strategy.window_size or max(n, 1)
     several = max(1, together // size)
+    generators = WindowGenerators(seed, epoch)
     first = 0
     for part in samples.pieces(size * several):
-        rng = partial(_rng, seed, epoch, first)
+        rng = partial(generators.after, first)
         first += several
         yield Windows(part.lengths, size, rng, last=first * size >= n), part
 
 
-def _rng(seed: int, epoch: int, first: int, window: int) -> np.random.Generator:
-    return window_rng(seed, epoch, first + window)
-
-
 def _renumbered(plan: BatchPlan, part: InMemoryEpoch) -> BatchPlan:
+    part.samples.max(initial=0)  # read in sequence: the cache then holds what is taken at random
     samples, starts = part.samples.take(plan.samples), plan.starts
     if part.starts is not None:
         begin = part.starts[plan.samples]

@@ -121,13 +121,13 @@ class CoverageMeter:
         """
         world_size = len(self._samples)
         size = batches.sum_by_unit(batches.samples)
-        rank, unit = _distributed(turns)
-        held = np.bincount(rank, weights=size[unit], minlength=world_size)
-        self._samples += held.astype(np.int64)
-        self._batches += _batches(batches.unit_offsets, rank, unit, world_size)
-        of_first = numbers[unit] < world_size
-        self._once += int(size[unit[~of_first]].sum())
-        rank, unit = rank[of_first], unit[of_first]
+        held = turns >= 0
+        samples = np.where(held, size.take(turns), 0)
+        self._samples += samples.sum(axis=0)
+        self._batches += np.where(held, np.diff(batches.unit_offsets).take(turns), 0).sum(axis=0)
+        of_first = held & (numbers.take(turns) < world_size)
+        self._once += int(samples.sum() - samples[of_first].sum())
+        rank, unit = np.nonzero(of_first)[1], turns[of_first]
         of_epoch = numbers[unit]
         self._size[of_epoch] = size[unit]
         np.add.at(self._times, of_epoch, 1)

@@ -80,7 +80,7 @@ class EpochMeter:
         self._note_planned(batches, units, first)
         if len(units) == 0:
             return
-        distributed = batches.take(units)
+        distributed = batches.take_all(units)
         linear = self._ranks.add(turns, batches, self._attention(batches))
         if self._settings.world_size > 1:
             self._steps.append(linear)

@@ -168,8 +168,8 @@ class RankMeter:
 
 def steps_of(turns: Ints, numbers: Ints, gradient_accumulation_steps: int) -> Ints:
     """Return (n_steps, world_size) sums over the turns of a step of a number that each unit has."""
-    found: Ints = numbers[turns]
-    if (turns < 0).any():
+    found: Ints = numbers.take(turns)
+    if turns.min(initial=0) < 0:
         found = np.where(turns < 0, 0, found)
     if gradient_accumulation_steps == 1:
         return found

@@ -10,7 +10,7 @@ from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import check_fields
 from batchstat.planning.plan import BatchPlan, Window, Windows
-from batchstat.planning.strategies.cutting import longest_of_each, one_sample_a_row
+from batchstat.planning.strategies.cutting import one_sample_a_row
 
 if TYPE_CHECKING:
     from batchstat.planning.strategies.histogram import BatchSummary
@@ -116,13 +116,10 @@ class Strategy(ABC):
             offsets: (n_batches + 1,) samples of each batch.
             widths: (n_batches,) width of each; the longest of it unless given.
         """
-        lengths = window.lengths[order]
-        if widths is None:
-            widths = longest_of_each(lengths, offsets)
-        widths = round_up(widths, self.pad_to_multiple_of)
         shuffles = self._parameter("shuffle_batches")
-        sequence = window.rng.permutation(len(widths)) if shuffles else None
-        return one_sample_a_row(order, lengths, offsets, widths, sequence)
+        sequence = window.rng.permutation(len(offsets) - 1) if shuffles else None
+        plan = one_sample_a_row(window.lengths, order, offsets, widths, sequence)
+        return replace(plan, widths=round_up(plan.widths, self.pad_to_multiple_of))
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> "BatchSummary | None":
         """Return the batches of an epoch that is one window of these lengths, as `plan` makes them;

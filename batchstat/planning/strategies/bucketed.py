@@ -8,7 +8,7 @@ import numpy as np
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import parameter
-from batchstat.planning.strategies.cutting import cut_every
+from batchstat.planning.strategies.cutting import Falling, cut_every
 from batchstat.planning.strategies.histogram import BatchSummary, RowRuns
 from batchstat.planning.strategies.longest_first import LongestFirst
 
@@ -29,7 +29,7 @@ class Bucketed(LongestFirst):
         "Whether the batches of a window are shuffled, or come as they were cut.", True
     )
 
-    def cut(self, falling: Ints, window: int, *, keep_short: bool) -> Ints:
+    def cut(self, falling: Falling, window: int, *, keep_short: bool) -> Ints:
         """Cut every `batch_size`."""
         return cut_every(len(falling), self.batch_size, window, keep_short=keep_short)
 

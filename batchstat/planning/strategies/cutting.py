@@ -1,12 +1,21 @@
 """Building blocks of strategies: sort a window, cut it into batches, shuffle them."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from batchstat.lengths.arrays import Ints, gather_groups
+from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.planning.plan import BatchPlan
 
 _AT_ONCE = 2**18
 """Samples whose arrays stay in the processor's cache."""
+
+
+def narrowed(lengths: Ints) -> Ints:
+    """Return the lengths in 16 bits if they fit: NumPy sorts these by radix, several times faster,
+    and they take a quarter of the processor's cache.
+    """
+    return lengths.astype(np.uint16) if lengths.max(initial=0) < 2**16 else lengths
 
 
 def longest_first(lengths: Ints, window: int | None = None) -> Ints:
@@ -15,14 +24,43 @@ def longest_first(lengths: Ints, window: int | None = None) -> Ints:
     With `window`, every `window` consecutive lengths are sorted by themselves.
     """
     n = len(lengths)
+    shortness = _shortness(lengths)
     if window is None or n <= window:
-        return np.argsort(_shortness(lengths), kind="stable")
-    shortness, whole = _shortness(lengths), n - n % window
-    order = np.empty(n, dtype=np.int64)
-    within = np.argsort(shortness[:whole].reshape(-1, window), axis=1, kind="stable")
-    np.add(within, np.arange(0, whole, window)[:, None], out=order[:whole].reshape(-1, window))
-    order[whole:] = whole + np.argsort(shortness[whole:], kind="stable")
-    return order
+        return np.argsort(shortness, kind="stable")
+    whole = n - n % window
+    order = np.argsort(shortness[:whole].reshape(-1, window), axis=1, kind="stable")
+    order += np.arange(0, whole, window)[:, None]
+    if whole == n:
+        return order.reshape(-1)
+    rest = np.argsort(shortness[whole:], kind="stable")
+    rest += whole
+    return np.concatenate([order.reshape(-1), rest])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Falling:
+    """Lengths sorted longest first, taken from where they are when they are needed.
+
+    Attributes:
+        lengths: (n,) the lengths.
+        order: (n,) positions of the lengths, longest first; None if they are sorted.
+    """
+
+    lengths: Ints
+    order: Ints | None = None
+
+    def __len__(self) -> int:
+        """Return the number of lengths."""
+        return len(self.lengths)
+
+    def all(self) -> Ints:
+        """Return (n,) all of them, in the bits that they have."""
+        return self.lengths if self.order is None else self.lengths.take(self.order)
+
+    def at(self, places: Ints) -> Ints:
+        """Return those at some places, in 64 bits."""
+        positions = places if self.order is None else self.order.take(places)
+        return self.lengths.take(positions).astype(np.int64, copy=False)
 
 
 def falling_lengths(lengths: Ints, window: int) -> Ints:
@@ -35,11 +73,9 @@ def falling_lengths(lengths: Ints, window: int) -> Ints:
 
 
 def _shortness(lengths: Ints) -> Ints:
-    """Return longest − length of each, in 16 bits if they fit: NumPy sorts these by radix, several
-    times faster.
-    """
+    """Return longest − length of each, in 16 bits if they fit."""
     longest = lengths.max(initial=0)
-    fits = longest - lengths.min(initial=longest) < 2**16
+    fits = lengths.dtype == np.uint16 or longest - lengths.min(initial=longest) < 2**16
     kind = np.uint16 if fits else np.int64
     shortness: Ints = np.subtract(longest, lengths, dtype=kind, casting="unsafe")
     return shortness
@@ -80,13 +116,13 @@ def cut_by_budget(
     every `window` consecutive lengths descend and are cut by themselves; without `keep_short`, the
     last batch of all is dropped if it could hold more.
     """
-    n, end, item = len(lengths), 0, lengths.item
+    n, end, length = len(lengths), 0, lengths.data
     most = max_samples or max(budget, 1)
     offsets = [0]
     for first in range(0, n, window or max(n, 1)):
         stop, end = min(first + (window or n), n), first
         while end < stop:
-            size = budget // (item(end) or 1) or 1
+            size = budget // (length[end] or 1) or 1
             end += size if size < most else most
             offsets.append(end)
         offsets[-1] = stop
@@ -94,30 +130,41 @@ def cut_by_budget(
 
 
 def one_sample_a_row(
-    order: Ints,
     lengths: Ints,
+    order: Ints,
     batch_offsets: Ints,
-    widths: Ints,
+    widths: Ints | None,
     sequence: Ints | None = None,
 ) -> BatchPlan:
-    """Return the plan whose rows are the samples of `order`; samples after the last offset are
-    dropped.
+    """Return the plan whose rows are samples of `lengths` (n,).
 
-    With `sequence`, its batches come in that sequence.
+    Args:
+        lengths: the lengths of the samples.
+        order: (n,) their sequence; those after the last offset are dropped.
+        batch_offsets: (n_batches + 1,) samples of each batch.
+        widths: (n_batches,) width of each batch; None for the longest of it.
+        sequence: (n_batches,) the sequence in which the batches come; None as they are.
     """
     n = int(batch_offsets[-1])
+    rows = np.arange(n + 1)
     if sequence is None:
-        order, lengths = order[:n], lengths[:n]
+        order = order[:n]
     else:
-        batch_offsets, taken = gather_groups(batch_offsets, sequence)
-        order, lengths, widths = order.take(taken), lengths.take(taken), widths[sequence]
+        first = batch_offsets[sequence]
+        sizes = batch_offsets[sequence + 1] - first
+        batch_offsets = offsets_from_sizes(sizes)
+        places = np.repeat(first - batch_offsets[:-1], sizes)
+        places += rows[:-1]
+        order = order.take(places)
+        widths = None if widths is None else widths[sequence]
+    held = lengths.take(order).astype(np.int64, copy=False)
     return BatchPlan(
         samples=order,
-        lengths=lengths,
-        row_offsets=np.arange(n + 1),
+        lengths=held,
+        row_offsets=rows,
         batch_offsets=batch_offsets,
         step_offsets=np.arange(len(batch_offsets)),
-        widths=widths,
+        widths=longest_of_each(held, batch_offsets) if widths is None else widths,
     )
 
 

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from batchstat.lengths.arrays import Ints, round_up
-from batchstat.lengths.exact import sums
+from batchstat.lengths.exact import moments
 from batchstat.planning.plan import BatchPlan, Window, Windows
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.cutting import (
+    Falling,
     falling_lengths,
     longest_first,
+    narrowed,
     one_sample_a_row,
 )
 from batchstat.planning.strategies.histogram import BatchSummary
@@ -25,11 +27,11 @@ class LongestFirst(Strategy):
     """
 
     @abstractmethod
-    def cut(self, falling: Ints, window: int, *, keep_short: bool) -> Ints:
+    def cut(self, falling: Falling, window: int, *, keep_short: bool) -> Ints:
         """Return offsets of batches.
 
         Args:
-            falling: (n,) lengths; every `window` of them descend, and no batch spans two windows.
+            falling: n lengths; every `window` of them descend, and no batch spans two windows.
             window: samples per window; the last may be short.
             keep_short: whether the last batch of all is kept if it could hold more.
         """
@@ -42,23 +44,22 @@ class LongestFirst(Strategy):
 
     def plan_together(self, windows: Windows) -> BatchPlan:
         """Do the same for several windows."""
-        order = longest_first(windows.lengths, windows.size)
-        falling = windows.lengths.take(order)
-        return one_sample_a_row(order, falling, *self._batches(falling, windows))
+        lengths = narrowed(windows.lengths)
+        order = longest_first(lengths, windows.size)
+        return one_sample_a_row(lengths, order, *self._batches(Falling(lengths, order), windows))
 
     def summary_together(self, windows: Windows) -> BatchSummary:
         """Sort, cut and shuffle lengths alone."""
         falling = falling_lengths(windows.lengths, windows.size)
-        offsets, widths, sequence = self._batches(falling, windows)
-        falling, rows = falling[: offsets[-1]], np.diff(offsets)
-        tokens, squares = sums(falling, offsets), sums(falling * falling, offsets)
-        summary = BatchSummary(rows, widths, rows, tokens, squares)
+        offsets, widths, sequence = self._batches(Falling(falling), windows)
+        rows = np.diff(offsets)
+        summary = BatchSummary(rows, widths, rows, *moments(falling[: offsets[-1]], offsets))
         return summary if sequence is None else summary.take(sequence)
 
-    def _batches(self, falling: Ints, windows: Windows) -> tuple[Ints, Ints, Ints | None]:
+    def _batches(self, falling: Falling, windows: Windows) -> tuple[Ints, Ints, Ints | None]:
         """Return offsets and widths of batches as they are cut, and their shuffled sequence."""
         offsets = self.cut(falling, windows.size, keep_short=self.keeps_short(windows))
-        widths = round_up(falling[offsets[:-1]], self.pad_to_multiple_of)
+        widths = round_up(falling.at(offsets[:-1]), self.pad_to_multiple_of)
         return offsets, widths, _shuffled(offsets, windows) if self._shuffles else None
 
     @property
@@ -68,12 +69,10 @@ class LongestFirst(Strategy):
 
 def _shuffled(offsets: Ints, windows: Windows) -> Ints:
     """Return (n_batches,) batches in random order within each window."""
-    firsts = np.arange(0, max(len(windows.lengths), 1), windows.size)
-    begins = np.searchsorted(offsets[:-1], firsts)
-    sizes = np.diff(begins, append=len(offsets) - 1)
-    sequence = np.zeros(len(offsets) - 1, dtype=np.int64)
-    for window, (first, size) in enumerate(zip(begins.tolist(), sizes.tolist(), strict=True)):
-        if size > 1:
-            sequence[first : first + size] = windows.rng(window).permutation(size)
-    sequence += np.repeat(begins, sizes)
+    edges = np.searchsorted(offsets[:-1], np.arange(0, len(windows.lengths), windows.size))
+    sequence = np.arange(len(offsets) - 1)
+    ends = [*edges[1:].tolist(), len(sequence)]
+    for window, (first, end) in enumerate(zip(edges.tolist(), ends, strict=True)):
+        if end - first > 1:
+            windows.rng(window).shuffle(sequence[first:end])
     return sequence

@@ -18,7 +18,11 @@ from batchstat.lengths.stats import LengthStats, distinct
 from batchstat.parameters import MAX_INT, parameter
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.strategies.cutting import cut_by_budget, longest_first
+from batchstat.planning.strategies.cutting import (
+    cut_by_budget,
+    longest_first,
+    narrowed,
+)
 from batchstat.planning.strategies.histogram import BatchSummary, RowRuns
 from batchstat.planning.strategies.packing import (
     Packing,
@@ -95,7 +99,7 @@ class Packed(Strategy):
         """
         self._check_longest(int(window.lengths.max(initial=0)))
         samples, lengths, starts, packing = self._packed(window.lengths)
-        held, counts = _totals(lengths, packing)
+        held, counts = _totals(packing)
         order = longest_first(held)
         padded = round_up(held[order], self.pad_to_multiple_of)
         keep_short = self.keeps_short(window)
@@ -105,7 +109,9 @@ class Packed(Strategy):
         if self.shuffle_batches:
             sequence = window.rng.permutation(len(widths))
         offsets, rows = gather_groups(offsets, sequence)
-        every = np.concatenate([order[rows], order[len(rows) :]])  # dropped rows come last
+        every = order.take(rows)
+        if len(rows) < len(order):
+            every = np.concatenate([every, order[len(rows) :]])  # dropped rows come last
         row_offsets, entries = _laid_out(packing, counts, every)
         row_offsets = row_offsets[: len(rows) + 1]
 
@@ -116,7 +122,7 @@ class Packed(Strategy):
 
         return BatchPlan(
             samples=placed(samples),
-            lengths=placed(lengths),
+            lengths=placed(lengths).astype(np.int64, copy=False),
             row_offsets=row_offsets,
             batch_offsets=offsets,
             step_offsets=np.arange(len(offsets)),
@@ -155,10 +161,10 @@ class Packed(Strategy):
         rows = 0
         for first in range(0, max(len(lengths), 1), size):
             samples, held, starts, packing = self._together(lengths[first : first + size])
+            if size >= len(lengths):
+                return samples, held, starts, packing
             parts.append((samples + first, held, starts, packing._replace(row=packing.row + rows)))
             rows += int(packing.row.max(initial=-1)) + 1
-        if len(parts) == 1:
-            return parts[0]
         every, all_held, all_starts, packings = zip(*parts, strict=True)
         return (
             np.concatenate(every),
@@ -175,18 +181,16 @@ class Packed(Strategy):
         if self.method in _IN_TURN:
             found = _IN_TURN[self.method](lengths, self.max_length, most)
             return np.arange(len(lengths)), lengths, None, found
+        lengths = narrowed(lengths)
         values, counts = distinct(lengths) if len(lengths) else (lengths, lengths)
-        falling = np.repeat(values[::-1], counts[::-1])
+        falling = np.repeat(values[::-1].astype(lengths.dtype), counts[::-1])
         fit = best_fit if self.method == "bfd" else first_fit
         return longest_first(lengths), falling, None, fit(falling, self.max_length, most)
 
 
-def _totals(lengths: Ints, packing: Packing) -> tuple[Ints, Ints]:
+def _totals(packing: Packing) -> tuple[Ints, Ints]:
     """Return (n_rows,) tokens and entries of each row."""
-    row, each, _ = packing
-    if len(row) == 0:
-        return lengths[:0], lengths[:0]
-    tokens = np.add.reduceat(lengths, np.cumsum(each) - each)
+    row, each, _, tokens = packing
     held = np.bincount(row, weights=tokens).astype(np.int64)
     return held, np.bincount(row, weights=each).astype(np.int64)
 
@@ -202,7 +206,9 @@ def _laid_out(packing: Packing, counts: Ints, rows: Ints) -> tuple[Ints, Ints]:
     offsets = offsets_from_sizes(counts[rows])
     first = np.empty_like(rows)
     first[rows] = offsets[:-1]
-    return offsets, expand_ranges(first[packing.row] + packing.before, packing.each)[1]
+    begin = first.take(packing.row)
+    begin += packing.before
+    return offsets, expand_ranges(begin, packing.each)[1]
 
 
 def _wrapped(lengths: Ints, capacity: int) -> tuple[Ints, Ints, Ints, Packing]:
@@ -216,4 +222,5 @@ def _wrapped(lengths: Ints, capacity: int) -> tuple[Ints, Ints, Ints, Packing]:
     starts = np.maximum(begins[samples], rows * capacity)
     stops = np.minimum(ends[samples], (rows + 1) * capacity)
     each = np.bincount(np.minimum(rows, last))
-    return samples, stops - starts, starts - begins[samples], whole_rows(each)
+    parts_of = stops - starts
+    return samples, parts_of, starts - begins[samples], whole_rows(parts_of, each)

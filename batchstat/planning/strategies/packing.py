@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from batchstat.lengths.arrays import Ints, expand_ranges
+from batchstat.lengths.arrays import Ints, expand_ranges, offsets_from_sizes
+from batchstat.lengths.exact import sums
 
 
 class Packing(NamedTuple):
@@ -25,11 +26,13 @@ class Packing(NamedTuple):
         row: (m,) the row of each run.
         each: (m,) number of lengths in it; they add up to n.
         before: (m,) number of lengths that its row has from earlier runs.
+        tokens: (m,) sum of its lengths.
     """
 
     row: Ints
     each: Ints
     before: Ints
+    tokens: Ints
 
 
 class Placement(NamedTuple):
@@ -85,12 +88,14 @@ def best_fit(lengths: Ints, capacity: int, most: int) -> Packing:
     distinct room in rows, not on the samples.
     """
     if len(lengths) == 0:
-        return Packing(*np.zeros((3, 0), dtype=np.int64))
+        return Packing(*np.zeros((4, 0), dtype=np.int64))
     begins = np.append(0, np.flatnonzero(lengths[1:] != lengths[:-1]) + 1)
     counts = np.diff(begins, append=len(lengths))
-    found = placed_runs(lengths[begins], counts, capacity, most)
-    each, before = (np.repeat(column, found.rows) for column in (found.each, found.before))
-    return Packing(expand_ranges(found.row, found.rows)[1], each, before)
+    values = lengths[begins].astype(np.int64)
+    found = placed_runs(values, counts, capacity, most)
+    columns = (found.each, found.before, found.each * values[found.kind])
+    repeated = (np.repeat(column, found.rows) for column in columns)
+    return Packing(expand_ranges(found.row, found.rows)[1], *repeated)
 
 
 def placed_runs(lengths: Ints, counts: Ints, capacity: int, most: int) -> "PlacedRuns":
@@ -128,7 +133,8 @@ def first_fit(lengths: Ints, capacity: int, most: int) -> Packing:
             if tree[at] == room:
                 break
             tree[at] = room
-    return Packing(np.array(rows), np.ones(len(rows), dtype=np.int64), np.array(before))
+    each = np.ones(len(rows), dtype=np.int64)
+    return Packing(np.array(rows, dtype=np.int64), each, np.array(before, dtype=np.int64), lengths)
 
 
 def next_fit(lengths: Ints, capacity: int, most: int) -> Packing:
@@ -143,12 +149,13 @@ def next_fit(lengths: Ints, capacity: int, most: int) -> Packing:
         first = min(max(stop, first + 1), first + most)
         before = ends[first - 1]
     each = np.diff(np.array([*starts, len(ends)]))
-    return whole_rows(each)
+    return whole_rows(lengths, each)
 
 
-def whole_rows(each: Ints) -> Packing:
+def whole_rows(lengths: Ints, each: Ints) -> Packing:
     """Return rows of consecutive lengths, so many in each."""
-    return Packing(np.arange(len(each)), each, np.zeros(len(each), dtype=np.int64))
+    before = np.zeros(len(each), dtype=np.int64)
+    return Packing(np.arange(len(each)), each, before, sums(lengths, offsets_from_sizes(each)))
 
 
 def _best_fit(sizes: list[int], counts: list[int], capacity: int, most: int) -> Iterator[Placement]:

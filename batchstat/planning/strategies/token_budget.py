@@ -7,7 +7,7 @@ import numpy as np
 
 from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.stats import LengthStats
-from batchstat.planning.strategies.cutting import cut_by_budget
+from batchstat.planning.strategies.cutting import Falling, cut_by_budget
 from batchstat.planning.strategies.histogram import BatchSummary, RowRuns
 from batchstat.planning.strategies.longest_first import LongestFirst
 
@@ -28,9 +28,11 @@ class TokenBudget(LongestFirst):
     max_samples: int | None = None
     shuffle_batches: bool = True
 
-    def cut(self, falling: Ints, window: int, *, keep_short: bool) -> Ints:
+    def cut(self, falling: Falling, window: int, *, keep_short: bool) -> Ints:
         """Cut by the budget."""
-        padded = round_up(falling, self.pad_to_multiple_of)
+        padded = falling.all()
+        if self.pad_to_multiple_of > 1:
+            padded = round_up(padded.astype(np.int64), self.pad_to_multiple_of)
         return cut_by_budget(
             padded, self.tokens_per_batch, self.max_samples, window, keep_short=keep_short
         )
