@@ -1,7 +1,7 @@
 """What the keys of documents mean: the sentence below each field.
 
-Only schemas have them, so only whoever writes a schema reads them. pydantic would read them from the
-source whenever a document is loaded, which takes longer than all else in it.
+Only schemas have them, so they are read from the source where a schema is written. pydantic would
+read them whenever documents load, which takes longer than the rest of loading them.
 """
 
 import ast

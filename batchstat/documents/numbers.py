@@ -1,4 +1,4 @@
-"""The numbers of a document, as its fields declare them: where each stands, and of which kind it is."""
+"""The numbers that the fields of a document declare: where each stands, and of which kind."""
 
 import types
 from collections.abc import Mapping
