@@ -1,5 +1,6 @@
 """The command `batchstat`, also as `python -m batchstat`."""
 
+import gc
 import os
 import signal
 import sys
@@ -12,6 +13,8 @@ _CRASHED = 3
 _INTERRUPTED = 130
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _RETRY_SECONDS = 0.01
+_OBJECTS = 200_000
+"""Objects between two searches for cycles: loading modules makes as many, none of them garbage."""
 
 
 def main() -> None:
@@ -34,6 +37,9 @@ def main() -> None:
         else:
             sys.__unraisablehook__(lost)
 
+    # NumPy starts a thread per core for products of matrices, which no command computes.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    gc.set_threshold(_OBJECTS)
     try:
         sys.unraisablehook = retry
         for number in _SIGNALS:
@@ -46,6 +52,8 @@ def main() -> None:
             # The result is out: a signal during Python's shutdown must not change the exit code.
             for number in _SIGNALS:
                 signal.signal(number, signal.SIG_IGN)
+            # Python searches all objects for cycles before it ends, whose memory is freed anyway.
+            gc.freeze()
     except BaseException as error:
         if stopped:
             print("interrupted; no partial files were left behind", file=sys.stderr, flush=True)

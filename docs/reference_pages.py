@@ -33,6 +33,8 @@ ENVIRONMENT = {
     "GITHUB_STEP_SUMMARY": "File to which `check --format github` adds its table; GitHub Actions "
     "sets it.",
     "RAYON_NUM_THREADS": "Threads of the tokenizers library. Default: as `--workers`.",
+    "OPENBLAS_NUM_THREADS": "Threads that NumPy starts for products of matrices. Default: 1, as no "
+    "command computes any.",
     "TRANSFORMERS_VERBOSITY": "What transformers reports while a tokenizer loads. Default: error.",
     "HF_HUB_OFFLINE": "1: take tokenizers from the local Hugging Face cache only.",
 }

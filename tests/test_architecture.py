@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import batchstat
-from conftest import ROOT
+from conftest import ROOT, SAMPLE_DATA, environment
 
 PACKAGE = ROOT / "batchstat"
 
@@ -185,6 +185,50 @@ def test_the_integrations_load_what_they_need_when_called(library):
 def test_the_command_line_loads_only_typer():
     assert not loaded_by("import batchstat.cli.main") & (HEAVY - {"rich"})
     assert not loaded_by("import batchstat.cli.main") - loaded_by("import typer") & HEAVY
+
+
+def loaded_by_command(*arguments: str, folder: Path) -> set[str]:
+    """The modules that a command has loaded when it ends."""
+    program = (
+        "import atexit, sys; from batchstat.__main__ import main; "
+        "atexit.register(lambda: print(*sys.modules, sep=chr(10), file=sys.stderr)); main()"
+    )
+    command = [sys.executable, "-c", program, *arguments, "--count-cache", str(folder / "cache")]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment())
+    assert result.returncode == 0, result.stderr
+    return set(result.stderr.splitlines())
+
+
+CORPUS = str(SAMPLE_DATA / "corpus.txt")
+CHECK = ("check", CORPUS, "--max-padding", "90%")
+
+
+def test_counting_text_does_not_load_pandas(tmp_path):
+    loaded = loaded_by_command(*CHECK, folder=tmp_path)
+    assert "batchstat.corpus.reader" in loaded
+    assert "pandas" not in loaded
+
+
+@pytest.mark.parametrize("command", [CHECK, ("profile", CORPUS, "--no-plots")])
+def test_what_is_cached_is_not_read(command, tmp_path):
+    loaded_by_command(*command, folder=tmp_path)
+    loaded = loaded_by_command(*command, folder=tmp_path)
+    assert "batchstat.profiling.worker" in loaded
+    unused = {
+        *("batchstat.corpus.reader", "batchstat.corpus.formats", "batchstat.profiling.counting"),
+        *("pyarrow.compute", "pandas", "matplotlib", "transformers"),
+        *("concurrent.futures.process", "multiprocessing", "webbrowser", "xml.etree.ElementTree"),
+    }
+    assert not loaded & unused
+
+
+def test_documents_are_built_when_they_are_filled():
+    program = (
+        "from batchstat.documents.schema import FILES; "
+        "print(*(document.__pydantic_complete__ for _, document in FILES.values()))"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert set(result.stdout.split()) == {"False"}, result.stderr
 
 
 def test_the_builtin_tokenizer_does_not_load_transformers():

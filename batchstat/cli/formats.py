@@ -4,16 +4,13 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from batchstat.cli.results import encoded
 from batchstat.cli.streams import console, emit, render, say
 from batchstat.documents.base import to_text
-from batchstat.documents.check import check_document
 from batchstat.errors import InputError, OptionError, unknown
 from batchstat.gate.outcome import Check, worst
-from batchstat.render.checks.github import check_annotations
-from batchstat.render.checks.junit import check_junit
-from batchstat.render.checks.markdown import check_markdown
 from batchstat.render.screens.check import check_screen
 from batchstat.storage.results import check_writable, write_file
 
@@ -70,10 +67,10 @@ def write(checks: Sequence[Check], destinations: Destinations, created: str) -> 
     plain = destinations.get("text") is not None
     formats: Mapping[str, Callable[[], str]] = {
         "text": lambda: _screen(checks, plain=plain),
-        "json": lambda: to_text(check_document(checks, worst(checks), created)),
-        "markdown": lambda: check_markdown(checks),
-        "junit": lambda: check_junit(checks),
-        "github": lambda: check_annotations(checks, _screen(checks, plain=False)),
+        "json": lambda: to_text(_document(checks, created)),
+        "markdown": lambda: _markdown(checks),
+        "junit": lambda: _junit(checks),
+        "github": lambda: _annotations(checks),
         "html": lambda: _page(checks, created),
     }
     if "github" in destinations:
@@ -92,17 +89,41 @@ def _screen(checks: Sequence[Check], *, plain: bool) -> str:
     return render(check_screen(checks), console(plain=plain))
 
 
+def _document(checks: Sequence[Check], created: str) -> dict[str, Any]:
+    from batchstat.documents.check import check_document
+
+    return check_document(checks, worst(checks), created)
+
+
+def _markdown(checks: Sequence[Check]) -> str:
+    from batchstat.render.checks.markdown import check_markdown
+
+    return check_markdown(checks)
+
+
+def _junit(checks: Sequence[Check]) -> str:
+    from batchstat.render.checks.junit import check_junit
+
+    return check_junit(checks)
+
+
+def _annotations(checks: Sequence[Check]) -> str:
+    from batchstat.render.checks.github import check_annotations
+
+    return check_annotations(checks, _screen(checks, plain=False))
+
+
 def _page(checks: Sequence[Check], created: str) -> str:
     from batchstat.render.html.check_page import check_page
 
-    return check_page(checks, check_document(checks, worst(checks), created))
+    return check_page(checks, _document(checks, created))
 
 
 def _add_summary(checks: Sequence[Check]) -> None:
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if not path:
         return
-    text = check_markdown(checks)
+    text = _markdown(checks)
     if len(text.encode("utf-8", "backslashreplace")) > _MOST_SUMMARY:
         heading, _, result, *_ = text.splitlines()
         text = f"{heading}\n\n{result} The table is too long for a summary; see the job's log.\n"

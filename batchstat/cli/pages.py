@@ -1,7 +1,6 @@
 """The page that a command writes with --html, and a browser that shows it."""
 
 import os
-import webbrowser
 from collections.abc import Callable
 
 from batchstat.cli.records import Output
@@ -41,6 +40,8 @@ def _address(output: Output) -> str:
 
 def _is_opened(address: str) -> bool:
     """Open an address in a browser that has a window; return whether there is one."""
+    import webbrowser
+
     try:
         browser = webbrowser.get()
     except webbrowser.Error:

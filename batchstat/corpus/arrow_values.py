@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
+from batchstat.storage.arrow_numbers import as_arrow, as_numpy
 
 _OTHER_BYTES = 16
 """Bytes of a value that is neither text nor nested."""
@@ -46,7 +46,7 @@ def decoded(values: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(kind):
         return decoded(values.dictionary).take(values.indices)
     if pa.types.is_run_end_encoded(kind):
-        return decoded(values.values).take(pa.array(_runs(values)))
+        return decoded(values.values).take(as_arrow(_runs(values)))
     target = decoded_type(kind)
     return values if target == kind else values.cast(target)
 
@@ -65,7 +65,7 @@ def decoded_bytes(values: pa.Array) -> Ints:
         return decoded_bytes(values.storage)
     if pa.types.is_dictionary(kind):
         sizes = np.append(decoded_bytes(values.dictionary), 0)
-        taken: Ints = sizes[_filled(values.indices, len(values.dictionary))]
+        taken: Ints = sizes[filled(values.indices, len(values.dictionary))]
         return taken
     if pa.types.is_run_end_encoded(kind):
         each: Ints = decoded_bytes(values.values)[_runs(values)]
@@ -73,7 +73,7 @@ def decoded_bytes(values: pa.Array) -> Ints:
     if _is_any(kind, "string_view", "binary_view"):
         return _view_bytes(values)
     if _is_any(kind, "string", "large_string", "binary", "large_binary"):
-        return _filled(pc.binary_length(values), 0)
+        return filled(_binary_length(values), 0)
     if pa.types.is_struct(kind):
         return sum((decoded_bytes(each) for each in values.flatten()), _others(values))
     if pa.types.is_map(kind) or is_list(kind):
@@ -102,16 +102,25 @@ def ranges(sizes: Ints, most_bytes: int, most: int) -> Iterator[tuple[int, int]]
 def _runs(values: pa.Array) -> Ints:
     """Return (n,) the run that each value belongs to."""
     positions = np.arange(values.offset, values.offset + len(values))
-    return np.searchsorted(values.run_ends.to_numpy(), positions, side="right").astype(np.int64)
+    return np.searchsorted(as_numpy(values.run_ends), positions, side="right").astype(np.int64)
 
 
 def _others(values: pa.Array) -> Ints:
     return np.full(len(values), _OTHER_BYTES, dtype=np.int64)
 
 
-def _filled(numbers: pa.Array, missing: int) -> Ints:
-    filled: Ints = pc.fill_null(numbers.cast(pa.int64()), missing).to_numpy(zero_copy_only=False)
-    return filled
+def _binary_length(values: pa.Array) -> pa.Array:
+    import pyarrow.compute as pc
+
+    return pc.binary_length(values)
+
+
+def filled(numbers: pa.Array, missing: int) -> Ints:
+    """Return (n,) whole numbers, `missing` for nulls."""
+    import pyarrow.compute as pc
+
+    whole = numbers.cast(pa.int64())
+    return as_numpy(pc.fill_null(whole, missing) if whole.null_count else whole)
 
 
 def _view_bytes(values: pa.Array) -> Ints:
@@ -120,7 +129,7 @@ def _view_bytes(values: pa.Array) -> Ints:
     if views is None or len(values) == 0:
         return np.zeros(len(values), dtype=np.int64)
     lengths = np.frombuffer(views, dtype="<i4")[::4][values.offset : values.offset + len(values)]
-    return np.where(values.is_null().to_numpy(zero_copy_only=False), 0, lengths).astype(np.int64)
+    return np.where(as_numpy(values.is_null()), 0, lengths).astype(np.int64)
 
 
 def _spans(values: pa.Array) -> tuple[Ints, Ints, Ints]:
@@ -136,9 +145,9 @@ def _spans(values: pa.Array) -> tuple[Ints, Ints, Ints]:
             np.full(len(values), kind.list_size),
             elements,
         )
-    offsets: Ints = values.offsets.to_numpy().astype(np.int64)
+    offsets: Ints = as_numpy(values.offsets).astype(np.int64)
     if _is_any(kind, "list_view", "large_list_view"):
-        return offsets, values.sizes.to_numpy().astype(np.int64), elements
+        return offsets, as_numpy(values.sizes).astype(np.int64), elements
     return offsets[:-1], np.diff(offsets), elements
 
 

@@ -13,6 +13,7 @@ from batchstat.corpus.arrow_values import (
     can_label,
     decoded,
     decoded_type,
+    filled,
     holds_text,
     is_list,
     kind_of,
@@ -24,6 +25,7 @@ from batchstat.corpus.content import LONGEST, Chats, Content, PrecountedLengths,
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 from batchstat.lengths.labels import label_text
+from batchstat.storage.arrow_numbers import as_numpy
 
 _MOST_DIGITS = 20
 
@@ -52,7 +54,8 @@ class ChunkContent:
                 )
             for i in _nulls(values):
                 self._fail(i, f"{column!r} is null where text is expected")
-            return pc.fill_null(values.cast(pa.large_string()), "")
+            texts_or_nulls = values.cast(pa.large_string())
+            return pc.fill_null(texts_or_nulls, "") if values.null_count else texts_or_nulls
         texts: list[Any] = list(values)
         for i, value in enumerate(texts if _kinds(texts) - {str} else ()):
             if not isinstance(value, str):
@@ -94,9 +97,7 @@ class ChunkContent:
                 self._fail(i, f"{column!r} is null where a list of token ids is expected")
             for i in _holding_nulls(values):
                 self._fail(i, f"{column!r} contains null where a token id is expected")
-            sizes = pc.fill_null(pc.list_value_length(values), 0).cast(pa.int64())
-            numbers: npt.NDArray[np.int64] = sizes.to_numpy()
-            return numbers
+            return filled(pc.list_value_length(values), 0).astype(np.int64, copy=False)
         counts = np.zeros(self._chunk.size, dtype=np.int64)
         for i, value in enumerate(_as_list(values)):
             if isinstance(value, list) and all(type(each) is int for each in value):
@@ -112,7 +113,7 @@ class ChunkContent:
         values = self._values(column)
         is_whole = isinstance(values, pa.Array) and pa.types.is_integer(values.type)
         if isinstance(values, pa.Array) and is_whole and values.null_count == 0:
-            return self._in_range(values.to_numpy(), column)
+            return self._in_range(as_numpy(values), column)
         counts = np.zeros(self._chunk.size, dtype=np.int64)
         for i, value in enumerate(_as_list(values)):
             number = int(value) if isinstance(value, str) and _is_number(value) else value
@@ -273,7 +274,7 @@ def _kinds(values: list[Any]) -> set[type]:
 
 
 def _nulls(values: pa.Array) -> list[int]:
-    positions: list[int] = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist()
+    positions: list[int] = np.flatnonzero(as_numpy(values.is_null())).tolist()
     return positions
 
 

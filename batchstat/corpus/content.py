@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from batchstat.corpus.arrow_values import ranges
 from batchstat.corpus.chat import Message, Tool
 from batchstat.lengths.arrays import Ints
+from batchstat.storage.arrow_numbers import as_arrow, as_numpy
 
 LONGEST = 10**9
 """Largest length that a column of lengths may have, in tokens: more is a mistake."""
@@ -36,9 +36,9 @@ class Texts:
 
     def sizes(self) -> Ints:
         """Return (n,) bytes of each."""
-        sizes: Ints = sum(
-            pc.binary_length(side).to_numpy(zero_copy_only=False) for side in self.sides
-        )
+        import pyarrow.compute as pc
+
+        sizes: Ints = np.sum([as_numpy(pc.binary_length(side)) for side in self.sides], axis=0)
         return sizes
 
     def ranges(self, most_bytes: int, most: int) -> Iterator[tuple[int, int]]:
@@ -53,7 +53,7 @@ class Texts:
         """Return those at these positions, in ascending order."""
         if len(samples) == len(self):
             return self
-        return Texts(*(side.take(pa.array(samples)) for side in self.sides))
+        return Texts(*(side.take(as_arrow(samples)) for side in self.sides))
 
     def to_list(self) -> list[Any]:
         """Return them as Python's texts, or pairs of texts."""

@@ -8,8 +8,6 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from batchstat.corpus.compression import is_compressed
-from batchstat.corpus.formats.columnar import groups_of
-from batchstat.corpus.formats.parquet_files import open_parquet
 from batchstat.corpus.opening import HEAD_BYTES
 from batchstat.corpus.sources import Source
 from batchstat.corpus.splits import SPLIT_BYTES, Split
@@ -121,6 +119,9 @@ def _beside(file: BinaryIO, split: Split) -> Iterator[tuple[int, int]]:
 
 def _end_of_groups(split: Split) -> int:
     """Return where the last row group that begins in a split ends."""
+    from batchstat.corpus.formats.columnar import groups_of
+    from batchstat.corpus.formats.parquet_files import open_parquet
+
     try:
         with split.location.open("rb") as file:
             parquet = open_parquet(file, split.source.shown)

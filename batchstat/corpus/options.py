@@ -11,9 +11,9 @@ Content = Literal["text", "messages", "tokens", "length"]
 
 
 def _formats() -> Iterable[str]:
-    from batchstat.corpus.formats import READERS
+    from batchstat.corpus.sources import FORMATS
 
-    return READERS
+    return FORMATS
 
 
 class ReadingOptions(TypedDict, total=False):

@@ -19,6 +19,7 @@ from batchstat.corpus.sources import Source
 from batchstat.corpus.splits import Split
 from batchstat.lengths.arrays import Ints
 from batchstat.parameters import one_of
+from batchstat.storage.arrow_numbers import as_arrow, as_numpy
 
 Mask = npt.NDArray[np.bool_]
 
@@ -83,7 +84,7 @@ class Block:
             self,
             records=self.records[samples],
             content=self.content.select(samples),
-            labels=None if self.labels is None else self.labels.take(pa.array(samples)),
+            labels=None if self.labels is None else self.labels.take(as_arrow(samples)),
         )
 
 
@@ -203,7 +204,7 @@ class CorpusReader:
             reading=reading,
             records=locations.first + samples,
             content=content.select(samples),
-            labels=None if labels is None else labels.take(pa.array(samples)),
+            labels=None if labels is None else labels.take(as_arrow(samples)),
             position=position,
             locations=locations,
         )
@@ -213,20 +214,14 @@ class CorpusReader:
         """Return the texts, stripped if requested, and which of the ok ones are samples."""
         parts = texts.sides
         trimmed = [pc.utf8_trim_whitespace(part) for part in parts]
-        written = [pc.not_equal(pc.binary_length(part), 0) for part in trimmed]
-        filled = _mask(written[0] if len(written) == 1 else pc.or_(*written))
+        filled = np.any([as_numpy(pc.binary_length(part)) != 0 for part in trimmed], axis=0)
         reading.blank += int(np.count_nonzero(ok & ~filled))
         keep = ok & filled
         if self._options.strip:
             parts = trimmed
         if self._options.min_chars > 1:
-            chars = sum(pc.utf8_length(part).to_numpy(zero_copy_only=False) for part in parts)
+            chars = sum(as_numpy(pc.utf8_length(part)) for part in parts)
             long_enough = chars >= self._options.min_chars
             reading.short += int(np.count_nonzero(keep & ~long_enough))
             keep &= long_enough
         return Texts(*parts), keep
-
-
-def _mask(values: pa.BooleanArray) -> Mask:
-    mask: Mask = values.to_numpy(zero_copy_only=False)
-    return mask

@@ -20,6 +20,7 @@ STANDARD_INPUT = "-"
 COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
 
 _ENDINGS = {
+    ".txt": "txt",
     ".csv": "csv",
     ".tsv": "tsv",
     ".jsonl": "jsonl",
@@ -29,8 +30,9 @@ _ENDINGS = {
     ".arrow": "arrow",
     ".feather": "arrow",
     ".npy": "npy",
-    ".txt": "txt",
 }
+FORMATS = tuple(dict.fromkeys(_ENDINGS.values()))
+"""Names of the formats, whose readers load only where a corpus is read."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """What all documents share: number types with their units, and how records become JSON.
 
 A document declares each number once, with its name, type, unit and a sentence. Its JSON, its JSON
-Schema, the paths of limits and the glossary follow from that.
+Schema, the paths of limits and the glossary follow from that. The sentence is the text below the
+field: see `batchstat.documents.descriptions`.
 """
 
 import json
@@ -35,7 +36,8 @@ def one_of(names: Collection[str]) -> Any:
 class Document(BaseModel):
     """A JSON object, filled from the attributes of a record."""
 
-    model_config = ConfigDict(from_attributes=True, frozen=True, use_attribute_docstrings=True)
+    # Most of what loads is never filled: each command writes one document.
+    model_config = ConfigDict(from_attributes=True, frozen=True, defer_build=True)
 
     @classmethod
     def of(cls, *sources: object) -> Self:

@@ -1,7 +1,7 @@
 """check.json."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any
 
 from pydantic import AliasPath, Field
 
@@ -10,9 +10,7 @@ from batchstat.documents.comparison import Report
 
 SCHEMA = "batchstat.check/2"
 
-Bound = Literal["max", "min", "max-increase", "max-decrease"]
-BOUNDS: tuple[Bound, ...] = get_args(Bound)
-
+_Bound = one_of(("max", "min", "max-increase", "max-decrease"))
 _Number = Annotated[int | float, Field(json_schema_extra={"type": "number"})]
 
 
@@ -46,7 +44,7 @@ class HeldLimit(Document):
     """As it is called: max-padding, or the bound and the path."""
     path: Annotated[str, _of_limit("path")]
     """The number in the report."""
-    bound: Annotated[one_of(BOUNDS), _of_limit("bound")]  # type: ignore[valid-type]
+    bound: Annotated[_Bound, _of_limit("bound")]  # type: ignore[valid-type]
     """Whether the limit is the most, the least, or the most change from the baseline."""
     limit: Annotated[_Number, _of_limit("threshold")]
     """Inclusive; ratios in [0, 1]."""

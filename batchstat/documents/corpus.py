@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from batchstat.corpus.formats import READERS
+from batchstat.corpus.sources import FORMATS
 from batchstat.documents.base import Count, Document, Positive, one_of
 from batchstat.profiling.profile import CorpusFacts
 
@@ -19,7 +19,7 @@ class Source(Document):
     digest: Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64}|etag:.+|)$")]
     """SHA-256 of the file's bytes; above 64 MiB, that of the SHA-256s of every 64 MiB; at an
     address its ETag, where there is one; empty where splits of the file are not counted."""
-    format: one_of(READERS)  # type: ignore[valid-type]
+    format: one_of(FORMATS)  # type: ignore[valid-type]
     """How the file was read."""
 
 

@@ -3,6 +3,9 @@
 from functools import cache
 from typing import Any
 
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import core_schema
+
 from batchstat.documents.balance import SCHEMA as BALANCE
 from batchstat.documents.balance import BalanceFile
 from batchstat.documents.base import Document
@@ -11,7 +14,8 @@ from batchstat.documents.buckets import BucketsFile
 from batchstat.documents.check import SCHEMA as CHECK
 from batchstat.documents.check import CheckFile
 from batchstat.documents.comparison import SCHEMA as COMPARE
-from batchstat.documents.comparison import CompareFile, Report
+from batchstat.documents.comparison import CompareFile
+from batchstat.documents.descriptions import descriptions
 from batchstat.documents.profile import SCHEMA as PROFILE
 from batchstat.documents.profile import ProfileFile
 
@@ -38,16 +42,21 @@ def schema(name: str) -> dict[str, Any]:
     }
 
 
-@cache
-def report_schema() -> dict[str, Any]:
-    """Return the JSON Schema of the report that limits are held against."""
-    return _schema_of(Report)
-
-
 def _schema_of(document: type[Document]) -> dict[str, Any]:
-    made = document.model_json_schema(mode="serialization")
+    made = document.model_json_schema(mode="serialization", schema_generator=_Described)
     found: dict[str, Any] = _inlined(made, made.pop("$defs", {}))
     return found
+
+
+class _Described(GenerateJsonSchema):
+    """A generator of schemas whose keys have descriptions."""
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> dict[str, Any]:
+        made, document = super().model_schema(schema), schema["cls"]
+        for name, text in descriptions(document).items():
+            key = document.model_fields[name].serialization_alias or name
+            made["properties"][key]["description"] = text
+        return made
 
 
 def _inlined(part: Any, definitions: dict[str, Any]) -> Any:

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from batchstat.documents.check import BOUNDS
+from batchstat.documents.numbers import Kind
 from batchstat.errors import OptionError, unknown
-from batchstat.gate.named_limits import NAMED_LIMITS, Bound
+from batchstat.gate.named_limits import BOUNDS, NAMED_LIMITS, Bound
 from batchstat.gate.paths import kind_at
-from batchstat.gate.quantities import Kind, Number, exact, parse_quantity
+from batchstat.gate.quantities import Number, exact, parse_quantity
 
 Level = Literal["error", "warn"]
 LEVELS = ("error", "warn", "off")

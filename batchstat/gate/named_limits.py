@@ -1,8 +1,9 @@
 """Limits that have a flag and a name in the configuration: one row each."""
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 Bound = Literal["max", "min", "max-increase", "max-decrease"]
+BOUNDS: tuple[Bound, ...] = get_args(Bound)
 
 
 class NamedLimit(NamedTuple):

@@ -2,8 +2,8 @@
 
 A path consists of keys separated by dots; `[3]` selects an element of a list, `[label=spam]` the
 one with that value (in quotes if it contains brackets or quotes), `[label=null]` the one without.
-The report's JSON schema defines the numbers and which of them are ratios, so that a limit on a
-number that does not exist is rejected before anything is counted.
+The report declares its numbers and which of them are ratios, so that a limit on a number that does
+not exist is rejected before anything is counted.
 """
 
 import json
@@ -11,14 +11,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from batchstat.documents.schema import report_schema
+from batchstat.documents.comparison import Report
+from batchstat.documents.numbers import Kind, Part, parts
 from batchstat.errors import InputError, OptionError, unknown
-from batchstat.gate.quantities import Kind, Number
+from batchstat.gate.quantities import Number
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _STEP = re.compile(rf"\.?(\w+)|\[(\d+)\]|\[(\w+)=({_QUOTED}|.*?)\](?=[.\[]|$)", re.DOTALL)
 
-Schema = Mapping[str, Any]
 Step = str | int | tuple[str, str]
 
 
@@ -28,34 +28,29 @@ def kind_at(path: str) -> Kind:
     Raises:
         OptionError: there is nothing, or not a number.
     """
-    part: Schema | None = report_schema()
+    part: Part | None = parts(Report)
     for step in _steps(path):
-        part = _below(part or {}, step)
+        part = part and _below(part, step)
         if part is None:
             known = [name for name, _ in numbers()]
             raise unknown("number of the report", path, known)
-    kind = _kind(part or {})
-    if kind is None:
+    if part is None or part.kind is None:
         raise OptionError(f"{path} is not a number in the report")
-    return kind
+    return part.kind
 
 
 def numbers() -> Iterator[tuple[str, Kind]]:
     """Yield every number of a report, with its path; `[]` for the elements of a list."""
-    yield from _numbers(report_schema(), "")
+    yield from _numbers(parts(Report), "")
 
 
-def _numbers(schema: Schema, path: str) -> Iterator[tuple[str, Kind]]:
-    kind = _kind(schema)
-    if kind is not None:
-        yield path, kind
-    for name, part in schema.get("properties", {}).items():
-        yield from _numbers(part, f"{path}.{name}" if path else name)
-    if "items" in schema:
-        yield from _numbers(schema["items"], f"{path}[]")
-    for part in schema.get("anyOf", ()):
-        if _kind(part) is None:
-            yield from _numbers(part, path)
+def _numbers(part: Part, path: str) -> Iterator[tuple[str, Kind]]:
+    if part.kind is not None:
+        yield path, part.kind
+    for name, each in part.keys.items():
+        yield from _numbers(each, f"{path}.{name}" if path else name)
+    if part.items is not None:
+        yield from _numbers(part.items, f"{path}[]")
 
 
 def value_at(report: Mapping[str, Any], path: str) -> Number:
@@ -65,11 +60,12 @@ def value_at(report: Mapping[str, Any], path: str) -> Number:
         InputError: the report has none, such as the share of a class that does not occur.
     """
     value: Any = report
-    part: Schema = report_schema()
+    part: Part | None = parts(Report)
     for step in _steps(path):
-        part = _below(part, step) or {}
+        part = part and _below(part, step)
         value = _element(value, step)
-        value = part.get("default") if value is None else value
+        if value is None and part is not None:
+            value = part.default
         if value is None:
             hint = ": was a label column read?" if path.startswith("class") else ""
             raise InputError(f"the report has no {path}{hint}")
@@ -90,24 +86,11 @@ def _steps(path: str) -> list[Step]:
     return steps
 
 
-def _below(schema: Schema, step: Step) -> Schema | None:
-    for part in (schema, *schema.get("anyOf", ())):
-        if isinstance(step, str) and step in part.get("properties", {}):
-            found: Schema = part["properties"][step]
-            return found
-        if not isinstance(step, str) and "items" in part:
-            items: Schema = part["items"]
-            if isinstance(step, int) or step[0] in items.get("properties", {}):
-                return items
-    return None
-
-
-def _kind(schema: Schema) -> Kind | None:
-    for part in (schema, *schema.get("anyOf", ())):
-        if part.get("type") == "integer":
-            return "count"
-        if part.get("type") == "number":
-            return "ratio" if part.get("x-unit") == "ratio" else "number"
+def _below(part: Part, step: Step) -> Part | None:
+    if isinstance(step, str):
+        return part.keys.get(step)
+    if part.items is None or isinstance(step, int) or step[0] in part.items.keys:
+        return part.items
     return None
 
 

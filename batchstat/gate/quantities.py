@@ -3,12 +3,9 @@
 import re
 from decimal import Decimal
 from fractions import Fraction
-from typing import Literal
 
+from batchstat.documents.numbers import Kind
 from batchstat.errors import OptionError
-
-Kind = Literal["ratio", "count", "number"]
-"""A ratio in [0, 1], a whole number, or any other number that is not negative."""
 
 Number = int | float
 

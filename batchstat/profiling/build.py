@@ -17,7 +17,6 @@ from batchstat.corpus.splits import Split
 from batchstat.errors import InputError, StorageFullError
 from batchstat.parameters import checks_keywords, named_path
 from batchstat.profiling.cache import CountCache
-from batchstat.profiling.counting import Counting, facts_of
 from batchstat.profiling.executors.local import threads
 from batchstat.profiling.inputs import Corpus, open_corpus, tokenizer_for
 from batchstat.profiling.merge import (
@@ -194,6 +193,8 @@ def count_shard(corpus: Corpus, spec: ShardSpec, run: RunOptions) -> Shard:
     Raises:
         InputError: a split that cannot be read with these options.
     """
+    from batchstat.profiling.counting import facts_of
+
     created = datetime.now(UTC).isoformat()
     numbers = [i for i in range(len(corpus.splits)) if spec.takes(i)]
     assert run.count_cache is not None, "a shard stores its splits"
@@ -272,6 +273,7 @@ def _of_table(
     table: Any, options: CorpusOptions, tokenizer: Tokenizer | None, workers: int
 ) -> Profile:
     from batchstat.corpus.in_memory import TableReader
+    from batchstat.profiling.counting import Counting
 
     created = datetime.now(UTC).isoformat()
     counting = Counting(options, workers)

@@ -18,6 +18,7 @@ from batchstat.lengths.arrays import Ints
 from batchstat.profiling.labels import as_labels
 from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
 from batchstat.profiling.progress import CountedAmount
+from batchstat.storage.arrow_numbers import as_arrow
 from batchstat.tokenization.threads import in_order
 from batchstat.tokenization.tokenizer import Tokenizer
 
@@ -123,7 +124,7 @@ def _counted(tokenizer: Tokenizer | None, bytes_: int, block: Block) -> _Counted
     counts, samples = tokenizer.count(block.content, report, left_out)
     labels = block.labels
     if labels is not None and len(samples) < len(counts):
-        labels = labels.take(pa.array(samples))
+        labels = labels.take(as_arrow(samples))
     return _CountedBlock(block.records[samples], counts[samples], labels, block.position, left_out)
 
 

@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.reader import CorpusReader
 from batchstat.corpus.sources import STANDARD_INPUT, Source, find_sources
 from batchstat.corpus.splits import Split, splits_of
 from batchstat.errors import OptionError
@@ -69,6 +68,8 @@ def _check_columns(source: Source, options: CorpusOptions) -> None:
     """Read the first records of a local file, so that a missing column is an error before a
     tokenizer loads, which may take seconds.
     """
+    from batchstat.corpus.reader import CorpusReader
+
     if source.path == STANDARD_INPUT or is_remote(source.path):
         return
     with closing(CorpusReader(splits_of([source], options)[:1], options).blocks()) as blocks:

@@ -12,13 +12,12 @@ import pyarrow.parquet as pq
 
 from batchstat._version import __version__
 from batchstat.corpus.content import LONGEST
-from batchstat.corpus.formats import READERS
-from batchstat.corpus.sources import Source
+from batchstat.corpus.sources import FORMATS, Source
 from batchstat.errors import InputError
-from batchstat.profiling.labels import as_labels
 from batchstat.profiling.memmap import new_array
 from batchstat.profiling.profile import CorpusFacts, Labels, Profile, TokenizerFacts
 from batchstat.storage.addresses import as_path, check_regular, is_remote, one_line
+from batchstat.storage.arrow_numbers import as_arrow
 from batchstat.storage.result_files import LENGTHS_FILE
 from batchstat.storage.sealed_records import (
     OtherSchemaError,
@@ -106,7 +105,7 @@ def save_lengths(
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for first in range(0, len(profile), ROW_GROUP):
             rows = slice(first, first + ROW_GROUP)
-            columns = [pa.array(n[rows], pa.int64()) for n in (profile.records, profile.lengths)]
+            columns = [as_arrow(n[rows]) for n in (profile.records, profile.lengths)]
             if labels is not None:
                 columns.append(labels.slice(first, ROW_GROUP))
             writer.write_table(pa.table(columns, schema=schema))
@@ -198,8 +197,14 @@ def read_counts(file: Path | BinaryIO, path: Path) -> tuple[Profile, Mapping[str
 def check_formats(sources: Iterable[Source]) -> None:
     """Raise ValueError for a source in a format that batchstat does not read."""
     for source in sources:
-        if source.format not in READERS:
+        if source.format not in FORMATS:
             raise ValueError(f"{shown(source.format)} is not a corpus format")
+
+
+def _joined(labels: list[pa.Array]) -> Labels:
+    from batchstat.profiling.labels import as_labels
+
+    return as_labels(labels)
 
 
 def _profile(table: SealedTable, facts: _Facts) -> Profile:
@@ -226,7 +231,7 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
         tokenizer=facts.tokenizer,
         records=records,
         lengths=lengths,
-        labels=as_labels(labels) if has_labels else None,
+        labels=_joined(labels) if has_labels else None,
     )
     if (found := _digests(profile)) != facts.columns:
         odd = next(name for name in _TYPES if found.get(name) != facts.columns.get(name))

@@ -9,12 +9,10 @@ from typing import get_origin
 
 from batchstat._version import __version__
 from batchstat.corpus.digests import content_digests
-from batchstat.corpus.reader import CorpusReader
 from batchstat.corpus.sources import STANDARD_INPUT
 from batchstat.corpus.splits import Split
 from batchstat.errors import InputError, SourceError
 from batchstat.profiling.cache import SplitCounts, SplitFacts
-from batchstat.profiling.counting import Counting
 from batchstat.profiling.executors.versions import different_versions
 from batchstat.profiling.parquet import SCHEMA
 from batchstat.profiling.progress import CountedAmount
@@ -156,6 +154,9 @@ def _cached(task: CountTask, key: str) -> SplitCounts | None:
 
 
 def _counted(task: CountTask, split: Split, digests: tuple[str, ...]) -> SplitCounts:
+    from batchstat.corpus.reader import CorpusReader
+    from batchstat.profiling.counting import Counting
+
     counting = Counting(task.options, task.threads, bytes=split.bytes)
     standard_input = None
     if task.local is not None:

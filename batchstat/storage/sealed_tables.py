@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from batchstat.lengths.arrays import Ints
+from batchstat.storage.arrow_numbers import as_numpy
 from batchstat.storage.sealed_records import decoded, parse, unseal
 
 METADATA_KEY = b"batchstat"
@@ -105,16 +106,8 @@ def numbers_in(block: pa.Table, name: str) -> Ints:
     if not pa.types.is_integer(column.type):
         numbers: Ints = column.to_numpy()
         return numbers
-    # `to_numpy` imports pandas, which takes longer than reading the file.
-    parts = [_numbers(chunk) for chunk in column.chunks]
+    parts = [as_numpy(chunk) for chunk in column.chunks]
     return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
-
-
-def _numbers(chunk: pa.Array) -> Ints:
-    kind = np.dtype(str(chunk.type))
-    if len(chunk) == 0:
-        return np.empty(0, kind)
-    return np.frombuffer(chunk.buffers()[1], kind, len(chunk), chunk.offset * kind.itemsize)
 
 
 def check_range(name: str, numbers: Ints, most: int, before: int = 0) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import tokenizers
 
 from batchstat.lengths.arrays import Ints
+from batchstat.storage.arrow_numbers import as_arrow
 from batchstat.tokenization.panics import panics_as_errors
 
 _SHARES = ((8 << 20, 100), (1 << 30, 200))
@@ -97,7 +98,7 @@ class CountCheck:
         rng = np.random.default_rng(_seed(sides[0]))
         picked = _picked(sizes, self._budget(bytes_), rng)
         compared = self._compare(
-            [side.take(pa.array(picked)).to_pylist() for side in sides],
+            [side.take(as_arrow(picked)).to_pylist() for side in sides],
             counts[picked],
             recount,
             rng,

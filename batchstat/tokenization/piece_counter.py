@@ -15,10 +15,10 @@ from itertools import repeat
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import tokenizers
 
 from batchstat.lengths.arrays import Ints
+from batchstat.storage.arrow_numbers import as_numpy
 from batchstat.tokenization.count_check import CountCheck, RefusedError, encodings, text_buffers
 from batchstat.tokenization.post_processing import find_rule
 from batchstat.tokenization.safe_cuts import Cuts
@@ -80,6 +80,8 @@ class PieceCounter:
 
         The pieces come from several positions: a text may begin in English and continue in numbers.
         """
+        import pyarrow.compute as pc
+
         size = min(_PROBE_BYTES, -(-data.size // _PROBES))
         first = np.linspace(0, data.size - size, _PROBES, dtype=np.int64)
         parts = []
@@ -109,7 +111,7 @@ class PieceCounter:
         distinct = _slices(data, starts).dictionary_encode()
         sizes = self._sizes(distinct.dictionary.to_pylist())
         sums = np.zeros(len(starts), dtype=np.int64)
-        np.cumsum(sizes[distinct.indices], out=sums[1:])
+        np.cumsum(sizes[as_numpy(distinct.indices)], out=sums[1:])
         counts: Ints = np.diff(sums[np.searchsorted(starts, offsets)])
         return counts
 

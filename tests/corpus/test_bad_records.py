@@ -13,6 +13,7 @@ from test_sources import PACKED, TEXTS, WRITTEN, as_csv, read
 from batchstat import InputError, profile
 from batchstat.corpus.formats import READERS
 from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.sources import FORMATS
 from conftest import reader_of
 
 SKIPPED = {
@@ -110,6 +111,10 @@ def count_both(path, kind, **options) -> None:
             assert samples + sum(reader.readings[0].skipped.values()) == reader.readings[0].records
             if kind in ("txt", "jsonl"):
                 assert reader.readings[0].records == lines_of(data)
+
+
+def test_every_format_that_a_file_can_have_is_read():
+    assert set(READERS) == set(FORMATS)
 
 
 @pytest.mark.slow

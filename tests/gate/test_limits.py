@@ -11,6 +11,7 @@ from hypothesis import assume, given
 
 import batchstat
 from batchstat.documents.comparison import report_document, simulation_document
+from batchstat.documents.schema import schema
 from batchstat.errors import InputError, OptionError
 from batchstat.gate.baseline import save_baselines
 from batchstat.gate.check import judge, measure_report
@@ -232,6 +233,32 @@ def test_every_number_of_a_report_can_be_limited():
         assert known[re.sub(r"\[\d+\]", "[]", path)] == kind
     for name, (path, *_) in NAMED_LIMITS.items():
         assert value_at(report, path) is not None, name
+
+
+def kind_in(part):
+    """The kind of number that a part of a JSON Schema is; None if it is none."""
+    for each in (part, *part.get("anyOf", ())):
+        if each.get("type") in ("integer", "number"):
+            is_ratio = each.get("x-unit") == "ratio"
+            return "count" if each["type"] == "integer" else "ratio" if is_ratio else "number"
+    return None
+
+
+def numbers_in(part, path=""):
+    """The numbers that a part of a JSON Schema describes, with their paths and kinds."""
+    if kind := kind_in(part):
+        yield path, kind
+        return
+    for each in (part, *part.get("anyOf", ())):
+        for key, below in each.get("properties", {}).items():
+            yield from numbers_in(below, f"{path}.{key}" if path else key)
+        if "items" in each:
+            yield from numbers_in(each["items"], f"{path}[]")
+
+
+def test_the_numbers_of_a_report_are_those_of_its_schema():
+    check = schema("check")["properties"]["checks"]["items"]
+    assert list(numbers()) == list(numbers_in(check["properties"]["report"]))
 
 
 def test_what_a_report_does_not_have():

@@ -13,6 +13,7 @@ from batchstat.corpus.formats.json_records import BLANK, RecordCollector, reason
 from batchstat.corpus.lines import Lines, read_lines
 from batchstat.corpus.opening import OpenSource
 from batchstat.corpus.options import CorpusOptions
+from batchstat.storage.arrow_numbers import as_arrow
 from batchstat.storage.sealed_records import unique_keys
 
 _scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
@@ -49,7 +50,7 @@ def _parsed(lines: Lines) -> list[object]:
         records.append(record)
     texts = lines.texts
     if uncertain:
-        texts = texts.take(pa.array(np.delete(np.arange(len(texts)), uncertain)))
+        texts = texts.take(as_arrow(np.delete(np.arange(len(texts)), uncertain)))
     if _quotes(texts) != 2 * _strings(certain):
         records = [_parsed_line(line) for line in lines.texts.to_pylist()]
     for i, bad in lines.bad.items():

@@ -1,11 +1,10 @@
 """Executors of this machine: threads, processes, or one that the caller provides."""
 
-import multiprocessing
 import os
 import signal
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 
 from batchstat.profiling.executors.executor import CountingExecutor
@@ -26,6 +25,9 @@ def processes(workers: int, splits: int) -> CountingExecutor:
     threads_each = max(1, workers // max_in_flight)
 
     def start() -> AbstractContextManager[Executor]:
+        import multiprocessing
+        from concurrent.futures import ProcessPoolExecutor
+
         # Not by fork: the libraries that count have threads of their own.
         spawning = multiprocessing.get_context("spawn")
         return _ended(
@@ -50,12 +52,14 @@ def _ended(pool: Executor) -> Iterator[Executor]:
 
 def _begin(threads: int) -> None:
     """Prepare a new process, which ignores interrupts and ends when its parent process ends."""
+    from multiprocessing import parent_process
+
     # The tokenizers library would use all cores in each process.
     os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
     # The parent process has already shown what transformers says while loading.
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
+    parent = parent_process()
 
     def follow() -> None:
         assert parent is not None

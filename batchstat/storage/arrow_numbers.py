@@ -1,0 +1,25 @@
+"""Arrow's numbers as NumPy's, and back.
+
+pyarrow's own ways import pandas, which takes longer than counting a small corpus.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from batchstat.lengths.arrays import Ints
+
+
+def as_numpy(values: pa.Array) -> npt.NDArray[Any]:
+    """Return (n,) numbers or booleans, none of them null; read-only, without a copy of numbers."""
+    if pa.types.is_boolean(values.type):
+        return np.from_dlpack(values.cast(pa.uint8())).view(np.bool_)
+    return np.from_dlpack(values)
+
+
+def as_arrow(numbers: Ints) -> pa.Array:
+    """Return (n,) whole numbers as int64, without a copy where they are contiguous int64."""
+    buffer = pa.py_buffer(np.ascontiguousarray(numbers, np.int64))
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, buffer])
