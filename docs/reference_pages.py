@@ -33,6 +33,7 @@ ENVIRONMENT = {
     "GITHUB_STEP_SUMMARY": "File to which `check --format github` adds its table; GitHub Actions "
     "sets it.",
     "RAYON_NUM_THREADS": "Threads of the tokenizers library. Default: as `--workers`.",
+    "FASTOKENS_BPE_THREADS": "Threads of the fast engine. Default: as `--workers`.",
     "OPENBLAS_NUM_THREADS": "Threads that NumPy starts for products of matrices. Default: 1, as no "
     "command computes any.",
     "TRANSFORMERS_VERBOSITY": "What transformers reports while a tokenizer loads. Default: error.",

@@ -1,6 +1,5 @@
 """The profile that a command works from: counted, reused, or loaded from the results folder."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from batchstat.profiling.shards import SPLITS_FOLDER, Shard, ShardSpec
 from batchstat.profiling.staleness import changes, same_input
 from batchstat.simulation.comparison import ReportWarning
 from batchstat.storage.result_files import profile_version
+from batchstat.tokenization.threads import limit_threads
 
 
 def count(
@@ -86,8 +86,7 @@ def _run_options(inputs: Inputs) -> RunOptions:
         on_warning=_warn,
     )
     if workers is not None:
-        # The tokenizers library has its own threads, which only this variable limits.
-        os.environ.setdefault("RAYON_NUM_THREADS", str(workers))
+        limit_threads(workers)
     return run
 
 

@@ -28,6 +28,15 @@ def worker_count(workers: int | None) -> int:
     return cores() if workers is None else whole_number("workers", workers, max_value=1_000)
 
 
+def limit_threads(workers: int) -> None:
+    """Let each library that counts have so many threads, unless the environment limits them.
+
+    Only these variables do, and only before the libraries count for the first time.
+    """
+    os.environ.setdefault("RAYON_NUM_THREADS", str(workers))
+    os.environ.setdefault("FASTOKENS_BPE_THREADS", str(workers))
+
+
 def in_order(
     work: Callable[[Item], Result],
     items: Iterable[Item],

@@ -8,6 +8,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 
 from batchstat.profiling.executors.executor import CountingExecutor
+from batchstat.tokenization.threads import limit_threads
 
 
 def threads(workers: int) -> CountingExecutor:
@@ -54,8 +55,8 @@ def _begin(threads: int) -> None:
     """Prepare a new process, which ignores interrupts and ends when its parent process ends."""
     from multiprocessing import parent_process
 
-    # The tokenizers library would use all cores in each process.
-    os.environ.setdefault("RAYON_NUM_THREADS", str(threads))
+    # The libraries that count would use all cores in each process.
+    limit_threads(threads)
     # The parent process has already shown what transformers says while loading.
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
