@@ -81,7 +81,8 @@ class EngineCounter:
         if self._rules[len(sides)] is None:
             return None
         if self._engine is None:
-            self._note(sum(side.nbytes for side in sides))
+            self._note(len(first), sum(side.nbytes for side in sides))
+        if self._engine is None:
             return None
         if len(first) == 0:
             return np.empty(0, dtype=np.int64)
@@ -93,12 +94,17 @@ class EngineCounter:
             return None
         return counts
 
-    def _note(self, bytes_: int) -> None:
-        """Note that so much is counted without the engine: as much may come again."""
+    def _note(self, texts: int, bytes_: int) -> None:
+        """Note that so much is counted without the engine: as much may come again.
+
+        A long text waits for the engine: others need a hundred times its size in memory.
+        """
         with self._noting:
             self._bytes += bytes_
             noted = self._bytes
         self.expect(noted)
+        if texts == 1 and bytes_ >= self._worth_loading and self._loading is not None:
+            self._loading.join()
 
     def _count(self, sides: Sequence[pa.LargeStringArray]) -> Ints:
         rule = self._rules[len(sides)]

@@ -194,7 +194,7 @@ def table(results: dict[str, dict[str, dict]], names: list[str], extras: dict[st
             for name in names
         )
         rows.append(f"| {corpus} | {cells} |")
-    for what in next(iter(extras.values())):
+    for what in next(iter(extras.values()), {}):
         cells = " | ".join(f"{extras[name][what]:.2f}" for name in names)
         rows.append(f"| *{what.replace('_', ' ')}* | {cells} |")
     return "\n".join([*rows, "", f"Times the speed of encode_batch_fast; {machine()}."])
@@ -207,14 +207,16 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--output", type=Path, default=Path())
-    parser.add_argument("--only", default="", help="corpora whose name holds this")
+    parser.add_argument("--only", nargs="+", help="corpora whose names hold one of these")
     parser.add_argument("--tokenizers", nargs="+", help="folders of them to measure")
     arguments = parser.parse_args()
     folders = sorted((arguments.data / "tokenizers").iterdir())
     folders = [each for each in folders if each.name in (arguments.tokenizers or [each.name])]
     texts = corpora(arguments.data)
     results: dict[str, dict[str, dict]] = {}
-    for corpus in (name for name in texts if arguments.only in name):
+    for corpus in texts:
+        if arguments.only and not any(part in corpus for part in arguments.only):
+            continue
         for path in folders:
             found = measure(path, texts[corpus], arguments.rounds)
             results.setdefault(corpus, {})[path.name] = found
@@ -223,6 +225,7 @@ def main() -> None:
     extras = {
         path.name: others(path, small) | whole_file(path, texts["Wikipedia, 60 MB"])
         for path in folders
+        if not arguments.only
     }
     text = table(results, [path.name for path in folders], extras)
     print(text)

@@ -40,7 +40,7 @@ def gpt2() -> Tokenizer:
 @pytest.fixture
 def _at_once(monkeypatch):
     """The engine is loaded from the first text on, and nothing is counted before."""
-    monkeypatch.setattr(EngineCounter, "_note", lambda self, _: self.load())
+    monkeypatch.setattr(EngineCounter, "_note", lambda self, *_: self.load())
 
 
 def loaded(tokenizer: Tokenizer) -> EngineCounter:
@@ -58,6 +58,14 @@ def test_it_is_loaded_after_some_text_while_counting_goes_on(gpt2, monkeypatch):
     assert counter.count(column(["a" * 5_000])) is None
     counter._loading.join()
     assert counter.count(column(LINES)).tolist() == whole(gpt2, LINES)
+
+
+def test_a_long_text_waits_for_it(gpt2, monkeypatch):
+    """The tokenizer itself takes a hundred times the size of a text in memory."""
+    monkeypatch.setattr(engine_counter, "_LOADED_AFTER_BYTES", 10_000)
+    monkeypatch.setattr(engine_counter, "_LOADED_AFTER_BYTES_PER_TOKEN", 0)
+    text = " ".join(LINES)
+    assert EngineCounter(gpt2).count(column([text])).tolist() == whole(gpt2, [text])
 
 
 def test_it_is_loaded_at_once_for_a_corpus_of_known_size(gpt2, monkeypatch, tmp_path):

@@ -275,7 +275,7 @@ def test_a_chunk_of_many_bytes_is_cut_into_pieces_by_and_by(monkeypatch):
     from batchstat.corpus.content import Texts
     from batchstat.tokenization import tokenizer as module
 
-    monkeypatch.setattr(module, "_ENGINE_BYTES", 10_000)
+    monkeypatch.setattr(module, "_PIECES_BYTES", 10_000)
     seen: list[int] = []
     count = piecewise.PieceCounter.count
 
