@@ -18,7 +18,7 @@ from hypothesis import given, settings
 
 import batchstat
 from batchstat.errors import InputError
-from batchstat.tokenization import builtin, count_check, threads
+from batchstat.tokenization import builtin, count_check, engine_counter, threads
 from batchstat.tokenization import piece_counter as piecewise
 from batchstat.tokenization.loading import load_tokenizer
 from batchstat.tokenization.safe_cuts import find_cuts
@@ -229,8 +229,9 @@ def test_workers_are_a_number_above_zero(workers):
 @pytest.mark.usefixtures("_wrong_cuts")
 @pytest.mark.parametrize("size", [100, 30_000, 1_000_000])
 @pytest.mark.parametrize("workers", [1, 3])
-def test_a_difference_is_found_whatever_the_texts_and_the_threads(size, workers):
+def test_a_difference_is_found_whatever_the_texts_and_the_threads(size, workers, monkeypatch):
     """Texts of every size are checked, long ones in part, in every block."""
+    monkeypatch.setattr(engine_counter, "_LOADED_AFTER_BYTES", 1 << 40)
     whole = " ".join(LINES * 12)
     texts = [whole[i : i + size] for i in range(0, len(whole), size)]
     with pytest.warns(UserWarning, match="recounting without"):
