@@ -100,8 +100,8 @@ def test_random_tokenizers(seeds):
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(40, 1000, 60))
 def test_many_random_tokenizers(first):
-    """A third of a thousand: all of them, and 1,800 more, were tried once."""
-    seeds = range(first, first + 60, 3)
+    """A sixth of a thousand: all of them, and 1,800 more, were tried once."""
+    seeds = range(first, first + 60, 6)
     assert sum(map(tried, seeds)) > len(seeds) / 2
 
 
@@ -293,7 +293,7 @@ def test_sentence_piece(name, seed):
 @pytest.mark.parametrize("name", MARKED)
 @pytest.mark.parametrize("first", range(3, 39, 12))
 def test_many_of_sentence_piece(name, first):
-    for seed in range(first, first + 12):
+    for seed in range(first, first + 5):
         assert_marked_equal(name, seed)
 
 
