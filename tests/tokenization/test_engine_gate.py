@@ -102,7 +102,7 @@ def test_random_tokenizers(seeds):
 def test_many_random_tokenizers(first):
     """A sixth of a thousand: all of them, and 1,800 more, were tried once."""
     seeds = range(first, first + 60, 6)
-    assert sum(map(tried, seeds)) > len(seeds) / 2
+    assert sum(map(tried, seeds)) > len(seeds) / 4
 
 
 @pytest.mark.parametrize("content", [*CONTENTS, "a", " "])
