@@ -6,7 +6,7 @@ import signal
 import sys
 import traceback
 from _thread import interrupt_main
-from threading import Timer
+from threading import Timer, main_thread
 from types import FrameType
 
 _CRASHED = 3
@@ -33,7 +33,7 @@ def main() -> None:
     def retry(lost: "sys.UnraisableHookArgs") -> None:
         """Interrupt again where Python drops exceptions, as in a weak reference's callback."""
         if stopped and isinstance(lost.exc_value, KeyboardInterrupt):
-            Timer(_RETRY_SECONDS, interrupt_main).start()
+            Timer(_RETRY_SECONDS, _interrupt).start()
         else:
             sys.__unraisablehook__(lost)
 
@@ -67,6 +67,15 @@ def main() -> None:
         traceback.print_exc()
         print("error: batchstat crashed; this is a bug, please report it", file=sys.stderr)
         sys.exit(_CRASHED)
+
+
+def _interrupt() -> None:
+    """Interrupt the main thread, on POSIX systems even while it waits for something."""
+    thread = main_thread().ident
+    if sys.platform == "win32" or thread is None:
+        interrupt_main()
+    else:
+        signal.pthread_kill(thread, signal.SIGINT)
 
 
 def _end_processes() -> None:

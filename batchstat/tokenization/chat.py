@@ -31,7 +31,7 @@ def with_chat_template(tokenizer: Tokenizer, template_file: Path | None) -> Toke
     if template_file:
         plain = with_tools = _read(template_file)
     else:
-        plain, with_tools = _own_templates(tokenizer.as_transformers())
+        plain, with_tools = _own_templates(tokenizer.encoder.as_transformers())
     if not plain:
         raise InputError(
             f"tokenizer {tokenizer.name!r} has no chat template: pass --chat-template FILE"
@@ -41,7 +41,7 @@ def with_chat_template(tokenizer: Tokenizer, template_file: Path | None) -> Toke
 
 def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokenizer:
     """Add one template for chats without tools and one for chats with tools."""
-    loaded = tokenizer.as_transformers()
+    loaded = tokenizer.encoder.as_transformers()
 
     def render(messages: list[Message], tools: list[Tool] | None) -> str:
         text: str = loaded.apply_chat_template(
@@ -58,7 +58,7 @@ def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokeni
             template = with_tools if tools else plain
             if _TOOL_CALLS not in template and any(each.get(_TOOL_CALLS) for each in messages):
                 raise TemplateError("the chat template cannot render its tool call")
-        return tokenizer.encode_rendered([render(*chat) for chat in chats])
+        return tokenizer.encoder.encode_rendered([render(*chat) for chat in chats])
 
     # A template may write the special tokens, which come from the tokenizer's configuration.
     special = json.dumps(loaded.special_tokens_map, default=repr)

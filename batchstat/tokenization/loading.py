@@ -1,7 +1,6 @@
 """Load a tokenizer by what the user wrote: `builtin`, a tokenizer.json, a folder, or a hub name."""
 
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,10 @@ from batchstat.tokenization.panics import panics_as_errors
 from batchstat.tokenization.piece_counter import PieceCounter
 from batchstat.tokenization.python_tokenizer import from_callable
 from batchstat.tokenization.safe_cuts import find_cuts
-from batchstat.tokenization.state_digest import definition_of
-from batchstat.tokenization.tokenizer import Tokenizer
+from batchstat.tokenization.state_digest import definition_of, full_definition
+from batchstat.tokenization.tokenizer import Encoder, Tokenizer
+
+_LIBRARY = f"tokenizers {tokenizers.__version__}"
 
 _CALLS = ("__call__", "_call_one", "encode_plus", "_encode_plus", "_batch_encode_plus")
 """Methods between calling a transformers tokenizer and its backend."""
@@ -40,9 +41,7 @@ def load_tokenizer(name: str) -> Tokenizer:
         InputError: it cannot be loaded; the message says how to get one.
     """
     if name == builtin.NAME:
-        return _from_definition(
-            name, builtin.definition(), builtin.MAX_LENGTH, builtin.CHAT_TEMPLATE
-        )
+        return _builtin()
     path = Path(name)
     try:
         is_file, is_folder = path.is_file(), path.is_dir()
@@ -76,16 +75,20 @@ def _from_file(name: str, path: Path) -> Tokenizer:
         ) from None
 
 
-def _from_definition(
-    name: str, definition: str, max_length: int | None, chat_template: str | None
-) -> Tokenizer:
-    backend = tokenizers.Tokenizer.from_str(definition)
-    return _from_backend(name, backend, max_length, chat_template=chat_template)
-
-
-def _as_transformers(backend: tokenizers.Tokenizer, chat_template: str | None) -> Callable[[], Any]:
-    return lambda: import_quietly("PreTrainedTokenizerFast")(
-        tokenizer_object=backend, chat_template=chat_template
+def _builtin() -> Tokenizer:
+    """Return the built-in tokenizer, all of whose settings are known before it is loaded."""
+    definition = builtin.definition()
+    return Tokenizer(
+        name=builtin.NAME,
+        define=lambda: full_definition(definition, splits_special_tokens=False),
+        special_tokens_per_sample=0,
+        special_tokens_per_pair=0,
+        max_length=builtin.MAX_LENGTH,
+        library=_LIBRARY,
+        load=lambda: _encoder(
+            tokenizers.Tokenizer.from_str(definition), None, builtin.CHAT_TEMPLATE
+        ),
+        made_by=(_builtin, ()),
     )
 
 
@@ -94,28 +97,38 @@ def _from_backend(
     backend: tokenizers.Tokenizer,
     max_length: int | None,
     loaded: Any = None,
-    chat_template: str | None = None,
 ) -> Tokenizer:
     """Wrap a backend that may be modified; `loaded` is the transformers tokenizer it belongs to."""
     backend.no_truncation()
     backend.no_padding()
     with panics_as_errors():  # some post-processors make it panic
         special = len(backend.encode("").ids), len(backend.encode("", "").ids)
-    cuts = find_cuts(backend)
-    origin = (backend.encode_special_tokens, name, max_length, loaded, chat_template)
+    origin = (backend.encode_special_tokens, name, max_length, loaded)
     return Tokenizer(
         name=name,
         define=lambda: definition_of(backend),
         special_tokens_per_sample=special[0],
         special_tokens_per_pair=special[1],
         max_length=max_length,
-        library=f"tokenizers {tokenizers.__version__}",
+        library=_LIBRARY,
+        load=lambda: _encoder(backend, loaded, None),
+        made_by=(_again, (backend, *origin)),
+    )
+
+
+def _encoder(backend: tokenizers.Tokenizer, loaded: Any, chat_template: str | None) -> Encoder:
+    def as_transformers() -> Any:
+        if loaded is not None:
+            return loaded
+        return import_quietly("PreTrainedTokenizerFast")(
+            tokenizer_object=backend, chat_template=chat_template
+        )
+
+    cuts = find_cuts(backend)
+    return Encoder(
         encode=backend.encode_batch_fast,
         encode_rendered=lambda texts: backend.encode_batch_fast(texts, add_special_tokens=False),
-        as_transformers=_as_transformers(backend, chat_template)
-        if loaded is None
-        else lambda: loaded,
-        made_by=(_again, (backend, *origin)),
+        as_transformers=as_transformers,
         pieces=None if cuts is None else PieceCounter(backend, cuts),
         engine=EngineCounter(backend) if engine_admits(backend) else None,
     )
@@ -126,11 +139,11 @@ def _again(
     encode_special_tokens: bool,
     name: str,
     max_length: int | None,
-    *origin: Any,
+    loaded: Any,
 ) -> Tokenizer:
     """Rebuild a tokenizer after pickling; a backend's pickle omits one setting."""
     backend.encode_special_tokens = encode_special_tokens
-    return _from_backend(name, backend, max_length, *origin)
+    return _from_backend(name, backend, max_length, loaded)
 
 
 def _from_transformers(name: str) -> Tokenizer:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from batchstat.tokenization.state_digest import state_digest
-from batchstat.tokenization.tokenizer import Tokenizer
+from batchstat.tokenization.tokenizer import Encoder, Tokenizer
 
 _LIBRARIES = (
     *("transformers", "tokenizers", "sentencepiece", "protobuf", "tiktoken", "mistral-common"),
@@ -52,9 +52,11 @@ def from_callable(
         special_tokens_per_pair=len(encode([("", "")])[0]),
         max_length=max_length,
         library=f"transformers {version('transformers')}",
-        encode=encode,
-        encode_rendered=lambda texts: call(texts, special_tokens=False),
-        as_transformers=lambda: tokenizer,
+        load=lambda: Encoder(
+            encode=encode,
+            encode_rendered=lambda texts: call(texts, special_tokens=False),
+            as_transformers=lambda: tokenizer,
+        ),
         made_by=(from_callable, (name, tokenizer, max_length, known_definition)),
     )
 

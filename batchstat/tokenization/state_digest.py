@@ -42,12 +42,15 @@ def state_digest(thing: object, folders: Collection[str] = ()) -> str:
 def definition_of(backend: tokenizers.Tokenizer) -> str:
     """Return everything about a tokenizer of `tokenizers` that can change a count, as text.
 
-    Its own definition omits whether special tokens in a text are split.
-
     Raises:
         Exception: a component of it is written in Python.
     """
-    return f"{backend.to_str()}\nencode_special_tokens: {backend.encode_special_tokens}"
+    return full_definition(backend.to_str(), backend.encode_special_tokens)
+
+
+def full_definition(definition: str, splits_special_tokens: bool) -> str:
+    """Return a tokenizer.json with what it omits: whether special tokens in a text are split."""
+    return f"{definition}\nencode_special_tokens: {splits_special_tokens}"
 
 
 class _Walk:

@@ -28,6 +28,25 @@ OnError = Callable[[int, Exception], None]
 
 
 @dataclass(frozen=True, eq=False)
+class Encoder:
+    """A loaded tokenizer's batch calls, and what counts texts faster than they do.
+
+    Attributes:
+        encode: converts texts, or pairs, to one sized object each, whose size is the count.
+        encode_rendered: the same for texts that already contain special tokens; adds none.
+        as_transformers: the transformers object, which has chat templates.
+        pieces: counts texts by their pieces; None for a tokenizer whose texts cannot be cut.
+        engine: counts texts by a faster engine; None for a tokenizer that it may not count.
+    """
+
+    encode: Callable[[list[Any]], Iterable[Sized]]
+    encode_rendered: Callable[[list[str]], Iterable[Sized]]
+    as_transformers: Callable[[], Any]
+    pieces: PieceCounter | None = None
+    engine: EngineCounter | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Tokenizer:
     """A tokenizer as batchstat uses it: truncation and padding off, special tokens added.
 
@@ -39,15 +58,12 @@ class Tokenizer:
         special_tokens_per_pair: tokens of a pair of empty texts.
         max_length: its `model_max_length`, in tokens; None if it has none.
         library: library that counts, with its version.
-        encode: converts texts, or pairs, to one sized object each, whose size is the count.
-        encode_rendered: the same for texts that already contain special tokens; adds none.
-        encode_chats: the same for chats with their tools; None without a chat template.
+        load: returns what counts; called once, when something is counted.
+        made_by: a function and its arguments that build it again, in another process too.
+        encode_chats: converts chats with their tools to one sized object each; None without a chat
+            template.
         left_out: returns what the template leaves out of a chat with its tools: see
             `TemplateCoverage`.
-        pieces: counts texts by their pieces; None for a tokenizer whose texts cannot be cut.
-        engine: counts texts by a faster engine; None for a tokenizer that it may not count.
-        as_transformers: the transformers object, which has chat templates.
-        made_by: a function and its arguments that build it again, in another process too.
     """
 
     name: str
@@ -56,14 +72,10 @@ class Tokenizer:
     special_tokens_per_pair: int
     max_length: int | None
     library: str
-    encode: Callable[[list[Any]], Iterable[Sized]]
-    encode_rendered: Callable[[list[str]], Iterable[Sized]]
-    as_transformers: Callable[[], Any]
+    load: Callable[[], Encoder]
     made_by: tuple[Callable[..., "Tokenizer"], tuple[Any, ...]]
     encode_chats: Callable[[list[Any]], Iterable[Sized]] | None = None
     left_out: Callable[[list[Message], list[Tool] | None], Collection[str]] | None = None
-    pieces: PieceCounter | None = None
-    engine: EngineCounter | None = None
 
     def __reduce__(self) -> tuple[Callable[..., "Tokenizer"], tuple[Any, ...]]:
         return self.made_by
@@ -73,19 +85,24 @@ class Tokenizer:
         """SHA-256 of the text that `define` returns, in hexadecimal after `sha256:`."""
         return f"sha256:{hashlib.sha256(self.define().encode()).hexdigest()}"
 
+    @cached_property
+    def encoder(self) -> Encoder:
+        """What counts, loaded when it is first asked for."""
+        return self.load()
+
     @property
     def has_shortcuts(self) -> bool:
         """Whether texts may be counted faster than by the tokenizer itself."""
-        return self.engine is not None or self.pieces is not None
+        return self.encoder.engine is not None or self.encoder.pieces is not None
 
     def without_shortcuts(self) -> "Tokenizer":
         """Return it such that the tokenizer itself counts every text."""
-        return replace(self, engine=None, pieces=None)
+        return replace(self, load=lambda: replace(self.encoder, engine=None, pieces=None))
 
     def expect(self, bytes_: int) -> None:
         """Prepare for texts of about so many bytes; without this, it shows as they are counted."""
-        if self.engine is not None:
-            self.engine.expect(bytes_)
+        if self.encoder.engine is not None:
+            self.encoder.engine.expect(bytes_)
 
     def count(
         self,
@@ -104,15 +121,16 @@ class Tokenizer:
         """
         counts: Ints = np.full(len(content), -1, dtype=np.int64)
         if isinstance(content, Texts):
-            by_engine = self.engine is not None and self.engine.is_begun
+            encoder = self.encoder
+            by_engine = encoder.engine is not None and encoder.engine.is_begun
             together = _ENGINE_BYTES if by_engine else _PIECES_BYTES
             for first, last in content.ranges(together, len(counts)):
                 texts, counted = content.slice(first, last), None
-                for shortcut in (self.engine, self.pieces):
+                for shortcut in (encoder.engine, encoder.pieces):
                     if shortcut is not None and counted is None:
                         counted = shortcut.count(texts.first, texts.second)
                 if counted is None:
-                    self._encode(self.encode, texts, counts[first:last], first, on_error)
+                    self._encode(encoder.encode, texts, counts[first:last], first, on_error)
                 else:
                     counts[first:last] = counted
         else:

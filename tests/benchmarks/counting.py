@@ -124,8 +124,8 @@ def measure(path: Path, texts: list[str], rounds: int) -> dict[str, object]:
     ratios, cold, rates = [], [], []
     for _ in range(rounds):
         ours = as_tokenizer(load(path))
-        if ours.engine is not None:
-            ours.engine.load()
+        if ours.encoder.engine is not None:
+            ours.encoder.engine.load()
         base, counts = seconds(partial(baseline, load(path), texts))
         assert np.array_equal(counts, expected)
         own, counts = seconds(partial(counted, ours, texts))

@@ -393,6 +393,7 @@ main()
         env=environment(),
         capture_output=True,
         text=True,
+        timeout=50,
     )
     expected = (130, "interrupted; no partial files were left behind\n")
     assert (result.returncode, result.stderr) == expected

@@ -184,6 +184,14 @@ OTHERS = "İ ß 日本 語 🦉 👩\u200d👧 한국 Ω ﬁ \u212a ΑΣ Dž e\u
 DIFFERING = "'ſb a'ſ'ſ ſ \u180e a\u180eb <|end|> <pad> [MASK] <|end <pad two\u3000words"
 WORDS = [word for text in (PLAIN, OTHERS, DIFFERING) for word in text.split(" ")] + CONTENTS
 EVERY = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+ALIKE = [
+    *map(chr, range(0x3400, 0x9FFE)),  # ideographs
+    *map(chr, range(0xAC00, 0xD7A0)),  # syllables of Korean
+    *map(chr, range(0xE000, 0xF900)),  # private
+    *map(chr, range(0x13440, 0x16800)),  # hieroglyphs, and not assigned
+    *map(chr, range(0x17000, 0x1AFF0)),  # Tangut, and not assigned
+    *map(chr, range(0x20000, 0x33480)),  # ideographs
+]
 BY_CATEGORY: dict[str, list[str]] = {}
 for _sign in EVERY:
     BY_CATEGORY.setdefault(unicodedata.category(_sign), []).append(_sign)

@@ -72,7 +72,7 @@ def found(folder: Path) -> dict[str, tuple[str, list[int]]]:
     tokenizer = load_tokenizer(str(folder))
     texts, pairs = (tokenizer.count(each)[0] for each in (Texts(ONE), Texts(ONE, OTHER)))
     own = {"texts": (tokenizer.digest, [*texts.tolist(), *pairs.tolist()])}
-    if tokenizer.as_transformers().chat_template:
+    if tokenizer.encoder.as_transformers().chat_template:
         chats = with_chat_template(tokenizer, None)
         own["chats"] = (chats.digest, chats.count(Chats([CHAT], [[]]))[0].tolist())
     return own

@@ -107,8 +107,8 @@ def test_without_the_engine_counting_is_as_before(gpt2, monkeypatch, name):
     else:
         monkeypatch.setattr(engine_counter, "_load", refuse)
     tokenizer = as_tokenizer(gpt2)
-    tokenizer.engine.load()
-    assert tokenizer.engine.count(column(LINES)) is None
+    tokenizer.encoder.engine.load()
+    assert tokenizer.encoder.engine.count(column(LINES)) is None
     assert tokenizer.count(Texts(column(LINES)))[0].tolist() == whole(gpt2, LINES)
 
 
@@ -121,8 +121,8 @@ class Raising:
 
 def test_an_engine_that_raises_counts_nothing(gpt2):
     tokenizer = as_tokenizer(gpt2)
-    tokenizer.engine._engine = Raising()
-    assert tokenizer.engine.count(column(LINES)) is None
+    tokenizer.encoder.engine._engine = Raising()
+    assert tokenizer.encoder.engine.count(column(LINES)) is None
     assert tokenizer.count(Texts(column(LINES)))[0].tolist() == whole(gpt2, LINES)
 
 

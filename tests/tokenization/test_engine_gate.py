@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from small_tokenizers import (
+    ALIKE,
     BYTES,
     CONTENTS,
     EVERY,
@@ -80,7 +81,11 @@ def test_characters_in_every_context(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_character_in_every_context(name):
-    assert_equal_counts(of_pairs(*FAMILIES[name]), [in_contexts(sign) for sign in EVERY[:0x33500]])
+    """Of large blocks of characters that are alike, one in sixteen; all were tried once."""
+    rng = random.Random(name)
+    skipped = {sign for sign in ALIKE if rng.random() > 1 / 16}
+    signs = [sign for sign in EVERY[:0x33500] if sign not in skipped]
+    assert_equal_counts(of_pairs(*FAMILIES[name]), [in_contexts(sign) for sign in signs])
 
 
 def tried(seed: int) -> bool:

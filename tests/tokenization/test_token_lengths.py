@@ -251,7 +251,7 @@ def test_every_block_is_looked_into(monkeypatch):
     tokenizer = load_tokenizer("builtin")
     blocks = [pa.array(lines, pa.large_string()) for lines in (LINES, LINES[::-1], LINES)]
     for block in blocks:
-        tokenizer.pieces.count(block)
+        tokenizer.encoder.pieces.count(block)
     first, second, third = looked
     assert first == third != second
     assert first[0] == LINES[0]
@@ -267,7 +267,7 @@ def test_english_that_goes_on_in_numbers_is_counted_whole():
     spelt = letters.view("S12").ravel().astype(str).tolist()
     texts = [*LINES, *(" ".join(spelt[i : i + 10]) for i in range(0, len(spelt), 10))]
     tokenizer = load_tokenizer("builtin")
-    assert tokenizer.pieces.count(pa.array(texts, pa.large_string())) is None
+    assert tokenizer.encoder.pieces.count(pa.array(texts, pa.large_string())) is None
     assert batchstat.token_lengths(texts).tolist() == expected(texts)
 
 
@@ -298,9 +298,9 @@ def test_texts_that_do_not_repeat_are_counted_whole():
     spelt = [bytes(word).decode() for word in words]
     texts = [" ".join(spelt[i : i + 10]) for i in range(0, len(spelt), 10)]
     tokenizer = load_tokenizer("builtin")
-    assert tokenizer.pieces.count(pa.array(texts, pa.large_string())) is None
+    assert tokenizer.encoder.pieces.count(pa.array(texts, pa.large_string())) is None
     assert batchstat.token_lengths(texts).tolist() == expected(texts)
-    assert tokenizer.pieces.count(pa.array(LINES, pa.large_string())) is not None
+    assert tokenizer.encoder.pieces.count(pa.array(LINES, pa.large_string())) is not None
 
 
 def test_a_tokenizer_that_raises_names_its_text(two_words, tmp_path):
