@@ -3,7 +3,7 @@
 Words repeat far more often than whole texts. The pieces of a block of texts are slices of its
 bytes, found and deduplicated by Arrow without a copy. A tokenizer sees only pieces that were not in
 an earlier block, many at a time, joined by one of its own special tokens, whose ids separate the
-results. How often pieces repeat is measured in each block: where they hardly do, as in Chinese or
+results. How often pieces repeat is measured again and again: where they hardly do, as in Chinese or
 base64, tokenizing whole texts is faster, and `count` says so.
 """
 
@@ -24,6 +24,8 @@ from batchstat.tokenization.post_processing import find_rule
 from batchstat.tokenization.safe_cuts import Cuts
 
 _PROBES, _PROBE_BYTES = 8, 32 << 10
+_PROBED = 1 / 16
+"""Fraction of the bytes of a run in which pieces are sampled, after the first block."""
 _MOST_NEW = 0.85
 """Fraction of distinct bytes in sampled pieces above which tokenizing whole texts is faster."""
 _ASKED_TOGETHER = 500
@@ -43,6 +45,8 @@ class PieceCounter:
         self._separator = _separator(backend)
         self._rules = {number: find_rule(backend, number) for number in (1, 2)}
         self._check = CountCheck(backend, "its pieces have")
+        self._bytes, self._probed, self._pays = 0, 0, False
+        self._probing = threading.Lock()
         self._known: dict[bytes, int] = {}
         self._asking = threading.Lock()
 
@@ -63,9 +67,7 @@ class PieceCounter:
         if len(first) == 0:
             return np.empty(0, dtype=np.int64)
         buffers = [text_buffers(side) for side in sides]
-        if not all(
-            data.size <= _MOST_BYTES and self._repeat(offsets, data) for offsets, data in buffers
-        ):
+        if any(data.size > _MOST_BYTES for _, data in buffers) or not self._is_faster(buffers):
             return None
         try:
             began = time.perf_counter()
@@ -74,6 +76,15 @@ class PieceCounter:
         except RefusedError:
             return None
         return counts
+
+    def _is_faster(self, sides: Sequence[tuple[Ints, pa.Buffer]]) -> bool:
+        """Return whether pieces repeat in this block, or in the last that was sampled."""
+        with self._probing:
+            if self._probed <= _PROBED * self._bytes:
+                self._probed += sum(min(data.size, _PROBES * _PROBE_BYTES) for _, data in sides)
+                self._pays = all(self._repeat(offsets, data) for offsets, data in sides)
+            self._bytes += sum(data.size for _, data in sides)
+            return self._pays
 
     def _repeat(self, offsets: Ints, data: pa.Buffer) -> bool:
         """Return whether pieces repeat enough: few bytes of some pieces are in distinct ones.

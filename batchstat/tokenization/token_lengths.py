@@ -16,7 +16,7 @@ from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.count_check import MiscountError
 from batchstat.tokenization.loading import as_tokenizer
 from batchstat.tokenization.threads import in_order, worker_count
-from batchstat.tokenization.tokenizer import Tokenizer
+from batchstat.tokenization.tokenizer import PIECES_BYTES, Tokenizer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     )
 
 _LEAST_TEXTS, _MOST_TEXTS = 1_000, 100_000
-_BLOCK_BYTES = 16 << 20
 
 
 def token_lengths(
@@ -77,22 +76,20 @@ def _is_column(texts: Any) -> bool:
 
 
 def _counts(tokenizer: Tokenizer, texts: Any, workers: int) -> Ints:
-    def count(block: pa.LargeStringArray) -> Ints:
-        tokenizer.expect(block.nbytes * len(texts) // len(block))
-        return tokenizer.count(Texts(block))[0]
-
-    parts = list(in_order(count, _blocks(texts, workers), workers))
+    blocks = _blocks(tokenizer, texts, workers)
+    parts = list(in_order(lambda block: tokenizer.count(Texts(block))[0], blocks, workers))
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
 
-def _blocks(texts: Any, workers: int) -> Iterator[pa.LargeStringArray]:
+def _blocks(tokenizer: Tokenizer, texts: Any, workers: int) -> Iterator[pa.LargeStringArray]:
     # At least two blocks per worker: while one thread converts one, another counts one.
     size = min(max(_LEAST_TEXTS, len(texts) // (2 * workers)), _MOST_TEXTS)
     # A Series is sliced by position, whatever its index.
     rows = getattr(texts, "iloc", texts)
     for first in range(0, len(texts), size):
         block = _as_arrow(rows[first : first + size], first)
-        for start, stop in Texts(block).ranges(_BLOCK_BYTES, size):
+        tokenizer.expect(block.nbytes * len(texts) // len(block))
+        for start, stop in Texts(block).ranges(PIECES_BYTES, size):
             yield block.slice(start, stop - start)
 
 

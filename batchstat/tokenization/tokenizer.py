@@ -16,10 +16,10 @@ from batchstat.tokenization.engine_counter import EngineCounter
 from batchstat.tokenization.panics import panics_as_errors
 from batchstat.tokenization.piece_counter import PieceCounter
 
-_PIECES_BYTES = 16 << 20
+PIECES_BYTES = 16 << 20
 """Texts that are cut into pieces together."""
-_ENGINE_BYTES = 1 << 20
-"""Texts that the engine counts together: few enough that it takes over soon after it is loaded."""
+_ENGINE_BYTES = 4 << 20
+"""Texts that the engine counts together: its threads share them, and their ids fit in memory."""
 _BATCH_BYTES = 4 << 20
 _BATCH_SAMPLES = 10_000
 
@@ -123,7 +123,7 @@ class Tokenizer:
         if isinstance(content, Texts):
             encoder = self.encoder
             by_engine = encoder.engine is not None and encoder.engine.is_begun
-            together = _ENGINE_BYTES if by_engine else _PIECES_BYTES
+            together = _ENGINE_BYTES if by_engine else PIECES_BYTES
             for first, last in content.ranges(together, len(counts)):
                 texts, counted = content.slice(first, last), None
                 for shortcut in (encoder.engine, encoder.pieces):

@@ -13,6 +13,7 @@ checked to be equal. It writes counting.md and counting.json.
 import argparse
 import base64
 import gzip
+import itertools
 import json
 import os
 import platform
@@ -25,7 +26,8 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -60,14 +62,13 @@ def corpora(data: Path) -> dict[str, list[str]]:
     questions = [json.loads(line) for line in lines]
     sms = (data / "sms-spam.tsv").read_text(encoding="utf-8").split("\n")
     multilingual = (data / "multilingual.txt").read_text(encoding="utf-8").split("\n")
-    signs = [sign for text in multilingual for sign in text if "\u4e00" <= sign <= "\u9fff"]
     return {
         "Wikipedia, 15 MB": wiki[: len(wiki) // 4],
         "Wikipedia, 30 MB": wiki[: len(wiki) // 2],
         "Wikipedia, 60 MB": wiki,
         "standard library, files": sources[: len(sources) // 2],
         "112 languages": multilingual,
-        "Chinese signs": ["".join(rng.choices(signs, k=80)) for _ in range(12_000)],
+        "imitated Chinese": imitations(list(filter(is_chinese, multilingual)), 20_000, rng),
         "questions (gsm8k)": [each["question"] + "\n" + each["answer"] for each in questions],
         "messages (sms-spam)": [line.partition("\t")[2] for line in sms],
         "base64": binary,
@@ -75,11 +76,40 @@ def corpora(data: Path) -> dict[str, list[str]]:
     }
 
 
+def is_chinese(text: str) -> bool:
+    """Whether it has Chinese characters, and none of Japanese or Korean."""
+    names = {unicodedata.name(sign, "").split()[0] for sign in text.strip() if sign.isalpha()}
+    return "CJK" in names and names.isdisjoint({"HIRAGANA", "KATAKANA", "HANGUL"})
+
+
+def imitations(texts: list[str], number: int, rng: random.Random) -> list[str]:
+    """Texts of 100 characters, each of which follows the one before it in one of the texts."""
+    following: dict[str, list[str]] = {}
+    for sign, after in itertools.pairwise("\n".join(texts)):
+        following.setdefault(sign, []).append(after if after != "\n" else " ")
+    following.setdefault(" ", []).extend(text[0] for text in texts)
+    chain = list(itertools.islice(walk(following, rng), number * 100))
+    return ["".join(chain[first : first + 100]) for first in range(0, len(chain), 100)]
+
+
+def walk(following: dict[str, list[str]], rng: random.Random) -> Iterator[str]:
+    """Characters without end, each one of those that may follow the one before it."""
+    sign = " "
+    while True:
+        sign = rng.choice(following[sign])
+        yield sign
+
+
 def seconds(work: Callable[[], object]) -> tuple[float, object]:
     """How long it took, and what it gave."""
     start = time.perf_counter()
     result = work()
     return time.perf_counter() - start, result
+
+
+def fresh(texts: list[str]) -> list[str]:
+    """Copies, as a reader gives them: Python keeps the UTF-8 of a text that was encoded before."""
+    return [text.encode().decode() for text in texts]
 
 
 def load(path: Path) -> tokenizers.Tokenizer:
@@ -126,12 +156,12 @@ def measure(path: Path, texts: list[str], rounds: int) -> dict[str, object]:
         ours = as_tokenizer(load(path))
         if ours.encoder.engine is not None:
             ours.encoder.engine.load()
-        base, counts = seconds(partial(baseline, load(path), texts))
+        base, counts = seconds(partial(baseline, load(path), fresh(texts)))
         assert np.array_equal(counts, expected)
-        own, counts = seconds(partial(counted, ours, texts))
+        own, counts = seconds(partial(counted, ours, fresh(texts)))
         assert np.array_equal(counts, expected), f"{path.name}: the counts differ"
         _load.cache_clear()
-        whole, counts = seconds(partial(batchstat.token_lengths, texts, load(path)))
+        whole, counts = seconds(partial(batchstat.token_lengths, fresh(texts), load(path)))
         assert np.array_equal(counts, expected), f"{path.name}: the counts differ"
         ratios.append(base / own)
         cold.append(base / whole)
@@ -208,11 +238,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--output", type=Path, default=Path())
     parser.add_argument("--only", nargs="+", help="corpora whose names hold one of these")
+    parser.add_argument("--lines", nargs="+", type=Path, default=[], help="files, a text a line")
     parser.add_argument("--tokenizers", nargs="+", help="folders of them to measure")
     arguments = parser.parse_args()
     folders = sorted((arguments.data / "tokenizers").iterdir())
     folders = [each for each in folders if each.name in (arguments.tokenizers or [each.name])]
     texts = corpora(arguments.data)
+    for file in arguments.lines:
+        texts[file.name] = file.read_text(encoding="utf-8").splitlines()
     results: dict[str, dict[str, dict]] = {}
     for corpus in texts:
         if arguments.only and not any(part in corpus for part in arguments.only):

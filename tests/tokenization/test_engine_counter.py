@@ -49,33 +49,23 @@ def loaded(tokenizer: Tokenizer) -> EngineCounter:
     return counter
 
 
-def test_it_is_loaded_after_some_text_while_counting_goes_on(gpt2, monkeypatch):
-    monkeypatch.setattr(engine_counter, "_LOADED_AFTER_BYTES", 10_000)
-    monkeypatch.setattr(engine_counter, "_LOADED_AFTER_BYTES_PER_TOKEN", 0)
+def test_it_is_loaded_after_some_text_of_unknown_size(gpt2, monkeypatch):
+    monkeypatch.setattr(engine_counter, "_LOADED_FOR_BYTES", 10_000)
+    monkeypatch.setattr(engine_counter, "_LOADED_FOR_BYTES_PER_TOKEN", 0)
     counter = EngineCounter(gpt2)
-    assert counter.count(column(["a" * 5_000])) is None
+    assert counter.count(column(["a" * 9_000])) is None
     assert counter._loading is None
-    assert counter.count(column(["a" * 5_000])) is None
-    counter._loading.join()
-    assert counter.count(column(LINES)).tolist() == whole(gpt2, LINES)
-
-
-def test_a_long_text_waits_for_it(gpt2, monkeypatch):
-    """The tokenizer itself takes a hundred times the size of a text in memory."""
-    monkeypatch.setattr(engine_counter, "_LOADED_AFTER_BYTES", 10_000)
-    monkeypatch.setattr(engine_counter, "_LOADED_AFTER_BYTES_PER_TOKEN", 0)
-    text = " ".join(LINES)
-    assert EngineCounter(gpt2).count(column([text])).tolist() == whole(gpt2, [text])
+    texts = ["a" * 9_000, "some words " * 900]
+    assert counter.count(column(texts)).tolist() == whole(gpt2, texts)
 
 
 def test_it_is_loaded_at_once_for_a_corpus_of_known_size(gpt2, monkeypatch, tmp_path):
-    monkeypatch.setattr(engine_counter, "_LOADED_AFTER_BYTES", 10_000)
-    monkeypatch.setattr(engine_counter, "_LOADED_AFTER_BYTES_PER_TOKEN", 0)
+    monkeypatch.setattr(engine_counter, "_LOADED_FOR_BYTES", 10_000)
+    monkeypatch.setattr(engine_counter, "_LOADED_FOR_BYTES_PER_TOKEN", 0)
     counter = EngineCounter(gpt2)
     counter.expect(9_999)
     assert counter._loading is None
     counter.expect(10_000)
-    counter._loading.join()
     assert counter.count(column(LINES)).tolist() == whole(gpt2, LINES)
     begun = []
     monkeypatch.setattr(EngineCounter, "load", lambda _: begun.append(True))
@@ -166,7 +156,7 @@ def test_a_corpus_too_is_recounted(gpt2, monkeypatch, tmp_path):
     other = trained(*FAMILIES["gpt2, roberta"], size=400).to_str()
     right = engine_counter._load
     monkeypatch.setattr(engine_counter, "_load", lambda _: right(other))
-    monkeypatch.setattr("batchstat.tokenization.tokenizer._PIECES_BYTES", 20_000)
+    monkeypatch.setattr("batchstat.tokenization.tokenizer.PIECES_BYTES", 20_000)
     (tmp_path / "tokenizer.json").write_text(gpt2.to_str(), encoding="utf-8")
     with pytest.warns(UserWarning, match="fastokens counts .*: recounting without shortcuts"):
         profile = batchstat.profile(
