@@ -25,7 +25,7 @@ from batchstat.tokenization.threads import cores
 if TYPE_CHECKING:
     from fastokens import Tokenizer as Engine
 
-_LOADED_FOR_BYTES = 2 << 20
+_LOADED_FOR_BYTES = 4 << 20
 _LOADED_FOR_BYTES_PER_TOKEN = 20
 """The engine is loaded for so much text: more, by this for each core, for a large vocabulary, which
 takes longer to load on one core, while others would count all the faster."""

@@ -88,7 +88,8 @@ def _blocks(tokenizer: Tokenizer, texts: Any, workers: int) -> Iterator[pa.Large
     rows = getattr(texts, "iloc", texts)
     for first in range(0, len(texts), size):
         block = _as_arrow(rows[first : first + size], first)
-        tokenizer.expect(block.nbytes * len(texts) // len(block))
+        if first == 0:
+            tokenizer.expect(block.nbytes * len(texts) // len(block))
         for start, stop in Texts(block).ranges(PIECES_BYTES, size):
             yield block.slice(start, stop - start)
 

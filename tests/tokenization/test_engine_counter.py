@@ -59,6 +59,16 @@ def test_it_is_loaded_after_some_text_of_unknown_size(gpt2, monkeypatch):
     assert counter.count(column(texts)).tolist() == whole(gpt2, texts)
 
 
+def test_a_long_last_text_does_not_load_it(gpt2, monkeypatch):
+    """What is to come is estimated from the first texts only."""
+    expected = []
+    monkeypatch.setattr(EngineCounter, "expect", lambda _, bytes_: expected.append(bytes_))
+    monkeypatch.setattr(EngineCounter, "_note", lambda *_: None)
+    batchstat.token_lengths(["a" * 10] * 4_000 + ["a" * 10_000], gpt2, workers=2)
+    assert len(expected) == 1
+    assert 40_000 <= expected[0] <= 100_000
+
+
 def test_it_is_loaded_at_once_for_a_corpus_of_known_size(gpt2, monkeypatch, tmp_path):
     monkeypatch.setattr(engine_counter, "_LOADED_FOR_BYTES", 10_000)
     monkeypatch.setattr(engine_counter, "_LOADED_FOR_BYTES_PER_TOKEN", 0)
