@@ -12,6 +12,9 @@ Floats = npt.NDArray[np.floating]
 _Numbers = TypeVar("_Numbers", int, Ints)
 _Part = TypeVar("_Part")
 
+IN_CACHE = 1 << 17
+"""Numbers whose arrays stay in the processor's cache."""
+
 
 def round_up(numbers: _Numbers, multiple: int) -> _Numbers:
     """Round a whole number, or each number of an array, up to a multiple of `multiple`."""
@@ -32,7 +35,9 @@ def expand_ranges(first: Ints, sizes: Ints) -> tuple[Ints, Ints]:
     """Lay n ranges of consecutive numbers end to end: their offsets (n + 1,), and the numbers."""
     offsets = offsets_from_sizes(sizes)
     numbers = np.repeat(first - offsets[:-1], sizes)
-    numbers += np.arange(offsets[-1])
+    for begin in range(0, len(numbers), IN_CACHE):
+        some = numbers[begin : begin + IN_CACHE]
+        some += np.arange(begin, begin + len(some))
     return offsets, numbers
 
 

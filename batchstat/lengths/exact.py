@@ -6,10 +6,11 @@ Ordinary numbers cost only a search for the largest. All numbers are 0 or above.
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 
-from batchstat.lengths.arrays import Ints
+from batchstat.lengths.arrays import IN_CACHE, Ints
 
 _LIMIT = 2**63
 _HALF = 32
@@ -53,10 +54,15 @@ def sums(numbers: Ints, offsets: Ints) -> Ints:
 
 def moments(numbers: Ints, offsets: Ints) -> tuple[Ints, Ints]:
     """Return `sums` of the numbers, each below 2^31, and of their squares."""
-    squares = numbers * numbers
-    if len(offsets) > 1 and _largest(numbers) ** 2 * len(numbers) < _LIMIT:
-        return np.add.reduceat(numbers, offsets[:-1]), np.add.reduceat(squares, offsets[:-1])
-    return sums(numbers, offsets), sums(squares, offsets)
+    if len(offsets) == 1 or _largest(numbers) ** 2 * len(numbers) >= _LIMIT:
+        return sums(numbers, offsets), sums(numbers * numbers, offsets)
+    squares = np.empty(len(offsets) - 1, dtype=np.int64)
+    steps = np.searchsorted(offsets[:-1], np.arange(offsets[0], offsets[-1], IN_CACHE))
+    for first, last in pairwise(np.unique([*steps, len(squares)]).tolist()):
+        some = numbers[offsets[first] : offsets[last]]
+        begins = offsets[first:last] - offsets[first]
+        np.add.reduceat(some * some, begins, out=squares[first:last])
+    return np.add.reduceat(numbers, offsets[:-1]), squares
 
 
 def sums_at(places: Ints, numbers: Ints, size: int) -> Ints:

@@ -1,14 +1,16 @@
 """Sums and products beyond 64 bits, held against Python's integers."""
 
 from dataclasses import asdict
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis.extra.numpy import arrays
 
 import batchstat
+from batchstat.lengths import arrays as lengths_arrays
 from batchstat.lengths import exact
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning.batch_table import BatchTable
@@ -176,3 +178,33 @@ def test_the_cost_of_attention_is_above_1():
     for row in made.strategies:
         assert row.counts.relative_cost(0, 1) >= 1
         assert row.counts.real_squared_tokens == 10**19
+
+
+@given(
+    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=30),
+    at_once=st.integers(1, 20),
+    data=st.data(),
+)
+def test_moments_of_groups_taken_some_at_a_time(sizes, at_once, data):
+    """Whatever the groups, and also where one of them is larger than what is taken at a time."""
+    numbers = data.draw(arrays(np.int64, sum(sizes), elements=st.integers(0, 99)))
+    offsets = np.append(0, np.cumsum(sizes))
+    groups = [numbers[a:b].tolist() for a, b in pairwise(offsets.tolist())]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exact, "IN_CACHE", at_once)
+        found, squares = exact.moments(numbers, offsets)
+    assert found.tolist() == list(map(sum, groups))
+    assert squares.tolist() == [sum(number**2 for number in group) for group in groups]
+
+
+@given(
+    ranges=st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9)), max_size=20),
+    at_once=st.integers(1, 20),
+)
+def test_ranges_laid_end_to_end(ranges, at_once):
+    first, sizes = np.array(ranges, dtype=np.int64).reshape(-1, 2).T
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lengths_arrays, "IN_CACHE", at_once)
+        offsets, numbers = lengths_arrays.expand_ranges(first, sizes)
+    assert numbers.tolist() == [each for a, size in ranges for each in range(a, a + size)]
+    assert offsets.tolist() == [0, *accumulate(size for _, size in ranges)]
