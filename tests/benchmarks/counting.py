@@ -78,7 +78,7 @@ def corpora(data: Path) -> dict[str, list[str]]:
 
 def is_chinese(text: str) -> bool:
     """Whether it has Chinese characters, and none of Japanese or Korean."""
-    names = {unicodedata.name(sign, "").split()[0] for sign in text.strip() if sign.isalpha()}
+    names = {unicodedata.name(sign, "").split(" ")[0] for sign in text if sign.isalpha()}
     return "CJK" in names and names.isdisjoint({"HIRAGANA", "KATAKANA", "HANGUL"})
 
 

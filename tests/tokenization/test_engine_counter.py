@@ -59,6 +59,14 @@ def test_it_is_loaded_after_some_text_of_unknown_size(gpt2, monkeypatch):
     assert counter.count(column(texts)).tolist() == whole(gpt2, texts)
 
 
+def test_a_long_text_waits_for_it(gpt2, monkeypatch):
+    """The tokenizer itself takes a hundred times the size of a text in memory."""
+    monkeypatch.setattr(engine_counter, "_LOADED_FOR_BYTES", 10_000)
+    monkeypatch.setattr(engine_counter, "_LOADED_FOR_BYTES_PER_TOKEN", 0)
+    text = " ".join(LINES)
+    assert EngineCounter(gpt2).count(column([text])).tolist() == whole(gpt2, [text])
+
+
 def test_a_long_last_text_does_not_load_it(gpt2, monkeypatch):
     """What is to come is estimated from the first texts only."""
     expected = []
