@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from batchstat.errors import InputError, OptionError
-from batchstat.lengths.arrays import Ints
+from batchstat.lengths.arrays import IN_CACHE, Ints
 from batchstat.lengths.exact import dot
 
 _AT_ONCE = 1 << 22
@@ -140,7 +140,10 @@ def distinct(numbers: Ints) -> tuple[Ints, Ints]:
     if numbers.max() > max(len(numbers), _FEW):
         values, counts = np.unique(numbers, return_counts=True)
         return values.astype(np.int64), counts
-    often = np.bincount(numbers)
+    often = np.bincount(numbers[:IN_CACHE], minlength=int(numbers.max()) + 1)
+    for first in range(IN_CACHE, len(numbers), IN_CACHE):
+        some = np.bincount(numbers[first : first + IN_CACHE])
+        often[: len(some)] += some
     values = np.flatnonzero(often)
     return values, often[values]
 

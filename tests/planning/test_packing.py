@@ -37,7 +37,12 @@ def lengths_of(made: BatchPlan) -> list[list[int]]:
 
 def row_of_each(found: packing.Packing) -> list[int]:
     """The row of each length."""
-    return np.repeat(found.row, found.each).tolist()
+    return [
+        row
+        for first, rows, each in zip(found.row, found.rows, found.each, strict=True)
+        for row in range(first, first + rows)
+        for _ in range(each)
+    ]
 
 
 def test_golden_vectors_of_trl():

@@ -49,7 +49,7 @@ def test_the_bound_knows_what_cannot_share_a_row(lengths, capacity, rows):
 @given(st.lists(st.integers(0, 64), min_size=1, max_size=300), st.integers(64, 100))
 def test_best_fit_is_near_the_bound(lengths, capacity):
     falling = np.sort(np.maximum(lengths, 1))[::-1]
-    rows = int(best_fit(falling, capacity, 1000).row.max()) + 1
+    rows = best_fit(falling, capacity, 1000).n_rows
     least = min_packed_rows(LengthStats.of(falling), capacity)
     assert least <= rows <= 11 / 9 * least + 1
 

@@ -99,7 +99,7 @@ class Packed(Strategy):
         """
         self._check_longest(int(window.lengths.max(initial=0)))
         samples, lengths, starts, packing = self._packed(window.lengths)
-        held, counts = _totals(packing)
+        held, counts = packing.totals
         order = longest_first(held)
         padded = round_up(held[order], self.pad_to_multiple_of)
         keep_short = self.keeps_short(window)
@@ -112,22 +112,24 @@ class Packed(Strategy):
         every = order.take(rows)
         if len(rows) < len(order):
             every = np.concatenate([every, order[len(rows) :]])  # dropped rows come last
-        row_offsets, entries = _laid_out(packing, counts, every)
+        row_offsets = offsets_from_sizes(counts[every])
+        first = np.empty_like(every)
+        first[every] = row_offsets[:-1]
         row_offsets = row_offsets[: len(rows) + 1]
-
-        def placed(numbers: Ints) -> Ints:
-            found = np.empty_like(numbers)
-            found[entries] = numbers
-            return found[: row_offsets[-1]]
-
+        columns = (samples, lengths) if starts is None else (samples, lengths, starts)
+        placed = [np.empty(len(samples), dtype=np.int64) for _ in columns]
+        for some, places in packing.places(first):
+            for found, column in zip(placed, columns, strict=True):
+                found[places] = column[some].astype(np.int64, copy=False)  # faster than both in one
+        samples, lengths, *rest = (found[: row_offsets[-1]] for found in placed)
         return BatchPlan(
-            samples=placed(samples),
-            lengths=placed(lengths).astype(np.int64, copy=False),
+            samples=samples,
+            lengths=lengths,
             row_offsets=row_offsets,
             batch_offsets=offsets,
             step_offsets=np.arange(len(offsets)),
             widths=widths[sequence],
-            starts=None if starts is None else placed(starts),
+            starts=rest[0] if rest else None,
         )
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchSummary | None:
@@ -164,7 +166,7 @@ class Packed(Strategy):
             if size >= len(lengths):
                 return samples, held, starts, packing
             parts.append((samples + first, held, starts, packing._replace(row=packing.row + rows)))
-            rows += int(packing.row.max(initial=-1)) + 1
+            rows += packing.n_rows
         every, all_held, all_starts, packings = zip(*parts, strict=True)
         return (
             np.concatenate(every),
@@ -186,29 +188,6 @@ class Packed(Strategy):
         falling = np.repeat(values[::-1].astype(lengths.dtype), counts[::-1])
         fit = best_fit if self.method == "bfd" else first_fit
         return longest_first(lengths), falling, None, fit(falling, self.max_length, most)
-
-
-def _totals(packing: Packing) -> tuple[Ints, Ints]:
-    """Return (n_rows,) tokens and entries of each row."""
-    row, each, _, tokens = packing
-    held = np.bincount(row, weights=tokens).astype(np.int64)
-    return held, np.bincount(row, weights=each).astype(np.int64)
-
-
-def _laid_out(packing: Packing, counts: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """Lay rows end to end: their offsets (n_rows + 1,), and the place of each entry, (n_entries,).
-
-    Args:
-        packing: the rows of the entries.
-        counts: (n_rows,) entries of each row.
-        rows: (n_rows,) the rows in their new order.
-    """
-    offsets = offsets_from_sizes(counts[rows])
-    first = np.empty_like(rows)
-    first[rows] = offsets[:-1]
-    begin = first.take(packing.row)
-    begin += packing.before
-    return offsets, expand_ranges(begin, packing.each)[1]
 
 
 def _wrapped(lengths: Ints, capacity: int) -> tuple[Ints, Ints, Ints, Packing]:

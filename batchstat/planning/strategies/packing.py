@@ -11,28 +11,67 @@ Each method returns a `Packing`, from which the rows are laid out at once.
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from batchstat.lengths.arrays import Ints, expand_ranges, offsets_from_sizes
+from batchstat.lengths.arrays import IN_CACHE, Ints, expand_ranges, offsets_from_sizes
 from batchstat.lengths.exact import sums
 
 
 class Packing(NamedTuple):
-    """The rows of (n,) lengths, as runs of consecutive lengths that share a row.
+    """The rows of (n,) lengths: runs of consecutive lengths in consecutive rows, the same number in
+    each.
 
     Attributes:
-        row: (m,) the row of each run.
-        each: (m,) number of lengths in it; they add up to n.
-        before: (m,) number of lengths that its row has from earlier runs.
-        tokens: (m,) sum of its lengths.
+        row: (m,) the first row of each run.
+        rows: (m,) number of its rows.
+        each: (m,) lengths that each of these rows gets.
+        before: (m,) lengths that each of them has from earlier runs.
+        tokens: (m,) sum of the lengths that each of them gets.
     """
 
     row: Ints
+    rows: Ints
     each: Ints
     before: Ints
     tokens: Ints
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int((self.row + self.rows).max(initial=0))
+
+    @property
+    def totals(self) -> tuple[Ints, Ints]:
+        """(n_rows,) tokens and lengths of each row."""
+        ends, size = self.row + self.rows, self.n_rows + 1
+
+        def of_rows(numbers: Ints) -> Ints:
+            # A bin has only what rows begin or end with: floating point is exact.
+            begun = np.bincount(self.row, weights=numbers, minlength=size)
+            ended = np.bincount(ends, weights=numbers, minlength=size)
+            return np.cumsum((begun - ended).astype(np.int64))[:-1]
+
+        return of_rows(self.tokens), of_rows(self.each)
+
+    def places(self, first: Ints) -> Iterator[tuple[slice, Ints]]:
+        """Yield lengths, a cache's size at a time, with the place of each of them.
+
+        Args:
+            first: (n_rows,) the place of each row's first length.
+        """
+        begins = offsets_from_sizes(self.rows * self.each)
+        steps = np.searchsorted(begins[:-1], np.arange(0, begins[-1], IN_CACHE))
+        for begin, end in pairwise(np.unique([*steps, len(self.row)]).tolist()):
+            row, rows, each, before, _ = (column[begin:end] for column in self)
+            places = first.take(expand_ranges(row, rows)[1])
+            places += np.repeat(before, rows)
+            yield (
+                slice(int(begins[begin]), int(begins[end])),
+                expand_ranges(places, np.repeat(each, rows))[1],
+            )
 
 
 class Placement(NamedTuple):
@@ -88,14 +127,12 @@ def best_fit(lengths: Ints, capacity: int, most: int) -> Packing:
     distinct room in rows, not on the samples.
     """
     if len(lengths) == 0:
-        return Packing(*np.zeros((4, 0), dtype=np.int64))
+        return Packing(*np.zeros((5, 0), dtype=np.int64))
     begins = np.append(0, np.flatnonzero(lengths[1:] != lengths[:-1]) + 1)
     counts = np.diff(begins, append=len(lengths))
     values = lengths[begins].astype(np.int64)
     found = placed_runs(values, counts, capacity, most)
-    columns = (found.each, found.before, found.each * values[found.kind])
-    repeated = (np.repeat(column, found.rows) for column in columns)
-    return Packing(expand_ranges(found.row, found.rows)[1], *repeated)
+    return Packing(*found[:-1], found.each * values[found.kind])
 
 
 def placed_runs(lengths: Ints, counts: Ints, capacity: int, most: int) -> "PlacedRuns":
@@ -133,8 +170,9 @@ def first_fit(lengths: Ints, capacity: int, most: int) -> Packing:
             if tree[at] == room:
                 break
             tree[at] = room
-    each = np.ones(len(rows), dtype=np.int64)
-    return Packing(np.array(rows, dtype=np.int64), each, np.array(before, dtype=np.int64), lengths)
+    one = np.ones(len(rows), dtype=np.int64)
+    row, had = np.array([rows, before], dtype=np.int64)
+    return Packing(row, one, one, had, lengths)
 
 
 def next_fit(lengths: Ints, capacity: int, most: int) -> Packing:
@@ -154,8 +192,8 @@ def next_fit(lengths: Ints, capacity: int, most: int) -> Packing:
 
 def whole_rows(lengths: Ints, each: Ints) -> Packing:
     """Return rows of consecutive lengths, so many in each."""
-    before = np.zeros(len(each), dtype=np.int64)
-    return Packing(np.arange(len(each)), each, before, sums(lengths, offsets_from_sizes(each)))
+    row, one, none = np.arange(len(each)), np.ones_like(each), np.zeros_like(each)
+    return Packing(row, one, each, none, sums(lengths, offsets_from_sizes(each)))
 
 
 def _best_fit(sizes: list[int], counts: list[int], capacity: int, most: int) -> Iterator[Placement]:
