@@ -1,7 +1,8 @@
 """Count whole texts with fastokens, a faster engine for tokenizers that `engine_gate` admits.
 
 Loading it takes as long as counting some megabytes without it, so it is loaded when so many are
-known to come, or twice as many have come, on a thread of its own: reading goes on meanwhile.
+known to come, or twice as many have come, on a thread of its own: reading goes on meanwhile. The
+gate is asked only then: it reads the whole vocabulary of some tokenizers.
 """
 
 import json
@@ -17,7 +18,7 @@ import tokenizers
 
 from batchstat.lengths.arrays import Ints
 from batchstat.tokenization.count_check import CountCheck, RefusedError, encodings
-from batchstat.tokenization.engine_gate import texts_to_leave
+from batchstat.tokenization.engine_gate import engine_admits, texts_to_leave
 from batchstat.tokenization.panics import panics_as_errors
 from batchstat.tokenization.post_processing import find_rule
 from batchstat.tokenization.threads import cores
@@ -37,7 +38,7 @@ class EngineCounter:
     """Counter of the texts of one run; may be called from several threads."""
 
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
-        """Use a tokenizer without truncation and padding that `engine_gate` admits."""
+        """Use a tokenizer without truncation and padding."""
         self._backend = backend
         self._splits_special_tokens: bool = backend.encode_special_tokens
         self._rules = {number: find_rule(backend, number) for number in (1, 2)}
@@ -52,10 +53,16 @@ class EngineCounter:
     @property
     def is_begun(self) -> bool:
         """Whether the engine is loaded or being loaded."""
-        return self._engine is not None or self._loading is not None
+        loading = self._loading is not None and self._loading.is_alive()
+        return self._engine is not None or loading
 
     def load(self) -> None:
-        """Load the engine now; if it refuses the tokenizer, `count` goes on returning None."""
+        """Load the engine now.
+
+        If it does not admit or refuses the tokenizer, `count` goes on returning None.
+        """
+        if not engine_admits(self._backend):
+            return
         definition = self._backend.to_str()
         try:
             with panics_as_errors():
@@ -66,7 +73,8 @@ class EngineCounter:
     def expect(self, bytes_: int) -> None:
         """Begin to load the engine, unless begun before, if that pays for so much text."""
         with self._noting:
-            if not self.is_begun and bytes_ >= self._worth_loading:
+            begun = self._engine is not None or self._loading is not None
+            if not begun and bytes_ >= self._worth_loading:
                 self._loading = threading.Thread(target=self.load, name="loading fastokens")
                 self._loading.start()
 

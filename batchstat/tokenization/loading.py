@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import tokenizers
+from tokenizers.models import BPE
 
 from batchstat.errors import InputError, OptionError
 from batchstat.tokenization import builtin
 from batchstat.tokenization.engine_counter import EngineCounter
-from batchstat.tokenization.engine_gate import engine_admits
 from batchstat.tokenization.hub import HUB_NAME, hub_answers, import_quietly
 from batchstat.tokenization.load_errors import check_complete, not_loaded, one_line, stated_maximum
 from batchstat.tokenization.panics import panics_as_errors
@@ -130,7 +130,7 @@ def _encoder(backend: tokenizers.Tokenizer, loaded: Any, chat_template: str | No
         encode_rendered=lambda texts: backend.encode_batch_fast(texts, add_special_tokens=False),
         as_transformers=as_transformers,
         pieces=None if cuts is None else PieceCounter(backend, cuts),
-        engine=EngineCounter(backend) if engine_admits(backend) else None,
+        engine=EngineCounter(backend) if isinstance(backend.model, BPE) else None,
     )
 
 

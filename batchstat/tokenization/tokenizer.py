@@ -36,7 +36,7 @@ class Encoder:
         encode_rendered: the same for texts that already contain special tokens; adds none.
         as_transformers: the transformers object, which has chat templates.
         pieces: counts texts by their pieces; None for a tokenizer whose texts cannot be cut.
-        engine: counts texts by a faster engine; None for a tokenizer that it may not count.
+        engine: counts texts by a faster engine; None for a tokenizer of another model.
     """
 
     encode: Callable[[list[Any]], Iterable[Sized]]

@@ -120,6 +120,19 @@ def test_without_the_engine_counting_is_as_before(gpt2, monkeypatch, name):
     assert tokenizer.count(Texts(column(LINES)))[0].tolist() == whole(gpt2, LINES)
 
 
+def test_a_tokenizer_that_is_not_admitted_is_counted_as_before(gpt2, monkeypatch):
+    """The gate is asked when the engine would be loaded, and not before."""
+    asked = []
+    monkeypatch.setattr(engine_counter, "engine_admits", lambda it: asked.append(it) or False)
+    tokenizer = as_tokenizer(gpt2)
+    assert tokenizer.count(Texts(column(LINES)))[0].tolist() == whole(gpt2, LINES)
+    assert not asked
+    tokenizer.expect(1 << 40)
+    assert tokenizer.count(Texts(column(LINES)))[0].tolist() == whole(gpt2, LINES)
+    assert len(asked) == 1
+    assert not tokenizer.encoder.engine.is_begun
+
+
 class Raising:
     """An engine that raises on a text."""
 
