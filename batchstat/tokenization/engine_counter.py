@@ -19,6 +19,7 @@ import tokenizers
 from batchstat.lengths.arrays import Ints
 from batchstat.tokenization.count_check import CountCheck, RefusedError, encodings
 from batchstat.tokenization.engine_gate import engine_admits, texts_to_leave
+from batchstat.tokenization.long_texts import LongTexts
 from batchstat.tokenization.panics import panics_as_errors
 from batchstat.tokenization.post_processing import find_rule
 from batchstat.tokenization.threads import cores
@@ -42,6 +43,7 @@ class EngineCounter:
         self._backend = backend
         self._splits_special_tokens: bool = backend.encode_special_tokens
         self._rules = {number: find_rule(backend, number) for number in (1, 2)}
+        self._long_texts = LongTexts(backend)
         self._check = CountCheck(backend, "fastokens counts")
         self._engine: Engine | None = None
         self._loading: threading.Thread | None = None
@@ -125,8 +127,23 @@ class EngineCounter:
 
     def _side(self, column: pa.LargeStringArray) -> Ints:
         """Return (n,) tokens of texts, without special tokens."""
-        assert self._engine is not None
         texts = column.to_pylist()
+        long = self._long_texts.positions(texts)
+        cut = {i: self._long_texts.cut(texts[i]) for i in long}
+        for i in long:
+            texts[i] = ""
+        counts = self._by_engine(texts)
+        for i, (parts, repeated) in cut.items():
+            counts[i] = self._by_engine(parts).sum() - self._by_engine(repeated).sum()
+        left = texts_to_leave(texts)
+        if left:
+            counts[left] = [
+                len(each) for each in encodings(self._backend, [texts[i] for i in left])
+            ]
+        return counts
+
+    def _by_engine(self, texts: list[str]) -> Ints:
+        assert self._engine is not None
         try:
             with panics_as_errors():
                 _, ends = self._engine.encode_batch_flat(
@@ -134,13 +151,7 @@ class EngineCounter:
                 )
         except Exception as error:
             raise RefusedError from error
-        counts: Ints = np.diff(np.frombuffer(ends, np.uint64)).astype(np.int64)
-        left = texts_to_leave(texts)
-        if left:
-            counts[left] = [
-                len(each) for each in encodings(self._backend, [texts[i] for i in left])
-            ]
-        return counts
+        return np.diff(np.frombuffer(ends, np.uint64)).astype(np.int64)
 
 
 @lru_cache(maxsize=1)

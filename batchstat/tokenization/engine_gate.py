@@ -59,10 +59,10 @@ def engine_admits(backend: tokenizers.Tokenizer) -> bool:
         return False
     if model.continuing_subword_prefix or model.end_of_word_suffix:
         return False
-    normalizer, splitter = map(definition_of_part, (backend.normalizer, backend.pre_tokenizer))
     added = backend.get_added_tokens_decoder().values()
-    if (normalizer, splitter) in _MARKING:
+    if merges_over_spaces(backend):
         return not any(token.lstrip or token.rstrip for token in added) and _knows_bytes(backend)
+    normalizer, splitter = _steps(backend)
     return (
         not model.byte_fallback
         and all(model.token_to_id(sign) is not None for sign in _BYTE_SIGNS)
@@ -76,6 +76,11 @@ def engine_admits(backend: tokenizers.Tokenizer) -> bool:
     )
 
 
+def merges_over_spaces(backend: tokenizers.Tokenizer) -> bool:
+    """Return whether it marks spaces as one of `_MARKING` does, and its merges may span them."""
+    return _steps(backend) in _MARKING
+
+
 def texts_to_leave(texts: list[str]) -> list[int]:
     """Return the positions of texts that the engine may count differently."""
     # Single characters first: Python skips that search in ASCII texts.
@@ -84,6 +89,11 @@ def texts_to_leave(texts: list[str]) -> list[int]:
         for i, text in enumerate(texts)
         if ("\u017f" in text and "'\u017f" in text) or "\u180e" in text
     ]
+
+
+def _steps(backend: tokenizers.Tokenizer) -> tuple[Definition, Definition]:
+    """Return the definitions of its normalizer and its pre-tokenizer."""
+    return definition_of_part(backend.normalizer), definition_of_part(backend.pre_tokenizer)
 
 
 def _knows_bytes(backend: tokenizers.Tokenizer) -> bool:
