@@ -37,41 +37,42 @@ class ChunkContent:
 
     Attributes:
         bad: records that cannot be read, as far as they were checked.
+        locate: returns the location of a record, for messages.
     """
 
     def __init__(self, chunk: Chunk, locate: Callable[[int], Location]) -> None:
         """`locate`: returns the location of a record, for messages."""
         self.bad = dict(chunk.bad)
-        self._chunk, self._locate = chunk, locate
+        self._chunk, self.locate = chunk, locate
 
     def text(self, column: str) -> pa.LargeStringArray:
         """Return (size,) the column as texts, empty where a record has none."""
-        values = self._values(column)
+        values = self.values(column)
         if isinstance(values, pa.Array):
             if not (holds_text(values.type) or pa.types.is_null(values.type)):
                 raise InputError(
-                    f"{self._locate(0)}: column {column!r} is {values.type} where text is expected"
+                    f"{self.locate(0)}: column {column!r} is {values.type} where text is expected"
                 )
             for i in _nulls(values):
-                self._fail(i, f"{column!r} is null where text is expected")
+                self.fail(i, f"{column!r} is null where text is expected")
             texts_or_nulls = values.cast(pa.large_string())
             return pc.fill_null(texts_or_nulls, "") if values.null_count else texts_or_nulls
         texts: list[Any] = list(values)
         for i, value in enumerate(texts if _kinds(texts) - {str} else ()):
             if not isinstance(value, str):
-                self._fail(i, f"{column!r} is {kind_of(value)} where text is expected")
+                self.fail(i, f"{column!r} is {kind_of(value)} where text is expected")
                 texts[i] = ""
         return self._as_arrow(texts)
 
     def chats(self, column: str) -> list[list[Message]]:
         """Return (size,) the column as chats, with empty lists where a record has none."""
         chats: list[list[Message]] = []
-        for i, value in enumerate(_as_list(self._values(column))):
+        for i, value in enumerate(_as_list(self.values(column))):
             chats.append([])
             try:
                 chat = as_chat(value) if self._is_good(i) else []
             except ChatError as error:
-                self._fail(i, f"{column!r}: {error}", "chat")
+                self.fail(i, f"{column!r}: {error}", "chat")
             else:
                 if self._is_short(i, _text_bytes(chat)):
                     chats[i] = chat
@@ -81,36 +82,40 @@ class ChunkContent:
         """Return (size,) the column as tools; all empty without a column."""
         if column is None:
             return [[]] * self._chunk.size
-        return [as_tools(value) for value in _as_list(self._values(column))]
+        return [as_tools(value) for value in _as_list(self.values(column))]
 
     def token_lists(self, column: str) -> npt.NDArray[np.int64]:
         """Return (size,) the number of ids in the column's lists."""
-        values = self._values(column)
+        values = self.values(column)
         if isinstance(values, pa.Array) and is_list(values.type):
             ids = decoded_type(values.type.value_type)
             if not (pa.types.is_integer(ids) or pa.types.is_null(ids)):
                 raise InputError(
-                    f"{self._locate(0)}: column {column!r} is {values.type} where lists of token "
+                    f"{self.locate(0)}: column {column!r} is {values.type} where lists of token "
                     "ids are expected"
                 )
-            for i in _nulls(values):
-                self._fail(i, f"{column!r} is null where a list of token ids is expected")
-            for i in _holding_nulls(values):
-                self._fail(i, f"{column!r} contains null where a token id is expected")
+            self.fail_nulls(values, column, "a list of token ids")
             return filled(pc.list_value_length(values), 0).astype(np.int64, copy=False)
         counts = np.zeros(self._chunk.size, dtype=np.int64)
         for i, value in enumerate(_as_list(values)):
             if isinstance(value, list) and all(type(each) is int for each in value):
                 counts[i] = len(value)
             elif isinstance(value, list) and None in value:
-                self._fail(i, f"{column!r} contains null where a token id is expected")
+                self.fail(i, f"{column!r} contains null where a token id is expected")
             else:
-                self._fail(i, f"{column!r} is {kind_of(value)} where token ids are expected")
+                self.fail(i, f"{column!r} is {kind_of(value)} where token ids are expected")
         return counts
+
+    def fail_nulls(self, lists: pa.Array, column: str, expected: str) -> None:
+        """Note which records are null, or lists that contain null."""
+        for i in _nulls(lists):
+            self.fail(i, f"{column!r} is null where {expected} is expected")
+        for i in _holding_nulls(lists):
+            self.fail(i, f"{column!r} contains null where a number is expected")
 
     def lengths(self, column: str) -> npt.NDArray[np.int64]:
         """Return (size,) the column's whole numbers, from 0 to `LONGEST`."""
-        values = self._values(column)
+        values = self.values(column)
         is_whole = isinstance(values, pa.Array) and pa.types.is_integer(values.type)
         if isinstance(values, pa.Array) and is_whole and values.null_count == 0:
             return self._in_range(as_numpy(values), column)
@@ -118,9 +123,9 @@ class ChunkContent:
         for i, value in enumerate(_as_list(values)):
             number = int(value) if isinstance(value, str) and _is_number(value) else value
             if type(number) is not int:
-                self._fail(i, f"{column!r} is {kind_of(value)} where a whole number is expected")
+                self.fail(i, f"{column!r} is {kind_of(value)} where a whole number is expected")
             elif not 0 <= number <= LONGEST:
-                self._fail(i, f"{column!r} is {number}: must be between 0 and {LONGEST:,}")
+                self.fail(i, f"{column!r} is {number}: must be between 0 and {LONGEST:,}")
             else:
                 counts[i] = number
         return counts
@@ -128,17 +133,17 @@ class ChunkContent:
     def _in_range(self, numbers: npt.NDArray[np.integer], column: str) -> npt.NDArray[np.int64]:
         outside = (numbers < 0) | (numbers > LONGEST)
         for i in np.flatnonzero(outside).tolist():
-            self._fail(i, f"{column!r} is {numbers[i]}: must be between 0 and {LONGEST:,}")
+            self.fail(i, f"{column!r} is {numbers[i]}: must be between 0 and {LONGEST:,}")
         return np.where(outside, 0, numbers).astype(np.int64)
 
     def labels(self, column: str) -> pa.Array:
         """Return (size,) labels as large_string, or as lists of it if any is a list."""
-        values = self._values(column)
+        values = self.values(column)
         if isinstance(values, pa.Array):
             kind = values.type.value_type if is_list(values.type) else values.type
             if not can_label(kind):
                 raise InputError(
-                    f"{self._locate(0)}: column {column!r} is {values.type} where a label is "
+                    f"{self.locate(0)}: column {column!r} is {values.type} where a label is "
                     "expected: text, a number, a boolean, or a list of them"
                 )
             if not is_list(values.type):
@@ -160,12 +165,13 @@ class ChunkContent:
                 return _as_label(value)
             return list(dict.fromkeys(filter(_is_there, map(_as_label, value)))) or None
         except TypeError:
-            self._fail(i, f"label {column!r} is {kind_of(value)}")
+            self.fail(i, f"label {column!r} is {kind_of(value)}")
         except UnicodeEncodeError:
-            self._fail(i, f"label {column!r} contains half a surrogate pair", "not_utf8")
+            self.fail(i, f"label {column!r} contains half a surrogate pair", "not_utf8")
         return None
 
-    def _values(self, column: str) -> Column:
+    def values(self, column: str) -> Column:
+        """Return (size,) the values of a column, without encodings."""
         values = self._chunk.columns[column]
         return decoded(values) if isinstance(values, pa.Array) else values
 
@@ -179,10 +185,11 @@ class ChunkContent:
 
     def _is_short(self, i: int, size: int) -> bool:
         if size > MOST_TEXT_BYTES:
-            self._fail(i, too_long("text", size), "too_long")
+            self.fail(i, too_long("text", size), "too_long")
         return size <= MOST_TEXT_BYTES
 
-    def _fail(self, i: int, message: str, reason: str = "wrong_type") -> None:
+    def fail(self, i: int, message: str, reason: str = "wrong_type") -> None:
+        """Note what is wrong with a record, unless something was before."""
         if self._is_good(i):
             self.bad[i] = BadRecord(reason, message)
 
@@ -196,34 +203,27 @@ class ChunkContent:
             replaced: list[object] = []
             for i, text in enumerate(texts):
                 if isinstance(text, str) and any("\ud800" <= c <= "\udfff" for c in text):
-                    self._fail(i, "half a surrogate pair, which is not a character", "not_utf8")
+                    self.fail(i, "half a surrogate pair, which is not a character", "not_utf8")
                     text = ""
                 replaced.append(text)
             return pa.array(replaced, pa.large_string())
 
 
-def read_content(
-    chunk: Chunk, options: CorpusOptions, locate: Callable[[int], Location]
-) -> tuple[Content, pa.Array | None, dict[int, BadRecord]]:
-    """Return a chunk's content, its labels, and the records that cannot be read.
+def read_content(values: ChunkContent, chunk: Chunk, options: CorpusOptions) -> Content:
+    """Return what is counted of a chunk.
 
     Raises:
         InputError: a column of another type.
     """
-    values = ChunkContent(chunk, locate)
     column = chunk.content[0]
-    content: Content
     if options.content == "messages":
-        content = Chats(values.chats(column), values.tools(chunk.tools))
-    elif options.content == "tokens":
-        content = PrecountedLengths(values.token_lists(column))
-    elif options.content == "length" or chunk.counted:
-        content = PrecountedLengths(values.lengths(column))
-    else:
-        second = values.text(chunk.content[1]) if len(chunk.content) > 1 else None
-        content = values.without_long(Texts(values.text(column), second))
-    labels = values.labels(chunk.label) if chunk.label else None
-    return content, labels, values.bad
+        return Chats(values.chats(column), values.tools(chunk.tools))
+    if options.content == "tokens":
+        return PrecountedLengths(values.token_lists(column))
+    if options.content == "length" or chunk.counted:
+        return PrecountedLengths(values.lengths(column))
+    second = values.text(chunk.content[1]) if len(chunk.content) > 1 else None
+    return values.without_long(Texts(values.text(column), second))
 
 
 def _is_number(text: str) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from batchstat.corpus.chat import TOOLS_COLUMN
-from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.options import SINGLE_COLUMNS, CorpusOptions
 from batchstat.errors import InputError
 
 TEXT_NAMES = ("text", "content", "sentence", "review", "prompt")
@@ -16,18 +16,25 @@ CHAT_NAMES = ("messages", "conversations", "conversation")
 class Columns:
     """Columns of one file that are read: content, and the label if one is requested.
 
-    `tools` is the column with the tools that chats may call, if there is one.
+    `tools` is the column with the tools that chats may call, if there is one; `trained` the one
+    that says which tokens carry loss, if one is requested.
     """
 
     content: tuple[str, ...]
     label: str | None
     tools: str | None = None
+    trained: str | None = None
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Every column that each sample must have."""
+        return self.content if self.trained is None else (*self.content, self.trained)
 
     @property
     def all(self) -> tuple[str, ...]:
         """Every column that is read, once each."""
         optional = (self.label, self.tools)
-        return tuple(dict.fromkeys((*self.content, *(name for name in optional if name))))
+        return tuple(dict.fromkeys((*self.required, *(name for name in optional if name))))
 
 
 def choose_columns(
@@ -41,7 +48,7 @@ def choose_columns(
     Raises:
         InputError: a column is missing or appears twice, or the text column is ambiguous.
     """
-    for flag in ("label_column", "messages_column", "tokens_column", "length_column"):
+    for flag in SINGLE_COLUMNS:
         column = getattr(options, flag)
         if column is not None:
             _require(path, column, names, f"--{flag.replace('_', '-')}")
@@ -54,13 +61,15 @@ def choose_columns(
         content or (_find_text(path, names, texts, options),),
         options.label_column,
         TOOLS_COLUMN if has_tools else None,
+        options.trained_column,
     )
 
 
 def _find_text(
     path: str, names: Sequence[str], texts: Sequence[str], options: CorpusOptions
 ) -> str:
-    candidates = [name for name in dict.fromkeys(texts) if name != options.label_column]
+    others = (options.label_column, options.trained_column)
+    candidates = [name for name in dict.fromkeys(texts) if name not in others]
     usual = [name for name in candidates if name.lower() in TEXT_NAMES]
     chats = [name for name in names if name in CHAT_NAMES and name not in texts]
     chosen = candidates if len(candidates) == 1 and not chats else usual

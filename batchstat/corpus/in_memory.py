@@ -103,6 +103,7 @@ def _frame(name: str, table: Any, options: CorpusOptions) -> Iterator[Chunk]:
                 content=columns.content,
                 label=columns.label,
                 tools=columns.tools,
+                trained=columns.trained,
             )
 
 

@@ -24,6 +24,7 @@ class ReadingOptions(TypedDict, total=False):
     tokens_column: str | None
     length_column: str | None
     label_column: str | None
+    trained_column: str | None
     header: bool
     quote: bool | None
     strip: bool
@@ -76,6 +77,12 @@ class CorpusOptions:
         "NAME",
         is_common=True,
     )
+    trained_column: str | None = option(
+        None,
+        "Column with the tokens that carry loss: a mask, labels with -100, or their number.",
+        "Corpus",
+        "NAME",
+    )
     header: bool = option(
         True,
         "Whether .csv and .tsv files begin with column names; if not, columns are numbered from 0.",
@@ -108,8 +115,9 @@ class CorpusOptions:
 
     def __post_init__(self) -> None:
         check_fields(self, min_values={"min_chars": 0})
-        if self.label_column is not None:  # a number where there is no header
-            object.__setattr__(self, "label_column", str(self.label_column))
+        for name in ("label_column", "trained_column"):  # numbers where there is no header
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, str(getattr(self, name)))
         if "" in self.named_columns:
             raise OptionError(
                 "a column name is empty: name one, or read the file without a header, where "
@@ -145,8 +153,17 @@ class CorpusOptions:
     @property
     def named_columns(self) -> tuple[str, ...]:
         """Every column that the user named."""
-        single = (self.messages_column, self.tokens_column, self.length_column, self.label_column)
+        single = (getattr(self, name) for name in SINGLE_COLUMNS)
         return (*self.text_column, *(column for column in single if column is not None))
 
+
+SINGLE_COLUMNS = (
+    "messages_column",
+    "tokens_column",
+    "length_column",
+    "label_column",
+    "trained_column",
+)
+"""Options that name one column."""
 
 _CONTENT_COLUMNS = ("text_column", "messages_column", "tokens_column", "length_column")

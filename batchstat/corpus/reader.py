@@ -10,13 +10,14 @@ import pyarrow.compute as pc
 
 from batchstat.corpus.bad_records import BadRecord, BadRecords, Location
 from batchstat.corpus.chunk import Chunk
-from batchstat.corpus.chunk_content import read_content
+from batchstat.corpus.chunk_content import ChunkContent, read_content
 from batchstat.corpus.content import Content, Texts
 from batchstat.corpus.formats import READERS
 from batchstat.corpus.opening import Rereadable, open_source
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import Source
 from batchstat.corpus.splits import Split
+from batchstat.corpus.trained_column import TrainedColumn, read_trained
 from batchstat.lengths.arrays import Ints
 from batchstat.parameters import one_of
 from batchstat.storage.arrow_numbers import as_arrow, as_numpy
@@ -57,6 +58,7 @@ class Block:
         content: (n,) what is counted.
         labels: (n,) large_string, or lists of it for samples with several classes; null for a
             sample without a label; None if no label is read.
+        trained: (n,) what a column says of their trained tokens; None if none is read.
         position: bytes of the corpus on disk that are read so far.
         locations: locations of the records of the block, those that are not samples included.
     """
@@ -65,6 +67,7 @@ class Block:
     records: Ints
     content: Content
     labels: pa.Array | None
+    trained: TrainedColumn | None
     position: int
     locations: Locations
 
@@ -85,6 +88,7 @@ class Block:
             records=self.records[samples],
             content=self.content.select(samples),
             labels=None if self.labels is None else self.labels.take(as_arrow(samples)),
+            trained=None if self.trained is None else self.trained.select(samples),
         )
 
 
@@ -193,9 +197,12 @@ class CorpusReader:
         self, reading: Reading, chunk: Chunk, locations: Locations, position: int
     ) -> tuple[Block, dict[int, BadRecord]]:
         """Return the samples of a chunk, and its bad records."""
-        content, labels, bad = read_content(chunk, self._options, locations)
+        values = ChunkContent(chunk, locations)
+        content = read_content(values, chunk, self._options)
+        labels = values.labels(chunk.label) if chunk.label else None
+        trained = read_trained(values, chunk.trained) if chunk.trained else None
         is_sample = np.ones(chunk.size, dtype=bool)
-        is_sample[[*bad, *chunk.blank]] = False
+        is_sample[[*values.bad, *chunk.blank]] = False
         reading.blank += len(chunk.blank)
         if isinstance(content, Texts):
             content, is_sample = self._filtered(reading, content, is_sample)
@@ -205,10 +212,11 @@ class CorpusReader:
             records=locations.first + samples,
             content=content.select(samples),
             labels=None if labels is None else labels.take(as_arrow(samples)),
+            trained=None if trained is None else trained.select(samples),
             position=position,
             locations=locations,
         )
-        return block, bad
+        return block, values.bad
 
     def _filtered(self, reading: Reading, texts: Texts, ok: Mask) -> tuple[Texts, Mask]:
         """Return the texts, stripped if requested, and which of the ok ones are samples."""

@@ -46,6 +46,8 @@ class Skipped(Document):
     """A column of another type."""
     chat: Count = 0
     """A chat that cannot be read as one."""
+    trained: Count = 0
+    """Trained tokens that do not fit the sample's length."""
     not_counted: Count = 0
     """The tokenizer or the chat template raised."""
 
@@ -88,6 +90,7 @@ class ReadingOptions(Document):
     tokens_column: str | None
     length_column: str | None
     label_column: str | None
+    trained_column: str | None
     header: bool
     quote: bool | None
     strip: bool

@@ -54,6 +54,21 @@ class Truncation(Document):
     """Samples that it would truncate."""
     tokens: Count
     """Tokens that would be lost."""
+    trained_tokens: Count | None
+    """Trained tokens that would be lost; null where they are unknown."""
+    untrained_samples: Count | None
+    """Samples that would have no trained token; null where these are unknown."""
+
+
+class Trained(Document):
+    """The tokens that carry loss."""
+
+    tokens: Count
+    """All of them."""
+    share: Ratio
+    """tokens / the sum of all lengths."""
+    untrained_samples: Count
+    """Samples that have none."""
 
 
 class ClassCount(Document):
@@ -76,6 +91,8 @@ class OfCorpus(Document):
     tokenizer: Tokenizer | None
     """The tokenizer that counted; null where the corpus was counted already."""
     lengths: Lengths
+    trained: Trained | None
+    """The trained tokens; null where they are unknown."""
     truncation: list[Truncation]
     """What each candidate for a max_length would truncate."""
     suggested_max_length: Positive
@@ -102,9 +119,18 @@ def of_corpus(profile: Profile) -> OfCorpus:
         {
             "corpus": corpus_of(profile.corpus, len(profile)),
             "lengths": Lengths.of(lengths, profile.stats),
+            "trained": _trained(profile),
         },
         profile,
     )
+
+
+def _trained(profile: Profile) -> Trained | None:
+    tokens, untrained = profile.trained_tokens, profile.untrained_samples
+    if tokens is None:
+        return None
+    share = tokens / max(profile.stats.sum, 1)
+    return Trained.of({"tokens": tokens, "share": share, "untrained_samples": untrained})
 
 
 def percentiles(stats: LengthStats) -> dict[str, int]:

@@ -88,6 +88,8 @@ class SplitCounts:
         if profile.labels is not None:
             size += profile.labels.codes.nbytes + sum(map(sys.getsizeof, profile.labels.names))
             size += 0 if profile.labels.offsets is None else profile.labels.offsets.nbytes
+        if profile.trained is not None:
+            size += profile.trained.edges.nbytes + profile.trained.offsets.nbytes
         return size
 
 

@@ -15,6 +15,7 @@ from batchstat.corpus.content import PrecountedLengths
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.reader import Block, CorpusReader
 from batchstat.lengths.arrays import Ints
+from batchstat.lengths.trained import TrainedTokens
 from batchstat.profiling.labels import as_labels
 from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
 from batchstat.profiling.progress import CountedAmount
@@ -72,6 +73,9 @@ class Counting:
             records=_joined(split.records),
             lengths=_joined(split.lengths),
             labels=None if self.options.label_column is None else as_labels(split.labels),
+            trained=None
+            if self.options.trained_column is None
+            else TrainedTokens.concatenate(split.trained),
         )
 
 
@@ -82,12 +86,15 @@ class _CountedSplit:
     records: list[Ints] = field(default_factory=list)
     lengths: list[Ints] = field(default_factory=list)
     labels: list[pa.Array] = field(default_factory=list)
+    trained: list[TrainedTokens] = field(default_factory=list)
 
     def add(self, block: "_CountedBlock") -> None:
         self.records.append(block.records)
         self.lengths.append(block.lengths.astype(np.int32))
         if block.labels is not None:
             self.labels.append(block.labels)
+        if block.trained is not None:
+            self.trained.append(block.trained)
 
 
 def _joined(blocks: list[Any]) -> Ints:
@@ -104,6 +111,7 @@ class _CountedBlock:
     records: Ints
     lengths: Ints
     labels: pa.Array | None
+    trained: TrainedTokens | None
     position: int
     left_out: Counter[str]
 
@@ -112,20 +120,37 @@ def _counted(tokenizer: Tokenizer | None, bytes_: int, block: Block) -> _Counted
     left_out: Counter[str] = Counter()
     if isinstance(block.content, PrecountedLengths):
         counts: Ints = block.content.lengths
-        return _CountedBlock(block.records, counts, block.labels, block.position, left_out)
-    assert tokenizer is not None
+        samples: Ints = np.arange(len(counts))
+    else:
+        assert tokenizer is not None
 
-    def report(i: int, error: Exception) -> None:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        message = f"tokenizer {tokenizer.name!r} cannot count it: {reason[:200]}"
-        block.report_bad(i, "not_counted", message)
+        def report(i: int, error: Exception) -> None:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            message = f"tokenizer {tokenizer.name!r} cannot count it: {reason[:200]}"
+            block.report_bad(i, "not_counted", message)
 
-    tokenizer.expect(bytes_)  # only now that a block could be read: loading cannot be interrupted
-    counts, samples = tokenizer.count(block.content, report, left_out)
+        tokenizer.expect(bytes_)  # only now that a block could be read: it cannot be interrupted
+        counts, samples = tokenizer.count(block.content, report, left_out)
+    trained = None
+    if block.trained is not None:
+        samples = _fitting(block, counts, samples)
+        trained = block.trained.select(samples).of(counts[samples])
     labels = block.labels
     if labels is not None and len(samples) < len(counts):
         labels = labels.take(as_arrow(samples))
-    return _CountedBlock(block.records[samples], counts[samples], labels, block.position, left_out)
+    return _CountedBlock(
+        block.records[samples], counts[samples], labels, trained, block.position, left_out
+    )
+
+
+def _fitting(block: Block, counts: Ints, samples: Ints) -> Ints:
+    """Return those of the samples whose trained tokens fit their counts; report the others."""
+    assert block.trained is not None
+    misfits = block.trained.misfits(counts)
+    for i in samples.tolist() if misfits else ():
+        if i in misfits:
+            block.report_bad(i, "trained", misfits[i])
+    return np.setdiff1d(samples, list(misfits), assume_unique=True) if misfits else samples
 
 
 def facts_of(tokenizer: Tokenizer, options: CorpusOptions) -> TokenizerFacts:

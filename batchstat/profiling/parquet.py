@@ -14,10 +14,12 @@ from batchstat._version import __version__
 from batchstat.corpus.content import LONGEST
 from batchstat.corpus.sources import FORMATS, Source
 from batchstat.errors import InputError
+from batchstat.lengths.arrays import Ints
+from batchstat.lengths.trained import TrainedTokens
 from batchstat.profiling.memmap import new_array
 from batchstat.profiling.profile import CorpusFacts, Labels, Profile, TokenizerFacts
 from batchstat.storage.addresses import as_path, check_regular, is_remote, one_line
-from batchstat.storage.arrow_numbers import as_arrow
+from batchstat.storage.arrow_numbers import as_arrow, as_numpy
 from batchstat.storage.result_files import LENGTHS_FILE
 from batchstat.storage.sealed_records import (
     OtherSchemaError,
@@ -38,7 +40,7 @@ from batchstat.storage.sealed_tables import (
     opened,
 )
 
-SCHEMA = "batchstat.lengths/1"
+SCHEMA = "batchstat.lengths/2"
 ROW_GROUP = 1 << 20
 """Samples."""
 
@@ -49,12 +51,15 @@ _DICTIONARY = "dictionary<values={}, indices=int32, ordered=0>"
 _TYPES = {
     "record": ["int64"],
     "length": ["int64"],
+    "trained": ["int64"],
+    "trained_ranges": ["large_list<element: int64>", "large_list<item: int64>"],
     "label": [
         *(_DICTIONARY.format(each) for each in ("string", "large_string")),
         "large_list<element: large_string>",
         "large_list<item: large_string>",
     ],
 }
+_OPTIONAL = ("trained", "trained_ranges", "label")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,9 +90,8 @@ class _Facts:
 def save_lengths(
     profile: Profile, file: BinaryIO, more: Mapping[str, object] | None = None
 ) -> None:
-    """Write `record`, `length` and, if there are labels, `label`, with the rest as metadata.
-
-    `more` is stored in the metadata too.
+    """Write `record` and `length`; where known, `trained`, the number of trained tokens, with their
+    `trained_ranges`, and `label`; and the rest as metadata, `more` too.
     """
     facts = _Facts(
         schema=SCHEMA,
@@ -99,15 +103,23 @@ def save_lengths(
         columns=_digests(profile),
         more=more or {},
     )
-    labels = None if profile.labels is None else _label_column(profile.labels)
+    optional: dict[str, pa.Array] = {}
+    if profile.trained is not None:
+        optional["trained"] = as_arrow(profile.trained.counts())
+        optional["trained_ranges"] = pa.LargeListArray.from_arrays(
+            as_arrow(profile.trained.offsets), as_arrow(profile.trained.edges)
+        )
+    if profile.labels is not None:
+        optional["label"] = _label_column(profile.labels)
+    fields = [("record", pa.int64()), ("length", pa.int64())]
+    fields += [(name, column.type) for name, column in optional.items()]
     metadata = {METADATA_KEY: json.dumps(seal(asdict(facts)))}
-    schema = _schema(labels).with_metadata(metadata)
+    schema = pa.schema(fields).with_metadata(metadata)
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for first in range(0, len(profile), ROW_GROUP):
             rows = slice(first, first + ROW_GROUP)
             columns = [as_arrow(n[rows]) for n in (profile.records, profile.lengths)]
-            if labels is not None:
-                columns.append(labels.slice(first, ROW_GROUP))
+            columns += [column.slice(first, ROW_GROUP) for column in optional.values()]
             writer.write_table(pa.table(columns, schema=schema))
 
 
@@ -117,7 +129,11 @@ def _digests(profile: Profile) -> dict[str, str]:
         "record": digest_of_numbers(profile.records),
         "length": digest_of_numbers(profile.lengths, "<i4"),
     }
-    labels = profile.labels
+    trained, labels = profile.trained, profile.labels
+    if trained is not None:
+        ranges = (trained.edges, trained.offsets)
+        found["trained"] = digest_of_numbers(trained.counts())
+        found["trained_ranges"] = digest_of([digest_of_numbers(each) for each in ranges])
     if labels is not None:
         found["label"] = digest_of(
             [
@@ -127,11 +143,6 @@ def _digests(profile: Profile) -> dict[str, str]:
             ]
         )
     return found
-
-
-def _schema(labels: pa.Array | None) -> pa.Schema:
-    fields = [("record", pa.int64()), ("length", pa.int64())]
-    return pa.schema([*fields, *([] if labels is None else [("label", labels.type)])])
 
 
 def _label_column(labels: Labels) -> pa.Array:
@@ -187,7 +198,7 @@ def read_counts(file: Path | BinaryIO, path: Path) -> tuple[Profile, Mapping[str
         InputError: as in `load_profile`.
     """
     try:
-        with opened(file, SCHEMA, _TYPES, optional=("label",)) as table:
+        with opened(file, SCHEMA, _TYPES, optional=_OPTIONAL) as table:
             facts: _Facts = decoded(_Facts, table.record)
             return _profile(table, facts), facts.more
     except UNREADABLE as error:
@@ -211,7 +222,8 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
     check_formats(facts.corpus.sources)
     lengths, records = new_array(table.rows, LONGEST), new_array(table.rows, FAR)
     labels: list[pa.Array] = []
-    has_labels = "label" in table.names
+    trained: list[TrainedTokens] = []
+    has_labels, has_trained = "label" in table.names, "trained" in table.names
     most = table.rows + sum(facts.corpus.skipped.values()) - 1
     at, last = 0, -1
     for block in table.blocks():
@@ -221,6 +233,8 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
         check_range("record", own[1], most, at)
         check_rising("record", own[1], last, at)
         lengths[rows], records[rows] = own
+        if has_trained:
+            trained.append(_trained(block, own[0], at))
         if has_labels:
             labels += [_plain(chunk) for chunk in block["label"].chunks]
         at += len(block)
@@ -232,11 +246,24 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
         records=records,
         lengths=lengths,
         labels=_joined(labels) if has_labels else None,
+        trained=TrainedTokens.concatenate(trained) if has_trained else None,
     )
     if (found := _digests(profile)) != facts.columns:
         odd = next(name for name in _TYPES if found.get(name) != facts.columns.get(name))
         raise ValueError(f"column {odd} was damaged or edited: its digest differs")
     return profile
+
+
+def _trained(block: pa.Table, lengths: Ints, before: int) -> TrainedTokens:
+    """Return the trained tokens of a row group. Raise ValueError if they contradict each other."""
+    ranges = block["trained_ranges"].combine_chunks()
+    if ranges.null_count or ranges.values.null_count:
+        raise ValueError("column trained_ranges contains null values")
+    offsets, edges = as_numpy(ranges.offsets), as_numpy(ranges.values)
+    found = TrainedTokens(edges[offsets[0] : offsets[-1]], offsets - offsets[0])
+    if not found.fits(lengths) or (found.counts() != numbers_in(block, "trained")).any():
+        raise ValueError(f"trained_ranges do not fit length and trained after row {before:,}")
+    return found
 
 
 def _plain(labels: pa.Array) -> pa.Array:

@@ -13,6 +13,7 @@ from batchstat.corpus.sources import Source
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.stats import Histogram, LengthStats, log_edges
+from batchstat.lengths.trained import TrainedTokens
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,11 +75,22 @@ _STEP, _MOST_LIMITS = 64, 10
 
 @dataclass(frozen=True)
 class Truncation:
-    """What a `max_length` would truncate: how many samples, and how many of their tokens."""
+    """What a `max_length` would truncate.
+
+    Attributes:
+        max_length: the limit.
+        samples: samples that are longer.
+        tokens: tokens that would be lost.
+        trained_tokens: how many of these carry loss; None if that is unknown.
+        untrained_samples: samples that would be left without a token that carries loss; None if
+            that is unknown.
+    """
 
     max_length: int
     samples: int
     tokens: int
+    trained_tokens: int | None = None
+    untrained_samples: int | None = None
 
 
 @dataclass(frozen=True)
@@ -148,6 +160,7 @@ class Profile:
         records: (n,) position of each sample in its corpus, skipped records counted.
         lengths: (n,) tokens of each sample, whole, special tokens counted.
         labels: the classes; None if no label column was read.
+        trained: the tokens that carry loss; None if they are unknown.
     """
 
     created: str
@@ -156,6 +169,7 @@ class Profile:
     records: Ints
     lengths: Ints
     labels: Labels | None
+    trained: TrainedTokens | None = None
 
     def __len__(self) -> int:
         """Return the number of samples."""
@@ -218,7 +232,29 @@ class Profile:
         if self.stated_max is not None and self.stated_max < longest:
             candidates = {each for each in candidates if each < self.stated_max}
             candidates.add(self.stated_max)
-        return tuple(Truncation(each, *stats.above(each)) for each in sorted(candidates))
+        return tuple(
+            Truncation(each, *stats.above(each), *self._trained_above(each))
+            for each in sorted(candidates)
+        )
+
+    def _trained_above(self, max_length: int) -> tuple[int | None, int | None]:
+        """Return trained tokens beyond a `max_length`, and samples without any before it."""
+        if self.trained is None or self.trained_tokens is None:
+            return None, None
+        left = self.trained.counts(stops=max_length)
+        return self.trained_tokens - int(left.sum()), int(np.count_nonzero(left == 0))
+
+    @cached_property
+    def trained_tokens(self) -> int | None:
+        """Number of tokens that carry loss; None if it is unknown."""
+        return None if self.trained is None else int(self.trained.counts().sum())
+
+    @cached_property
+    def untrained_samples(self) -> int | None:
+        """Number of samples without a token that carries loss; None if it is unknown."""
+        if self.trained is None:
+            return None
+        return int(np.count_nonzero(self.trained.counts() == 0))
 
     @property
     def suggested_max_length(self) -> int:
@@ -266,13 +302,16 @@ class Profile:
         return chosen
 
     def to_frame(self) -> "pd.DataFrame":
-        """Return a DataFrame with one row per sample: `record`, `length` and, if any, `label`.
+        """Return a DataFrame with one row per sample: `record`, `length` and, where known,
+        `trained`, the number of its trained tokens, and `label`.
 
         A label is a category; for samples with several classes, a list of them.
         """
         import pandas as pd
 
         frame = pd.DataFrame({"record": self.records, "length": self.lengths})
+        if self.trained is not None:
+            frame["trained"] = self.trained.counts()
         if self.labels is None:
             return frame
         names = pd.Index(self.labels.names, dtype="str")

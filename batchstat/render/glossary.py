@@ -54,6 +54,9 @@ WORDS: Mapping[str, str] = {
     "largest class": "How often an epoch has a sample of the largest class, on average.",
     "smallest class": "How often an epoch has a sample of the smallest class, on average.",
     "lost tokens": "Of a max_length: tokens that it truncates.",
+    "trained tokens": "Tokens that carry loss: those whose label is not -100.",
+    "lost trained tokens": "Of a max_length: trained tokens that it truncates.",
+    "untrained samples": "Of a max_length: samples that would have no trained token.",
     "truncated samples": "Of a max_length: samples that are longer.",
     "split": "A part of a corpus that is counted on its own: a file, or 64 MiB of a large one.",
     "shard": "A share of a corpus's splits that is counted on its own: --shard I/N, for batchstat "

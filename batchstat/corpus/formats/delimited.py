@@ -109,6 +109,7 @@ def _chunk(opened: OpenSource, some: _Records, names: list[str], columns: Column
         position=opened.position,
         content=columns.content,
         label=columns.label,
+        trained=columns.trained,
         lines=some.lines,
         blank=blank,
         bad=bad,

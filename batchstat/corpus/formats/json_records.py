@@ -55,11 +55,11 @@ class RecordCollector:
         yield self._chunk(lines)
 
     def _add_complete(self, records: list[Any]) -> bool:
-        """Add records if all are objects with every column that is counted; return whether so."""
+        """Add records if all are objects with every required column; return whether so."""
         if self._columns is None or set(map(type, records)) != {dict}:
             return False
         try:
-            deque(map(itemgetter(*self._columns.content), records), maxlen=0)
+            deque(map(itemgetter(*self._columns.required), records), maxlen=0)
         except KeyError:
             return False
         label = self._options.label_column
@@ -87,7 +87,7 @@ class RecordCollector:
         """Return the message for a record that lacks a column; empty if it lacks none."""
         self._label_seen = self._label_seen or self._options.label_column in record
         self.decide(record)
-        required = self._columns.content if self._columns else self._named or ["text"]
+        required = self._columns.required if self._columns else self._named or ["text"]
         missing = [column for column in required if column not in record]
         if not missing:
             return ""
@@ -124,6 +124,7 @@ class RecordCollector:
             bad=self._bad,
             label_seen=None if self._columns is None else self._label_seen,
             tools=columns.tools,
+            trained=columns.trained,
         )
         self._records, self._blank, self._bad = [], set(), {}
         return made

@@ -40,6 +40,8 @@ from batchstat.render.screens.profile import (
     missing_lines,
     percentile_table,
     profile_line,
+    trained_line,
+    trained_table,
     truncation_table,
 )
 from batchstat.render.text import class_name, corpus_name, decimal, one_line, percent
@@ -208,6 +210,9 @@ def _corpus_sections(profile: Profile) -> Iterator[Section]:
         Folded("Histogram as a table", blocks(_histogram(profile))),
     )
     yield Section("lengths", "Lengths", blocks(*lengths))
+    if profile.trained is not None:
+        line = Line("trained", trained_line(profile))
+        yield Section("trained", "Trained tokens", blocks(line, trained_table(profile)))
     if profile.labels is not None:
         chart = Chart("classes", "Samples of each class")
         classes = blocks(chart, *class_notes(profile), _classes(profile))

@@ -25,6 +25,7 @@ _REASONS = {
     "missing_column": "without a column",
     "wrong_type": "with a wrong type",
     "chat": "not valid chats",
+    "trained": "with trained tokens that do not fit their length",
     "not_counted": "rejected by the tokenizer or the chat template",
 }
 
@@ -51,6 +52,8 @@ def profile_screen(
         Text(),
         truncation_table(profile, "<-" if console.options.ascii_only else "←"),
     ]
+    if profile.trained is not None:
+        parts += [Text(), Line("trained", trained_line(profile)), trained_table(profile)]
     if profile.labels is not None:
         parts += [Text(), *_classes(profile, console)]
     parts.append(Text())
@@ -157,6 +160,29 @@ def truncation_table(profile: Profile, arrow: str) -> Table:
             percent(cut.tokens / tokens),
             f"{cut.max_length * len(profile) / tokens:,.2f}x",
             f"{arrow} suggested" if cut.max_length == profile.suggested_max_length else "",
+        )
+    return rows
+
+
+def trained_line(profile: Profile) -> str:
+    """Return how many tokens carry loss, of a profile where that is known."""
+    share = percent((profile.trained_tokens or 0) / max(profile.stats.sum, 1))
+    untrained = profile.untrained_samples or 0
+    none = f"{counted(untrained, 'sample')} with none" if untrained else "every sample has some"
+    return f"{share} of the tokens carry loss · {none}"
+
+
+def trained_table(profile: Profile) -> Table:
+    """Return what each candidate for a `max_length` leaves of the trained tokens."""
+    rows = table("max_length", "lost trained tokens", "", "untrained samples", "")
+    for cut in profile.truncation:
+        lost, untrained = cut.trained_tokens or 0, cut.untrained_samples or 0
+        rows.add_row(
+            f"{cut.max_length:,}",
+            f"{lost:,}",
+            percent(lost / max(profile.trained_tokens or 0, 1)),
+            f"{untrained:,}",
+            percent(untrained / len(profile)),
         )
     return rows
 

@@ -1,0 +1,101 @@
+"""`TrainedTokens`: which tokens of samples carry loss."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from batchstat.lengths.arrays import Ints, gather_groups, offsets_from_sizes
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedTokens:
+    """The tokens of n samples that carry loss, as ranges of positions.
+
+    Attributes:
+        edges: (m,) in each sample, where ranges begin and end, in turn and ascending.
+        offsets: (n + 1,) sample i has edges[offsets[i] : offsets[i + 1]].
+    """
+
+    edges: Ints
+    offsets: Ints
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+        return len(self.offsets) - 1
+
+    @classmethod
+    def of_mask(cls, mask: npt.NDArray[np.bool_], offsets: Ints) -> "TrainedTokens":
+        """Build from a mask of all tokens, whose samples are laid end to end.
+
+        Args:
+            mask: (n_tokens,) whether each carries loss.
+            offsets: (n + 1,) sample i has mask[offsets[i] : offsets[i + 1]].
+        """
+        begins, ends = mask.copy(), mask.copy()
+        begins[1:] &= ~mask[:-1]
+        ends[:-1] &= ~mask[1:]
+        # A range ends with its sample.
+        inner = offsets[(offsets > 0) & (offsets < len(mask))]
+        begins[inner] |= mask[inner]
+        ends[inner - 1] |= mask[inner - 1]
+        first, last = np.flatnonzero(begins), np.flatnonzero(ends)
+        ranges = np.searchsorted(first, offsets)
+        start = np.repeat(offsets[:-1], np.diff(ranges))
+        edges = np.stack([first - start, last + 1 - start], axis=1).reshape(-1)
+        return cls(edges, 2 * ranges)
+
+    @classmethod
+    def of_last(cls, lengths: Ints, counts: Ints) -> "TrainedTokens":
+        """Build from how many tokens of each sample carry loss, its last ones.
+
+        Args:
+            lengths: (n,) tokens of each sample.
+            counts: (n,) trained tokens of each, at most its length.
+        """
+        some = counts > 0
+        ends = lengths[some]
+        edges = np.stack([ends - counts[some], ends], axis=1).reshape(-1)
+        return cls(edges, offsets_from_sizes(2 * some))
+
+    @classmethod
+    def concatenate(cls, parts: Sequence["TrainedTokens"]) -> "TrainedTokens":
+        """Concatenate samples."""
+        none = np.zeros(0, dtype=np.int64)
+        return cls(
+            np.concatenate([none, *(part.edges for part in parts)]),
+            offsets_from_sizes(np.concatenate([none, *(np.diff(part.offsets) for part in parts)])),
+        )
+
+    def take(self, samples: Ints) -> "TrainedTokens":
+        """Return those of these samples, in this order."""
+        offsets, edges = gather_groups(self.offsets, samples)
+        return TrainedTokens(self.edges[edges], offsets)
+
+    def fits(self, lengths: Ints) -> bool:
+        """Return whether the ranges ascend, and lie in samples of these lengths (n,)."""
+        sizes = np.diff(self.offsets)
+        if len(sizes) != len(lengths) or (sizes % 2).any():
+            return False
+        sample = np.repeat(np.arange(len(lengths)), sizes)
+        ascends = (np.diff(self.edges) > 0) | (np.diff(sample) > 0)
+        inside = (self.edges >= 0) & (self.edges <= np.repeat(lengths, sizes))
+        return bool(ascends.all() and inside.all())
+
+    def counts(self, starts: Ints | int = 0, stops: Ints | int | None = None) -> Ints:
+        """Return (n,) trained tokens of each sample, or of a part of it.
+
+        Args:
+            starts: (n,) first token of each part, or one number for all.
+            stops: (n,) one past its last token; None for the end.
+        """
+        ranges = self.offsets // 2
+        sizes = np.diff(ranges)
+        first, last = self.edges[::2], self.edges[1::2]
+        if stops is not None:
+            last = np.minimum(last, np.repeat(stops, sizes) if np.ndim(stops) else stops)
+        first = np.maximum(first, np.repeat(starts, sizes) if np.ndim(starts) else starts)
+        ends = offsets_from_sizes(np.maximum(last - first, 0))
+        found: Ints = ends[ranges[1:]] - ends[ranges[:-1]]
+        return found
