@@ -391,12 +391,23 @@ def chats(writer: Writer) -> bytes:
 
 
 def pretokenized(writer: Writer) -> bytes:
-    """Articles as the ids of ByT5's vocabulary: a byte's number + 3, and 1 at the end."""
+    """Articles as the ids of ByT5's vocabulary: a byte's number + 3, and 1 at the end. The first
+    half of the paragraphs is a prompt, which carries no loss.
+    """
     topics = [writer.rng.choice(TOPICS) for _ in range(PRETOKENIZED)]
-    texts = ["\n".join(article(writer, topic)).encode() for topic in topics]
+    articles = [list(article(writer, topic)) for topic in topics]
+    texts = ["\n".join(paragraphs).encode() for paragraphs in articles]
     ids = [[byte + 3 for byte in text] + [1] for text in texts]
+    halves = ["\n".join(each[: len(each) // 2]).encode() for each in articles]
+    prompts = [len(half) + 1 if half else 0 for half in halves]
+    masks = [[0] * n + [1] * (len(own) - n) for n, own in zip(prompts, ids, strict=True)]
     kinds = [topic["kind"][0] for topic in topics]
-    table = pa.table({"input_ids": pa.array(ids, pa.list_(pa.int32())), "kind": kinds})
+    columns = {
+        "input_ids": pa.array(ids, pa.list_(pa.int32())),
+        "completion_mask": pa.array(masks, pa.list_(pa.int8())),
+        "kind": kinds,
+    }
+    table = pa.table(columns)
     file = io.BytesIO()
     pq.write_table(table, file, compression="zstd", compression_level=19)
     return file.getvalue()
