@@ -25,9 +25,14 @@ from batchstat.planning.settings import Settings
 
 COMMAND_LINE = "the command line"
 
-_CONTENTS = {"text_column", "messages_column", "tokens_column", "length_column"}
+_CONTENTS = {
+    *("text_column", "prompt_column", "completion_column"),
+    *("messages_column", "tokens_column", "length_column"),
+}
 _ONLY_FOR_OTHERS = {
     "text_column": _CONTENTS | {"chat_template"},
+    "completion_column": _CONTENTS - {"prompt_column"}
+    | {"chat_template", "strip", "min_chars", "trained_column"},
     "messages_column": _CONTENTS | {"strip", "min_chars"},
     "tokens_column": _CONTENTS | {"chat_template", "strip", "min_chars", "tokenizer"},
     "length_column": _CONTENTS | {"chat_template", "strip", "min_chars", "tokenizer"},

@@ -21,7 +21,7 @@ from batchstat.corpus.arrow_values import (
 from batchstat.corpus.bad_records import MOST_TEXT_BYTES, BadRecord, Location, too_long
 from batchstat.corpus.chat import ChatError, Message, Tool, as_chat, as_tools
 from batchstat.corpus.chunk import Chunk, Column
-from batchstat.corpus.content import LONGEST, Chats, Content, PrecountedLengths, Texts
+from batchstat.corpus.content import LONGEST, Chats, Completions, Content, PrecountedLengths, Texts
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 from batchstat.lengths.labels import label_text
@@ -181,7 +181,7 @@ class ChunkContent:
         if not (sizes > MOST_TEXT_BYTES).any():
             return texts
         short = pa.array([self._is_short(i, int(size)) for i, size in enumerate(sizes)])
-        return Texts(*(pc.if_else(short, side, "") for side in texts.sides))
+        return type(texts)(*(pc.if_else(short, side, "") for side in texts.sides))
 
     def _is_short(self, i: int, size: int) -> bool:
         if size > MOST_TEXT_BYTES:
@@ -223,7 +223,8 @@ def read_content(values: ChunkContent, chunk: Chunk, options: CorpusOptions) -> 
     if options.content == "length" or chunk.counted:
         return PrecountedLengths(values.lengths(column))
     second = values.text(chunk.content[1]) if len(chunk.content) > 1 else None
-    return values.without_long(Texts(values.text(column), second))
+    kind = Completions if options.content == "completion" else Texts
+    return values.without_long(kind(values.text(column), second))
 
 
 def _is_number(text: str) -> bool:

@@ -9,6 +9,7 @@ from batchstat.corpus.options import SINGLE_COLUMNS, CorpusOptions
 from batchstat.errors import InputError
 
 TEXT_NAMES = ("text", "content", "sentence", "review", "prompt")
+COMPLETION_NAMES = ("prompt", "completion")
 CHAT_NAMES = ("messages", "conversations", "conversation")
 
 
@@ -56,6 +57,8 @@ def choose_columns(
         _require(path, column, names, "--text-column")
     single = options.messages_column or options.tokens_column or options.length_column
     content = (single,) if single else options.text_column
+    if options.prompt_column and options.completion_column:
+        content = (options.prompt_column, options.completion_column)
     has_tools = options.messages_column is not None and TOOLS_COLUMN in names
     return Columns(
         content or (_find_text(path, names, texts, options),),
@@ -73,10 +76,13 @@ def _find_text(
     usual = [name for name in candidates if name.lower() in TEXT_NAMES]
     chats = [name for name in names if name in CHAT_NAMES and name not in texts]
     chosen = candidates if len(candidates) == 1 and not chats else usual
-    if len(chosen) == 1:
+    completes = set(COMPLETION_NAMES) <= set(candidates)
+    if len(chosen) == 1 and not completes:
         _require(path, chosen[0], names, "--text-column")
         return chosen[0]
     remedy = f"--messages-column {chats[0]}" if chats else "--text-column NAME"
+    if completes:
+        remedy = "--prompt-column prompt --completion-column completion"
     raise InputError(
         f"{path}: cannot tell the text column (has: {_listed(names)}): pass {remedy}"
         f"{_data_for_names(path, names)}"

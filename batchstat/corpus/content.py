@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -45,20 +45,41 @@ class Texts:
         """Yield consecutive ranges of at most so many bytes and texts, or of one text."""
         return ranges(self.sizes(), most_bytes, most)
 
-    def slice(self, first: int, stop: int) -> "Texts":
+    def slice(self, first: int, stop: int) -> Self:
         """Return a range of them."""
-        return Texts(*(side.slice(first, stop - first) for side in self.sides))
+        return type(self)(*(side.slice(first, stop - first) for side in self.sides))
 
-    def select(self, samples: Ints) -> "Texts":
+    def select(self, samples: Ints) -> Self:
         """Return those at these positions, in ascending order."""
         if len(samples) == len(self):
             return self
-        return Texts(*(side.take(as_arrow(samples)) for side in self.sides))
+        return type(self)(*(side.take(as_arrow(samples)) for side in self.sides))
 
     def to_list(self) -> list[Any]:
         """Return them as Python's texts, or pairs of texts."""
         texts: list[list[str]] = [side.to_pylist() for side in self.sides]
         return texts[0] if len(texts) == 1 else list(zip(*texts, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Completions(Texts):
+    """(n,) prompts, and the completions that follow them in the same texts."""
+
+    @property
+    def prompts(self) -> pa.LargeStringArray:
+        """(n,) the prompts."""
+        return self.first
+
+    def joined(self) -> pa.LargeStringArray:
+        """Return (n,) prompts with their completions."""
+        import pyarrow.compute as pc
+
+        between = pa.scalar("", pa.large_string())
+        return pc.binary_join_element_wise(self.first, self.second, between)
+
+    def to_list(self) -> list[Any]:
+        """Return each as a prompt, and the prompt with its completion."""
+        return list(zip(self.first.to_pylist(), self.joined().to_pylist(), strict=True))
 
 
 @dataclass(frozen=True, eq=False)

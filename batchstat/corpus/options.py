@@ -7,7 +7,7 @@ from typing import Literal, TypedDict
 from batchstat.errors import OptionError
 from batchstat.parameters import check_fields, documented, option
 
-Content = Literal["text", "messages", "tokens", "length"]
+Content = Literal["text", "completion", "messages", "tokens", "length"]
 
 
 def _formats() -> Iterable[str]:
@@ -20,6 +20,8 @@ class ReadingOptions(TypedDict, total=False):
     """The fields of `CorpusOptions` beside the text column, as keywords of public functions."""
 
     input_format: str | None
+    prompt_column: str | None
+    completion_column: str | None
     messages_column: str | None
     tokens_column: str | None
     length_column: str | None
@@ -60,6 +62,15 @@ class CorpusOptions:
         "NAME",
         shown="the only text column, or text, content, sentence, review, prompt",
         is_common=True,
+    )
+    prompt_column: str | None = option(
+        None,
+        "Column with prompts, which carry no loss: with `completion_column`.",
+        "Corpus",
+        "NAME",
+    )
+    completion_column: str | None = option(
+        None, "Column with what follows the prompts, and carries loss.", "Corpus", "NAME"
     )
     messages_column: str | None = option(
         None, "Column with chat messages, instead of text.", "Corpus", "NAME", is_common=True
@@ -123,7 +134,21 @@ class CorpusOptions:
                 "a column name is empty: name one, or read the file without a header, where "
                 "columns are numbered from 0"
             )
+        self._check_contents()
+        if not self.header:
+            for column in self.named_columns:
+                if not column.isdecimal():
+                    raise OptionError(
+                        f"column {column!r}: without a header, name columns by number, from 0"
+                    )
+
+    def _check_contents(self) -> None:
+        """Raise OptionError for columns that contradict each other."""
+        if (self.prompt_column is None) != (self.completion_column is None):
+            raise OptionError("prompt_column and completion_column belong together: pass both")
         columns = [name for name in _CONTENT_COLUMNS if getattr(self, name)]
+        if self.trained_column and self.completion_column:
+            columns.append("trained_column")
         if len(columns) > 1:
             raise OptionError(
                 f"{columns[0]} and {columns[1]} are mutually exclusive: pass only one"
@@ -133,22 +158,23 @@ class CorpusOptions:
                 f"text_column is given {len(self.text_column)} times: pass one, or two for pairs"
             )
         if self.content != "text" and (self.strip or self.min_chars):
-            raise OptionError(f"strip and min_chars are for texts, but {columns[0]} has none")
-        if not self.header:
-            for column in self.named_columns:
-                if not column.isdecimal():
-                    raise OptionError(
-                        f"column {column!r}: without a header, name columns by number, from 0"
-                    )
+            raise OptionError(f"strip and min_chars are for texts, not with {columns[0]}")
 
     @property
     def content(self) -> Content:
         """Kind of content in the counted columns."""
+        if self.completion_column:
+            return "completion"
         if self.messages_column:
             return "messages"
         if self.tokens_column:
             return "tokens"
         return "length" if self.length_column else "text"
+
+    @property
+    def knows_trained_tokens(self) -> bool:
+        """Whether columns say which tokens carry loss."""
+        return self.trained_column is not None or self.completion_column is not None
 
     @property
     def named_columns(self) -> tuple[str, ...]:
@@ -158,6 +184,8 @@ class CorpusOptions:
 
 
 SINGLE_COLUMNS = (
+    "prompt_column",
+    "completion_column",
     "messages_column",
     "tokens_column",
     "length_column",
@@ -166,4 +194,10 @@ SINGLE_COLUMNS = (
 )
 """Options that name one column."""
 
-_CONTENT_COLUMNS = ("text_column", "messages_column", "tokens_column", "length_column")
+_CONTENT_COLUMNS = (
+    "text_column",
+    "completion_column",
+    "messages_column",
+    "tokens_column",
+    "length_column",
+)

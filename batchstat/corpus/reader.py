@@ -232,4 +232,4 @@ class CorpusReader:
             long_enough = chars >= self._options.min_chars
             reading.short += int(np.count_nonzero(keep & ~long_enough))
             keep &= long_enough
-        return Texts(*parts), keep
+        return type(texts)(*parts), keep

@@ -86,6 +86,8 @@ class ReadingOptions(Document):
 
     input_format: str | None
     text_column: list[str]
+    prompt_column: str | None
+    completion_column: str | None
     messages_column: str | None
     tokens_column: str | None
     length_column: str | None

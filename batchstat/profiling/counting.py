@@ -73,9 +73,9 @@ class Counting:
             records=_joined(split.records),
             lengths=_joined(split.lengths),
             labels=None if self.options.label_column is None else as_labels(split.labels),
-            trained=None
-            if self.options.trained_column is None
-            else TrainedTokens.concatenate(split.trained),
+            trained=TrainedTokens.concatenate(split.trained)
+            if self.options.knows_trained_tokens
+            else None,
         )
 
 
@@ -118,6 +118,7 @@ class _CountedBlock:
 
 def _counted(tokenizer: Tokenizer | None, bytes_: int, block: Block) -> _CountedBlock:
     left_out: Counter[str] = Counter()
+    shared: Ints | None = None
     if isinstance(block.content, PrecountedLengths):
         counts: Ints = block.content.lengths
         samples: Ints = np.arange(len(counts))
@@ -130,8 +131,10 @@ def _counted(tokenizer: Tokenizer | None, bytes_: int, block: Block) -> _Counted
             block.report_bad(i, "not_counted", message)
 
         tokenizer.expect(bytes_)  # only now that a block could be read: it cannot be interrupted
-        counts, samples = tokenizer.count(block.content, report, left_out)
+        counts, samples, shared = tokenizer.count(block.content, report, left_out)
     trained = None
+    if shared is not None:
+        trained = TrainedTokens.of_last(counts[samples], (counts - shared)[samples])
     if block.trained is not None:
         samples = _fitting(block, counts, samples)
         trained = block.trained.select(samples).of(counts[samples])

@@ -9,19 +9,21 @@ import json
 import threading
 import time
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import tokenizers
 
+from batchstat.corpus.content import Completions
 from batchstat.lengths.arrays import Ints
 from batchstat.tokenization.count_check import CountCheck, RefusedError, encodings
 from batchstat.tokenization.engine_gate import engine_admits, texts_to_leave
 from batchstat.tokenization.long_texts import LongTexts
 from batchstat.tokenization.panics import panics_as_errors
 from batchstat.tokenization.post_processing import find_rule
+from batchstat.tokenization.prompts import Surroundings, count_completions, shared_ids
 from batchstat.tokenization.threads import cores
 
 if TYPE_CHECKING:
@@ -92,14 +94,7 @@ class EngineCounter:
             MiscountError: the counts differ for a text that is also counted by the tokenizer.
         """
         sides = [first] if second is None else [first, second]
-        if self._rules[len(sides)] is None:
-            return None
-        if self._engine is None:
-            self._note(sum(side.nbytes for side in sides))
-            # Loading while others count would take twice as long on two cores.
-            if self._loading is not None:
-                self._loading.join()
-        if self._engine is None:
+        if self._rules[len(sides)] is None or not self._is_ready(sides):
             return None
         if len(first) == 0:
             return np.empty(0, dtype=np.int64)
@@ -110,6 +105,58 @@ class EngineCounter:
         except RefusedError:
             return None
         return counts
+
+    def count_completions(self, samples: Completions) -> Ints | None:
+        """Return (n, 2) tokens of texts, and how many each shares with its prompt: see `prompts`.
+
+        None, and MiscountError, as in `count`.
+        """
+        rule = self._rules[1]
+        if rule is None or rule.times != (1,) or not self._is_ready(samples.sides):
+            return None
+        around = Surroundings.find(self._backend, rule.special)
+        if around is None:
+            return None
+        try:
+            prompts, texts = map(self._checked_ids, (samples.prompts, samples.joined()))
+            shared, uncertain = shared_ids(prompts, texts, around)
+            found = np.stack([np.diff(texts[1]) + rule.special, shared], axis=1)
+            pairs = samples.to_list()
+            again = {*np.flatnonzero(uncertain).tolist()}
+            for side in zip(*pairs, strict=True):
+                again.update(texts_to_leave(list(side)))
+            if again:
+                encode = partial(encodings, self._backend, special_tokens=True)
+                rows = sorted(again)
+                found[rows] = count_completions(encode, [pairs[i] for i in rows])
+        except RefusedError:
+            return None
+        return found
+
+    def _checked_ids(self, column: pa.LargeStringArray) -> tuple[Ints, Ints]:
+        """Return the ids of texts, as `_ids` does.
+
+        Raises:
+            MiscountError: see `count`.
+        """
+        rule = self._rules[1]
+        assert rule is not None
+        texts, began = column.to_pylist(), time.perf_counter()
+        ids, offsets = self._ids(texts)
+        counts = np.diff(offsets) + rule.special
+        if texts_to_leave(texts):
+            counts = self._count([column])
+        self._check.check([column], counts, self._count, time.perf_counter() - began)
+        return ids, offsets
+
+    def _is_ready(self, sides: Sequence[pa.LargeStringArray]) -> bool:
+        """Return whether the engine is loaded, once texts are noted that are counted without."""
+        if self._engine is None:
+            self._note(sum(side.nbytes for side in sides))
+            # Loading while others count would take twice as long on two cores.
+            if self._loading is not None:
+                self._loading.join()
+        return self._engine is not None
 
     def _note(self, bytes_: int) -> None:
         """Note that so much is to be counted without the engine: as much may come again."""
@@ -143,15 +190,19 @@ class EngineCounter:
         return counts
 
     def _by_engine(self, texts: list[str]) -> Ints:
+        return np.diff(self._ids(texts)[1])
+
+    def _ids(self, texts: list[str]) -> tuple[Ints, Ints]:
+        """Return the ids of texts, laid end to end, and (n + 1,) where those of each begin."""
         assert self._engine is not None
         try:
             with panics_as_errors():
-                _, ends = self._engine.encode_batch_flat(
+                ids, ends = self._engine.encode_batch_flat(
                     texts, split_special_tokens=self._splits_special_tokens
                 )
         except Exception as error:
             raise RefusedError from error
-        return np.diff(np.frombuffer(ends, np.uint64)).astype(np.int64)
+        return np.frombuffer(ids, np.uint32), np.frombuffer(ends, np.uint64).astype(np.int64)
 
 
 @lru_cache(maxsize=1)

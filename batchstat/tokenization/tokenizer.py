@@ -4,17 +4,18 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence, Sized
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from batchstat.corpus.chat import Message, Tool
-from batchstat.corpus.content import Chats, Texts
+from batchstat.corpus.content import Chats, Completions, Texts
 from batchstat.lengths.arrays import Ints
 from batchstat.tokenization.engine_counter import EngineCounter
 from batchstat.tokenization.panics import panics_as_errors
 from batchstat.tokenization.piece_counter import PieceCounter
+from batchstat.tokenization.prompts import count_completions
 
 PIECES_BYTES = 16 << 20
 """Texts that are cut into pieces together."""
@@ -25,6 +26,20 @@ _BATCH_SAMPLES = 10_000
 
 OnError = Callable[[int, Exception], None]
 """Called with a sample on which the tokenizer raised: its position and the exception."""
+
+
+class Counted(NamedTuple):
+    """Tokens of n samples.
+
+    Attributes:
+        tokens: (n,) tokens of each.
+        samples: positions of those that could be counted.
+        shared: (n,) tokens that each shares with its prompt; None for samples without prompts.
+    """
+
+    tokens: Ints
+    samples: Ints
+    shared: Ints | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +124,8 @@ class Tokenizer:
         content: Texts | Chats,
         on_error: OnError | None = None,
         left_out: Counter[str] | None = None,
-    ) -> tuple[Ints, Ints]:
-        """Return (n,) tokens of each sample, and the positions of those that could be counted.
+    ) -> "Counted":
+        """Return the tokens of each sample.
 
         An exception that the tokenizer raises is passed to `on_error` with the position of its
         sample, or propagates if there is no `on_error`. `left_out` counts the chats that the
@@ -120,8 +135,10 @@ class Tokenizer:
             MiscountError: see `EngineCounter.count` and `PieceCounter.count`.
         """
         counts: Ints = np.full(len(content), -1, dtype=np.int64)
+        encoder = self.encoder
+        if isinstance(content, Completions):
+            return self._count_completions(content, on_error)
         if isinstance(content, Texts):
-            encoder = self.encoder
             by_engine = encoder.engine is not None and encoder.engine.is_begun
             together = _ENGINE_BYTES if by_engine else PIECES_BYTES
             for first, last in content.ranges(together, len(counts)):
@@ -139,7 +156,21 @@ class Tokenizer:
             if left_out is not None and self.left_out is not None:
                 for i in np.flatnonzero(counts >= 0).tolist():
                     left_out.update(self.left_out(content.messages[i], content.tools[i]))
-        return counts, np.flatnonzero(counts >= 0)
+        return Counted(counts, np.flatnonzero(counts >= 0))
+
+    def _count_completions(self, content: Completions, on_error: OnError | None) -> "Counted":
+        encoder = self.encoder
+        found: Ints = np.full((len(content), 2), -1, dtype=np.int64)
+        for first, last in content.ranges(_ENGINE_BYTES, len(content)):
+            samples, counted = content.slice(first, last), None
+            if encoder.engine is not None:
+                counted = encoder.engine.count_completions(samples)
+            if counted is None:
+                measure = partial(count_completions, encoder.encode)
+                self._measure(measure, samples, found[first:last], first, on_error)
+            else:
+                found[first:last] = counted
+        return Counted(found[:, 0], np.flatnonzero(found[:, 0] >= 0), found[:, 1])
 
     def _encode(
         self,
@@ -149,24 +180,35 @@ class Tokenizer:
         before: int,
         on_error: OnError | None,
     ) -> None:
-        """Count content into `counts` with the tokenizer's own batch call, some at a time."""
+        """Count content into `counts` with the tokenizer's own batch call."""
+        self._measure(lambda samples: _sizes(encode(samples)), content, counts, before, on_error)
+
+    def _measure(
+        self,
+        measure: Callable[[list[Any]], Ints],
+        content: Texts | Chats,
+        found: Ints,
+        before: int,
+        on_error: OnError | None,
+    ) -> None:
+        """Put what is measured of each sample into `found`, some samples at a time."""
         # Few enough together that their ids fit in memory.
         for first, last in content.ranges(_BATCH_BYTES, _BATCH_SAMPLES):
             samples = content.slice(first, last).to_list()
             try:
                 with panics_as_errors():
-                    counts[first:last] = _sizes(encode(samples), last - first)
+                    found[first:last] = measure(samples)
             except Exception as error:
                 # Whatever a tokenizer or a template raises is about one sample: find out which.
                 if on_error is None:
                     raise
-                _one_by_one(encode, samples, counts[first:last], before + first, on_error, error)
+                _one_by_one(measure, samples, found[first:last], before + first, on_error, error)
 
 
 def _one_by_one(
-    encode: Callable[[list[Any]], Iterable[Sized]],
+    measure: Callable[[list[Any]], Ints],
     samples: Sequence[Any],
-    counts: Ints,
+    found: Ints,
     first: int,
     on_error: OnError,
     error: Exception,
@@ -175,7 +217,7 @@ def _one_by_one(
     for i, sample in enumerate(samples):
         try:
             with panics_as_errors():
-                counts[i] = _sizes(encode([sample]), 1)[0]
+                found[i] = measure([sample])[0]
         except Exception as own:
             any_failed = True
             on_error(first + i, own)
@@ -183,5 +225,5 @@ def _one_by_one(
         raise error
 
 
-def _sizes(encoded: Iterable[Sized], n: int) -> Ints:
-    return np.fromiter(map(len, encoded), np.int64, n)
+def _sizes(encoded: Iterable[Sized]) -> Ints:
+    return np.array([len(each) for each in encoded], dtype=np.int64)

@@ -20,8 +20,9 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
         profile: a `Profile`, or the path of its `lengths.parquet`.
 
     Returns:
-        A dictionary for each record, with `text` (a string, or two for a pair) or `messages`, and
-        `label` where there are labels; None for a record that was skipped.
+        A dictionary for each record, with `text` (a string, or two for a pair), `prompt` and
+        `completion`, or `messages`, and `label` where there are labels; None for a record that was
+        skipped.
 
     Example:
         >>> samples = batchstat.read_samples(batchstat.profile("sample_data/corpus.txt"))
@@ -58,7 +59,7 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
 
 
 def _records(block: "Block") -> Iterator[Record]:
-    from batchstat.corpus.content import Chats, PrecountedLengths
+    from batchstat.corpus.content import Chats, Completions, PrecountedLengths
 
     content = block.content
     labels = None if block.labels is None else block.labels.to_pylist()
@@ -70,6 +71,9 @@ def _records(block: "Block") -> Iterator[Record]:
         found = [{"text": text} for text in content.first.to_pylist()]
     else:
         pairs = zip(content.first.to_pylist(), content.second.to_pylist(), strict=True)
-        found = [{"text": pair} for pair in pairs]
+        if isinstance(content, Completions):
+            found = [{"prompt": prompt, "completion": rest} for prompt, rest in pairs]
+        else:
+            found = [{"text": pair} for pair in pairs]
     for i, sample in enumerate(found):
         yield sample if labels is None else {**sample, "label": labels[i]}

@@ -20,7 +20,7 @@ from batchstat.profiling.parquet import save_lengths
 from batchstat.training.integrations import huggingface, lightning
 from batchstat.training.integrations.huggingface import with_batches
 from batchstat.training.integrations.lightning import BatchLoader
-from conftest import ROOT, environment, needs
+from conftest import ROOT, SAMPLE_DATA, environment, needs, write_jsonl
 
 LENGTHS = np.random.default_rng(0).integers(2, 60, 203)
 SETTINGS = {"tokens_per_batch": 256, "read_ahead": 50}
@@ -145,6 +145,47 @@ def test_hugging_face_evaluates_as_before(tmp_path):
     trainer = hugging_face(tmp_path, per_device_eval_batch_size=10)
     assert len(trainer.get_eval_dataloader()) == ceil(203 / 10)
     assert trainer.evaluate()["eval_loss"] > 0
+
+
+def test_trained_tokens_are_those_of_trl(tmp_path):
+    """Of prompts and completions, also after truncation; TRL drops samples without any."""
+    trl = needs("trl")
+    datasets, transformers, tokenizers = (
+        needs("datasets"),
+        needs("transformers"),
+        needs("tokenizers"),
+    )
+    from batchstat.tokenization.builtin import definition
+
+    lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()
+    rows = []
+    for i, text in enumerate([line for line in lines if line.strip()][:200]):
+        at = len(text) * i // 200
+        rows.append({"prompt": text[:at], "completion": text[at:] + "<pad>"})
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizers.Tokenizer.from_str(definition()), pad_token="<pad>"
+    )
+    tokenizer.add_special_tokens({"eos_token": "<pad>"})
+    config = transformers.GPT2Config(
+        vocab_size=len(tokenizer), n_positions=64, n_embd=8, n_layer=1, n_head=1
+    )
+    own = {"report_to": [], "use_cpu": True, "bf16": False, "max_length": 64}
+    trainer = trl.SFTTrainer(
+        transformers.AutoModelForCausalLM.from_config(config),
+        trl.SFTConfig(output_dir=str(tmp_path), **own),
+        train_dataset=datasets.Dataset.from_list(rows),
+        processing_class=tokenizer,
+    )
+    path = write_jsonl(tmp_path / "rows.jsonl", rows)
+    tokenizer.save_pretrained(tmp_path / "tokenizer")
+    columns = {"prompt_column": "prompt", "completion_column": "completion"}
+    found = batchstat.profile(path, tokenizer=str(tmp_path / "tokenizer"), **columns)
+    left = found.trained.counts(stops=64)
+    expected = zip(np.minimum(found.lengths, 64).tolist(), left.tolist(), strict=True)
+    labels = trainer.train_dataset["labels"]
+    kept = [(len(each), sum(label != -100 for label in each)) for each in labels]
+    assert kept == [(length, trained) for length, trained in expected if trained]
+    assert 0 < len(kept) < len(rows)
 
 
 def test_a_subclass_of_the_trainer(tmp_path):

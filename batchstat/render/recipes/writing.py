@@ -178,11 +178,11 @@ def workflow() -> str:
 
 
 def holds_text(profile: Profile) -> bool:
-    """Return whether a script can read the corpus, which it cannot if it holds lengths or token
-    ids.
+    """Return whether a script can read the corpus: not if it holds lengths, token ids, or prompts,
+    whose tokens it would train.
     """
     counted = any(source.format == "npy" for source in profile.corpus.sources)
-    return not counted and profile.corpus.options.content not in ("tokens", "length")
+    return not counted and profile.corpus.options.content not in ("tokens", "length", "completion")
 
 
 def refusal(framework: str, request: RowRequest) -> str | None:
