@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from functools import lru_cache, partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -118,30 +119,29 @@ class EngineCounter:
         if around is None:
             return None
         try:
-            prompts, texts = map(self._checked_ids, (samples.prompts, samples.joined()))
-            shared, uncertain = shared_ids(prompts, texts, around)
-            found = np.stack([np.diff(texts[1]) + rule.special, shared], axis=1)
-            pairs = samples.to_list()
-            again = {*np.flatnonzero(uncertain).tolist()}
-            for side in zip(*pairs, strict=True):
-                again.update(texts_to_leave(list(side)))
+            sides = [samples.prompts, samples.joined()]
+            texts = [side.to_pylist() for side in sides]
+            prompts, wholes = map(self._checked_ids, sides, texts)
+            shared, uncertain = shared_ids(prompts, wholes, around)
+            found = np.stack([np.diff(wholes[1]) + rule.special, shared], axis=1)
+            again = {*np.flatnonzero(uncertain).tolist(), *chain(*map(texts_to_leave, texts))}
             if again:
                 encode = partial(encodings, self._backend, special_tokens=True)
                 rows = sorted(again)
-                found[rows] = count_completions(encode, [pairs[i] for i in rows])
+                found[rows] = count_completions(encode, [(texts[0][i], texts[1][i]) for i in rows])
         except RefusedError:
             return None
         return found
 
-    def _checked_ids(self, column: pa.LargeStringArray) -> tuple[Ints, Ints]:
-        """Return the ids of texts, as `_ids` does.
+    def _checked_ids(self, column: pa.LargeStringArray, texts: list[str]) -> tuple[Ints, Ints]:
+        """Return the ids of texts, which the column has too, as `_ids` does.
 
         Raises:
             MiscountError: see `count`.
         """
         rule = self._rules[1]
         assert rule is not None
-        texts, began = column.to_pylist(), time.perf_counter()
+        began = time.perf_counter()
         ids, offsets = self._ids(texts)
         counts = np.diff(offsets) + rule.special
         if texts_to_leave(texts):
