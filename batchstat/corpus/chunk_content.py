@@ -21,7 +21,15 @@ from batchstat.corpus.arrow_values import (
 from batchstat.corpus.bad_records import MOST_TEXT_BYTES, BadRecord, Location, too_long
 from batchstat.corpus.chat import ChatError, Message, Tool, as_chat, as_tools
 from batchstat.corpus.chunk import Chunk, Column
-from batchstat.corpus.content import LONGEST, Chats, Completions, Content, PrecountedLengths, Texts
+from batchstat.corpus.content import (
+    LONGEST,
+    AssistantChats,
+    Chats,
+    Completions,
+    Content,
+    PrecountedLengths,
+    Texts,
+)
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 from batchstat.lengths.labels import label_text
@@ -217,7 +225,8 @@ def read_content(values: ChunkContent, chunk: Chunk, options: CorpusOptions) -> 
     """
     column = chunk.content[0]
     if options.content == "messages":
-        return Chats(values.chats(column), values.tools(chunk.tools))
+        chats = AssistantChats if options.assistant_only_loss else Chats
+        return chats(values.chats(column), values.tools(chunk.tools))
     if options.content == "tokens":
         return PrecountedLengths(values.token_lists(column))
     if options.content == "length" or chunk.counted:

@@ -97,18 +97,23 @@ class Chats:
         size = min(most, _CHATS_TOGETHER)
         yield from ((at, min(at + size, len(self))) for at in range(0, len(self), size))
 
-    def slice(self, first: int, stop: int) -> "Chats":
+    def slice(self, first: int, stop: int) -> Self:
         """Return a range of them."""
-        return Chats(self.messages[first:stop], self.tools[first:stop])
+        return type(self)(self.messages[first:stop], self.tools[first:stop])
 
-    def select(self, samples: Ints) -> "Chats":
+    def select(self, samples: Ints) -> Self:
         """Return those at these positions."""
         picked = samples.tolist()
-        return Chats([self.messages[i] for i in picked], [self.tools[i] for i in picked])
+        return type(self)([self.messages[i] for i in picked], [self.tools[i] for i in picked])
 
     def to_list(self) -> list[Any]:
         """Return them as pairs of messages and tools."""
         return list(zip(self.messages, self.tools, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class AssistantChats(Chats):
+    """(n,) chats of which only the assistants' turns carry loss."""
 
 
 @dataclass(frozen=True, eq=False)

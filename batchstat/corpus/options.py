@@ -27,6 +27,7 @@ class ReadingOptions(TypedDict, total=False):
     length_column: str | None
     label_column: str | None
     trained_column: str | None
+    assistant_only_loss: bool
     header: bool
     quote: bool | None
     strip: bool
@@ -94,6 +95,9 @@ class CorpusOptions:
         "Corpus",
         "NAME",
     )
+    assistant_only_loss: bool = option(
+        False, "Whether only the assistants' turns of chats carry loss.", "Corpus"
+    )
     header: bool = option(
         True,
         "Whether .csv and .tsv files begin with column names; if not, columns are numbered from 0.",
@@ -147,8 +151,11 @@ class CorpusOptions:
         if (self.prompt_column is None) != (self.completion_column is None):
             raise OptionError("prompt_column and completion_column belong together: pass both")
         columns = [name for name in _CONTENT_COLUMNS if getattr(self, name)]
-        if self.trained_column and self.completion_column:
-            columns.append("trained_column")
+        if self.assistant_only_loss and not self.messages_column:
+            raise OptionError("assistant_only_loss is for chats: pass messages_column")
+        others = ("completion_column", "assistant_only_loss")
+        if self.trained_column and (other := [name for name in others if getattr(self, name)]):
+            columns = [*other, "trained_column"]
         if len(columns) > 1:
             raise OptionError(
                 f"{columns[0]} and {columns[1]} are mutually exclusive: pass only one"
@@ -173,8 +180,9 @@ class CorpusOptions:
 
     @property
     def knows_trained_tokens(self) -> bool:
-        """Whether columns say which tokens carry loss."""
-        return self.trained_column is not None or self.completion_column is not None
+        """Whether it can be said which tokens carry loss."""
+        columns = (self.trained_column, self.completion_column)
+        return self.assistant_only_loss or any(column is not None for column in columns)
 
     @property
     def named_columns(self) -> tuple[str, ...]:

@@ -93,6 +93,7 @@ class ReadingOptions(Document):
     length_column: str | None
     label_column: str | None
     trained_column: str | None
+    assistant_only_loss: bool
     header: bool
     quote: bool | None
     strip: bool

@@ -118,7 +118,7 @@ class _CountedBlock:
 
 def _counted(tokenizer: Tokenizer | None, bytes_: int, block: Block) -> _CountedBlock:
     left_out: Counter[str] = Counter()
-    shared: Ints | None = None
+    trained: TrainedTokens | None = None
     if isinstance(block.content, PrecountedLengths):
         counts: Ints = block.content.lengths
         samples: Ints = np.arange(len(counts))
@@ -131,10 +131,8 @@ def _counted(tokenizer: Tokenizer | None, bytes_: int, block: Block) -> _Counted
             block.report_bad(i, "not_counted", message)
 
         tokenizer.expect(bytes_)  # only now that a block could be read: it cannot be interrupted
-        counts, samples, shared = tokenizer.count(block.content, report, left_out)
-    trained = None
-    if shared is not None:
-        trained = TrainedTokens.of_last(counts[samples], (counts - shared)[samples])
+        counts, samples, found = tokenizer.count(block.content, report, left_out)
+        trained = None if found is None else found.take(samples)
     if block.trained is not None:
         samples = _fitting(block, counts, samples)
         trained = block.trained.select(samples).of(counts[samples])

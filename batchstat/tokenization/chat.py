@@ -9,14 +9,17 @@ from typing import Any
 
 from batchstat.corpus.chat import Message, Tool
 from batchstat.errors import InputError
+from batchstat.tokenization.assistant_turns import (
+    MarkedChat,
+    TemplateError,
+    mark_assistant_turns,
+)
 from batchstat.tokenization.template_coverage import TemplateCoverage
 from batchstat.tokenization.tokenizer import Tokenizer
 
 _TOOL_CALLS = "tool_calls"
 
-
-class TemplateError(Exception):
-    """A chat that the template cannot render completely."""
+_Chat = tuple[list[Message], list[Tool] | None]
 
 
 def with_chat_template(tokenizer: Tokenizer, template_file: Path | None) -> Tokenizer:
@@ -43,22 +46,32 @@ def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokeni
     """Add one template for chats without tools and one for chats with tools."""
     loaded = tokenizer.encoder.as_transformers()
 
-    def render(messages: list[Message], tools: list[Tool] | None) -> str:
-        text: str = loaded.apply_chat_template(
-            messages,
-            tools=tools or None,
-            chat_template=with_tools if tools else plain,
-            tokenize=False,
-            add_generation_prompt=False,
-        )
-        return text
+    def template_of(tools: list[Tool] | None) -> str:
+        return with_tools if tools else plain
 
-    def encode_chats(chats: list[tuple[list[Message], list[Tool] | None]]) -> Iterable[Sized]:
+    def render(messages: list[Message], tools: list[Tool] | None, **more: Any) -> Any:
+        given = {"tokenize": False, "add_generation_prompt": False} | more
+        template = template_of(tools)
+        return loaded.apply_chat_template(
+            messages, tools=tools or None, chat_template=template, **given
+        )
+
+    def check(chats: list[_Chat]) -> None:
         for messages, tools in chats:
-            template = with_tools if tools else plain
+            template = template_of(tools)
             if _TOOL_CALLS not in template and any(each.get(_TOOL_CALLS) for each in messages):
                 raise TemplateError("the chat template cannot render its tool call")
+
+    def encode_chats(chats: list[_Chat]) -> Iterable[Sized]:
+        check(chats)
         return tokenizer.encoder.encode_rendered([render(*chat) for chat in chats])
+
+    def mark_chats(chats: list[_Chat]) -> list[MarkedChat]:
+        check(chats)
+        return [
+            mark_assistant_turns(loaded, template_of(tools), render, messages, tools)
+            for messages, tools in chats
+        ]
 
     # A template may write the special tokens, which come from the tokenizer's configuration.
     special = json.dumps(loaded.special_tokens_map, default=repr)
@@ -71,6 +84,7 @@ def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokeni
         library=f"{tokenizer.library}, {renderers}",
         special_tokens_per_sample=0,
         encode_chats=encode_chats,
+        mark_chats=mark_chats,
         left_out=TemplateCoverage(render).left_out,
         made_by=(_with_templates, (tokenizer, plain, with_tools)),
     )

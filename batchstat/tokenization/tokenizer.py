@@ -8,10 +8,13 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from batchstat.corpus.chat import Message, Tool
-from batchstat.corpus.content import Chats, Completions, Texts
-from batchstat.lengths.arrays import Ints
+from batchstat.corpus.content import AssistantChats, Chats, Completions, Texts
+from batchstat.lengths.arrays import Ints, offsets_from_sizes
+from batchstat.lengths.trained import TrainedTokens
+from batchstat.tokenization.assistant_turns import MarkedChat
 from batchstat.tokenization.engine_counter import EngineCounter
 from batchstat.tokenization.panics import panics_as_errors
 from batchstat.tokenization.piece_counter import PieceCounter
@@ -34,12 +37,12 @@ class Counted(NamedTuple):
     Attributes:
         tokens: (n,) tokens of each.
         samples: positions of those that could be counted.
-        shared: (n,) tokens that each shares with its prompt; None for samples without prompts.
+        trained: those that carry loss, none of samples that could not be counted; None if unknown.
     """
 
     tokens: Ints
     samples: Ints
-    shared: Ints | None = None
+    trained: TrainedTokens | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +80,8 @@ class Tokenizer:
         made_by: a function and its arguments that build it again, in another process too.
         encode_chats: converts chats with their tools to one sized object each; None without a chat
             template.
+        mark_chats: returns the tokens of chats, and which of them assistants' turns have; None
+            without a chat template.
         left_out: returns what the template leaves out of a chat with its tools: see
             `TemplateCoverage`.
     """
@@ -90,6 +95,7 @@ class Tokenizer:
     load: Callable[[], Encoder]
     made_by: tuple[Callable[..., "Tokenizer"], tuple[Any, ...]]
     encode_chats: Callable[[list[Any]], Iterable[Sized]] | None = None
+    mark_chats: Callable[[list[Any]], list[MarkedChat]] | None = None
     left_out: Callable[[list[Message], list[Tool] | None], Collection[str]] | None = None
 
     def __reduce__(self) -> tuple[Callable[..., "Tokenizer"], tuple[Any, ...]]:
@@ -150,13 +156,17 @@ class Tokenizer:
                     self._encode(encoder.encode, texts, counts[first:last], first, on_error)
                 else:
                     counts[first:last] = counted
+            return Counted(counts, np.flatnonzero(counts >= 0))
+        if isinstance(content, AssistantChats):
+            counted_chats = self._mark_chats(content, on_error)
         else:
             assert self.encode_chats is not None, "it was given its chat template before"
             self._encode(self.encode_chats, content, counts, 0, on_error)
-            if left_out is not None and self.left_out is not None:
-                for i in np.flatnonzero(counts >= 0).tolist():
-                    left_out.update(self.left_out(content.messages[i], content.tools[i]))
-        return Counted(counts, np.flatnonzero(counts >= 0))
+            counted_chats = Counted(counts, np.flatnonzero(counts >= 0))
+        if left_out is not None and self.left_out is not None:
+            for i in counted_chats.samples.tolist():
+                left_out.update(self.left_out(content.messages[i], content.tools[i]))
+        return counted_chats
 
     def _count_completions(self, content: Completions, on_error: OnError | None) -> "Counted":
         encoder = self.encoder
@@ -170,7 +180,19 @@ class Tokenizer:
                 self._measure(measure, samples, found[first:last], first, on_error)
             else:
                 found[first:last] = counted
-        return Counted(found[:, 0], np.flatnonzero(found[:, 0] >= 0), found[:, 1])
+        tokens = found[:, 0]
+        trained = TrainedTokens.of_last(tokens, tokens - found[:, 1])
+        return Counted(tokens, np.flatnonzero(tokens >= 0), trained)
+
+    def _mark_chats(self, chats: AssistantChats, on_error: OnError | None) -> "Counted":
+        assert self.mark_chats is not None, "it was given its chat template before"
+        found = np.full(len(chats), MarkedChat(-1, ()), dtype=object)
+        self._measure(self.mark_chats, chats, found, 0, on_error)
+        tokens = np.array([each.tokens for each in found], dtype=np.int64)
+        sizes = np.array([len(each.edges) for each in found], dtype=np.int64)
+        edges = np.array([edge for each in found for edge in each.edges], dtype=np.int64)
+        trained = TrainedTokens(edges, offsets_from_sizes(sizes))
+        return Counted(tokens, np.flatnonzero(tokens >= 0), trained)
 
     def _encode(
         self,
@@ -185,9 +207,9 @@ class Tokenizer:
 
     def _measure(
         self,
-        measure: Callable[[list[Any]], Ints],
+        measure: Callable[[list[Any]], Any],
         content: Texts | Chats,
-        found: Ints,
+        found: npt.NDArray[Any],
         before: int,
         on_error: OnError | None,
     ) -> None:
@@ -206,9 +228,9 @@ class Tokenizer:
 
 
 def _one_by_one(
-    measure: Callable[[list[Any]], Ints],
+    measure: Callable[[list[Any]], Any],
     samples: Sequence[Any],
-    found: Ints,
+    found: npt.NDArray[Any],
     first: int,
     on_error: OnError,
     error: Exception,

@@ -188,6 +188,38 @@ def test_trained_tokens_are_those_of_trl(tmp_path):
     assert 0 < len(kept) < len(rows)
 
 
+def test_assistants_turns_are_those_of_trl(tmp_path):
+    """With a template that marks them."""
+    trl, datasets = needs("trl"), needs("datasets")
+    transformers, tokenizers = needs("transformers"), needs("tokenizers")
+    from batchstat.tokenization.builtin import CHAT_TEMPLATE, definition
+
+    lines = (SAMPLE_DATA / "chat.jsonl").read_text(encoding="utf-8").splitlines()
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizers.Tokenizer.from_str(definition()), pad_token="<pad>"
+    )
+    tokenizer.add_special_tokens({"eos_token": "<|im_end|>"})
+    tokenizer.chat_template = CHAT_TEMPLATE
+    config = transformers.GPT2Config(
+        vocab_size=len(tokenizer), n_positions=512, n_embd=8, n_layer=1, n_head=1
+    )
+    own = {"report_to": [], "use_cpu": True, "bf16": False, "max_length": 300}
+    trainer = trl.SFTTrainer(
+        transformers.AutoModelForCausalLM.from_config(config),
+        trl.SFTConfig(output_dir=str(tmp_path), assistant_only_loss=True, **own),
+        train_dataset=datasets.Dataset.from_list(
+            [{"messages": json.loads(line)["messages"]} for line in lines]
+        ),
+        processing_class=tokenizer,
+    )
+    chats = {"messages_column": "messages", "assistant_only_loss": True}
+    found = batchstat.profile(SAMPLE_DATA / "chat.jsonl", **chats)
+    masks = [[label != -100 for label in labels] for labels in trainer.train_dataset["labels"]]
+    assert list(map(len, masks)) == np.minimum(found.lengths, 300).tolist()
+    for stop in (50, 200, 300):
+        assert found.trained.counts(stops=stop).tolist() == [sum(mask[:stop]) for mask in masks]
+
+
 def test_a_subclass_of_the_trainer(tmp_path):
     """TRL's, with its own collator and preparation of the dataset."""
     trl = needs("trl")

@@ -178,11 +178,13 @@ def workflow() -> str:
 
 
 def holds_text(profile: Profile) -> bool:
-    """Return whether a script can read the corpus: not if it holds lengths, token ids, or prompts,
-    whose tokens it would train.
+    """Return whether a script can read the corpus: not if it holds lengths or token ids, nor if
+    some tokens carry no loss, which it would train.
     """
     counted = any(source.format == "npy" for source in profile.corpus.sources)
-    return not counted and profile.corpus.options.content not in ("tokens", "length", "completion")
+    options = profile.corpus.options
+    counted = counted or options.content in ("tokens", "length")
+    return not counted and not options.knows_trained_tokens
 
 
 def refusal(framework: str, request: RowRequest) -> str | None:
