@@ -74,7 +74,7 @@ def resolve_inputs(
         if labels is not None:
             raise OptionError("labels cannot be combined with a Profile, which already has labels")
         classes = _classes_of(lengths, keep)
-        samples = Samples(lengths.lengths, lengths.records, classes, lengths.stats)
+        samples = Samples(lengths.lengths, lengths.records, classes, lengths.stats, lengths.trained)
         return PlanInputs(samples, lengths)
     whole = validate_lengths(cast("npt.ArrayLike", lengths))
     classes = None

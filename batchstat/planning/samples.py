@@ -7,6 +7,7 @@ import numpy as np
 
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.stats import LengthStats
+from batchstat.lengths.trained import TrainedTokens
 from batchstat.planning.classes import Classes
 
 
@@ -19,12 +20,14 @@ class Samples:
         records: (n,) record number of each in its corpus, ascending.
         classes: the class of each; None if there are no labels.
         known: statistics of the lengths, if already known.
+        trained: the tokens of each that carry loss; None if they are unknown.
     """
 
     lengths: Ints
     records: Ints
     classes: Classes | None = None
     known: LengthStats | None = None
+    trained: TrainedTokens | None = None
 
     @cached_property
     def stats(self) -> LengthStats:

@@ -107,10 +107,11 @@ class BatchSampler:
         if self._file is not None:
             return f"BatchSampler.from_plan({self._file.as_posix()!r}, rank={self._rank})"
         spec, basis = self._request.spec, self._request.settings
+        weighed = "all" if self._samples.trained is None else "trained"
         return (
             f"BatchSampler({spec!r}, {len(self._samples):,} samples, tokens_per_batch="
             f"{basis.tokens_per_batch}, max_length={basis.max_length}, rank={self._rank} of "
-            f"{basis.world_size}, epoch={self._epoch})"
+            f"{basis.world_size}, epoch={self._epoch}, token_weight of {weighed} tokens)"
         )
 
     @property

@@ -32,6 +32,7 @@ _TYPES = {
     "rank": ["int32"],
     "width": ["int64"],
     "repeated": ["bool"],
+    "trained": ["int64"],
 }
 
 
@@ -76,7 +77,8 @@ def save_plan(
 ) -> None:
     """Write one table row per entry of a batch.
 
-    Columns are `record`, `start`, `stop`, `row`, `batch`, `step`, `rank`, `width` and `repeated`.
+    Columns are `record`, `start`, `stop`, `row`, `batch`, `step`, `rank`, `width`, `repeated` and,
+    where these are known, `trained`: how many of its tokens carry loss.
     Rows and batches are numbered across all ranks, in the sequence in which they are distributed.
 
     Args:
@@ -104,6 +106,8 @@ def save_plan(
         "width": np.repeat(batches.widths, entries),
         "repeated": batches.repeated,
     }
+    if batches.trained is not None:
+        columns["trained"] = batches.trained
     # A rank's empty batches have no entry that could represent them.
     empty = np.flatnonzero(entries == 0)
     facts = _Facts(
@@ -118,7 +122,7 @@ def save_plan(
     )
     types = {"int64": pa.int64(), "int32": pa.int32(), "bool": pa.bool_()}
     schema = pa.schema(
-        [(name, types[kind]) for name, [kind] in _TYPES.items()],
+        [(name, types[kind]) for name, [kind] in _TYPES.items() if name in columns],
         metadata={METADATA_KEY: json.dumps(seal(asdict(facts)))},
     )
     pq.write_table(pa.table(columns, schema=schema), file, compression="zstd")
@@ -139,7 +143,7 @@ def load_plan(path: Path) -> tuple[RankBatches, int, dict[str, Any]]:
     try:
         check_regular(path)
         file = BytesIO(path.read_bytes()) if is_remote(path) else path
-        with opened(file, SCHEMA, _TYPES) as table:
+        with opened(file, SCHEMA, _TYPES, optional=("trained",)) as table:
             facts: _Facts = decoded(_Facts, table.record)
             columns = _columns(table)
             _check(columns, facts)
@@ -156,7 +160,7 @@ def _columns(table: "SealedTable") -> dict[str, Any]:
     """Return (n_entries,) numbers for each column name."""
     from batchstat.storage.sealed_tables import numbers_in
 
-    found: dict[str, list[Any]] = {name: [] for name in _TYPES}
+    found: dict[str, list[Any]] = {name: [] for name in table.names}
     for block in table.blocks():
         for name, parts in found.items():
             parts.append(numbers_in(block, name))
@@ -174,7 +178,11 @@ def _check(columns: Mapping[str, Any], facts: _Facts) -> None:
             raise ValueError(f"column {name} was damaged, edited or sorted: its digest differs")
     for name in ("record", "start", "stop", "width"):
         check_range(name, columns[name], _FAR)
-    check_range("stop - start", columns["stop"] - columns["start"], _FAR)
+    lengths = columns["stop"] - columns["start"]
+    check_range("stop - start", lengths, _FAR)
+    trained = columns.get("trained", lengths)
+    if ((trained < 0) | (trained > lengths)).any():
+        raise ValueError("a sample has more trained tokens than tokens")
     empty = _empty(facts)
     batches = np.concatenate([columns["batch"], empty[:, 0]])
     check_range("batch", batches, len(batches) - 1)
@@ -225,12 +233,15 @@ def _batches(columns: dict[str, Any], facts: _Facts) -> RankBatches:
     first_of_row = np.flatnonzero(np.diff(columns["row"], prepend=-1))
     rows_of_batch = np.bincount(columns["batch"][first_of_row], minlength=n)
     lengths = columns["stop"] - columns["start"]
+    trained = columns.get("trained")
+    weighed = lengths if trained is None else trained
     steps = int(numbers["step"].max()) + 1
     batch_offsets = offsets_from_sizes(rows_of_batch)
     return RankBatches(
         records=columns["record"],
         starts=columns["start"] if facts.in_parts else None,
         lengths=lengths,
+        trained=trained,
         repeated=columns["repeated"],
         row_offsets=np.append(first_of_row, len(lengths)),
         batch_offsets=batch_offsets,
@@ -238,7 +249,7 @@ def _batches(columns: dict[str, Any], facts: _Facts) -> RankBatches:
         steps=numbers["step"],
         ranks=numbers["rank"],
         step_samples=np.bincount(columns["step"], minlength=steps),
-        step_tokens=np.bincount(columns["step"], weights=lengths, minlength=steps).astype(np.int64),
+        step_tokens=np.bincount(columns["step"], weights=weighed, minlength=steps).astype(np.int64),
         step_batches=count_step_batches(
             numbers["step"], numbers["rank"], batch_offsets, facts.world_size
         ),

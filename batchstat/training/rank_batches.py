@@ -34,8 +34,11 @@ class Batch:
         weight: weight of its mean loss over samples in the loss of the step. Gradients of the
             weighted losses, summed over the batches of a step and averaged over the ranks, equal
             those of the mean over all samples of the step.
-        token_weight: the same for a mean loss over tokens.
+        token_weight: the same for a mean loss over tokens: over those that carry loss, where they
+            are known.
         repeated: whether each sample is a repeat that only evens out the ranks.
+        trained_tokens: number of its tokens that carry loss; None if they are unknown, so that
+            `token_weight` is of all tokens.
     """
 
     number: int
@@ -49,6 +52,7 @@ class Batch:
     weight: float
     token_weight: float
     repeated: list[bool]
+    trained_tokens: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +63,7 @@ class RankBatches:
         records: (n_entries,) record number of each.
         starts: (n_entries,) first token of each; None if every sample is whole or truncated.
         lengths: (n_entries,) tokens of each.
+        trained: (n_entries,) those of its tokens that carry loss; None if they are unknown.
         repeated: (n_entries,) whether each only evens out the ranks: if several ranks compute a
             sample, the first one in the sequence of rounds is the one that counts.
         row_offsets: (n_rows + 1,) entries of each row.
@@ -68,7 +73,8 @@ class RankBatches:
         steps: (n_batches,) step of each batch, ascending on each rank.
         ranks: (n_batches,) rank of each batch.
         step_samples: (n_steps,) entries of each step, over all ranks.
-        step_tokens: (n_steps,) tokens of each step, over all ranks.
+        step_tokens: (n_steps,) tokens of each step, over all ranks; those that carry loss, where
+            they are known.
         step_batches: (n_steps, world_size) batches of each step on each rank, empty ones not
             counted.
         world_size: number of ranks.
@@ -77,6 +83,7 @@ class RankBatches:
     records: Ints
     starts: Ints | None
     lengths: Ints
+    trained: Ints | None
     repeated: npt.NDArray[np.bool_]
     row_offsets: Ints
     batch_offsets: Ints
@@ -106,6 +113,7 @@ class RankBatches:
             records=self.records[entries],
             starts=None if self.starts is None else self.starts[entries],
             lengths=self.lengths[entries],
+            trained=None if self.trained is None else self.trained[entries],
             repeated=self.repeated[entries],
             row_offsets=row_offsets,
             batch_offsets=batch_offsets,
@@ -124,6 +132,8 @@ class RankBatches:
         entries = slice(rows[0], rows[-1])
         lengths, step = self.lengths[entries], self.steps[place]
         starts = np.zeros_like(lengths) if self.starts is None else self.starts[entries]
+        trained = None if self.trained is None else total(self.trained[entries])
+        tokens = total(lengths) if trained is None else trained
         return Batch(
             number=place,
             records=self.records[entries].tolist(),
@@ -134,8 +144,9 @@ class RankBatches:
             step=int(step),
             ends_step=place + 1 == len(self) or bool(self.steps[place + 1] != step),
             weight=float(len(lengths) * self.world_size / self.step_samples[step]),
-            token_weight=total(lengths) * self.world_size / max(1, int(self.step_tokens[step])),
+            token_weight=tokens * self.world_size / max(1, int(self.step_tokens[step])),
             repeated=self.repeated[entries].tolist(),
+            trained_tokens=trained,
         )
 
 
@@ -163,6 +174,11 @@ def plan_ranks(samples: Samples, request: RowRequest) -> RankBatches:
     row_offsets, entries = gather_groups(plan.row_offsets, rows)
     lengths = plan.lengths[entries]
     starts = None if plan.starts is None else plan.starts[entries]
+    trained = None
+    if samples.trained is not None:
+        begins = np.zeros_like(lengths) if starts is None else starts
+        places = samples.places(plan.samples[entries])
+        trained = samples.trained.take(places).counts(begins, begins + lengths)
     if shares.is_distributed and settings.remainder != "spread":
         # Every draw is in exactly one unit, so only whole units are repeated.
         repeated = np.repeat(distributed.repeated, np.diff(row_offsets[batch_offsets]))
@@ -175,6 +191,7 @@ def plan_ranks(samples: Samples, request: RowRequest) -> RankBatches:
         records=plan.samples[entries],
         starts=starts,
         lengths=lengths,
+        trained=trained,
         repeated=repeated,
         row_offsets=row_offsets,
         batch_offsets=batch_offsets,
@@ -182,7 +199,7 @@ def plan_ranks(samples: Samples, request: RowRequest) -> RankBatches:
         steps=steps,
         ranks=distributed.ranks,
         step_samples=np.bincount(of_entry, minlength=n_steps),
-        step_tokens=sums_at(of_entry, lengths, n_steps),
+        step_tokens=sums_at(of_entry, lengths if trained is None else trained, n_steps),
         step_batches=count_step_batches(
             steps, distributed.ranks, batch_offsets, settings.world_size
         ),

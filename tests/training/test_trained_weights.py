@@ -1,0 +1,82 @@
+"""`Batch.token_weight` where some tokens carry no loss: gradients are those of the whole step."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import batchstat
+from batchstat import BatchSampler
+from conftest import SAMPLE_DATA
+
+RNG = np.random.default_rng(3)
+SIZES = RNG.integers(1, 60, 150)
+MASKS = [RNG.random(size) < share for size, share in zip(SIZES, RNG.random(150), strict=True)]
+LOSSES = [RNG.random(size) for size in SIZES]
+SETTINGS = {"tokens_per_batch": 160, "max_length": 40, "read_ahead": 50}
+
+
+@pytest.fixture(scope="module")
+def profile() -> batchstat.Profile:
+    rows = {"ids": [[1] * size for size in SIZES], "mask": [mask.tolist() for mask in MASKS]}
+    return batchstat.profile(pd.DataFrame(rows), tokens_column="ids", trained_column="mask")
+
+
+def losses_of(batch) -> np.ndarray:
+    """Of its tokens that carry loss."""
+    parts = zip(batch.records, batch.starts, batch.stops, strict=True)
+    return np.concatenate([LOSSES[i][a:b][MASKS[i][a:b]] for i, a, b in parts] or [np.zeros(0)])
+
+
+@pytest.mark.parametrize("overflow", ["truncate", "split"])
+@pytest.mark.parametrize("world_size", [1, 3])
+@pytest.mark.parametrize(
+    "strategy", ["static", "token-budget", "packed", "packed:method=wrapped", "padding-free"]
+)
+def test_weighted_means_are_the_mean_of_the_step(profile, strategy, world_size, overflow):
+    """In a plain loop over the tokens of every batch."""
+    ranks = [
+        list(
+            BatchSampler(
+                profile,
+                strategy,
+                rank=rank,
+                world_size=world_size,
+                overflow=overflow,
+                gradient_accumulation_steps=2,
+                **SETTINGS,
+            ).batches()
+        )
+        for rank in range(world_size)
+    ]
+    steps = max(batches[-1].step for batches in ranks) + 1
+    for step in range(steps):
+        batches = [each for mine in ranks for each in mine if each.step == step]
+        every = np.concatenate([losses_of(each) for each in batches])
+        for each in batches:
+            assert each.trained_tokens == len(losses_of(each))
+        means = [
+            each.token_weight * losses_of(each).mean() for each in batches if each.trained_tokens
+        ]
+        assert sum(means) / world_size == pytest.approx(every.mean(), rel=1e-12)
+
+
+def test_a_plan_in_a_file_weighs_alike(run, tmp_path):
+    corpus = [SAMPLE_DATA / "pretokenized.parquet", "--tokens-column", "input_ids", "--no-plots"]
+    corpus += ["--trained-column", "completion_mask"]
+    flags = ["--strategy", "token-budget", "--batch-size", 4, "--world-size", 2]
+    made = run("compare", *corpus, *flags, "--export", "plan.parquet")
+    assert made.returncode == 0, made.stderr
+    lengths = tmp_path / "batchstat-results" / "lengths.parquet"
+    for rank in range(2):
+        planned = list(BatchSampler.from_plan(tmp_path / "plan.parquet", rank=rank).batches())
+        sampler = BatchSampler(lengths, batch_size=4, rank=rank, world_size=2)
+        assert planned == list(sampler.batches())
+        assert {each.trained_tokens is None for each in planned} == {False}
+
+
+def test_what_is_weighed_is_said(profile):
+    assert "token_weight of trained tokens" in repr(BatchSampler(profile, **SETTINGS))
+    without = BatchSampler(profile.lengths, **SETTINGS)
+    assert "token_weight of all tokens" in repr(without)
+    assert next(without.batches()).trained_tokens is None
+    assert "trained_tokens=None" in repr(next(without.batches()))
