@@ -91,8 +91,9 @@ def command(options: Options) -> None:
     profile = load_profile(folder, "run batchstat profile CORPUS first, or pass its folder with -o")
     if not (script.snippet or holds_text(profile)):
         raise InputError(
-            "the script trains on every token of texts, but the profile was made from lengths or "
-            "token ids, or some tokens carry no loss: add --snippet for the lines that do not"
+            "the script trains on all tokens of texts, but some tokens of the profile carry no "
+            "loss, or it was made from lengths or token ids: add --snippet for the lines that do "
+            "not"
         )
     spec, settings, origin = given or _recommended(inputs, profile)
     request = request_row(spec, settings.resolve(profile.stats.max, profile.stated_max))
