@@ -29,13 +29,15 @@ _CONTENTS = {
     *("text_column", "prompt_column", "completion_column"),
     *("messages_column", "tokens_column", "length_column"),
 }
+_OF_CHATS = {"chat_template", "assistant_only_loss"}
 _ONLY_FOR_OTHERS = {
-    "text_column": _CONTENTS | {"chat_template"},
-    "completion_column": _CONTENTS - {"prompt_column"}
-    | {"chat_template", "strip", "min_chars", "trained_column"},
+    "text_column": _CONTENTS | _OF_CHATS,
+    "completion_column": (_CONTENTS - {"prompt_column"})
+    | _OF_CHATS
+    | {"strip", "min_chars", "trained_column"},
     "messages_column": _CONTENTS | {"strip", "min_chars"},
-    "tokens_column": _CONTENTS | {"chat_template", "strip", "min_chars", "tokenizer"},
-    "length_column": _CONTENTS | {"chat_template", "strip", "min_chars", "tokenizer"},
+    "tokens_column": _CONTENTS | _OF_CHATS | {"strip", "min_chars", "tokenizer"},
+    "length_column": _CONTENTS | _OF_CHATS | {"strip", "min_chars", "tokenizer"},
 }
 """Keys of the configuration that a flag for one kind of content overrides."""
 

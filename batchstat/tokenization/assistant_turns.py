@@ -15,6 +15,7 @@ import numpy as np
 from batchstat.corpus.chat import Message, Tool
 from batchstat.lengths.trained import TrainedTokens
 
+_REMEDY = "mark assistants' turns with {% generation %} in a --chat-template"
 _MARKS = re.compile(r"\{%-?\s*generation\s*-?%\}")
 
 Render = Callable[..., Any]
@@ -93,7 +94,7 @@ def _turns(
         if message["role"] != "assistant":
             continue
         if i == 0:
-            raise TemplateError("it begins with an assistant, before whom nothing can be rendered")
+            raise TemplateError(f"it begins with an assistant: {_REMEDY}")
         alone, before, after = (
             render(messages[:i], tools),
             render(messages[:i], tools, add_generation_prompt=True),
@@ -101,13 +102,12 @@ def _turns(
         )
         if alone == before and not _turns_begin_with_content(render):
             raise TemplateError(
-                "the chat template has neither generation marks nor a generation prompt, so that "
-                "assistants' turns cannot be found"
+                f"the chat template has neither marks nor a generation prompt: {_REMEDY}"
             )
         if not (text.startswith(after) and after.startswith(before)):
             raise TemplateError(
-                f"the chat template has no generation marks, and message {i} is rendered "
-                "differently without the messages after it"
+                f"the chat template renders message {i} differently without those after it: "
+                f"{_REMEDY}"
             )
         found.append((len(before), len(after)))
     return found

@@ -162,6 +162,20 @@ def test_a_flag_for_one_kind_of_content_takes_the_place_of_others(folder, run: R
     assert result.returncode == 0, result.stderr
 
 
+def test_a_flag_for_text_takes_the_place_of_what_is_for_chats(folder, run: Run):
+    (folder / "batchstat.toml").write_text(
+        "messages-column = 'messages'\nassistant-only-loss = true\n"
+    )
+    (folder / "n.jsonl").write_text('{"text": "some words", "prompt": "p", "completion": "c"}\n')
+    assert in_force(run("config").stdout)["assistant-only-loss"] == ("true", "batchstat.toml")
+    for flags in (
+        ["--text-column", "text"],
+        ["--prompt-column", "prompt", "--completion-column", "completion"],
+    ):
+        result = run("profile", "n.jsonl", *flags, "--no-plots")
+        assert result.returncode == 0, result.stderr
+
+
 def test_flags_beat_the_file_and_the_file_beats_defaults(folder, run: Run):
     (folder / "batchstat.toml").write_text(
         "corpus = 'a.txt'\ntokens-per-batch = 64\nseed = 5\nstrategy = 'static:batch_size=3'\n"

@@ -90,9 +90,9 @@ NO_PROMPT = UNMARKED.partition("{% if add_generation_prompt")[0]
 @pytest.mark.parametrize(
     ("template", "roles", "message"),
     [
-        (LAST_DIFFERS, "ua ua", "message 1 is rendered differently without the messages after it"),
-        (NO_PROMPT, "ua", "has neither generation marks nor a generation prompt"),
-        (UNMARKED, "au", "it begins with an assistant"),
+        (LAST_DIFFERS, "ua ua", "renders message 1 differently without those after it: mark"),
+        (NO_PROMPT, "ua", "has neither marks nor a generation prompt: mark"),
+        (UNMARKED, "au", "it begins with an assistant: mark"),
     ],
 )
 def test_a_template_that_leaves_turns_ambiguous(run, tmp_path, template, roles, message):
