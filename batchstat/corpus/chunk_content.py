@@ -23,14 +23,8 @@ from batchstat.corpus.chat import ChatError, Message, Tool, as_chat, as_tools
 from batchstat.corpus.chunk import Chunk, Column
 from batchstat.corpus.content import (
     LONGEST,
-    AssistantChats,
-    Chats,
-    Completions,
-    Content,
-    PrecountedLengths,
     Texts,
 )
-from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 from batchstat.lengths.labels import label_text
 from batchstat.storage.arrow_numbers import as_numpy
@@ -71,6 +65,13 @@ class ChunkContent:
                 self.fail(i, f"{column!r} is {kind_of(value)} where text is expected")
                 texts[i] = ""
         return self._as_arrow(texts)
+
+    def holds_lists(self, column: str) -> bool:
+        """Return whether a column has lists, or the first of its values that is there is one."""
+        values = self.values(column)
+        if isinstance(values, pa.Array):
+            return is_list(values.type)
+        return isinstance(next((each for each in values if each is not None), None), list)
 
     def chats(self, column: str) -> list[list[Message]]:
         """Return (size,) the column as chats, with empty lists where a record has none."""
@@ -215,25 +216,6 @@ class ChunkContent:
                     text = ""
                 replaced.append(text)
             return pa.array(replaced, pa.large_string())
-
-
-def read_content(values: ChunkContent, chunk: Chunk, options: CorpusOptions) -> Content:
-    """Return what is counted of a chunk.
-
-    Raises:
-        InputError: a column of another type.
-    """
-    column = chunk.content[0]
-    if options.content == "messages":
-        chats = AssistantChats if options.assistant_only_loss else Chats
-        return chats(values.chats(column), values.tools(chunk.tools))
-    if options.content == "tokens":
-        return PrecountedLengths(values.token_lists(column))
-    if options.content == "length" or chunk.counted:
-        return PrecountedLengths(values.lengths(column))
-    second = values.text(chunk.content[1]) if len(chunk.content) > 1 else None
-    kind = Completions if options.content == "completion" else Texts
-    return values.without_long(kind(values.text(column), second))
 
 
 def _is_number(text: str) -> bool:

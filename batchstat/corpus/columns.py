@@ -59,7 +59,7 @@ def choose_columns(
     content = (single,) if single else options.text_column
     if options.prompt_column and options.completion_column:
         content = (options.prompt_column, options.completion_column)
-    has_tools = options.messages_column is not None and TOOLS_COLUMN in names
+    has_tools = options.may_hold_chats and TOOLS_COLUMN in names
     return Columns(
         content or (_find_text(path, names, texts, options),),
         options.label_column,

@@ -117,6 +117,32 @@ class AssistantChats(Chats):
 
 
 @dataclass(frozen=True, eq=False)
+class CompletionChats(Chats):
+    """(n,) chats that begin with a prompt; the messages after it carry loss.
+
+    Attributes:
+        prompts: (n,) number of messages of each prompt.
+    """
+
+    prompts: list[int]
+
+    def slice(self, first: int, stop: int) -> Self:
+        """Return a range of them."""
+        part = slice(first, stop)
+        return type(self)(self.messages[part], self.tools[part], self.prompts[part])
+
+    def select(self, samples: Ints) -> Self:
+        """Return those at these positions."""
+        picked = samples.tolist()
+        chats = [self.messages[i] for i in picked], [self.tools[i] for i in picked]
+        return type(self)(*chats, [self.prompts[i] for i in picked])
+
+    def to_list(self) -> list[Any]:
+        """Return them as messages, tools, and number of messages of the prompt."""
+        return list(zip(self.messages, self.tools, self.prompts, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
 class PrecountedLengths:
     """(n,) tokens of samples that come with their lengths."""
 

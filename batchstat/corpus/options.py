@@ -66,12 +66,12 @@ class CorpusOptions:
     )
     prompt_column: str | None = option(
         None,
-        "Column with prompts, which carry no loss: with `completion_column`.",
+        "Column with prompts, texts or chat messages, which carry no loss.",
         "Corpus",
         "NAME",
     )
     completion_column: str | None = option(
-        None, "Column with what follows the prompts, and carries loss.", "Corpus", "NAME"
+        None, "Column with what follows `prompt_column`, and carries loss.", "Corpus", "NAME"
     )
     messages_column: str | None = option(
         None, "Column with chat messages, instead of text.", "Corpus", "NAME", is_common=True
@@ -177,6 +177,11 @@ class CorpusOptions:
         if self.tokens_column:
             return "tokens"
         return "length" if self.length_column else "text"
+
+    @property
+    def may_hold_chats(self) -> bool:
+        """Whether the counted columns have chats, or may have them."""
+        return self.content in ("messages", "completion")
 
     @property
     def knows_trained_tokens(self) -> bool:

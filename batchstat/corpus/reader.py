@@ -10,8 +10,16 @@ import pyarrow.compute as pc
 
 from batchstat.corpus.bad_records import BadRecord, BadRecords, Location
 from batchstat.corpus.chunk import Chunk
-from batchstat.corpus.chunk_content import ChunkContent, read_content
-from batchstat.corpus.content import Content, Texts
+from batchstat.corpus.chunk_content import ChunkContent
+from batchstat.corpus.content import (
+    AssistantChats,
+    Chats,
+    CompletionChats,
+    Completions,
+    Content,
+    PrecountedLengths,
+    Texts,
+)
 from batchstat.corpus.formats import READERS
 from batchstat.corpus.opening import Rereadable, open_source
 from batchstat.corpus.options import CorpusOptions
@@ -198,7 +206,7 @@ class CorpusReader:
     ) -> tuple[Block, dict[int, BadRecord]]:
         """Return the samples of a chunk, and its bad records."""
         values = ChunkContent(chunk, locations)
-        content = read_content(values, chunk, self._options)
+        content = _content_of(values, chunk, self._options)
         labels = values.labels(chunk.label) if chunk.label else None
         trained = read_trained(values, chunk.trained) if chunk.trained else None
         is_sample = np.ones(chunk.size, dtype=bool)
@@ -233,3 +241,25 @@ class CorpusReader:
             reading.short += int(np.count_nonzero(keep & ~long_enough))
             keep &= long_enough
         return type(texts)(*parts), keep
+
+
+def _content_of(values: ChunkContent, chunk: Chunk, options: CorpusOptions) -> Content:
+    """Return what is counted of a chunk.
+
+    Raises:
+        InputError: a column of another type.
+    """
+    column = chunk.content[0]
+    if options.content == "messages":
+        chats = AssistantChats if options.assistant_only_loss else Chats
+        return chats(values.chats(column), values.tools(chunk.tools))
+    if options.content == "completion" and values.holds_lists(column):
+        prompts, rest = map(values.chats, chunk.content)
+        messages = [asked + said for asked, said in zip(prompts, rest, strict=True)]
+        return CompletionChats(messages, values.tools(chunk.tools), list(map(len, prompts)))
+    if options.content == "tokens":
+        return PrecountedLengths(values.token_lists(column))
+    if options.content == "length" or chunk.counted:
+        return PrecountedLengths(values.lengths(column))
+    kind = Completions if options.content == "completion" else Texts
+    return values.without_long(kind(*map(values.text, chunk.content)))

@@ -18,7 +18,7 @@ from batchstat.errors import InputError, StorageFullError
 from batchstat.parameters import checks_keywords, named_path
 from batchstat.profiling.cache import CountCache
 from batchstat.profiling.executors.local import threads
-from batchstat.profiling.inputs import Corpus, open_corpus, tokenizer_for
+from batchstat.profiling.inputs import Corpus, holds_chats, open_corpus, tokenizer_for
 from batchstat.profiling.merge import (
     CachedSplit,
     CacheEvictedError,
@@ -128,7 +128,12 @@ def profile(
             corpus, read_as, tokenizer, template, on_warning, allow_empty=allow_partial
         )
         return _shown(found, run, on_progress)
-    counter = tokenizer_for(read_as, tokenizer, template)
+    from batchstat.corpus.in_memory import TableReader
+
+    is_chat = read_as.content == "messages"
+    if read_as.content == "completion":
+        is_chat = holds_chats(TableReader(corpus, read_as))
+    counter = tokenizer_for(read_as, tokenizer, template, is_chat=is_chat)
     return _of_table(corpus, read_as, counter, worker_count(workers))
 
 

@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import STANDARD_INPUT, Source, find_sources
@@ -17,6 +18,9 @@ from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.chat import with_chat_template
 from batchstat.tokenization.loading import load_tokenizer
 from batchstat.tokenization.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from batchstat.corpus.reader import CorpusReader
 
 
 @dataclass(frozen=True)
@@ -59,21 +63,32 @@ def open_corpus(
         OptionError, InputError: as in `find_sources` and `tokenizer_for`.
     """
     sources = find_sources(paths, options.input_format, on_warning, allow_empty=allow_empty)
-    if tokenizer not in (None, BUILTIN):
-        _check_columns(sources[0], options)
-    return Corpus(sources, options, tokenizer_for(options, tokenizer, chat_template, sources))
+    is_chat = options.content == "messages"
+    if tokenizer not in (None, BUILTIN) or options.content == "completion":
+        is_chat = _holds_chats(sources[0], options) or is_chat
+    counter = tokenizer_for(options, tokenizer, chat_template, sources, is_chat=is_chat)
+    return Corpus(sources, options, counter)
 
 
-def _check_columns(source: Source, options: CorpusOptions) -> None:
-    """Read the first records of a local file, so that a missing column is an error before a
-    tokenizer loads, which may take seconds.
+def _holds_chats(source: Source, options: CorpusOptions) -> bool:
+    """Return whether the first records of a file are chats.
+
+    A missing column is an error here, before a tokenizer loads, which may take seconds.
     """
     from batchstat.corpus.reader import CorpusReader
 
     if source.path == STANDARD_INPUT or is_remote(source.path):
-        return
-    with closing(CorpusReader(splits_of([source], options)[:1], options).blocks()) as blocks:
-        next((block for block in blocks if len(block.records)), None)
+        return False
+    return holds_chats(CorpusReader(splits_of([source], options)[:1], options))
+
+
+def holds_chats(reader: "CorpusReader") -> bool:
+    """Return whether the first samples that a reader yields are chats."""
+    from batchstat.corpus.content import Chats
+
+    with closing(reader.blocks()) as blocks:
+        first = next((block for block in blocks if len(block.records)), None)
+    return first is not None and isinstance(first.content, Chats)
 
 
 def tokenizer_for(
@@ -81,8 +96,11 @@ def tokenizer_for(
     tokenizer: str | None,
     chat_template: Path | None,
     sources: Sequence[Source] = (),
+    *,
+    is_chat: bool = False,
 ) -> Tokenizer | None:
-    """Return the tokenizer for a corpus read with `options`; None if it needs no counting.
+    """Return the tokenizer for a corpus read with `options`, which has chats if `is_chat`; None if
+    it needs no counting.
 
     Raises:
         OptionError: a tokenizer, chat template or other option that has no effect here.
@@ -93,7 +111,7 @@ def tokenizer_for(
         flags = {"--no-header": not options.header, "--quote": options.quote is not None}
         for flag in (flag for flag, is_set in flags.items() if is_set):
             raise OptionError(f"{flag} is for .csv and .tsv files, but the corpus has none")
-    if chat_template is not None and options.content != "messages":
+    if chat_template is not None and not is_chat:
         raise OptionError("chat_template needs a messages_column: pass one")
     counted = f"a {options.content}_column" if options.content in ("tokens", "length") else ""
     if formats == {"npy"}:
@@ -108,4 +126,4 @@ def tokenizer_for(
             raise OptionError(f"{name} is for texts, but {counted} has none: remove it")
         return None
     loaded = load_tokenizer(BUILTIN if tokenizer is None else tokenizer)
-    return with_chat_template(loaded, chat_template) if options.content == "messages" else loaded
+    return with_chat_template(loaded, chat_template) if is_chat else loaded

@@ -14,6 +14,7 @@ from batchstat.tokenization.assistant_turns import (
     TemplateError,
     mark_assistant_turns,
 )
+from batchstat.tokenization.prompts import count_completions
 from batchstat.tokenization.template_coverage import TemplateCoverage
 from batchstat.tokenization.tokenizer import Tokenizer
 
@@ -73,6 +74,20 @@ def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokeni
             for messages, tools in chats
         ]
 
+    def mark_completions(
+        chats: list[tuple[list[Message], list[Tool] | None, int]],
+    ) -> list[MarkedChat]:
+        check([(messages, tools) for messages, tools, _ in chats])
+        texts = [
+            (render(messages[:n], tools, add_generation_prompt=True), render(messages, tools))
+            for messages, tools, n in chats
+        ]
+        found = count_completions(tokenizer.encoder.encode_rendered, texts).tolist()
+        return [
+            MarkedChat(tokens, (shared, tokens) if shared < tokens else ())
+            for tokens, shared in found
+        ]
+
     # A template may write the special tokens, which come from the tokenizer's configuration.
     special = json.dumps(loaded.special_tokens_map, default=repr)
     kind = f"{type(loaded).__module__}.{type(loaded).__qualname__}"
@@ -85,6 +100,7 @@ def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokeni
         special_tokens_per_sample=0,
         encode_chats=encode_chats,
         mark_chats=mark_chats,
+        mark_completions=mark_completions,
         left_out=TemplateCoverage(render).left_out,
         made_by=(_with_templates, (tokenizer, plain, with_tools)),
     )

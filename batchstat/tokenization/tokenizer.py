@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from batchstat.corpus.chat import Message, Tool
-from batchstat.corpus.content import AssistantChats, Chats, Completions, Texts
+from batchstat.corpus.content import AssistantChats, Chats, CompletionChats, Completions, Texts
+from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.lengths.trained import TrainedTokens
 from batchstat.tokenization.assistant_turns import MarkedChat
@@ -82,6 +83,8 @@ class Tokenizer:
             template.
         mark_chats: returns the tokens of chats, and which of them assistants' turns have; None
             without a chat template.
+        mark_completions: the same for chats with their tools and number of messages of a prompt,
+            and which tokens the messages after that have.
         left_out: returns what the template leaves out of a chat with its tools: see
             `TemplateCoverage`.
     """
@@ -96,6 +99,7 @@ class Tokenizer:
     made_by: tuple[Callable[..., "Tokenizer"], tuple[Any, ...]]
     encode_chats: Callable[[list[Any]], Iterable[Sized]] | None = None
     mark_chats: Callable[[list[Any]], list[MarkedChat]] | None = None
+    mark_completions: Callable[[list[Any]], list[MarkedChat]] | None = None
     left_out: Callable[[list[Message], list[Tool] | None], Collection[str]] | None = None
 
     def __reduce__(self) -> tuple[Callable[..., "Tokenizer"], tuple[Any, ...]]:
@@ -140,33 +144,41 @@ class Tokenizer:
         Raises:
             MiscountError: see `EngineCounter.count` and `PieceCounter.count`.
         """
-        counts: Ints = np.full(len(content), -1, dtype=np.int64)
-        encoder = self.encoder
         if isinstance(content, Completions):
             return self._count_completions(content, on_error)
-        if isinstance(content, Texts):
-            by_engine = encoder.engine is not None and encoder.engine.is_begun
-            together = _ENGINE_BYTES if by_engine else PIECES_BYTES
-            for first, last in content.ranges(together, len(counts)):
-                texts, counted = content.slice(first, last), None
-                for shortcut in (encoder.engine, encoder.pieces):
-                    if shortcut is not None and counted is None:
-                        counted = shortcut.count(texts.first, texts.second)
-                if counted is None:
-                    self._encode(encoder.encode, texts, counts[first:last], first, on_error)
-                else:
-                    counts[first:last] = counted
-            return Counted(counts, np.flatnonzero(counts >= 0))
-        if isinstance(content, AssistantChats):
-            counted_chats = self._mark_chats(content, on_error)
+        if isinstance(content, Chats):
+            return self._count_chats(content, on_error, Counter() if left_out is None else left_out)
+        encoder = self.encoder
+        counts: Ints = np.full(len(content), -1, dtype=np.int64)
+        by_engine = encoder.engine is not None and encoder.engine.is_begun
+        together = _ENGINE_BYTES if by_engine else PIECES_BYTES
+        for first, last in content.ranges(together, len(counts)):
+            texts, counted = content.slice(first, last), None
+            for shortcut in (encoder.engine, encoder.pieces):
+                if shortcut is not None and counted is None:
+                    counted = shortcut.count(texts.first, texts.second)
+            if counted is None:
+                self._encode(encoder.encode, texts, counts[first:last], first, on_error)
+            else:
+                counts[first:last] = counted
+        return Counted(counts, np.flatnonzero(counts >= 0))
+
+    def _count_chats(
+        self, chats: Chats, on_error: OnError | None, left_out: Counter[str]
+    ) -> "Counted":
+        if isinstance(chats, AssistantChats):
+            counted = self._marked(self.mark_chats, chats, on_error)
+        elif isinstance(chats, CompletionChats):
+            counted = self._marked(self.mark_completions, chats, on_error)
         else:
             assert self.encode_chats is not None, "it was given its chat template before"
-            self._encode(self.encode_chats, content, counts, 0, on_error)
-            counted_chats = Counted(counts, np.flatnonzero(counts >= 0))
-        if left_out is not None and self.left_out is not None:
-            for i in counted_chats.samples.tolist():
-                left_out.update(self.left_out(content.messages[i], content.tools[i]))
-        return counted_chats
+            counts: Ints = np.full(len(chats), -1, dtype=np.int64)
+            self._encode(self.encode_chats, chats, counts, 0, on_error)
+            counted = Counted(counts, np.flatnonzero(counts >= 0))
+        if self.left_out is not None:
+            for i in counted.samples.tolist():
+                left_out.update(self.left_out(chats.messages[i], chats.tools[i]))
+        return counted
 
     def _count_completions(self, content: Completions, on_error: OnError | None) -> "Counted":
         encoder = self.encoder
@@ -184,10 +196,19 @@ class Tokenizer:
         trained = TrainedTokens.of_last(tokens, tokens - found[:, 1])
         return Counted(tokens, np.flatnonzero(tokens >= 0), trained)
 
-    def _mark_chats(self, chats: AssistantChats, on_error: OnError | None) -> "Counted":
-        assert self.mark_chats is not None, "it was given its chat template before"
+    def _marked(
+        self,
+        mark: Callable[[list[Any]], list[MarkedChat]] | None,
+        chats: Chats,
+        on_error: OnError | None,
+    ) -> "Counted":
+        if mark is None:
+            raise InputError(
+                "prompts are chats, but those that came first, or standard input, were taken for "
+                "texts: pass files that have chats only"
+            )
         found = np.full(len(chats), MarkedChat(-1, ()), dtype=object)
-        self._measure(self.mark_chats, chats, found, 0, on_error)
+        self._measure(mark, chats, found, 0, on_error)
         tokens = np.array([each.tokens for each in found], dtype=np.int64)
         sizes = np.array([len(each.edges) for each in found], dtype=np.int64)
         edges = np.array([edge for each in found for edge in each.edges], dtype=np.int64)

@@ -59,14 +59,17 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
 
 
 def _records(block: "Block") -> Iterator[Record]:
-    from batchstat.corpus.content import Chats, Completions, PrecountedLengths
+    from batchstat.corpus.content import Chats, CompletionChats, Completions, PrecountedLengths
 
     content = block.content
     labels = None if block.labels is None else block.labels.to_pylist()
     if isinstance(content, PrecountedLengths):
         raise InputError("the corpus has token ids or lengths, not text: load it yourself")
-    if isinstance(content, Chats):
-        found: list[Record] = [{"messages": messages} for messages in content.messages]
+    if isinstance(content, CompletionChats):
+        chats = zip(content.messages, content.prompts, strict=True)
+        found: list[Record] = [{"prompt": each[:n], "completion": each[n:]} for each, n in chats]
+    elif isinstance(content, Chats):
+        found = [{"messages": messages} for messages in content.messages]
     elif content.second is None:
         found = [{"text": text} for text in content.first.to_pylist()]
     else:

@@ -147,7 +147,8 @@ def test_hugging_face_evaluates_as_before(tmp_path):
     assert trainer.evaluate()["eval_loss"] > 0
 
 
-def test_trained_tokens_are_those_of_trl(tmp_path):
+@pytest.mark.parametrize("is_chat", [False, True])
+def test_trained_tokens_are_those_of_trl(tmp_path, is_chat):
     """Of prompts and completions, also after truncation; TRL drops samples without any."""
     trl = needs("trl")
     datasets, transformers, tokenizers = (
@@ -155,17 +156,24 @@ def test_trained_tokens_are_those_of_trl(tmp_path):
         needs("transformers"),
         needs("tokenizers"),
     )
-    from batchstat.tokenization.builtin import definition
+    from batchstat.tokenization.builtin import CHAT_TEMPLATE, definition
 
     lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()
     rows = []
     for i, text in enumerate([line for line in lines if line.strip()][:200]):
         at = len(text) * i // 200
-        rows.append({"prompt": text[:at], "completion": text[at:] + "<pad>"})
+        prompt, rest = text[:at], text[at:] + "<pad>"
+        if is_chat:
+            prompt, rest = (
+                [{"role": role, "content": content}]
+                for role, content in (("user", prompt), ("assistant", rest))
+            )
+        rows.append({"prompt": prompt, "completion": rest})
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizers.Tokenizer.from_str(definition()), pad_token="<pad>"
     )
     tokenizer.add_special_tokens({"eos_token": "<pad>"})
+    tokenizer.chat_template = CHAT_TEMPLATE
     config = transformers.GPT2Config(
         vocab_size=len(tokenizer), n_positions=64, n_embd=8, n_layer=1, n_head=1
     )

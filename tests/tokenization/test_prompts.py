@@ -1,19 +1,23 @@
 """Tokens that a text shares with its prompt: as the tokenizer itself gives them, one by one."""
 
+import json
 import random
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from small_tokenizers import FAMILIES, MARKED, crafted_texts, marked, of_pairs, texts_of_entries
 from tokenizers import Tokenizer, processors
+from transformers import PreTrainedTokenizerFast
 
 import batchstat
 from batchstat.corpus.content import Completions
+from batchstat.tokenization.builtin import CHAT_TEMPLATE, definition
 from batchstat.tokenization.engine_counter import EngineCounter
 from batchstat.tokenization.loading import as_tokenizer
 from batchstat.tokenization.prompts import Surroundings
-from conftest import write_jsonl
+from conftest import SAMPLE_DATA, write_jsonl
 
 TEMPLATES = {
     "no special tokens": "$A",
@@ -116,9 +120,8 @@ ROWS = [
 
 def test_a_corpus_of_prompts(run, tmp_path):
     write_jsonl(tmp_path / "a.jsonl", ROWS)
-    columns = {"prompt_column": "prompt", "completion_column": "completion"}
-    found = batchstat.profile(tmp_path / "a.jsonl", **columns)
-    tokenizer = Tokenizer.from_str(batchstat.tokenization.builtin.definition())
+    found = batchstat.profile(tmp_path / "a.jsonl", **COLUMNS)
+    tokenizer = Tokenizer.from_str(definition())
     expected = one_by_one(tokenizer, [tuple(row.values()) for row in ROWS])
     assert found.lengths.tolist() == [tokens for tokens, _ in expected]
     assert found.trained.counts().tolist() == [tokens - shared for tokens, shared in expected]
@@ -133,6 +136,56 @@ def test_a_corpus_of_prompts(run, tmp_path):
     shown = run("profile", "a.jsonl", *remedy.split()[1:], "--no-plots")
     assert shown.returncode == 0
     assert "carry loss · 1 sample with none" in shown.stdout
+
+
+def chats() -> list[dict[str, list[dict[str, str]]]]:
+    """The sample chats, their last message as the completion."""
+    lines = (SAMPLE_DATA / "chat.jsonl").read_text(encoding="utf-8").splitlines()
+    every = [json.loads(line)["messages"] for line in lines]
+    return [{"prompt": each[:-1], "completion": each[-1:]} for each in every]
+
+
+COLUMNS = {"prompt_column": "prompt", "completion_column": "completion"}
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "frame"])
+def test_prompts_of_chats(tmp_path, kind):
+    """As transformers renders the prompt alone and the whole chat."""
+    rows, path = chats(), tmp_path / f"a.{kind}"
+    if kind == "jsonl":
+        write_jsonl(path, rows)
+    elif kind == "parquet":
+        pd.DataFrame(rows).to_parquet(path)
+    found = batchstat.profile(pd.DataFrame(rows) if kind == "frame" else path, **COLUMNS)
+    loaded = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(definition()))
+    loaded.chat_template = CHAT_TEMPLATE
+    expected = []
+    for row in rows:
+        whole = loaded.apply_chat_template(row["prompt"] + row["completion"], return_dict=False)
+        prompt = loaded.apply_chat_template(
+            row["prompt"], add_generation_prompt=True, return_dict=False
+        )
+        assert whole[: len(prompt)] == prompt
+        expected.append((len(whole), len(whole) - len(prompt)))
+    counts = zip(found.lengths.tolist(), found.trained.counts().tolist(), strict=True)
+    assert list(counts) == expected
+    if kind == "jsonl":
+        assert batchstat.read_samples(found) == rows
+
+
+def test_prompts_of_chats_that_are_taken_for_texts(run, tmp_path):
+    write_jsonl(tmp_path / "a.jsonl", [{"prompt": "a", "completion": "b"}, *chats()[:1]])
+    flags = ["--prompt-column", "prompt", "--completion-column", "completion"]
+    result = run("profile", "a.jsonl", *flags)
+    assert result.returncode == 3
+    assert "line 2: 'prompt' is a list where text is expected" in result.stderr
+    piped = json.dumps(chats()[0]).encode()
+    result = run("profile", "-", "--input-format", "jsonl", *flags, stdin=piped)
+    assert result.returncode == 3
+    assert "pass files that have chats only" in result.stderr
+    result = run("profile", "a.jsonl", *flags, "--chat-template", "a.jsonl")
+    assert result.returncode == 2
+    assert "chat_template needs" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -162,7 +215,6 @@ def test_options_that_contradict_each_other(options, message):
 @pytest.mark.parametrize("row", [{"prompt": "a"}, {"prompt": "a", "completion": None}, {"x": 1}])
 def test_records_without_a_completion(tmp_path, row):
     path = write_jsonl(tmp_path / "a.jsonl", [ROWS[0], row])
-    columns = {"prompt_column": "prompt", "completion_column": "completion"}
     with pytest.raises(batchstat.InputError, match="line 2"):
-        batchstat.profile(path, **columns)
-    assert len(batchstat.profile(path, on_error="skip", **columns)) == 1
+        batchstat.profile(path, **COLUMNS)
+    assert len(batchstat.profile(path, on_error="skip", **COLUMNS)) == 1

@@ -109,7 +109,7 @@ class RecordCollector:
         usual = [name for name in record if name.lower() in TEXT_NAMES]
         chosen = choose_columns(self._opened.path, names, texts or usual, self._options)
         # Not every chat in a file has tools.
-        return replace(chosen, tools=TOOLS_COLUMN) if self._options.messages_column else chosen
+        return replace(chosen, tools=TOOLS_COLUMN) if self._options.may_hold_chats else chosen
 
     def _chunk(self, lines: Sequence[int] | None = None) -> Chunk:
         columns = self._columns or Columns(("text",), None)
