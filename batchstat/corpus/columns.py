@@ -76,7 +76,7 @@ def _find_text(
     usual = [name for name in candidates if name.lower() in TEXT_NAMES]
     chats = [name for name in names if name in CHAT_NAMES and name not in texts]
     chosen = candidates if len(candidates) == 1 and not chats else usual
-    completes = set(COMPLETION_NAMES) <= set(candidates)
+    completes = set(COMPLETION_NAMES) <= set(names)
     if len(chosen) == 1 and not completes:
         _require(path, chosen[0], names, "--text-column")
         return chosen[0]

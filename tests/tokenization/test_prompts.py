@@ -173,6 +173,13 @@ def test_prompts_of_chats(tmp_path, kind):
         assert batchstat.read_samples(found) == rows
 
 
+def test_prompts_of_chats_are_found_by_name(run, tmp_path):
+    write_jsonl(tmp_path / "a.jsonl", chats()[:3])
+    result = run("profile", "a.jsonl")
+    assert result.returncode == 3
+    assert "pass --prompt-column prompt --completion-column completion" in result.stderr
+
+
 def test_prompts_of_chats_that_are_taken_for_texts(run, tmp_path):
     write_jsonl(tmp_path / "a.jsonl", [{"prompt": "a", "completion": "b"}, *chats()[:1]])
     flags = ["--prompt-column", "prompt", "--completion-column", "completion"]
