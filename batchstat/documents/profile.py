@@ -64,11 +64,11 @@ class Trained(Document):
     """The tokens that carry loss."""
 
     tokens: Count
-    """All of them."""
+    """Trained tokens of all samples."""
     share: Ratio
-    """tokens / the sum of all lengths."""
+    """Trained tokens / all tokens."""
     untrained_samples: Count
-    """Samples that have none."""
+    """Samples without a trained token."""
 
 
 class ClassCount(Document):
