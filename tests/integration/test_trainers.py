@@ -437,6 +437,86 @@ def test_two_processes_have_the_batches_of_their_ranks(tmp_path, library):
         assert found["again"] == records[first + within :]
 
 
+WEIGHTS = """
+import json, os, sys
+sys.path[:0] = [sys.argv[1]]
+import numpy as np, pandas as pd, torch
+from itertools import product
+import batchstat
+from batchstat import BatchSampler
+
+torch.distributed.init_process_group("gloo")
+rank = torch.distributed.get_rank()
+rng = np.random.default_rng(0)
+masks = [rng.random(size) < 0.4 for size in rng.integers(1, 40, 80)]
+rows = {"ids": [[1] * len(mask) for mask in masks], "mask": [mask.tolist() for mask in masks]}
+profile = batchstat.profile(pd.DataFrame(rows), tokens_column="ids", trained_column="mask")
+begins = np.cumsum([0, *map(len, masks)])
+worst, steps = 0.0, 0
+
+
+class Tokens(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.theta = torch.nn.Parameter(torch.zeros(begins[-1], dtype=torch.float64))
+
+    def forward(self, places):
+        return self.theta[places].mean() if len(places) else self.theta.sum() * 0
+
+
+def trained_in(batch):
+    parts = zip(batch.records, batch.starts, batch.stops)
+    return [begins[i] + at for i, a, b in parts for at in range(a, b) if masks[i][at]]
+
+
+strategies = ["static", "token-budget", "packed", "packed:method=wrapped", "asym"]
+for strategy, accumulated in product(strategies, [1, 3]):
+    settings = {"tokens_per_batch": 120, "max_length": 30, "read_ahead": 40}
+    settings |= {"world_size": 2, "gradient_accumulation_steps": accumulated}
+    every = [
+        list(BatchSampler(profile, strategy, rank=each, **settings).batches()) for each in range(2)
+    ]
+    model = Tokens()
+    parallel = torch.nn.parallel.DistributedDataParallel(model)
+    for batch in every[rank]:
+        with torch.enable_grad() if batch.ends_step else parallel.no_sync():
+            (parallel(trained_in(batch)) * batch.token_weight).backward()
+        if not batch.ends_step:
+            continue
+        exact = np.zeros(begins[-1])
+        for other in (each for own in every for each in own if each.step == batch.step):
+            np.add.at(exact, trained_in(other), 1)
+        exact /= max(exact.sum(), 1)
+        worst = max(worst, float(np.abs(model.theta.grad.numpy() - exact).max()))
+        steps += 1
+        model.zero_grad()
+torch.distributed.barrier()
+torch.distributed.destroy_process_group()
+if rank == 0:
+    with open("found.json", "w") as file:
+        json.dump({"worst": worst, "steps": steps}, file)
+"""
+
+
+def test_gradients_of_weighted_losses_are_those_of_the_step(tmp_path):
+    """A token's loss is its own parameter, whose gradient after DDP's all-reduce is its weight."""
+    needs("torch")
+    (tmp_path / "train.py").write_text(WEIGHTS)
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    trained = subprocess.run(
+        [sys.executable, *launch, "train.py", str(ROOT)],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        env=environment(PYTHONPATH=str(ROOT), CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1"),
+        timeout=300,
+    )
+    assert trained.returncode == 0, trained.stderr
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["worst"] < 1e-12
+    assert found["steps"] > 50
+
+
 def example_in(text):
     """The lines of a docstring that are indented most."""
     lines = [line for line in cleandoc(text).splitlines() if line.startswith("    ")]
