@@ -6,7 +6,7 @@ whole text. That is not so where a template renders a message differently becaus
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,12 +64,19 @@ def mark_assistant_turns(
         encoded = tokenizer(text, add_special_tokens=False, verbose=False)
         mask = np.zeros(len(encoded["input_ids"]), dtype=bool)
         for begin, end in _turns(render, messages, tools, text):
-            places = (encoded.char_to_token(at) for at in range(begin, end))
-            tokens = [place for place in places if place is not None]
-            if tokens:
-                mask[min(tokens) : max(tokens) + 1] = True
+            # A character that the normalizer removes is in no token.
+            first = _first_token(encoded, range(begin, end))
+            last = _first_token(encoded, range(end - 1, begin - 1, -1))
+            if first is not None and last is not None:
+                mask[first : last + 1] = True
     edges = TrainedTokens.of_mask(mask, np.array([0, len(mask)])).edges
     return MarkedChat(len(mask), tuple(edges.tolist()))
+
+
+def _first_token(encoded: Any, characters: Iterable[int]) -> int | None:
+    """Return the token of the first of these characters that is in one."""
+    tokens = map(encoded.char_to_token, characters)
+    return next((token for token in tokens if token is not None), None)
 
 
 def _turns_begin_with_content(render: Render) -> bool:
