@@ -10,9 +10,9 @@ from typing import Any
 from batchstat.corpus.chat import Message, Tool
 from batchstat.errors import InputError
 from batchstat.tokenization.assistant_turns import (
+    AssistantTurns,
     MarkedChat,
     TemplateError,
-    mark_assistant_turns,
 )
 from batchstat.tokenization.prompts import count_completions
 from batchstat.tokenization.template_coverage import TemplateCoverage
@@ -67,12 +67,11 @@ def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokeni
         check(chats)
         return tokenizer.encoder.encode_rendered([render(*chat) for chat in chats])
 
+    turns = [AssistantTurns(loaded, template, render) for template in (plain, with_tools)]
+
     def mark_chats(chats: list[_Chat]) -> list[MarkedChat]:
         check(chats)
-        return [
-            mark_assistant_turns(loaded, template_of(tools), render, messages, tools)
-            for messages, tools in chats
-        ]
+        return [turns[bool(tools)].mark(messages, tools) for messages, tools in chats]
 
     def mark_completions(
         chats: list[tuple[list[Message], list[Tool] | None, int]],
