@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from batchstat.corpus.chat import Message, Tool
 from batchstat.lengths.trained import TrainedTokens
@@ -33,6 +34,12 @@ class MarkedChat:
 
     tokens: int
     edges: tuple[int, ...]
+
+    @classmethod
+    def of(cls, mask: npt.NDArray[np.bool_]) -> "MarkedChat":
+        """Build from a mask of its tokens."""
+        edges = TrainedTokens.of_mask(mask, np.array([0, len(mask)])).edges
+        return cls(len(mask), tuple(edges.tolist()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,27 +63,34 @@ class AssistantTurns:
             TemplateError: the template has no marks, and it is ambiguous what a turn adds.
         """
         if _MARKS.search(self.template):
-            found = self.render(
-                messages,
-                tools,
-                tokenize=True,
-                return_dict=True,
-                return_assistant_tokens_mask=True,
-                tokenizer_kwargs={"verbose": False},
-            )
-            mask = np.array(found["assistant_masks"], dtype=bool)
-        else:
-            text = self.render(messages, tools)
-            encoded = self.tokenizer(text, add_special_tokens=False, verbose=False)
-            mask = np.zeros(len(encoded["input_ids"]), dtype=bool)
-            for begin, end in self._turns(messages, tools, text):
-                # A character that the normalizer removes is in no token.
-                first = _first_token(encoded, range(begin, end))
-                last = _first_token(encoded, range(end - 1, begin - 1, -1))
-                if first is not None and last is not None:
-                    mask[first : last + 1] = True
-        edges = TrainedTokens.of_mask(mask, np.array([0, len(mask)])).edges
-        return MarkedChat(len(mask), tuple(edges.tolist()))
+            return self._by_marks([messages], tools)[0]
+        text = self.render(messages, tools)
+        encoded = self.tokenizer(text, add_special_tokens=False, verbose=False)
+        mask = np.zeros(len(encoded["input_ids"]), dtype=bool)
+        for begin, end in self._turns(messages, tools, text):
+            # A character that the normalizer removes is in no token.
+            first = _first_token(encoded, range(begin, end))
+            last = _first_token(encoded, range(end - 1, begin - 1, -1))
+            if first is not None and last is not None:
+                mask[first : last + 1] = True
+        return MarkedChat.of(mask)
+
+    def mark_all(self, chats: list[list[Message]]) -> list[MarkedChat]:
+        """Do the same for chats without tools."""
+        if _MARKS.search(self.template):
+            return self._by_marks(chats, None)
+        return [self.mark(messages, None) for messages in chats]
+
+    def _by_marks(self, chats: list[list[Message]], tools: list[Tool] | None) -> list[MarkedChat]:
+        found = self.render(
+            chats,
+            tools,
+            tokenize=True,
+            return_dict=True,
+            return_assistant_tokens_mask=True,
+            tokenizer_kwargs={"verbose": False},
+        )
+        return [MarkedChat.of(np.array(mask, dtype=bool)) for mask in found["assistant_masks"]]
 
     def _turns(
         self, messages: list[Message], tools: list[Tool] | None, text: str
