@@ -147,17 +147,34 @@ def test_hugging_face_evaluates_as_before(tmp_path):
     assert trainer.evaluate()["eval_loss"] > 0
 
 
+def masks_of_trl(folder, rows, **arguments) -> list[list[bool]]:
+    """Which tokens of each sample that its trainer keeps carry loss; the tokenizer is saved."""
+    trl, datasets = needs("trl"), needs("datasets")
+    transformers, tokenizers = needs("transformers"), needs("tokenizers")
+    from batchstat.tokenization.builtin import CHAT_TEMPLATE, definition
+
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizers.Tokenizer.from_str(definition()), pad_token="<pad>"
+    )
+    tokenizer.add_special_tokens({"eos_token": "<pad>"})
+    tokenizer.chat_template = CHAT_TEMPLATE
+    tokenizer.save_pretrained(folder / "tokenizer")
+    config = transformers.GPT2Config(
+        vocab_size=len(tokenizer), n_positions=512, n_embd=8, n_layer=1, n_head=1
+    )
+    own = {"report_to": [], "use_cpu": True, "bf16": False}
+    trainer = trl.SFTTrainer(
+        transformers.AutoModelForCausalLM.from_config(config),
+        trl.SFTConfig(output_dir=str(folder), **own, **arguments),
+        train_dataset=datasets.Dataset.from_list(rows),
+        processing_class=tokenizer,
+    )
+    return [[label != -100 for label in labels] for labels in trainer.train_dataset["labels"]]
+
+
 @pytest.mark.parametrize("is_chat", [False, True])
 def test_trained_tokens_are_those_of_trl(tmp_path, is_chat):
     """Of prompts and completions, also after truncation; TRL drops samples without any."""
-    trl = needs("trl")
-    datasets, transformers, tokenizers = (
-        needs("datasets"),
-        needs("transformers"),
-        needs("tokenizers"),
-    )
-    from batchstat.tokenization.builtin import CHAT_TEMPLATE, definition
-
     lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()
     rows = []
     for i, text in enumerate([line for line in lines if line.strip()][:200]):
@@ -169,60 +186,31 @@ def test_trained_tokens_are_those_of_trl(tmp_path, is_chat):
                 for role, content in (("user", prompt), ("assistant", rest))
             )
         rows.append({"prompt": prompt, "completion": rest})
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizers.Tokenizer.from_str(definition()), pad_token="<pad>"
+    masks = masks_of_trl(tmp_path, rows, max_length=64)
+    found = batchstat.profile(
+        write_jsonl(tmp_path / "rows.jsonl", rows),
+        tokenizer=str(tmp_path / "tokenizer"),
+        prompt_column="prompt",
+        completion_column="completion",
     )
-    tokenizer.add_special_tokens({"eos_token": "<pad>"})
-    tokenizer.chat_template = CHAT_TEMPLATE
-    config = transformers.GPT2Config(
-        vocab_size=len(tokenizer), n_positions=64, n_embd=8, n_layer=1, n_head=1
-    )
-    own = {"report_to": [], "use_cpu": True, "bf16": False, "max_length": 64}
-    trainer = trl.SFTTrainer(
-        transformers.AutoModelForCausalLM.from_config(config),
-        trl.SFTConfig(output_dir=str(tmp_path), **own),
-        train_dataset=datasets.Dataset.from_list(rows),
-        processing_class=tokenizer,
-    )
-    path = write_jsonl(tmp_path / "rows.jsonl", rows)
-    tokenizer.save_pretrained(tmp_path / "tokenizer")
-    columns = {"prompt_column": "prompt", "completion_column": "completion"}
-    found = batchstat.profile(path, tokenizer=str(tmp_path / "tokenizer"), **columns)
     left = found.trained.counts(stops=64)
     expected = zip(np.minimum(found.lengths, 64).tolist(), left.tolist(), strict=True)
-    labels = trainer.train_dataset["labels"]
-    kept = [(len(each), sum(label != -100 for label in each)) for each in labels]
-    assert kept == [(length, trained) for length, trained in expected if trained]
+    kept = [(length, trained) for length, trained in expected if trained]
+    assert [(len(mask), sum(mask)) for mask in masks] == kept
     assert 0 < len(kept) < len(rows)
 
 
 def test_assistants_turns_are_those_of_trl(tmp_path):
     """With a template that marks them."""
-    trl, datasets = needs("trl"), needs("datasets")
-    transformers, tokenizers = needs("transformers"), needs("tokenizers")
-    from batchstat.tokenization.builtin import CHAT_TEMPLATE, definition
-
     lines = (SAMPLE_DATA / "chat.jsonl").read_text(encoding="utf-8").splitlines()
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizers.Tokenizer.from_str(definition()), pad_token="<pad>"
+    rows = [{"messages": json.loads(line)["messages"]} for line in lines]
+    masks = masks_of_trl(tmp_path, rows, assistant_only_loss=True, max_length=300)
+    found = batchstat.profile(
+        SAMPLE_DATA / "chat.jsonl",
+        tokenizer=str(tmp_path / "tokenizer"),
+        messages_column="messages",
+        assistant_only_loss=True,
     )
-    tokenizer.add_special_tokens({"eos_token": "<|im_end|>"})
-    tokenizer.chat_template = CHAT_TEMPLATE
-    config = transformers.GPT2Config(
-        vocab_size=len(tokenizer), n_positions=512, n_embd=8, n_layer=1, n_head=1
-    )
-    own = {"report_to": [], "use_cpu": True, "bf16": False, "max_length": 300}
-    trainer = trl.SFTTrainer(
-        transformers.AutoModelForCausalLM.from_config(config),
-        trl.SFTConfig(output_dir=str(tmp_path), assistant_only_loss=True, **own),
-        train_dataset=datasets.Dataset.from_list(
-            [{"messages": json.loads(line)["messages"]} for line in lines]
-        ),
-        processing_class=tokenizer,
-    )
-    chats = {"messages_column": "messages", "assistant_only_loss": True}
-    found = batchstat.profile(SAMPLE_DATA / "chat.jsonl", **chats)
-    masks = [[label != -100 for label in labels] for labels in trainer.train_dataset["labels"]]
     assert list(map(len, masks)) == np.minimum(found.lengths, 300).tolist()
     for stop in (50, 200, 300):
         assert found.trained.counts(stops=stop).tolist() == [sum(mask[:stop]) for mask in masks]
