@@ -240,7 +240,7 @@ class Tokenizer:
             samples = content.slice(first, last).to_list()
             try:
                 with panics_as_errors():
-                    found[first:last] = measure(samples)
+                    found[first:last] = _measured(measure, samples)
             except Exception as error:
                 # Whatever a tokenizer or a template raises is about one sample: find out which.
                 if on_error is None:
@@ -260,12 +260,20 @@ def _one_by_one(
     for i, sample in enumerate(samples):
         try:
             with panics_as_errors():
-                found[i] = measure([sample])[0]
+                found[i] = _measured(measure, [sample])[0]
         except Exception as own:
             any_failed = True
             on_error(first + i, own)
     if not any_failed:
         raise error
+
+
+def _measured(measure: Callable[[list[Any]], Any], samples: list[Any]) -> Any:
+    """Return what is measured of samples. Raise ValueError unless that is one result each."""
+    found = measure(samples)
+    if len(found) != len(samples):
+        raise ValueError(f"{len(found):,} results for {len(samples):,} samples")
+    return found
 
 
 def _sizes(encoded: Iterable[Sized]) -> Ints:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import hypothesis.strategies as st
 import numpy as np
@@ -17,6 +18,7 @@ import tokenizers
 from hypothesis import given, settings
 
 import batchstat
+from batchstat.corpus.content import Texts
 from batchstat.errors import InputError
 from batchstat.tokenization import builtin, count_check, engine_counter, threads
 from batchstat.tokenization import piece_counter as piecewise
@@ -269,6 +271,16 @@ def test_english_that_goes_on_in_numbers_is_counted_whole():
     tokenizer = load_tokenizer("builtin")
     assert tokenizer.encoder.pieces.count(pa.array(texts, pa.large_string())) is None
     assert batchstat.token_lengths(texts).tolist() == expected(texts)
+
+
+@pytest.mark.parametrize("results", [[[1, 2]], [[1]] * 4])
+def test_a_tokenizer_that_returns_another_number_of_results(results):
+    """One result would otherwise stand for all samples."""
+    loaded = load_tokenizer("builtin")
+    encoder = replace(loaded.encoder, engine=None, pieces=None, encode=lambda _: results)
+    other = replace(loaded, load=lambda: encoder)
+    with pytest.raises(ValueError, match=f"{len(results)} results for 3 samples"):
+        other.count(Texts(pa.array(["a", "b", "c"], pa.large_string())))
 
 
 def test_a_chunk_of_many_bytes_is_cut_into_pieces_by_and_by(monkeypatch):
