@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from batchstat.render.text import percent
-from conftest import Cli
+from conftest import SAMPLE_DATA, Cli
 
 
 def as_printed(cli: Cli, line: str, *more: str) -> tuple[int, str, str]:
@@ -602,3 +602,16 @@ def test_a_remedy_that_breaks_no_other_limit_goes_first(cli: Cli, tmp_path: Path
     fill = ["--min-fill", repr(report["strategies"][0]["fill"])]
     shown = cli("check", "corpus.jsonl", *flags, *padding, *fill)[1]
     assert promised(exceeded(shown)[0][1])[0] == "--strategy token-budget"
+
+
+def test_a_corpus_that_no_script_can_read_gets_lines_to_paste(run):
+    """Token ids: there is no text to train on."""
+    corpus = [SAMPLE_DATA / "pretokenized.parquet", "--tokens-column", "input_ids", "--no-plots"]
+    shown = run("compare", *corpus, "--batch-size", 4, COLUMNS="200").stdout
+    lines = [line.strip() for line in shown.splitlines() if "batchstat recipe" in line]
+    assert lines
+    for line in lines:
+        assert line.endswith("--snippet")
+        pasted = run(*line.split()[1:])
+        assert pasted.returncode == 0, pasted.stderr
+        assert "BatchSampler(" in pasted.stdout

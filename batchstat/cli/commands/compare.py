@@ -180,22 +180,22 @@ def _result(inputs: "Inputs", profile: "Profile", comparison: "Comparison") -> "
 def _to_use(
     inputs: "Inputs", profile: "Profile", comparison: "Comparison", row: "StrategyResult"
 ) -> str:
-    """Return the command that trains with a row, or that simulates it where no script can reproduce
-    its batches.
+    """Return the command that trains with a row, by a whole script or, for a corpus that no script
+    can read, by lines to paste; or that simulates it where neither can reproduce its batches.
     """
     from batchstat.cli.pasted import command_line
     from batchstat.render.recipes.writing import holds_text, refusal
 
-    has_script = holds_text(profile) and not refusal("torch", row.request)
     decided = {
         "strategy": row.label,
         "tokens_per_batch": comparison.basis.tokens_per_batch,
         "max_length": comparison.basis.max_length,
         "batch_size": None if row.request.sets("batch_size") else row.params.get("batch_size"),
     }
-    if has_script:  # whose loop has all epochs
-        return command_line(inputs, "recipe", **decided, epoch=None)
-    return command_line(inputs, "compare", **decided)
+    if refusal("torch", row.request):
+        return command_line(inputs, "compare", **decided)
+    snippet = None if holds_text(profile) else True
+    return command_line(inputs, "recipe", **decided, epoch=None, snippet=snippet)
 
 
 def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:
