@@ -274,4 +274,4 @@ def _python() -> Iterator[str]:
         yield f"```{{eval-rst}}\n{directive}\n```"
         if name == "BatchSampler":
             yield "`batches()` yields these:"
-            yield "```{eval-rst}\n.. autoclass:: batchstat.training.rank_batches.Batch\n```"
+            yield "```{eval-rst}\n.. autoclass:: batchstat.planning.rank_batches.Batch\n```"

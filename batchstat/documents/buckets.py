@@ -17,7 +17,7 @@ from batchstat.documents.base import (
 from batchstat.documents.comparison import Compared, Model
 from batchstat.documents.corpus import corpus_of
 from batchstat.documents.strategy import Strategy, strategy_of
-from batchstat.planning.settings import COSTS
+from batchstat.planning.rules import COSTS
 
 SCHEMA = "batchstat.buckets/2"
 

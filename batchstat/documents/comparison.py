@@ -18,7 +18,7 @@ from batchstat.documents.base import (
 from batchstat.documents.corpus import Corpus, Tokenizer, corpus_of
 from batchstat.documents.profile import OfCorpus, of_corpus
 from batchstat.documents.strategy import Grouping, Strategy, strategy_of
-from batchstat.planning.settings import DISTRIBUTIONS, ORDERS, OVERFLOWS, REMAINDERS
+from batchstat.planning.rules import DISTRIBUTIONS, ORDERS, OVERFLOWS, REMAINDERS
 from batchstat.profiling.profile import Profile
 
 SCHEMA = "batchstat.compare/3"

@@ -3,7 +3,7 @@
 from typing import Any
 
 from batchstat.documents.base import Amount, Count, Document, Positive, one_of, rows_of
-from batchstat.planning.settings import DISTRIBUTIONS, REMAINDERS
+from batchstat.planning.rules import DISTRIBUTIONS, REMAINDERS
 
 
 class WorstStep(Document):

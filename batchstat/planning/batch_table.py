@@ -9,6 +9,7 @@ import numpy as np
 from batchstat.lengths.arrays import Ints, gather_groups, offsets_from_sizes
 from batchstat.lengths.exact import moments, sums
 from batchstat.planning.plan import BatchPlan
+from batchstat.planning.samples import Samples
 from batchstat.planning.strategies.histogram import BatchSummary
 
 
@@ -24,6 +25,7 @@ class BatchTable:
         tokens: (n_batches,) real tokens.
         squares: (n_batches,) sum of the squared lengths of its entries.
         unit_offsets: (n_units + 1,) batches of each unit.
+        trained: (n_batches,) tokens that carry loss; None where no one needs them.
     """
 
     rows: Ints
@@ -33,6 +35,7 @@ class BatchTable:
     tokens: Ints
     squares: Ints
     unit_offsets: Ints
+    trained: Ints | None = None
 
     def __len__(self) -> int:
         """Return the number of batches."""
@@ -49,15 +52,25 @@ class BatchTable:
         return self.rows * self.widths
 
     @classmethod
-    def of(cls, plans: Iterable[BatchPlan]) -> "BatchTable":
-        """Return the batches of the plans of all windows of an epoch."""
+    def of(cls, plans: Iterable[BatchPlan], trained_in: Samples | None = None) -> "BatchTable":
+        """Return the batches of the plans of all windows of an epoch.
+
+        Args:
+            plans: the plans.
+            trained_in: the samples that know which tokens are trained, where that is needed.
+        """
         parts: list[tuple[Ints, ...]] = []
+        trained: list[Ints] = []
         for plan in plans:
             edges = plan.row_offsets[plan.batch_offsets]
             entries = edges[1:] - edges[:-1]
             samples: Ints = entries
             if plan.starts is not None:
                 samples = sums((plan.starts == 0).astype(np.int64), edges)
+            if trained_in is not None:
+                known = trained_in.trained_tokens(plan.samples, plan.starts, plan.lengths)
+                assert known is not None
+                trained.append(sums(known, edges))
             parts.append(
                 (
                     np.diff(plan.batch_offsets),
@@ -74,6 +87,7 @@ class BatchTable:
         return cls(
             **dict(zip(_NUMBERS, columns, strict=False)),
             unit_offsets=offsets_from_sizes(columns[-1]),
+            trained=np.concatenate(trained) if trained else None,
         )
 
     @classmethod
@@ -90,9 +104,14 @@ class BatchTable:
         """Concatenate batches; the units of the first come before those of the next."""
         sizes = np.concatenate([np.diff(each.unit_offsets) for each in every])
         columns = {
-            name: np.concatenate([getattr(each, name) for each in every]) for name in _NUMBERS
+            name: np.concatenate([getattr(each, name) for each in every])
+            for name in every[0]._columns
         }
         return cls(**columns, unit_offsets=offsets_from_sizes(sizes))
+
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        return _NUMBERS if self.trained is None else (*_NUMBERS, "trained")
 
     def take_all(self, units: Ints) -> "BatchTable":
         """Return the batches of these units; itself if these are all of them, in order."""
@@ -102,10 +121,10 @@ class BatchTable:
     def take(self, units: Ints) -> "BatchTable":
         """Return the batches of these units, in this order."""
         if self.n_units == len(self):
-            columns = {name: getattr(self, name)[units] for name in _NUMBERS}
+            columns = {name: getattr(self, name)[units] for name in self._columns}
             return BatchTable(**columns, unit_offsets=np.arange(len(units) + 1))
         offsets, batches = gather_groups(self.unit_offsets, units)
-        columns = {name: getattr(self, name)[batches] for name in _NUMBERS}
+        columns = {name: getattr(self, name)[batches] for name in self._columns}
         return BatchTable(**columns, unit_offsets=offsets)
 
     def sum_by_unit(self, numbers: Ints) -> Ints:

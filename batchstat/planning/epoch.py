@@ -1,7 +1,7 @@
 """An epoch's samples after `max_length`: which ones, how much of each, and what was lost."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -12,7 +12,9 @@ from batchstat.lengths.arrays import Ints
 from batchstat.lengths.exact import total
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import one_of
-from batchstat.planning.settings import OVERFLOWS
+from batchstat.planning.rules import OVERFLOWS
+from batchstat.planning.samples import Samples
+from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.size_limits import check_room
 
 
@@ -85,12 +87,14 @@ class InMemoryEpoch:
         lengths: (n,) tokens of each sample or part.
         starts: (n,) first token of each part; None if nothing is split.
         lost: what `overflow` loses.
+        trained: (n,) trained tokens of each sample or part; None where no strategy needs them.
     """
 
     samples: Ints
     lengths: Ints
     starts: Ints | None = None
     lost: Lost = field(default_factory=Lost)
+    trained: Ints | None = None
 
     @property
     def count(self) -> int:
@@ -134,7 +138,10 @@ class InMemoryEpoch:
     def take(self, positions: Ints | slice) -> "InMemoryEpoch":
         """Return the samples at these positions, in this order; nothing counts as lost."""
         starts = None if self.starts is None else self.starts[positions]
-        return InMemoryEpoch(self.samples[positions], self.lengths[positions], starts)
+        trained = None if self.trained is None else self.trained[positions]
+        return InMemoryEpoch(
+            self.samples[positions], self.lengths[positions], starts, trained=trained
+        )
 
 
 def concatenate_epochs(parts: Sequence[InMemoryEpoch]) -> InMemoryEpoch:
@@ -146,11 +153,26 @@ def concatenate_epochs(parts: Sequence[InMemoryEpoch]) -> InMemoryEpoch:
         starts = np.concatenate(
             [np.zeros_like(p.samples) if p.starts is None else p.starts for p in parts]
         )
+    known = [part.trained for part in parts if part.trained is not None]
     return InMemoryEpoch(
         np.concatenate([part.samples for part in parts]),
         np.concatenate([part.lengths for part in parts]),
         starts,
+        trained=np.concatenate(known) if known else None,
     )
+
+
+def draw_epoch(samples: Samples, drawn: Ints, settings: ResolvedSettings) -> InMemoryEpoch:
+    """Return the epoch of the samples at (n_drawn,) positions of a corpus, in this order."""
+    records = drawn if samples.is_contiguous else samples.records[drawn]
+    # Lengths mapped from a file may have 32 bits, which widths and squares can overflow.
+    lengths = samples.lengths.take(drawn).astype(np.int64, copy=False)
+    epoch = make_epoch(records, lengths, settings.max_length, settings.overflow)
+    if settings.trained_per_batch is None:
+        return epoch
+    samples.check_trained(f"trained_per_batch={settings.trained_per_batch}")
+    trained = samples.trained_tokens(epoch.samples, epoch.starts, epoch.lengths)
+    return replace(epoch, trained=trained)
 
 
 def check_parts(parts: int, max_length: int) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from batchstat.errors import InputError, OptionError
+from batchstat.lengths.exact import total
 from batchstat.lengths.stats import LengthStats, validate_lengths
 from batchstat.planning.classes import Classes
 from batchstat.planning.samples import Samples
@@ -44,9 +45,19 @@ class PlanInputs(NamedTuple):
     def resolve(
         self, settings: Settings, current_batch_size: int | None = None
     ) -> ResolvedSettings:
-        """Return settings with all defaults decided for this corpus: see `Settings.resolve`."""
+        """Return settings with all defaults decided for this corpus: see `Settings.resolve`.
+
+        Raises:
+            InputError: the settings need trained tokens, and these are unknown.
+        """
         stated_max = self.profile.stated_max if self.profile else None
-        return settings.resolve(self.stats.max, stated_max, current_batch_size)
+        for key in ("budget_by", "balance_by"):
+            if vars(settings)[key] == "trained":
+                self.samples.check_trained(f"{key}=trained")
+        share = None
+        if self.samples.trained is not None and settings.budget_by == "trained":
+            share = total(self.samples.trained.counts(1)) / max(1, self.stats.sum)
+        return settings.resolve(self.stats.max, stated_max, current_batch_size, share)
 
 
 def resolve_inputs(

@@ -6,7 +6,7 @@ import numpy as np
 
 from batchstat.lengths.arrays import Ints
 from batchstat.parameters import one_of
-from batchstat.planning.settings import ORDERS
+from batchstat.planning.rules import ORDERS
 from batchstat.rng import order_rng
 
 BLOCK_SIZE = 1_000

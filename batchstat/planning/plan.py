@@ -18,11 +18,13 @@ class Window:
         lengths: (n,) tokens of each sample, after `max_length`, in order.
         rng: the window's own generator, seeded with (seed, epoch, window).
         last: whether the epoch ends with this window.
+        trained: (n,) trained tokens of each sample; None where no strategy needs them.
     """
 
     lengths: Ints
     rng: np.random.Generator
     last: bool
+    trained: Ints | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -34,19 +36,22 @@ class Windows:
         size: samples per window; only the last window may have fewer.
         rng: returns the generator of a window, counted from the first of them.
         last: whether the epoch ends with these windows.
+        trained: (n,) trained tokens of each sample; None where no strategy needs them.
     """
 
     lengths: Ints
     size: int
     rng: Callable[[int], np.random.Generator]
     last: bool
+    trained: Ints | None = None
 
     def __iter__(self) -> Iterator[Window]:
         """Yield each window."""
         n = len(self.lengths)
         for k, first in enumerate(range(0, max(n, 1), self.size)):
             end = first + self.size
-            yield Window(self.lengths[first:end], self.rng(k), self.last and end >= n)
+            trained = None if self.trained is None else self.trained[first:end]
+            yield Window(self.lengths[first:end], self.rng(k), self.last and end >= n, trained)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -10,6 +10,7 @@ from batchstat.lengths.arrays import Ints, gather_groups, in_pieces, offsets_fro
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.distribution import BALANCED_TURNS, balanced, round_robin
 from batchstat.planning.plan import BatchPlan
+from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.base import Strategy
@@ -34,12 +35,19 @@ def tabulate_shares(
     strategy: Strategy, shares: EpochShares, settings: ResolvedSettings
 ) -> Iterator[Iterator[BatchTable]]:
     """Yield the batches of the same plans, without following single samples."""
-    if settings.remainder == "spread" and settings.world_size > 1:
+    trained_in = trained_to_balance(shares, settings)
+    if trained_in is not None or (settings.remainder == "spread" and settings.world_size > 1):
         for plans in plan_shares(strategy, shares, settings):
-            yield (BatchTable.of([plan]) for plan in plans)
+            yield (BatchTable.of([plan], trained_in) for plan in plans)
         return
     for share in shares.shares:
         yield tabulate_windows(strategy, share, seed=settings.seed, epoch=settings.epoch)
+
+
+def trained_to_balance(shares: EpochShares, settings: ResolvedSettings) -> Samples | None:
+    """Return the samples if ranks are balanced by their trained tokens."""
+    is_balanced = settings.distribute == "balanced" and settings.balance_by == "trained"
+    return shares.samples if is_balanced else None
 
 
 class RankRound(NamedTuple):
@@ -106,7 +114,8 @@ def distribute_stream(
             numbers = np.concatenate([numbers, again])
         turns = round_robin(batches.n_units, world_size, settings.remainder)
         if settings.distribute == "balanced":
-            turns = balanced(turns, batches.sum_by_unit(batches.total_tokens), rng)
+            costs = batches.total_tokens if batches.trained is None else batches.trained
+            turns = balanced(turns, batches.sum_by_unit(costs), rng)
         yield RankRound(batches, turns, numbers)
 
 

@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
+from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.stats import LengthStats
 from batchstat.lengths.trained import TrainedTokens
@@ -42,6 +43,33 @@ class Samples:
     def __len__(self) -> int:
         """Return the number of samples."""
         return len(self.lengths)
+
+    def trained_tokens(self, records: Ints, starts: Ints | None, lengths: Ints) -> Ints | None:
+        """Return (n,) the tokens of samples, or of parts of them, that carry loss; None if it is
+        unknown which do.
+
+        The first token of each never does, since no token before it predicts it.
+
+        Args:
+            records: (n,) record number of each.
+            starts: (n,) first token of each; None for the first of its sample.
+            lengths: (n,) tokens of each.
+        """
+        if self.trained is None:
+            return None
+        known = self.trained.take(self.places(records))
+        if starts is None:
+            return known.counts(1, lengths)
+        return known.counts(starts + 1, starts + lengths)
+
+    def check_trained(self, asked: str) -> None:
+        """Raise InputError if what is asked for needs trained tokens, and these are unknown."""
+        if self.trained is None:
+            raise InputError(
+                f"{asked}: it is unknown which tokens are trained; profile the corpus with "
+                "--prompt-column and --completion-column, --assistant-only-loss or "
+                "--trained-column"
+            )
 
     def places(self, records: Ints) -> Ints:
         """Return (n,) the index of each record among the samples."""

@@ -1,12 +1,20 @@
 """The settings that all strategies share: as given by the user, and with all defaults decided."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, TypedDict
 
 from batchstat.errors import OptionError
 from batchstat.parameters import MAX_INT, MOST_RANKS, check_fields, documented, option
+from batchstat.planning.rules import (
+    DISTRIBUTIONS,
+    LOSSES,
+    NUMBERS,
+    ORDERS,
+    OVERFLOWS,
+    REMAINDERS,
+)
 
 if TYPE_CHECKING:
     from batchstat.planning.samplers.base import Sampler
@@ -16,38 +24,6 @@ DEFAULT_BUDGET = 16_384
 
 _MOST_PLANNED = 10_000
 """Ranks, if each plans its own share: about a millisecond per rank and strategy."""
-
-OVERFLOWS: Mapping[str, str] = {
-    "truncate": "A longer sample is truncated to max_length.",
-    "drop": "A longer sample is dropped.",
-    "split": "A longer sample becomes several of at most max_length.",
-}
-ORDERS: Mapping[str, str] = {
-    "file": "The sequence of the corpus.",
-    "shuffled": "A random sequence, another in each epoch.",
-    "blocks": "Blocks of consecutive samples in random sequence, then shuffled inside.",
-}
-DISTRIBUTIONS: Mapping[str, str] = {
-    "batches": "The batches of one plan in turn.",
-    "samples": "Samples in turn, as torch's DistributedSampler; each rank batches its own.",
-    "independent": "As samples, but each rank has a seed of its own: a common mistake, since "
-    "ranks then share some samples and none sees others.",
-    "chunks": "Consecutive chunks of the corpus; each rank batches its own.",
-    "balanced": "Batches of similar cost in the same step.",
-}
-REMAINDERS: Mapping[str, str] = {
-    "repeat": "Missing batches are filled up from the start.",
-    "drop": "Excess batches are dropped.",
-    "uneven": "Some ranks run a step more than others.",
-    "dummy": "Ranks that have no batch left run an empty step.",
-    "spread": "The rows of the last batches are spread over all ranks.",
-}
-COSTS: Mapping[str, str] = {
-    "linear": "Of a row in proportion to its width: padding.",
-    "quadratic": "Of a row in proportion to the square of its width: attention.",
-    "model": "Of a row by the shape of the transformer that --model names.",
-}
-"""What bucket edges can minimise."""
 
 
 def sampler_names() -> Iterable[str]:
@@ -66,13 +42,17 @@ class SettingsOptions(TypedDict, total=False):
     batch_size: int | None
     read_ahead: int
     max_samples: int | None
+    budget_by: str
+    trained_per_batch: int | None
     order: str
     seed: int
     epoch: int
     world_size: int
     distribute: str
+    balance_by: str
     remainder: str
     gradient_accumulation_steps: int
+    loss: str | None
     pad_to_multiple_of: int
     drop_last: bool
     sampler: str
@@ -137,6 +117,21 @@ class Settings:
         "N",
         shown="no limit",
     )
+    budget_by: str = option(
+        "length",
+        "What fills a batch: length, or trained, the tokens that carry loss; `tokens_per_batch` "
+        "always holds.",
+        "Batching",
+        "NUMBER",
+        values=NUMBERS,
+    )
+    trained_per_batch: int | None = option(
+        None,
+        "Most trained tokens per batch of token-budget and padding-free.",
+        "Batching",
+        "N",
+        shown="no limit; what `tokens_per_batch` holds on average, with `budget_by` trained",
+    )
     order: str = option(
         "shuffled",
         "Order of samples: file, shuffled or blocks.",
@@ -158,6 +153,13 @@ class Settings:
         "RULE",
         values=DISTRIBUTIONS,
     )
+    balance_by: str = option(
+        "length",
+        "What distribute=balanced makes similar in each step: length or trained.",
+        "Ranks",
+        "NUMBER",
+        values=NUMBERS,
+    )
     remainder: str = option(
         "repeat",
         "Batches that do not divide evenly over ranks: repeat, drop, uneven, dummy (steps) or "
@@ -168,6 +170,14 @@ class Settings:
     )
     gradient_accumulation_steps: int = option(
         1, "Batches per optimizer step, on each rank.", "Ranks", "N"
+    )
+    loss: str | None = option(
+        None,
+        "How the losses of tokens become that of a step, for the weight of a trained token.",
+        "Ranks",
+        "NAME",
+        shown="that of the current setup, where it is known which tokens are trained",
+        values=LOSSES,
     )
     pad_to_multiple_of: int = option(
         1, "Round row widths up to a multiple of N tokens.", "Batching", "N"
@@ -229,8 +239,17 @@ class Settings:
 
         return isinstance(self.class_sampler, NoSampling) and not self.keep_labels
 
+    @property
+    def needs_trained(self) -> bool:
+        """Whether batches depend on which tokens are trained."""
+        return "trained" in (self.budget_by, self.balance_by) or self.trained_per_batch is not None
+
     def resolve(
-        self, longest: int, stated_max: int | None, current_batch_size: int | None = None
+        self,
+        longest: int,
+        stated_max: int | None,
+        current_batch_size: int | None = None,
+        trained_share: float | None = None,
     ) -> "ResolvedSettings":
         """Return these settings with all defaults decided.
 
@@ -239,6 +258,7 @@ class Settings:
             stated_max: the tokenizer's maximum, if it states one.
             current_batch_size: batch size of the current setup, if its specification has one; it
                 sets the budget as `batch_size` does.
+            trained_share: trained tokens / all tokens; None if they are unknown.
         """
         from batchstat.lengths.arrays import round_up
 
@@ -254,6 +274,8 @@ class Settings:
             "batch_size": self.batch_size or max(1, budget // widest),
             "given_batch_size": fixed,
         }
+        if self.budget_by == "trained" and self.trained_per_batch is None and trained_share:
+            decided["trained_per_batch"] = max(1, round(budget * trained_share))
         return ResolvedSettings(**given | decided)
 
 

@@ -8,7 +8,7 @@ from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
 from batchstat.parameters import MAX_INT
 from batchstat.planning.distribution import contiguous, round_robin
-from batchstat.planning.epoch import Epoch, InMemoryEpoch, check_any, make_epoch
+from batchstat.planning.epoch import Epoch, InMemoryEpoch, check_any, draw_epoch
 from batchstat.planning.order import make_order
 from batchstat.planning.samplers.torch_random import torch_permutation
 from batchstat.planning.samples import Samples
@@ -105,10 +105,7 @@ def _ordered(drawn: Ints, order: str, settings: ResolvedSettings) -> Ints:
 
 
 def _epoch_of(samples: Samples, drawn: Ints, settings: ResolvedSettings) -> InMemoryEpoch:
-    records = drawn if samples.is_contiguous else samples.records[drawn]
-    # Lengths mapped from a file may have 32 bits, which widths and squares can overflow.
-    lengths = samples.lengths.take(drawn).astype(np.int64, copy=False)
-    epoch = make_epoch(records, lengths, settings.max_length, settings.overflow)
+    epoch = draw_epoch(samples, drawn, settings)
     check_any(epoch.count, settings.max_length)
     return epoch
 

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from batchstat.lengths.arrays import in_pieces
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning.epoch import (
@@ -13,7 +11,7 @@ from batchstat.planning.epoch import (
     Lost,
     check_parts,
     concatenate_epochs,
-    make_epoch,
+    draw_epoch,
 )
 from batchstat.planning.order import stream_order
 from batchstat.planning.samples import Samples
@@ -93,6 +91,4 @@ class StreamedEpoch:
         settings, corpus = self.settings, self.corpus
         order = stream_order(len(corpus), settings.order, seed=settings.seed, epoch=settings.epoch)
         for places in order:
-            lengths = corpus.lengths[places].astype(np.int64)
-            records = places if corpus.is_contiguous else corpus.records[places]
-            yield make_epoch(records, lengths, settings.max_length, settings.overflow)
+            yield draw_epoch(corpus, places, settings)

@@ -38,7 +38,8 @@ def tabulate_windows(
 ) -> Iterator[BatchTable]:
     """Yield the batches of the same plans, without following single samples."""
     for windows, part in _windows(strategy, samples, seed, epoch, TOGETHER):
-        summary = None if part.is_split else strategy.summary_together(windows)
+        from_lengths = not part.is_split and part.trained is None
+        summary = strategy.summary_together(windows) if from_lengths else None
         if summary is None:
             yield BatchTable.of([_renumbered(strategy.plan_together(windows), part)])
         else:
@@ -56,7 +57,8 @@ def _windows(
     for part in samples.pieces(size * several):
         rng = partial(generators.after, first)
         first += several
-        yield Windows(part.lengths, size, rng, last=first * size >= n), part
+        last = first * size >= n
+        yield Windows(part.lengths, size, rng, last, part.trained), part
 
 
 def _renumbered(plan: BatchPlan, part: InMemoryEpoch) -> BatchPlan:

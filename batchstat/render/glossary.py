@@ -14,8 +14,9 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.documents.schema import schema
 from batchstat.errors import OptionError, did_you_mean
 from batchstat.parameters import Option, options_of
+from batchstat.planning.rules import COSTS
 from batchstat.planning.samplers import SAMPLERS
-from batchstat.planning.settings import COSTS, Settings
+from batchstat.planning.settings import Settings
 from batchstat.planning.strategies import FRAMEWORKS, OWN_STRATEGIES, STRATEGIES
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.bucket_edges import RULES

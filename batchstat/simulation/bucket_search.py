@@ -15,7 +15,8 @@ from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import checks_keywords, one_of, whole_number
 from batchstat.planning.epoch import check_any
 from batchstat.planning.inputs import resolve_inputs
-from batchstat.planning.settings import COSTS, ResolvedSettings, Settings, SettingsOptions
+from batchstat.planning.rules import COSTS
+from batchstat.planning.settings import ResolvedSettings, Settings, SettingsOptions
 from batchstat.planning.shares import EpochShares, make_shares
 from batchstat.planning.strategies.bucket_edges import (
     RULES,

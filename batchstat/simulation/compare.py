@@ -200,10 +200,11 @@ class _EpochCache:
 
     def __init__(self, samples: Samples) -> None:
         self.samples = samples
-        self._made: dict[tuple[str, str, str], EpochShares] = {}
+        self._made: dict[tuple[str, str, str, bool], EpochShares] = {}
 
     def of(self, settings: ResolvedSettings) -> EpochShares:
-        key = (settings.order, settings.distribute, settings.remainder)
+        fills_by_trained = settings.trained_per_batch is not None
+        key = (settings.order, settings.distribute, settings.remainder, fills_by_trained)
         if key not in self._made:
             self._made[key] = make_shares(self.samples, settings)
         return self._made[key]
@@ -282,7 +283,7 @@ def _bounds(best: Strategy, shares: EpochShares, basis: ResolvedSettings) -> Bou
     own = f"batch_size={size}" if size is not None else f"tokens_per_batch={budget}"
     name = "token-budget" if size is None else "bucketed"
     spec = f"{name}:{own},read_ahead={epoch.count},drop_last=false"
-    alone = replace(basis, world_size=1, max_samples=None)
+    alone = replace(basis, world_size=1, max_samples=None, trained_per_batch=None)
     whole = replace(shares, epoch=epoch, shares=(epoch,))
     counts = measure(request_row(spec, alone), whole, by_sample=False).counts
     return Bounds(

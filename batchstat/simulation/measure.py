@@ -6,7 +6,14 @@ import numpy as np
 
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import BatchPlan
-from batchstat.planning.rank_plans import RankRound, distribute, plan_shares, tabulate_shares
+from batchstat.planning.rank_plans import (
+    RankRound,
+    distribute,
+    plan_shares,
+    tabulate_shares,
+    trained_to_balance,
+)
+from batchstat.planning.samples import Samples
 from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.rng import window_rng
@@ -43,13 +50,16 @@ def measure(
     noted: list[BatchPlan] = []
     rounds: list[RankRound] = []
     summary = None
-    if once and not by_sample:
+    if once and not by_sample and not settings.needs_trained:
         rng = window_rng(settings.seed, settings.epoch, 0)
         summary = strategy.summary(shares.epoch.stats, rng)
     if summary is not None:
         planned = [iter([BatchTable.from_summary(summary)])]
     elif by_sample:
-        planned = [_noted(plans, noted) for plans in plan_shares(strategy, shares, settings)]
+        trained_in = trained_to_balance(shares, settings)
+        planned = [
+            _noted(plans, noted, trained_in) for plans in plan_shares(strategy, shares, settings)
+        ]
     else:
         planned = list(tabulate_shares(strategy, shares, settings))
     for each in distribute(planned, shares, settings):
@@ -64,8 +74,10 @@ def measure(
     return meter.measurement(shares.epoch, traced if by_sample else None)
 
 
-def _noted(plans: Iterator[BatchPlan], noted: list[BatchPlan]) -> Iterator[BatchTable]:
+def _noted(
+    plans: Iterator[BatchPlan], noted: list[BatchPlan], trained_in: Samples | None
+) -> Iterator[BatchTable]:
     """Yield the batches of each plan, and note the plan."""
     for plan in plans:
         noted.append(plan)
-        yield BatchTable.of([plan])
+        yield BatchTable.of([plan], trained_in)

@@ -11,12 +11,13 @@ import numpy.typing as npt
 from batchstat.errors import InputError, OptionError
 from batchstat.parameters import checks_keywords, whole_number
 from batchstat.planning.inputs import resolve_inputs
+from batchstat.planning.rank_batches import Batch, RankBatches, plan_ranks
 from batchstat.planning.settings import Settings, SettingsOptions
+from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.spec import request_row
 from batchstat.storage.addresses import as_path
 from batchstat.storage.sealed_records import seal
 from batchstat.training.plan_file import load_plan
-from batchstat.training.rank_batches import Batch, RankBatches, plan_ranks
 from batchstat.training.state import SCHEMA, check_rank, check_same_sampler, fingerprint
 
 if TYPE_CHECKING:
@@ -266,7 +267,8 @@ class BatchSampler:
         if self._planned is None or self._planned[0] != epoch:
             self._planned = None  # so that two epochs are never in memory at once
             settings = replace(self._request.settings, epoch=epoch)
-            every = plan_ranks(self._samples, replace(self._request, settings=settings))
+            shares = make_shares(self._samples, settings)
+            every = plan_ranks(shares, replace(self._request, settings=settings))
             self._planned = (epoch, every.of_rank(self._rank))
         return self._planned[1]
 

@@ -12,17 +12,23 @@ import numpy as np
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.planning.inputs import resolve_inputs
+from batchstat.planning.rank_batches import (
+    RankBatches,
+    after_first,
+    count_step_batches,
+    plan_ranks,
+)
+from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.profile import Profile
 from batchstat.storage.addresses import check_regular, is_remote, one_line
 from batchstat.storage.sealed_records import OtherSchemaError, decoded, digest_of_numbers, seal
-from batchstat.training.rank_batches import RankBatches, count_step_batches, plan_ranks
 from batchstat.training.state import fingerprint
 
 if TYPE_CHECKING:
     from batchstat.storage.sealed_tables import SealedTable
 
-SCHEMA = "batchstat.plan/3"
+SCHEMA = "batchstat.plan/4"
 
 _FAR = 2**40
 """Larger than any record number and any width."""
@@ -68,7 +74,7 @@ def export_plan(profile: Profile, request: RowRequest, file: BinaryIO) -> None:
         InputError: classes cannot be drawn as requested, or no batches are left.
     """
     given = resolve_inputs(profile, keep=request.settings.keep_labels)
-    batches = plan_ranks(given.samples, request)
+    batches = plan_ranks(make_shares(given.samples, request.settings), request)
     save_plan(batches, request.settings.epoch, fingerprint(given, request), file)
 
 
@@ -234,7 +240,7 @@ def _batches(columns: dict[str, Any], facts: _Facts) -> RankBatches:
     rows_of_batch = np.bincount(columns["batch"][first_of_row], minlength=n)
     lengths = columns["stop"] - columns["start"]
     trained = columns.get("trained")
-    weighed = lengths if trained is None else trained
+    weighed = after_first(lengths) if trained is None else trained
     steps = int(numbers["step"].max()) + 1
     batch_offsets = offsets_from_sizes(rows_of_batch)
     return RankBatches(

@@ -14,7 +14,7 @@ from batchstat.planning.inputs import PlanInputs
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.storage.sealed_records import shown, unseal
 
-SCHEMA = "batchstat.sampler/3"
+SCHEMA = "batchstat.sampler/4"
 
 
 def digest(*arrays: npt.NDArray[np.integer]) -> str:
@@ -40,12 +40,14 @@ def check_rank(rank: int, world_size: int) -> None:
 
 
 def fingerprint(inputs: PlanInputs, request: RowRequest) -> dict[str, Any]:
-    """Return everything the batches depend on except the epoch and the rank."""
-    settings = {key: value for key, value in asdict(request.settings).items() if key != "epoch"}
-    classes = inputs.samples.classes
+    """Return everything the batches and their weights depend on except the epoch and the rank."""
+    settings = asdict(request.settings)
+    del settings["epoch"], settings["loss"]
+    classes, trained = inputs.samples.classes, inputs.samples.trained
     return {
         "lengths": digest(inputs.samples.records, inputs.samples.lengths),
         "labels": None if classes is None else [digest(classes.codes), *classes.names[:_NAMES]],
+        "trained tokens": None if trained is None else digest(trained.edges, trained.offsets),
         "strategy": {"name": request.name, **request.params},
         **settings,
     }
@@ -97,7 +99,7 @@ def check_same_sampler(
 
 
 def _difference(key: str, before: Any, now: Any) -> str:
-    if key in ("lengths", "labels"):
+    if key in ("lengths", "labels", "trained tokens"):
         return f"{key} differ"
     return f"{key} {_plain(before)} then, {_plain(now)} now"
 

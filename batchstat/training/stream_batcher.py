@@ -29,6 +29,8 @@ _NOT_STREAMED = (
     "sampler",
     "keep_labels",
     "gradient_accumulation_steps",
+    "balance_by",
+    "loss",
 )
 
 
@@ -90,6 +92,11 @@ class StreamBatcher:
         longest = given.max_length or MAX_INT
         self._basis = replace(given, max_length=longest).resolve(longest, None)
         request = request_row(strategy, self._basis)
+        if request.settings.needs_trained:
+            raise OptionError(
+                "a stream does not say which tokens are trained: remove budget_by and "
+                "trained_per_batch, or use BatchSampler"
+            )
         if given.overflow == "split" or request.strategy.needs_epoch:
             what = "overflow=split" if given.overflow == "split" else request.name
             raise OptionError(f"{what} needs a whole epoch and cannot batch a stream")

@@ -6,7 +6,7 @@ from hypothesis import given
 from batchstat import OptionError
 from batchstat.planning.epoch import make_epoch
 from batchstat.planning.order import BLOCK_SIZE, make_order
-from batchstat.planning.settings import ORDERS
+from batchstat.planning.rules import ORDERS
 
 
 @pytest.mark.parametrize("order", ORDERS)

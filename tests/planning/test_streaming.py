@@ -25,8 +25,9 @@ from batchstat.planning.epoch import InMemoryEpoch, make_epoch
 from batchstat.planning.order import make_order
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.rank_plans import plan_shares
+from batchstat.planning.rules import OVERFLOWS
 from batchstat.planning.samples import Samples
-from batchstat.planning.settings import OVERFLOWS, Settings
+from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies import STRATEGIES
 from batchstat.planning.strategies.spec import RowRequest, parse_strategy

@@ -22,8 +22,10 @@ def profile() -> batchstat.Profile:
 
 
 def losses_of(batch) -> np.ndarray:
-    """Of its tokens that carry loss."""
-    parts = zip(batch.records, batch.starts, batch.stops, strict=True)
+    """Of its tokens that carry loss: a causal model does not predict the first one of a sample."""
+    parts = [
+        (i, a + 1, b) for i, a, b in zip(batch.records, batch.starts, batch.stops, strict=True)
+    ]
     return np.concatenate([LOSSES[i][a:b][MASKS[i][a:b]] for i, a, b in parts] or [np.zeros(0)])
 
 

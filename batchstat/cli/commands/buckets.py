@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import READING, ConfigFile, Details, Model, OptionalCorpus, Output
 from batchstat.parameters import check_fields, option
-from batchstat.planning.settings import COSTS, Settings
+from batchstat.planning.rules import COSTS
+from batchstat.planning.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)

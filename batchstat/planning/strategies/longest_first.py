@@ -40,13 +40,15 @@ class LongestFirst(Strategy):
         """Sort longest first, cut, shuffle."""
         size = max(len(window.lengths), 1)
         rng = window.rng
-        return self.plan_together(Windows(window.lengths, size, lambda _: rng, window.last))
+        together = Windows(window.lengths, size, lambda _: rng, window.last, window.trained)
+        return self.plan_together(together)
 
     def plan_together(self, windows: Windows) -> BatchPlan:
         """Do the same for several windows."""
         lengths = narrowed(windows.lengths)
         order = longest_first(lengths, windows.size)
-        return one_sample_a_row(lengths, order, *self._batches(Falling(lengths, order), windows))
+        falling = Falling(lengths, order, windows.trained)
+        return one_sample_a_row(lengths, order, *self._batches(falling, windows))
 
     def summary_together(self, windows: Windows) -> BatchSummary:
         """Sort, cut and shuffle lengths alone."""

@@ -1,6 +1,7 @@
 """`RankBatches`: one rank's batches in one epoch, as arrays."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -11,9 +12,8 @@ from batchstat.lengths.arrays import Ints, expand_ranges, gather_groups
 from batchstat.lengths.exact import sums_at, total
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import BatchPlan
-from batchstat.planning.rank_plans import distribute, plan_shares
-from batchstat.planning.samples import Samples
-from batchstat.planning.shares import EpochShares, make_shares
+from batchstat.planning.rank_plans import distribute, plan_shares, trained_to_balance
+from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.spec import RowRequest
 
 
@@ -34,11 +34,11 @@ class Batch:
         weight: weight of its mean loss over samples in the loss of the step. Gradients of the
             weighted losses, summed over the batches of a step and averaged over the ranks, equal
             those of the mean over all samples of the step.
-        token_weight: the same for a mean loss over tokens: over those that carry loss, where they
-            are known.
+        token_weight: the same for a mean loss over tokens: over the trained ones, where they are
+            known. The first token of a sample does not count, since nothing predicts it.
         repeated: whether each sample is a repeat that only evens out the ranks.
-        trained_tokens: number of its tokens that carry loss; None if they are unknown, so that
-            `token_weight` is of all tokens.
+        trained_tokens: number of its trained tokens, those without a loss not counted; None if
+            they are unknown, so that `token_weight` is of all tokens.
     """
 
     number: int
@@ -63,7 +63,7 @@ class RankBatches:
         records: (n_entries,) record number of each.
         starts: (n_entries,) first token of each; None if every sample is whole or truncated.
         lengths: (n_entries,) tokens of each.
-        trained: (n_entries,) those of its tokens that carry loss; None if they are unknown.
+        trained: (n_entries,) trained tokens of each that carry loss; None if they are unknown.
         repeated: (n_entries,) whether each only evens out the ranks: if several ranks compute a
             sample, the first one in the sequence of rounds is the one that counts.
         row_offsets: (n_rows + 1,) entries of each row.
@@ -73,8 +73,7 @@ class RankBatches:
         steps: (n_batches,) step of each batch, ascending on each rank.
         ranks: (n_batches,) rank of each batch.
         step_samples: (n_steps,) entries of each step, over all ranks.
-        step_tokens: (n_steps,) tokens of each step, over all ranks; those that carry loss, where
-            they are known.
+        step_tokens: (n_steps,) tokens of each step that carry loss, over all ranks.
         step_batches: (n_steps, world_size) batches of each step on each rank, empty ones not
             counted.
         world_size: number of ranks.
@@ -103,6 +102,11 @@ class RankBatches:
     def entry_offsets(self) -> Ints:
         """(n_batches + 1,) entries of each batch."""
         return self.row_offsets[self.batch_offsets]
+
+    @cached_property
+    def loss_tokens(self) -> Ints:
+        """(n_entries,) tokens of each that carry loss: the trained ones, or all but the first."""
+        return after_first(self.lengths) if self.trained is None else self.trained
 
     def of_rank(self, rank: int) -> "RankBatches":
         """Return the batches of one rank."""
@@ -133,7 +137,7 @@ class RankBatches:
         lengths, step = self.lengths[entries], self.steps[place]
         starts = np.zeros_like(lengths) if self.starts is None else self.starts[entries]
         trained = None if self.trained is None else total(self.trained[entries])
-        tokens = total(lengths) if trained is None else trained
+        tokens = total(self.loss_tokens[entries])
         return Batch(
             number=place,
             records=self.records[entries].tolist(),
@@ -150,17 +154,24 @@ class RankBatches:
         )
 
 
-def plan_ranks(samples: Samples, request: RowRequest) -> RankBatches:
+def after_first(lengths: Ints) -> Ints:
+    """Return (n,) tokens of samples that carry loss if all are trained: nothing predicts the first
+    token of a sample.
+    """
+    return np.maximum(lengths - 1, 0)
+
+
+def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
     """Return the batches of all ranks in the epoch of the settings, in the sequence of
     distribution.
 
     Raises:
-        InputError: classes cannot be drawn as requested, or no batches are left.
+        NoBatchError: no batches are left.
     """
-    settings = request.settings
-    shares = make_shares(samples, settings)
+    settings, samples = request.settings, shares.samples
     planned = [list(plans) for plans in plan_shares(request.strategy, shares, settings)]
-    rounds = distribute([[BatchTable.of(plans)] for plans in planned], shares, settings)
+    trained_in = trained_to_balance(shares, settings)
+    rounds = distribute([[BatchTable.of(plans, trained_in)] for plans in planned], shares, settings)
     none = np.empty((0, settings.world_size), dtype=np.int64)
     units = np.concatenate([none, *(each.units for each in rounds)])
     if not (units >= 0).any():
@@ -174,11 +185,7 @@ def plan_ranks(samples: Samples, request: RowRequest) -> RankBatches:
     row_offsets, entries = gather_groups(plan.row_offsets, rows)
     lengths = plan.lengths[entries]
     starts = None if plan.starts is None else plan.starts[entries]
-    trained = None
-    if samples.trained is not None:
-        begins = np.zeros_like(lengths) if starts is None else starts
-        places = samples.places(plan.samples[entries])
-        trained = samples.trained.take(places).counts(begins, begins + lengths)
+    trained = samples.trained_tokens(plan.samples[entries], starts, lengths)
     if shares.is_distributed and settings.remainder != "spread":
         # Every draw is in exactly one unit, so only whole units are repeated.
         repeated = np.repeat(distributed.repeated, np.diff(row_offsets[batch_offsets]))
@@ -199,7 +206,9 @@ def plan_ranks(samples: Samples, request: RowRequest) -> RankBatches:
         steps=steps,
         ranks=distributed.ranks,
         step_samples=np.bincount(of_entry, minlength=n_steps),
-        step_tokens=sums_at(of_entry, lengths if trained is None else trained, n_steps),
+        step_tokens=sums_at(
+            of_entry, after_first(lengths) if trained is None else trained, n_steps
+        ),
         step_batches=count_step_batches(
             steps, distributed.ranks, batch_offsets, settings.world_size
         ),
