@@ -18,7 +18,14 @@ from batchstat.documents.base import (
 from batchstat.documents.corpus import Corpus, Tokenizer, corpus_of
 from batchstat.documents.profile import OfCorpus, of_corpus
 from batchstat.documents.strategy import Grouping, Strategy, strategy_of
-from batchstat.planning.rules import DISTRIBUTIONS, ORDERS, OVERFLOWS, REMAINDERS
+from batchstat.planning.rules import (
+    DISTRIBUTIONS,
+    LOSSES,
+    NUMBERS,
+    ORDERS,
+    OVERFLOWS,
+    REMAINDERS,
+)
 from batchstat.profiling.profile import Profile
 
 SCHEMA = "batchstat.compare/3"
@@ -33,13 +40,18 @@ class Basis(Document):
     batch_size: Positive
     read_ahead: Positive
     max_samples: Positive | None
+    budget_by: one_of(NUMBERS)  # type: ignore[valid-type]
+    trained_per_batch: Positive | None
     order: one_of(ORDERS)  # type: ignore[valid-type]
     seed: Count
     epoch: Count
     world_size: Positive
     distribute: one_of(DISTRIBUTIONS)  # type: ignore[valid-type]
+    balance_by: one_of(NUMBERS)  # type: ignore[valid-type]
     remainder: one_of(REMAINDERS)  # type: ignore[valid-type]
     gradient_accumulation_steps: Positive
+    loss: one_of(LOSSES) | None  # type: ignore[valid-type]
+    """How the losses of tokens become that of a step; null where no weights are reported."""
     pad_to_multiple_of: Positive
     drop_last: bool
     sampler: str

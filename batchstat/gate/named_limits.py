@@ -74,6 +74,13 @@ NAMED_LIMITS: dict[str, NamedLimit] = {
         "Share of time that ranks wait for the slowest.",
         "5%",
     ),
+    "max-weight-spread": NamedLimit(
+        "strategy.trained.token_weight.spread",
+        "max",
+        "the 95th / the 5th percentile of the weight of a trained token",
+        "How many times a heavy trained token outweighs a light one (1 is exact).",
+        "X",
+    ),
     "equal-steps": NamedLimit(
         "strategy.ranks.step_gap",
         "max",

@@ -67,10 +67,21 @@ def value_at(report: Mapping[str, Any], path: str) -> Number:
         if value is None and part is not None:
             value = part.default
         if value is None:
-            hint = ": was a label column read?" if path.startswith("class") else ""
-            raise InputError(f"the report has no {path}{hint}")
+            raise InputError(f"the report has no {path}{_hint(path)}")
     number: Number = value
     return number
+
+
+def _hint(path: str) -> str:
+    """Return why a report may not have a number."""
+    if path.startswith("class"):
+        return ": was a label column read?"
+    if "trained" in path:
+        return (
+            ": which tokens are trained is unknown; profile the corpus with --prompt-column and "
+            "--completion-column, --assistant-only-loss or --trained-column"
+        )
+    return ""
 
 
 def _steps(path: str) -> list[Step]:

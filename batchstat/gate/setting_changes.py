@@ -46,6 +46,9 @@ def changes_of(limit: Limit, profile: Profile, spec: str, settings: Settings) ->
         return
     if number.startswith(("duplicated", "rank")):
         yield from now.distributed_otherwise()
+    elif number.startswith("trained"):
+        yield from now.balancing_trained()
+        yield from now.looking_further()
     elif number in _PEAK:
         yield from now.smaller(limit)
     else:
@@ -148,6 +151,11 @@ class _Now:
             changed |= {"remainder": other_remainder} if other_remainder != remainder else {}
             if changed:
                 yield changed
+
+    def balancing_trained(self) -> Iterator[Changes]:
+        """Yield a distribution that gives ranks similar numbers of trained tokens."""
+        if self.settings.world_size > 1 and self.settings.balance_by != "trained":
+            yield {"distribute": "balanced", "balance_by": "trained"}
 
     def seeing_more(self) -> Iterator[Changes]:
         """Yield samplers that skip less of the corpus."""

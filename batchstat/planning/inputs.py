@@ -13,6 +13,7 @@ from batchstat.lengths.stats import LengthStats, validate_lengths
 from batchstat.planning.classes import Classes
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings, Settings
+from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
 
 
@@ -42,10 +43,12 @@ class PlanInputs(NamedTuple):
         """Facts about the tokenizer; None if lengths were given."""
         return self.profile.tokenizer if self.profile else None
 
-    def resolve(
-        self, settings: Settings, current_batch_size: int | None = None
-    ) -> ResolvedSettings:
+    def resolve(self, settings: Settings, current: RowRequest | None = None) -> ResolvedSettings:
         """Return settings with all defaults decided for this corpus: see `Settings.resolve`.
+
+        Args:
+            settings: the settings, as given.
+            current: the current setup, whose batch size and loss become those of the settings.
 
         Raises:
             InputError: the settings need trained tokens, and these are unknown.
@@ -57,7 +60,11 @@ class PlanInputs(NamedTuple):
         share = None
         if self.samples.trained is not None and settings.budget_by == "trained":
             share = total(self.samples.trained.counts(1)) / max(1, self.stats.sum)
-        return settings.resolve(self.stats.max, stated_max, current_batch_size, share)
+        size = loss = None
+        if current is not None:
+            size = current.strategy.batch_capacity if current.sets("batch_size") else None
+            loss = None if self.samples.trained is None else current.strategy.loss
+        return settings.resolve(self.stats.max, stated_max, size, share, loss)
 
 
 def resolve_inputs(

@@ -250,6 +250,7 @@ class Settings:
         stated_max: int | None,
         current_batch_size: int | None = None,
         trained_share: float | None = None,
+        current_loss: str | None = None,
     ) -> "ResolvedSettings":
         """Return these settings with all defaults decided.
 
@@ -259,6 +260,7 @@ class Settings:
             current_batch_size: batch size of the current setup, if its specification has one; it
                 sets the budget as `batch_size` does.
             trained_share: trained tokens / all tokens; None if they are unknown.
+            current_loss: the loss of the current setup; None if no one asks for weights.
         """
         from batchstat.lengths.arrays import round_up
 
@@ -273,6 +275,7 @@ class Settings:
             "tokens_per_batch": budget,
             "batch_size": self.batch_size or max(1, budget // widest),
             "given_batch_size": fixed,
+            "loss": self.loss or current_loss,
         }
         if self.budget_by == "trained" and self.trained_per_batch is None and trained_share:
             decided["trained_per_batch"] = max(1, round(budget * trained_share))

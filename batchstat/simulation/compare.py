@@ -12,6 +12,7 @@ from batchstat.lengths.stats import log_edges
 from batchstat.parameters import MAX_INT, checks_keywords, whole_number
 from batchstat.planning.epoch import concatenate_epochs
 from batchstat.planning.inputs import PlanInputs, resolve_inputs
+from batchstat.planning.rank_batches import plan_ranks
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings, Settings, SettingsOptions
 from batchstat.planning.shares import EpochShares, make_shares
@@ -36,6 +37,7 @@ from batchstat.simulation.first_batches import first_batches
 from batchstat.simulation.measure import measure
 from batchstat.simulation.recommendation import choose, current_row
 from batchstat.simulation.sweep import sweep
+from batchstat.simulation.token_weights import measure_trained
 from batchstat.simulation.warnings import comparison_warnings
 
 DEFAULT_STRATEGIES = ("fixed", "static", "bucketed", "token-budget", "packed")
@@ -175,15 +177,14 @@ def resolve_settings(
     strategies: Sequence[str],
     current: str | None = None,
 ) -> ResolvedSettings:
-    """Return the settings of a comparison; the batch size of the current setup sets the budget.
+    """Return the settings of a comparison; the batch size of the current setup sets the budget, and
+    its loss the weight of a trained token.
 
     Raises:
         OptionError: a strategy that is wrong by itself.
     """
     rows = parse_strategies(strategies, inputs.resolve(settings))
-    row = current_row(rows, current)
-    own = row.strategy.batch_capacity if row.sets("batch_size") else None
-    return inputs.resolve(settings, own)
+    return inputs.resolve(settings, current_row(rows, current))
 
 
 def check_seeds(settings: Settings, seeds: int) -> int:
@@ -240,11 +241,15 @@ def make_row(
 ) -> StrategyResult:
     """Measure one row. Raises InputError if there is no batch, or no token."""
     counts, widths, steps = measure(request, shares, model=model)
+    trained = None
+    if request.settings.loss is not None:
+        trained = measure_trained(plan_ranks(shares, request), request, shares.samples)
     return StrategyResult(
         request=request,
         counts=counts,
         widths=widths.histogram(log_edges(widths.min, widths.max, per_octave=4)),
         steps=steps if request.settings.world_size > 1 else None,
+        trained=trained,
     )
 
 

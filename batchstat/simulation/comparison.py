@@ -19,6 +19,7 @@ from batchstat.simulation.estimate import Interval, SampleFacts
 from batchstat.simulation.learning_rate import LearningRateHint
 from batchstat.simulation.sweep import Sweep
 from batchstat.simulation.timeline import Timeline
+from batchstat.simulation.token_weights import TrainedCounts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -78,6 +79,7 @@ class StrategyResult:
         widths: histogram of the batches' widths.
         seeds: results under several seeds; None if only one was tried.
         interval: interval for the padding ratio; None if the whole corpus was simulated.
+        trained: its trained tokens and their weights; None if these are unknown.
         steps: (n_steps, world_size) total tokens of each rank in each step; None for one rank.
         first_batches: the first batches of its plan; None outside of a comparison.
     """
@@ -87,6 +89,7 @@ class StrategyResult:
     widths: Histogram
     seeds: SeedSpread | None = None
     interval: Interval | None = None
+    trained: TrainedCounts | None = None
     steps: "npt.NDArray[np.integer] | None" = field(default=None, compare=False, repr=False)
     first_batches: BatchPlan | None = field(default=None, compare=False, repr=False)
 

@@ -11,6 +11,7 @@ from batchstat.planning.epoch import Epoch
 from batchstat.planning.samplers.per_batch import PerBatch
 from batchstat.planning.settings import DEFAULT_BUDGET, ResolvedSettings
 from batchstat.simulation.comparison import ReportWarning, StrategyResult
+from batchstat.simulation.weight_warnings import weight_warnings
 
 _ALIKE = 0.5
 """A correlation of consecutive batches above this shows in the loss."""
@@ -42,6 +43,7 @@ def comparison_warnings(
         yield _more_ranks(epoch.count, basis)
     yield from _of_ranks(rows, basis)
     yield from _of_classes(rows, basis)
+    yield from weight_warnings(rows, basis)
     alike = [
         row
         for row in rows

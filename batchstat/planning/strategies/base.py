@@ -31,6 +31,7 @@ class Strategy(ABC):
         order: the order of samples that belongs to the strategy; None for that of the settings.
         distribute: the same for how it reaches the ranks.
         remainder: the same for what does not divide evenly over the ranks.
+        loss: how its framework makes the losses of tokens that of a step, by name.
         packs_rows: whether a row may hold several samples, which attention must keep apart.
         needs_epoch: whether a window alone does not determine its batches.
         varies_steps: whether its steps have different numbers of batches.
@@ -46,6 +47,7 @@ class Strategy(ABC):
     order: ClassVar[str | None] = None
     distribute: ClassVar[str | None] = None
     remainder: ClassVar[str | None] = None
+    loss: ClassVar[str] = "mean-per-batch"
     packs_rows: ClassVar[bool] = False
     needs_epoch: ClassVar[bool] = False
     varies_steps: ClassVar[bool] = False

@@ -24,6 +24,7 @@ class HfTrainer(Static):
     distribute: ClassVar[str | None] = "batches"
     remainder: ClassVar[str | None] = "repeat"
     usual_batch_size: ClassVar[int | None] = 8
+    loss: ClassVar[str] = "num-items-in-batch"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,7 @@ class Trl(Packed):
 
     distribute: ClassVar[str | None] = "batches"
     remainder: ClassVar[str | None] = "repeat"
+    loss: ClassVar[str] = "trl"
 
     read_ahead: int | None = 1000
 
@@ -54,6 +56,7 @@ class Axolotl(Packed):
 
     distribute: ClassVar[str | None] = "batches"
     remainder: ClassVar[str | None] = "drop"
+    loss: ClassVar[str] = "axolotl"
 
     method: str = "first-fit"
     read_ahead: int | None = 100_000

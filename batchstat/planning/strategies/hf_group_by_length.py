@@ -33,6 +33,7 @@ class HfGroupByLength(Strategy):
     distribute: ClassVar[str | None] = "batches"
     remainder: ClassVar[str | None] = "repeat"
     usual_batch_size: ClassVar[int | None] = 8
+    loss: ClassVar[str] = "num-items-in-batch"
     argument: ClassVar[str] = (
         'TrainingArguments(train_sampling_strategy="group_by_length")  '
         "# group_by_length=True before transformers 5.2"

@@ -44,6 +44,7 @@ from batchstat.render.screens.profile import (
     trained_table,
     truncation_table,
 )
+from batchstat.render.screens.trained_details import trained_details
 from batchstat.render.text import class_name, corpus_name, decimal, one_line, percent
 from batchstat.simulation.balance_report import BalanceReport
 from batchstat.simulation.bucket_search import BucketReport
@@ -110,6 +111,9 @@ def comparison_page(
     if comparison.basis.world_size > 1:
         ranks = (Chart("ranks", "Tokens per rank and step"), *rank_details(comparison))
         sections.append(Section("ranks", "Ranks", blocks(*ranks)))
+    if comparison.current.trained is not None:
+        words = "Trained tokens and their weights"
+        sections.append(Section("weights", words, blocks(*trained_details(comparison))))
     return _page(
         "compare",
         profile,

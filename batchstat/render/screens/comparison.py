@@ -84,6 +84,19 @@ def _columns(comparison: Comparison) -> Iterator[tuple[str, Callable[[StrategyRe
         yield "lost", lambda row: percent(row.counts.lost_ratio, 2)
     if comparison.basis.world_size > 1:
         yield "rank idle", lambda row: percent(row.counts.rank_idle)
+    if {weight_range(row) for row in rows} - {"", "1.00"}:
+        yield "token weight", weight_range
+
+
+def weight_range(row: StrategyResult) -> str:
+    """Return the weights of a row's trained tokens, from the 5th to the 95th percentile; empty
+    where they are unknown.
+    """
+    weights = None if row.trained is None else row.trained.weights
+    if weights is None:
+        return ""
+    least, most = f"{weights.p5:.2f}", f"{weights.p95:.2f}"
+    return least if least == most else f"{least}-{most}"
 
 
 def _or_nothing(count: int) -> str:

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from batchstat.errors import counted
 from batchstat.render.screens.layout import Line, Rows
+from batchstat.render.screens.trained_details import trained_details
 from batchstat.render.text import batches, decimal, percent
 from batchstat.simulation.comparison import Comparison
 from batchstat.simulation.learning_rate import (
@@ -24,6 +25,8 @@ def comparison_details(comparison: Comparison) -> Iterator[RenderableType]:
     yield from (Text(), *cost_details(comparison))
     if comparison.basis.world_size > 1:
         yield from (Text(), *rank_details(comparison))
+    if comparison.current.trained is not None:
+        yield from (Text(), *trained_details(comparison))
     yield from (Text(), *sorting_details(comparison))
 
 

@@ -188,6 +188,8 @@ def basis_line(basis: ResolvedSettings, every: bool = True) -> str:
     epoch = f", epoch {basis.epoch}" if basis.epoch else ""
     steps = basis.gradient_accumulation_steps
     ranks = f"{basis.world_size:,} ranks, distribute {basis.distribute}"
+    if basis.distribute == "balanced" and basis.balance_by != "length":
+        ranks += f" by {basis.balance_by} tokens"
     if basis.world_size == 1:
         ranks = "1 rank"
     elif basis.remainder != "repeat":
@@ -201,8 +203,13 @@ def basis_line(basis: ResolvedSettings, every: bool = True) -> str:
         (f"order {basis.order}{seed}{epoch}", every or own & {"order", "seed", "epoch"}),
         (ranks, every or "world_size" in own),
         (f"gradient_accumulation_steps {steps}", steps > 1),
+        (f"loss {basis.loss}", basis.loss is not None),
         (f"widths multiples of {basis.pad_to_multiple_of}", "pad_to_multiple_of" in own),
         (f"at most {basis.max_samples or 0:,} samples per batch", basis.max_samples),
+        (
+            f"at most {basis.trained_per_batch or 0:,} trained tokens per batch",
+            basis.trained_per_batch,
+        ),
         ("drop_last", basis.drop_last),
         (f"sampler {one_line(basis.sampler)}", "sampler" in own),
         (f"only {labels}", labels),

@@ -1,0 +1,203 @@
+"""Trained tokens of an epoch's steps, and how much each of them weighs in its gradient."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from batchstat.lengths.arrays import Floats, Ints, offsets_from_sizes
+from batchstat.lengths.exact import sums_at, total
+from batchstat.planning.classes import Classes
+from batchstat.planning.rank_batches import RankBatches
+from batchstat.planning.samples import Samples
+from batchstat.planning.strategies.spec import RowRequest
+
+EXACT = ("num-items-in-batch", "token-sum", "trl")
+"""Losses under which every trained token of a step weighs the same."""
+
+TENTH = 10
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """How some numbers differ.
+
+    Attributes:
+        mean: their mean.
+        std: their population standard deviation.
+        min: the smallest.
+        max: the largest.
+    """
+
+    mean: float
+    std: float
+    min: int
+    max: int
+
+    @classmethod
+    def of(cls, numbers: Ints) -> "Amounts":
+        """Return those of an array, which is not empty."""
+        return cls(
+            mean=total(numbers) / numbers.size,
+            std=float(numbers.std(dtype=np.float64)),
+            min=int(numbers.min()),
+            max=int(numbers.max()),
+        )
+
+
+@dataclass(frozen=True)
+class ClassWeight:
+    """The mean weight of a class's trained tokens; None if it has none. The label None stands for
+    samples without one.
+    """
+
+    label: str | None
+    weight: float | None
+
+
+@dataclass(frozen=True)
+class TokenWeights:
+    """Weights of an epoch's trained tokens: the factor of each one's loss in the gradient of its
+    step, relative to a loss summed over the whole step and divided once. 1 is exact.
+
+    Attributes:
+        p5: the smallest weight that at least 5 % of the tokens do not exceed.
+        p95: the same with 95 %.
+        shortest_tenth: mean weight of the tokens of the shortest tenth of samples, with those as
+            long as the longest of them; None if they have no trained tokens.
+        longest_tenth: the same for the longest tenth.
+        classes: mean weight of each class; None without labels.
+    """
+
+    p5: float
+    p95: float
+    shortest_tenth: float | None
+    longest_tenth: float | None
+    classes: tuple[ClassWeight, ...] | None
+
+    @property
+    def spread(self) -> float:
+        """p95 / p5: how many times a heavy token outweighs a light one."""
+        return self.p95 / self.p5
+
+
+@dataclass(frozen=True)
+class TrainedCounts:
+    """The trained tokens of an epoch, as ranks compute them in steps.
+
+    Attributes:
+        tokens: number of trained tokens, repeats counted.
+        untrained_samples: samples, or parts of split ones, without a trained token.
+        untrained_batches: batches without a trained token.
+        per_step: trained tokens of a step, over all ranks.
+        per_rank: trained tokens of one rank in one step.
+        weights: how much each of them weighs; None if there are none.
+    """
+
+    tokens: int
+    untrained_samples: int
+    untrained_batches: int
+    per_step: Amounts
+    per_rank: Amounts
+    weights: TokenWeights | None
+
+
+def measure_trained(batches: RankBatches, request: RowRequest, samples: Samples) -> TrainedCounts:
+    """Return the trained tokens of batches, and their weights under the loss of the settings.
+
+    Args:
+        batches: the batches of all ranks.
+        request: the strategy and the settings that they are planned with.
+        samples: the corpus.
+    """
+    trained = batches.loss_tokens
+    of_batch = _sums(trained, batches.entry_offsets)
+    filled = np.diff(batches.entry_offsets) > 0
+    places = batches.steps * batches.world_size + batches.ranks
+    of_rank = sums_at(places, of_batch, batches.step_batches.size)
+    weights = None
+    if trained.any():
+        weights = _weights(batches, samples, *token_weights(batches, request))
+    return TrainedCounts(
+        tokens=total(trained),
+        untrained_samples=int(np.count_nonzero(trained == 0)),
+        untrained_batches=int(np.count_nonzero(of_batch[filled] == 0)),
+        per_step=Amounts.of(batches.step_tokens),
+        per_rank=Amounts.of(of_rank),
+        weights=weights,
+    )
+
+
+def token_weights(batches: RankBatches, request: RowRequest) -> tuple[Floats, Ints]:
+    """Return the weights of trained tokens, and which of them each entry's have.
+
+    Tokens of a batch, or of a row where the loss is a mean over rows, weigh the same. With T
+    trained tokens in the step and t in the batch, a mean over the batch that is divided by A and
+    averaged over W ranks gives each T / (W A t), where a sum divided by T gives 1.
+
+    Returns:
+        (n_groups,) the weight of the tokens of each group, 0 where it has none, and (n_entries,)
+        the group of each entry.
+    """
+    loss, settings = request.settings.loss, request.settings
+    if loss in EXACT:
+        return np.ones(1), np.zeros(len(batches.lengths), dtype=np.int64)
+    divided_by: Ints | int = settings.gradient_accumulation_steps
+    if loss == "axolotl" or request.strategy.varies_steps:
+        divided_by = batches.step_batches[batches.steps, batches.ranks]
+    of_step = batches.step_tokens[batches.steps] / (batches.world_size * np.maximum(divided_by, 1))
+    offsets = batches.entry_offsets
+    if loss == "sequence-mean":
+        rows = np.diff(batches.batch_offsets)
+        of_step = np.repeat(of_step / np.maximum(rows, 1), rows)
+        offsets = batches.row_offsets
+    trained = _sums(batches.loss_tokens, offsets)
+    weights = np.divide(of_step, trained, out=np.zeros(len(trained)), where=trained > 0)
+    return weights, np.repeat(np.arange(len(trained)), np.diff(offsets))
+
+
+def _sums(numbers: Ints, offsets: Ints) -> Ints:
+    """Return (n_groups,) the sum of each group, which may be empty."""
+    return np.diff(offsets_from_sizes(numbers)[offsets])
+
+
+def _weights(batches: RankBatches, samples: Samples, weights: Floats, group: Ints) -> TokenWeights:
+    trained, lengths = batches.loss_tokens, batches.lengths
+    of_entry = weights[group]
+    often = np.bincount(group, weights=trained, minlength=len(weights))
+    order = np.argsort(weights, kind="stable")
+    ends = np.cumsum(often[order])
+
+    def percentile(percent: int) -> float:
+        rank = -(-ends[-1] * percent // 100)
+        return float(weights[order[np.searchsorted(ends, rank)]])
+
+    def mean(some: Ints) -> float | None:
+        tokens = trained[some].sum()
+        return float((of_entry[some] * trained[some]).sum() / tokens) if tokens else None
+
+    tenth = -(-len(lengths) // TENTH)
+    ranked = np.partition(lengths, (tenth - 1, len(lengths) - tenth))
+    return TokenWeights(
+        p5=percentile(5),
+        p95=percentile(95),
+        shortest_tenth=mean(np.flatnonzero(lengths <= ranked[tenth - 1])),
+        longest_tenth=mean(np.flatnonzero(lengths >= ranked[-tenth])),
+        classes=None
+        if samples.classes is None
+        else _by_class(samples.classes, samples.places(batches.records), of_entry, trained),
+    )
+
+
+def _by_class(
+    classes: Classes, places: Ints, weights: Floats, trained: Ints
+) -> tuple[ClassWeight, ...]:
+    code = classes.codes[places]
+    code = np.where(code < 0, len(classes.names), code)
+    size = len(classes.names) + 1
+    tokens = np.bincount(code, weights=trained, minlength=size)
+    sums = np.bincount(code, weights=trained * weights, minlength=size)
+    names = [*classes.names, *([None] if (code == len(classes.names)).any() else [])]
+    return tuple(
+        ClassWeight(name, float(weighed / count) if count else None)
+        for name, weighed, count in zip(names, sums, tokens, strict=False)
+    )
