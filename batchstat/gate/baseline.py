@@ -65,8 +65,12 @@ class Baseline:
             {}
             if tokenizer is None
             else {key: tokenizer[key] for key in ("name", "digest", "max_length")},
-            # As they would be read back from JSON.
-            {key: list(v) if isinstance(v, tuple) else v for key, v in settings.items()},
+            # As they would be read back from JSON; without those that are unset.
+            {
+                key: list(v) if isinstance(v, tuple) else v
+                for key, v in settings.items()
+                if v is not None
+            },
             found,
         )
 

@@ -79,7 +79,8 @@ def _hint(path: str) -> str:
     if "trained" in path:
         return (
             ": which tokens are trained is unknown; profile the corpus with --prompt-column and "
-            "--completion-column, --assistant-only-loss or --trained-column"
+            "--completion-column, --assistant-only-loss or --trained-column, or pass --loss to "
+            "take all tokens as trained"
         )
     return ""
 

@@ -170,5 +170,7 @@ def _costs(failing: Failing, tried: _Tried) -> Iterator[str]:
         more = new[f"{kind}_ratio"] - old[f"{kind}_ratio"]
         if more >= _MORE_LOST and not failing.limit.path.startswith(f"strategy.{kind}"):
             yield f"{100 * new[f'{kind}_ratio']:.2f}% of the tokens are {kind}"
+    if "loss" in tried.changes:
+        yield "needs batch.token_weight in the training loop"
     for limit in tried.breaks:
         yield f"{limit.name} is exceeded"

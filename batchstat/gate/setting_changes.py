@@ -47,7 +47,7 @@ def changes_of(limit: Limit, profile: Profile, spec: str, settings: Settings) ->
     if number.startswith(("duplicated", "rank")):
         yield from now.distributed_otherwise()
     elif number.startswith("trained"):
-        yield from now.balancing_trained()
+        yield from now.weighing_alike()
         yield from now.looking_further()
     elif number in _PEAK:
         yield from now.smaller(limit)
@@ -152,8 +152,11 @@ class _Now:
             if changed:
                 yield changed
 
-    def balancing_trained(self) -> Iterator[Changes]:
-        """Yield a distribution that gives ranks similar numbers of trained tokens."""
+    def weighing_alike(self) -> Iterator[Changes]:
+        """Yield the loss under which all trained tokens weigh the same, and a distribution that
+        gives ranks similar numbers of them.
+        """
+        yield {"loss": "token-sum"}
         if self.settings.world_size > 1 and self.settings.balance_by != "trained":
             yield {"distribute": "balanced", "balance_by": "trained"}
 

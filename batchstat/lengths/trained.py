@@ -1,7 +1,8 @@
 """`TrainedTokens`: which tokens of samples carry loss."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -82,6 +83,12 @@ class TrainedTokens:
         ascends = (np.diff(self.edges) > 0) | (np.diff(sample) > 0)
         inside = (self.edges >= 0) & (self.edges <= np.repeat(lengths, sizes))
         return bool(ascends.all() and inside.all())
+
+    def ranges(self) -> Iterator[list[tuple[int, int]]]:
+        """Yield the ranges of each sample: the first token of each, and the one after its last."""
+        pairs = list(zip(self.edges[::2].tolist(), self.edges[1::2].tolist(), strict=True))
+        for first, end in pairwise((self.offsets // 2).tolist()):
+            yield pairs[first:end]
 
     def counts(self, starts: Ints | int = 0, stops: Ints | int | None = None) -> Ints:
         """Return (n,) trained tokens of each sample, or of a part of it.

@@ -21,6 +21,7 @@ from batchstat.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from batchstat.corpus.reader import CorpusReader
+    from batchstat.profiling.profile import Profile
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,15 @@ def open_corpus(
         is_chat = _holds_chats(sources[0], options) or is_chat
     counter = tokenizer_for(options, tokenizer, chat_template, sources, is_chat=is_chat)
     return Corpus(sources, options, counter)
+
+
+def begins_with_chats(profile: "Profile") -> bool:
+    """Return whether the first records of a profile's corpus are chats.
+
+    Raises:
+        InputError: the corpus cannot be read.
+    """
+    return _holds_chats(profile.corpus.sources[0], profile.corpus.options)
 
 
 def _holds_chats(source: Source, options: CorpusOptions) -> bool:

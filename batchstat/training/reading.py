@@ -21,8 +21,9 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
 
     Returns:
         A dictionary for each record, with `text` (a string, or two for a pair), `prompt` and
-        `completion`, or `messages`, and `label` where there are labels; None for a record that was
-        skipped.
+        `completion`, or `messages`; `label` where there are labels, and `trained` where trained
+        tokens are known: pairs of the first token of a range of them and of the one after its last.
+        None for a record that was skipped.
 
     Example:
         >>> samples = batchstat.read_samples(batchstat.profile("sample_data/corpus.txt"))
@@ -55,6 +56,9 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
         for record, sample in zip((before + block.records).tolist(), _records(block), strict=True):
             samples += [None] * (record - len(samples))
             samples.append(sample)
+    if profile.trained is not None:
+        for record, ranges in zip(profile.records.tolist(), profile.trained.ranges(), strict=True):
+            samples[record] = {**(samples[record] or {}), "trained": ranges}
     return samples
 
 

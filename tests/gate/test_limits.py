@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import hypothesis.strategies as st
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import assume, given
 
@@ -191,7 +192,6 @@ def test_limits_that_cannot_be_meant(table, message):
 
 
 def profile_of(lengths, labels=None) -> batchstat.Profile:
-    import pandas as pd
 
     frame = pd.DataFrame({"n": lengths})
     options = {"length_column": "n"}
@@ -211,7 +211,9 @@ def report_of(profile, strategy="token-budget", settings=None):
 
 def test_every_number_of_a_report_can_be_limited():
     """All numbers that the document holds have a path in the schema, and the other way round."""
-    report = report_of(profile_of(SKEWED, LABELS))
+    rows = {"n": SKEWED, "trained": SKEWED // 2, "label": LABELS}
+    columns = {"length_column": "n", "trained_column": "trained", "label_column": "label"}
+    report = report_of(batchstat.profile(pd.DataFrame(rows), **columns))
 
     def found(part, path=""):
         if isinstance(part, dict):
@@ -233,6 +235,22 @@ def test_every_number_of_a_report_can_be_limited():
         assert known[re.sub(r"\[\d+\]", "[]", path)] == kind
     for name, (path, *_) in NAMED_LIMITS.items():
         assert value_at(report, path) is not None, name
+
+
+def test_uneven_weights_of_trained_tokens_can_be_limited(run, tmp_path):
+    frame = pd.DataFrame({"n": SKEWED, "trained": SKEWED // 2})
+    frame.to_parquet(tmp_path / "counted.parquet")
+    read = ["counted.parquet", "--length-column", "n", "--trained-column", "trained"]
+    settings = ["--strategy", "bucketed", "--batch-size", 8, "--world-size", 4]
+    limit = ["--max-weight-spread", 1.5]
+    failed = run("check", *read, *settings, *limit)
+    assert failed.returncode == 1, failed.stderr
+    assert "--loss token-sum gives 1.00" in " ".join(failed.stdout.split())
+    assert "needs batch.token_weight in the training loop" in " ".join(failed.stdout.split())
+    assert run("check", *read, *settings, *limit, "--loss", "token-sum").returncode == 0
+    unknown = run("check", "counted.parquet", "--length-column", "n", *settings, *limit)
+    assert unknown.returncode == 3
+    assert "--trained-column, or pass --loss" in unknown.stderr
 
 
 def kind_in(part):

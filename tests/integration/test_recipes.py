@@ -421,7 +421,37 @@ CORPORA = {
     "classes": ["reviews.csv", "--text-column", "review", "--label-column", "label"],
     "text": ["corpus.txt"],
     "chat": ["chat.jsonl", "--messages-column", "messages"],
+    "assistants": ["chat.jsonl", "--messages-column", "messages", "--assistant-only-loss"],
+    "answers": ["answers.jsonl", "--prompt-column", "question", "--completion-column", "answer"],
+    "chats": ["chats.jsonl", "--prompt-column", "question", "--completion-column", "answer"],
 }
+
+
+def questions_of(chats: str) -> dict[str, str]:
+    """The first questions and answers of chats, by file: as texts, and as chats."""
+    found = []
+    for line in chats.splitlines():
+        messages = json.loads(line)["messages"]
+        last = max(i for i, each in enumerate(messages) if each["role"] == "assistant")
+        found.append((messages[:last], messages[last : last + 1]))
+    texts = [
+        {"question": prompt[-1]["content"], "answer": answer["content"]}
+        for prompt, [answer] in found
+    ]
+    pairs = [{"question": prompt, "answer": answer} for prompt, answer in found]
+    return {
+        f"{name}.jsonl": "".join(json.dumps(row) + "\n" for row in rows)
+        for name, rows in (("answers", texts), ("chats", pairs))
+    }
+
+
+def write_some(folder: Path, file: str) -> None:
+    """Write the first records of sample data, or what is made of its chats."""
+    is_made = not (SAMPLE_DATA / file).is_file()
+    source = SAMPLE_DATA / ("chat.jsonl" if is_made else file)
+    text = "".join(source.read_text(encoding="utf-8").splitlines(keepends=True)[:40])
+    text = questions_of(text)[file] if is_made else text
+    (folder / file).write_text(text, encoding="utf-8")
 
 
 TRIED = [
@@ -431,6 +461,10 @@ TRIED = [
     *product(["torch", "trainer", "lightning"], ["text"], ["packed"]),
     ("torch", "text", "token-budget"),
     ("accelerate", "chat", "token-budget"),
+    ("torch", "answers", "token-budget"),
+    ("trainer", "answers", "packed"),
+    ("accelerate", "chats", "token-budget"),
+    ("lightning", "assistants", "token-budget"),
 ]
 
 
@@ -440,9 +474,8 @@ def test_what_recipe_prints_runs(run, tmp_path, framework, corpus, strategy):
     needs("torch")
     needs("accelerate" if framework != "lightning" else "lightning")
     file, *columns = CORPORA[corpus]
-    lines = (SAMPLE_DATA / file).read_text(encoding="utf-8").splitlines(keepends=True)
-    (tmp_path / file).write_text("".join(lines[:40]), encoding="utf-8")
-    flags = ["--tokenizer", chat(tmp_path / "tokenizer")] if corpus == "chat" else []
+    write_some(tmp_path, file)
+    flags = ["--tokenizer", chat(tmp_path / "tokenizer")] if "chat" in corpus else []
     flags = [*columns, *flags, "--no-plots"]
     settings = ["--tokens-per-batch", 8192, "--strategy", strategy]
     if corpus == "classes":
@@ -524,6 +557,38 @@ def test_steps_of_unlike_numbers_of_batches_on_two_processes(run, tmp_path, fram
     for rank in range(2):
         sampler = BatchSampler(results, "asym", batch_size=7, rank=rank, world_size=2)
         assert f"rank {rank}, epoch 0: {len(sampler)} batches" in trained.stdout
+
+
+@pytest.mark.parametrize("strategy", ["token-budget", "padding-free"])
+@pytest.mark.parametrize("corpus", ["answers", "chats", "assistants"])
+def test_labels_are_of_the_tokens_that_were_counted_as_trained(run, tmp_path, corpus, strategy):
+    """After the shift of a causal model, each batch has as many labels as its plan says."""
+    needs("torch")
+    file, *columns = CORPORA[corpus]
+    write_some(tmp_path, file)
+    assert run("profile", file, *columns, "--no-plots").returncode == 0
+    settings = ["--max-length", 400, "--tokens-per-batch", 2000, "--strategy", strategy]
+    printed = run("recipe", *settings).stdout
+    check = (
+        printed[: printed.index("# A tiny model")]
+        + printed[printed.index("sampler = BatchSampler") : printed.index("sampler.check")]
+        + """
+known = list(sampler.batches())
+for batch in known:
+    labels = collate([samples[record] for record in batch.records])["labels"]
+    assert int((labels[..., 1:] != -100).sum()) == batch.trained_tokens
+assert sum(batch.trained_tokens for batch in known) > 100
+"""
+    )
+    made = subprocess.run(
+        [sys.executable, "-c", check],
+        cwd=tmp_path,
+        capture_output=True,
+        encoding="utf-8",
+        env=environment(PYTHONPATH=str(ROOT)),
+        timeout=300,
+    )
+    assert made.returncode == 0, made.stderr
 
 
 @pytest.mark.parametrize("given", ["builtin", "a template"])

@@ -72,6 +72,7 @@ def command(options: Options) -> None:
     from batchstat.cli.streams import emit
     from batchstat.errors import InputError
     from batchstat.parameters import one_of
+    from batchstat.planning.inputs import resolve_inputs
     from batchstat.planning.strategies.spec import request_row
     from batchstat.profiling.parquet import load_profile
     from batchstat.render.recipes.writing import (
@@ -91,12 +92,11 @@ def command(options: Options) -> None:
     profile = load_profile(folder, "run batchstat profile CORPUS first, or pass its folder with -o")
     if not (script.snippet or holds_text(profile)):
         raise InputError(
-            "the script trains on all tokens of texts, but some tokens of the profile carry no "
-            "loss, or it was made from lengths or token ids: add --snippet for the lines that do "
-            "not"
+            "the script reads texts, but the profile was made from lengths or token ids: add "
+            "--snippet for the lines that read neither"
         )
     spec, settings, origin = given or _recommended(inputs, profile)
-    request = request_row(spec, settings.resolve(profile.stats.max, profile.stated_max))
+    request = request_row(spec, resolve_inputs(profile).resolve(settings))
     if origin is not None and (refused := refusal(framework, request)) is not None:
         raise InputError(f"{origin.path} recommends {refused}, or name another with --strategy")
     lengths = (folder / LENGTHS_FILE).as_posix()

@@ -13,6 +13,7 @@ from batchstat.errors import OptionError
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import RowRequest
+from batchstat.profiling.inputs import begins_with_chats
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.learning_rate import (
     LINEAR_SOURCE,
@@ -74,7 +75,9 @@ def recipe(
     _refuse(framework, request)
     spec, strategy, basis = request.spec, request.strategy, request.settings
     flat = strategy.packs_rows
-    has_labels = profile.labels is not None and profile.labels.offsets is None and not flat
+    trained = profile.trained is not None
+    has_labels = profile.labels is not None and profile.labels.offsets is None
+    has_labels = has_labels and not (flat or trained)
     classes = profile.labels.names if has_labels and profile.labels is not None else ()
     tokenizer = BUILTIN if profile.tokenizer is None else profile.tokenizer.name
     model = f"AutoModelFor{'SequenceClassification' if has_labels else 'CausalLM'}"
@@ -86,7 +89,8 @@ def recipe(
     used = [model, "GPT2Config", tokenizer_class]
     used += ["DataCollatorWithFlattening"] if flat else []
     used += ["Trainer", "TrainingArguments"] if framework == "trainer" else []
-    is_chat = profile.corpus.options.content == "messages"
+    content = profile.corpus.options.content
+    is_chat = content == "messages" or (content == "completion" and begins_with_chats(profile))
     start = "python train.py" if basis.world_size == 1 else _START[framework]
     return _template("train.py.jinja").render(
         **_sampler(framework, lengths, spec, settings, origin),
@@ -97,6 +101,8 @@ def recipe(
         builtin_template=tokenizer == BUILTIN and is_chat and template is None,
         template_file=template if is_chat else None,
         chat=is_chat,
+        completion=content == "completion",
+        trained=trained,
         pair=len(profile.corpus.options.text_column) == 2,
         truncation=f"truncation=True, max_length={basis.max_length}",
         flat=flat,
@@ -178,13 +184,9 @@ def workflow() -> str:
 
 
 def holds_text(profile: Profile) -> bool:
-    """Return whether a script can read the corpus: not if it holds lengths or token ids, nor if
-    some tokens carry no loss, which it would train.
-    """
+    """Return whether a script can read the corpus: not if it holds lengths or token ids."""
     counted = any(source.format == "npy" for source in profile.corpus.sources)
-    options = profile.corpus.options
-    counted = counted or options.content in ("tokens", "length")
-    return not counted and not options.knows_trained_tokens
+    return not counted and profile.corpus.options.content not in ("tokens", "length")
 
 
 def refusal(framework: str, request: RowRequest) -> str | None:
@@ -208,11 +210,12 @@ def refusal(framework: str, request: RowRequest) -> str | None:
 
 def _changed(settings: Settings) -> Mapping[str, Any]:
     """Return the settings that are not at their defaults, except the ranks, which the launcher
-    sets.
+    sets, and the loss, which the script has.
     """
     defaults = {field.name: field.default for field in fields(Settings)}
     ours = {key: value for key, value in asdict(settings).items() if value != defaults[key]}
-    return {key: value for key, value in ours.items() if key not in ("world_size", "epoch")}
+    left = ("world_size", "epoch", "loss")
+    return {key: value for key, value in ours.items() if key not in left}
 
 
 def _template(name: str) -> Template:

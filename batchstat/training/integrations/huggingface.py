@@ -15,11 +15,14 @@ without packing. Trainers that generate or repeat samples (GRPO, RLOO) make batc
 """
 
 import json
+from collections.abc import Iterator
+from itertools import islice
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from batchstat.errors import OptionError
+from batchstat.planning.rank_batches import Batch
 from batchstat.training.batch_sampler import BatchSampler
 from batchstat.training.integrations.setup import check_setup
 
@@ -46,6 +49,11 @@ def with_batches(trainer: _AnyTrainer, sampler: BatchSampler) -> _AnyTrainer:
     the learning rate's schedule and checkpoints follow the sampler, whose epochs may differ in
     their number of batches. A run that is resumed from a checkpoint continues with the batch after
     the last one; if the sampler is different by then, an error says in what.
+
+    The gradient of a step is that of the mean over its trained tokens: the Trainer divides by their
+    number if the model takes `num_items_in_batch`. A model whose loss is a mean of its batch needs
+    `accepts_loss_kwargs = False` before its Trainer is made; each batch is then weighted, by tokens
+    where there is a label per token, else by samples.
 
     Example:
         trainer = with_batches(trainer, sampler)
@@ -81,13 +89,15 @@ class _PlannedTraining:
 
     REPLACED = (
         *("get_train_dataloader", "set_initial_training_values"),
-        *("_init_training_state", "_run_epoch"),
+        *("_init_training_state", "_run_epoch", "compute_loss"),
     )
 
     def __init__(self, trainer: Any, sampler: BatchSampler) -> None:
         self._trainer, self._sampler = trainer, sampler
         self._own = {name: getattr(trainer, name) for name in self.REPLACED}
         self._batches: dict[int, int] = {}
+        self._skipped = 0
+        self._details: Iterator[Batch] = iter(())
 
     def check(self) -> None:
         """Check that the sampler fits the Trainer and its dataset."""
@@ -143,7 +153,8 @@ class _PlannedTraining:
             self._sampler.load_state_dict(json.loads(state.read_text(encoding="utf-8")))
         args = self._trainer.args
         epoch, done = self._passed(self._trainer.state.global_step)
-        return epoch, 0 if args.ignore_data_skip else done * args.gradient_accumulation_steps
+        self._skipped = 0 if args.ignore_data_skip else done * args.gradient_accumulation_steps
+        return epoch, self._skipped
 
     def _run_epoch(self, **kwargs: Any) -> Any:
         """Train for an epoch, with as many batches and steps as the sampler has in it."""
@@ -153,7 +164,32 @@ class _PlannedTraining:
             "num_update_steps_per_epoch": self._steps(epoch),
         }
         self._sampler.set_epoch(epoch)
+        self._details = islice(self._sampler.batches(), self._skipped, None)
+        self._skipped = 0
         return self._own["_run_epoch"](**kwargs | numbers)
+
+    def compute_loss(self, model: Any, inputs: Any, *rest: Any, **keywords: Any) -> Any:
+        """Return the Trainer's loss, weighted in training if it is a mean of its batch."""
+        labels = inputs.get("labels")
+        found = self._own["compute_loss"](model, inputs, *rest, **keywords)
+        if not model.training:
+            return found
+        batch = next(self._details)
+        if self._is_of_step:
+            return found
+        is_per_token = labels is not None and labels.ndim > 1
+        weight = batch.token_weight if is_per_token else batch.weight
+        weight *= self._trainer.current_gradient_accumulation_steps  # by which it is then divided
+        return (found[0] * weight, *found[1:]) if isinstance(found, tuple) else found * weight
+
+    @property
+    def _is_of_step(self) -> bool:
+        """Whether the Trainer's loss is already divided by the tokens of the whole step."""
+        trainer = self._trainer
+        said: bool | None = getattr(trainer, "loss_is_scaled_for_ga", None)
+        if said is not None:
+            return said
+        return trainer.model_accepts_loss_kwargs or trainer.compute_loss_func is not None
 
     def _passed(self, steps: int) -> tuple[int, int]:
         """Return how many epochs, and steps of the next one, so many steps are."""
