@@ -155,21 +155,25 @@ def _explained(error: Any, command: Any, path: str) -> str:
 
 def _unknown_option(flag: str, command: Any, context: Any) -> str:
     path, root = context.command_path, context.find_root().command
-    owners = [name for name, each in root.commands.items() if flag in _flags_of(each)]
-    near = nearest(flag.strip("-"), [known.removeprefix("--") for known in _flags_of(command)])
+    owners = [name for name, each in root.commands.items() if flag in _flags_of(each.params)]
+    written, rare = flag.strip("-"), getattr(command.callback, "rare", ())
+    usual = _flags_of(each for each in command.params if each.name not in rare)
+    # An option of --help comes before one that only --help-all lists.
+    begun = [known for known in usual if written and known.startswith(f"--{written}")]
+    near = nearest(f"--{written}" if written else "", begun or _flags_of(command.params))
     if owners:
         remedy = f"it is an option of {' and '.join(owners)}"
     elif near is not None:
-        remedy = f"did you mean '--{near}'?"
+        remedy = f"did you mean {near!r}?"
     else:
         page = "--help" if hasattr(command, "commands") else "--help-all"
         remedy = f"run {path} {page} for all options"
     return f"unknown option {flag!r} of {path}: {remedy}"
 
 
-def _flags_of(command: Any) -> list[str]:
-    """Return the long flags of a command."""
-    flags = [name for each in command.params for name in (*each.opts, *each.secondary_opts)]
+def _flags_of(options: Iterable[Any]) -> list[str]:
+    """Return the long flags of options."""
+    flags = [name for each in options for name in (*each.opts, *each.secondary_opts)]
     return [name for name in flags if name.startswith("--")]
 
 

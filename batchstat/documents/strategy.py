@@ -177,7 +177,7 @@ class Trained(Document):
     per_rank: Amounts
     """Trained tokens of one rank in one step."""
     token_weight: Annotated[TokenWeight | None, Field(validation_alias="weights")]
-    """How much each of them weighs; null if there are none."""
+    """How much a trained token weighs in the gradient of its step; null if there is none."""
 
 
 class Interval(Document):

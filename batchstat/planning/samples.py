@@ -57,10 +57,19 @@ class Samples:
         """
         if self.trained is None:
             return None
-        known = self.trained.take(self.places(records))
-        if starts is None:
-            return known.counts(1, lengths)
-        return known.counts(starts + 1, starts + lengths)
+        places = self.places(records)
+        if starts is not None:
+            return self.trained.take(places).counts(starts + 1, starts + lengths)
+        # Samples that are not split are whole, or truncated to the longest of these lengths.
+        limit = int(lengths.max(initial=0))
+        if limit not in self._trained_within:
+            self._trained_within[limit] = self.trained.counts(1, limit)
+        return self._trained_within[limit].take(places)
+
+    @cached_property
+    def _trained_within(self) -> dict[int, Ints]:
+        """(n,) trained tokens of each sample within a length, the first one not counted."""
+        return {}
 
     def check_trained(self, asked: str) -> None:
         """Raise InputError if what is asked for needs trained tokens, and these are unknown."""

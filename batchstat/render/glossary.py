@@ -113,6 +113,14 @@ COLUMNS: Mapping[str, str] = {
     "all samples sorted": "sorted",
     "sorting": "recommended",
     "packing": "packed",
+    "class": "label",
+    "token weight": "token_weight",
+    "per step": "per_step",
+    "step ±": "per_step",
+    "step min-max": "per_step",
+    "per rank": "per_rank",
+    "rank ±": "per_rank",
+    "rank min-max": "per_rank",
 }
 """Words of the screens, and the keys that they show."""
 

@@ -46,7 +46,15 @@ def test_every_key_of_a_comparison_is_explained():
 def test_every_column_of_a_comparison_is_explained():
     lengths = np.random.default_rng(0).integers(1, 300, 500)
     model = batchstat.CostModel(hidden=8, layers=1)
-    made = batchstat.compare(lengths, model=model, seeds=2, strategies=["static", "trl"])
+    made = batchstat.compare(
+        lengths,
+        labels=lengths % 2,
+        model=model,
+        seeds=2,
+        strategies=["static", "trl"],
+        world_size=2,
+        loss="mean-per-batch",
+    )
     tables = [
         part
         for part in comparison_screen(made, lambda row: row.label, details=True).renderables

@@ -128,7 +128,9 @@ def test_a_corpus_of_prompts(run, tmp_path):
     assert found.untrained_samples == 1
     ends = [found.lengths[i] - 1 for i in range(len(ROWS))]
     assert found.trained.counts(stops=np.array(ends)).sum() == found.trained_tokens - 3
-    assert batchstat.read_samples(found) == ROWS
+    ranges = [[(shared, tokens)] if shared < tokens else [] for tokens, shared in expected]
+    rows = [{**row, "trained": each} for row, each in zip(ROWS, ranges, strict=True)]
+    assert batchstat.read_samples(found) == rows
     result = run("profile", "a.jsonl")
     assert result.returncode == 3
     remedy = "pass --prompt-column prompt --completion-column completion"
@@ -170,7 +172,11 @@ def test_prompts_of_chats(tmp_path, kind):
     counts = zip(found.lengths.tolist(), found.trained.counts().tolist(), strict=True)
     assert list(counts) == expected
     if kind == "jsonl":
-        assert batchstat.read_samples(found) == rows
+        known = [
+            {**row, "trained": [(whole - trained, whole)]}
+            for row, (whole, trained) in zip(rows, expected, strict=True)
+        ]
+        assert batchstat.read_samples(found) == known
 
 
 def test_prompts_of_chats_are_found_by_name(run, tmp_path):
