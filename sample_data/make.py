@@ -1,9 +1,9 @@
 """Writes the sample data beside this script: made-up text whose lengths behave like real text.
 
 corpus.txt resembles an encyclopedia dump, reviews.csv film reviews with a rare class, chat.jsonl
-questions to an assistant and their answers, conversations.jsonl chats of up to six turns with answers
-of one word or of many, pretokenized.parquet whole articles as token ids, so that the quick start and
-the tests need no download. Every word comes from the lists below.
+questions to an assistant and their answers, conversations.jsonl chats of up to six turns with long
+and short answers, pretokenized.parquet whole articles as token ids, so that the quick start and the
+tests need no download. Every word comes from the lists below.
 """
 
 import csv

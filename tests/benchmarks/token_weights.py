@@ -5,12 +5,12 @@ python tests/benchmarks/token_weights.py [--seeds 5] [--samples 32000] [--learni
 
 Needs torch. A small causal transformer learns two tasks from one corpus: most samples have a long
 prompt and an answer of a few tokens, one in eight a short prompt and a long answer. Per seed it is
-trained twice for one epoch, from the same initialisation on the same batches, on two simulated ranks
-that accumulate two batches each. The two differ in the weight of each batch's mean loss alone:
-1 / gradient_accumulation_steps, or `batch.token_weight`. The strategy is `bucketed`, whose batches
-hold equal numbers of samples of similar lengths, so that their trained tokens differ the most. It
-writes token_weights.md and token_weights.json: the weights that `compare` predicts, and the held-out
-loss per trained token, mean ± standard error over the seeds.
+trained twice for one epoch, from the same initialisation on the same batches, on two simulated
+ranks that accumulate two batches each. The two differ in the weight of each batch's mean loss
+alone: 1 / gradient_accumulation_steps, or `batch.token_weight`. The strategy is `bucketed`, whose
+batches hold equal numbers of samples of similar lengths, so that their trained tokens differ the
+most. It writes token_weights.md and token_weights.json: the weights that `compare` predicts, and
+the held-out loss per trained token, mean ± standard error over the seeds.
 """
 
 import argparse
@@ -149,7 +149,7 @@ def train(
     seed: int,
     rate: float,
 ) -> Iterator[tuple[int, list[float]]]:
-    """Train one epoch; yield the steps done and the held-out losses at a quarter, a half and the end."""
+    """Train one epoch; yield steps done and held-out losses after 1/4, 1/2 and all of it."""
     torch.manual_seed(seed)
     model = Model()
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
