@@ -1,8 +1,9 @@
 """Writes the sample data beside this script: made-up text whose lengths behave like real text.
 
 corpus.txt resembles an encyclopedia dump, reviews.csv film reviews with a rare class, chat.jsonl
-questions to an assistant and their answers, pretokenized.parquet whole articles as token ids, so
-that the quick start and the tests need no download. Every word comes from the lists below.
+questions to an assistant and their answers, conversations.jsonl chats of up to six turns with long
+and short answers, pretokenized.parquet whole articles as token ids, so that the quick start and the
+tests need no download. Every word comes from the lists below.
 """
 
 import csv
@@ -26,6 +27,7 @@ CORPUS_CHARACTERS = 396_000
 REVIEWS = 720
 POSITIVE_REVIEWS = 43
 CHATS = 120
+CONVERSATIONS = 60
 PRETOKENIZED = 48
 
 
@@ -194,6 +196,20 @@ described: Describe it, please. | What would I see there? | Could you go into mo
 reception: Does anybody still care about it? | Is it worth a journey to {region}? | And today?
 thanks: Thank you! | Thanks, that helps. | Good. I will tell {who} about it.
 welcome: You are welcome. | Gladly. Enjoy {region}! | Any time.
+""")
+
+SHORT = lists("""
+system: Be brief. | You know {region} well.
+expert: Who knows more? | Who found that out?
+expert answer: {person}. | {person}, I think.
+far: Is it far from {town}? | Can I walk there from {town}?
+far answer: Yes. | No. | Yes, in {few} hours. | No, {12-90} km.
+since: Since when? | When was that?
+since answer: {year}. | In {month} {year}.
+sure: Are you sure? | Really?
+sure answer: Yes. | No. | Yes, quite. | Not entirely.
+told: And its history? | Go on.
+reception: And today? | Who cares?
 """)
 
 FILM = lists("""
@@ -390,6 +406,31 @@ def chats(writer: Writer) -> bytes:
     return "".join(lines).encode()
 
 
+def conversation(writer: Writer) -> dict[str, object]:
+    """One to six turns: most are answered in a word or two, some at length."""
+    scope = subject(writer, writer.rng.choice(TOPICS)).new_child(SHORT)
+    messages = []
+    if writer.rng.random() < 0.25:
+        messages.append(("system", writer.sentence("system", scope)))
+    for _ in range(min(writer.rng.randint(1, 6), writer.rng.randint(1, 6))):
+        if writer.rng.random() < 0.85:
+            asked = writer.rng.choice(("expert", "far", "since", "sure"))
+            answer = writer.sentence(f"{asked} answer", scope)
+        else:
+            asked = writer.rng.choice(("told", "reception"))
+            answer = writer.sentences(writer.length(20, 2.4), (asked,), scope.parents)
+        messages.append(("user", writer.sentence(asked, scope)))
+        messages.append(("assistant", answer))
+    return {"messages": [{"role": role, "content": content} for role, content in messages]}
+
+
+def conversations(writer: Writer) -> bytes:
+    """Chats without spaces between their fields, one object a line."""
+    made = (conversation(writer) for _ in range(CONVERSATIONS))
+    lines = (json.dumps(each, ensure_ascii=False, separators=(",", ":")) + "\n" for each in made)
+    return "".join(lines).encode()
+
+
 def pretokenized(writer: Writer) -> bytes:
     """Articles as the ids of ByT5's vocabulary: a byte's number + 3, and 1 at the end. The first
     half of the paragraphs is a prompt, which carries no loss.
@@ -417,6 +458,7 @@ OUTPUTS: dict[str, Callable[[Writer], bytes]] = {
     "corpus.txt": corpus,
     "reviews.csv": reviews,
     "chat.jsonl": chats,
+    "conversations.jsonl": conversations,
     "pretokenized.parquet": pretokenized,
 }
 

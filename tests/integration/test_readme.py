@@ -65,7 +65,14 @@ def test_sample_data_is_made_by_its_script(tmp_path: Path):
     shutil.copy(SAMPLE_DATA / "make.py", tmp_path)
     subprocess.run([sys.executable, tmp_path / "make.py"], check=True)
     made = sorted(path.name for path in tmp_path.iterdir())
-    assert made == ["chat.jsonl", "corpus.txt", "make.py", "pretokenized.parquet", "reviews.csv"]
+    assert made == [
+        "chat.jsonl",
+        "conversations.jsonl",
+        "corpus.txt",
+        "make.py",
+        "pretokenized.parquet",
+        "reviews.csv",
+    ]
     for name in made:
         if name.endswith(".parquet"):  # whose bytes also name the version of pyarrow
             assert pq.read_table(tmp_path / name) == pq.read_table(SAMPLE_DATA / name)

@@ -1,6 +1,7 @@
 """Chats of which only the assistants' turns carry loss: by marks, or by what a turn adds."""
 
 import json
+from pathlib import Path
 
 import pytest
 from tokenizers import Tokenizer
@@ -10,8 +11,7 @@ import batchstat
 from batchstat.tokenization.builtin import CHAT_TEMPLATE, definition
 from conftest import SAMPLE_DATA, write_jsonl
 
-LINES = (SAMPLE_DATA / "chat.jsonl").read_text(encoding="utf-8").splitlines()
-CHATS = [json.loads(line)["messages"] for line in LINES]
+FILES = ("chat.jsonl", "conversations.jsonl")
 UNMARKED = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}"
     "{{ message['content'] + '<|im_end|>\n' }}{% endfor %}"
@@ -41,36 +41,86 @@ def builtin() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(definition()))
 
 
+@pytest.fixture(params=FILES)
+def corpus(request) -> Path:
+    return SAMPLE_DATA / request.param
+
+
+def chats_of(path: Path) -> list[list[dict[str, str]]]:
+    return [json.loads(line)["messages"] for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def published(folder: Path) -> tuple[PreTrainedTokenizerFast, str]:
+    """Qwen2's tokenizer and template, which adds a system prompt and has no marks."""
+    loaded = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+    template = json.loads((folder / "tokenizer_config.json").read_text())["chat_template"]
+    assert "generation %}" not in template
+    return loaded, template
+
+
 def spoken(chat, ending: str) -> list[str]:
     return [each["content"] + ending for each in chat if each["role"] == "assistant"]
 
 
-def test_marked_turns(builtin):
-    found = profile(SAMPLE_DATA / "chat.jsonl")
-    texts = trained_texts(found, builtin, CHAT_TEMPLATE, CHATS)
-    assert texts == [spoken(chat, "<|im_end|>") for chat in CHATS]
+def masks(found: batchstat.Profile) -> list[list[int]]:
+    made = [[0] * int(length) for length in found.lengths]
+    for i, mask in enumerate(made):
+        edges = found.trained.edges[found.trained.offsets[i] : found.trained.offsets[i + 1]]
+        for start, stop in zip(edges[::2], edges[1::2], strict=True):
+            mask[start:stop] = [1] * (stop - start)
+    return made
+
+
+def masks_of_transformers(tokenizer, template: str, chats) -> list[list[int]]:
+    return [
+        tokenizer.apply_chat_template(
+            chat,
+            chat_template=template,
+            tokenize=True,
+            return_dict=True,
+            return_assistant_tokens_mask=True,
+        )["assistant_masks"]
+        for chat in chats
+    ]
+
+
+def test_marked_turns(builtin, corpus):
+    found = profile(corpus)
+    chats = chats_of(corpus)
+    assert masks(found) == masks_of_transformers(builtin, CHAT_TEMPLATE, chats)
+    texts = trained_texts(found, builtin, CHAT_TEMPLATE, chats)
+    assert texts == [spoken(chat, "<|im_end|>") for chat in chats]
     assert found.untrained_samples == 0
-    whole = batchstat.profile(SAMPLE_DATA / "chat.jsonl", messages_column="messages")
+    whole = batchstat.profile(corpus, messages_column="messages")
     assert (whole.lengths == found.lengths).all()
     assert whole.trained is None
 
 
-def test_turns_without_marks_are_what_they_add(builtin, tmp_path):
+def test_turns_without_marks_are_what_they_add(builtin, corpus, tmp_path):
     (tmp_path / "chat.jinja").write_text(UNMARKED)
-    found = profile(SAMPLE_DATA / "chat.jsonl", chat_template=tmp_path / "chat.jinja")
-    texts = trained_texts(found, builtin, UNMARKED, CHATS)
-    assert texts == [spoken(chat, "<|im_end|>\n") for chat in CHATS]
+    found, chats = profile(corpus, chat_template=tmp_path / "chat.jinja"), chats_of(corpus)
+    texts = trained_texts(found, builtin, UNMARKED, chats)
+    assert texts == [spoken(chat, "<|im_end|>\n") for chat in chats]
 
 
-def test_turns_of_a_published_template(real_data):
-    """Of Qwen2, which adds a system prompt where there is none, and has no marks."""
-    folder = real_data / "tokenizers" / "qwen2"
-    loaded = PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
-    template = json.loads((folder / "tokenizer_config.json").read_text())["chat_template"]
-    assert "generation %}" not in template
-    found = profile(SAMPLE_DATA / "chat.jsonl", tokenizer=str(folder))
-    texts = trained_texts(found, loaded, template, CHATS)
-    assert texts == [spoken(chat, "<|im_end|>\n") for chat in CHATS]
+def test_turns_of_a_published_template(real_data, corpus):
+    folder, chats = real_data / "tokenizers" / "qwen2", chats_of(corpus)
+    loaded, template = published(folder)
+    found = profile(corpus, tokenizer=str(folder))
+    texts = trained_texts(found, loaded, template, chats)
+    assert texts == [spoken(chat, "<|im_end|>\n") for chat in chats]
+
+
+def test_marks_in_a_published_template(real_data, corpus, tmp_path):
+    folder, chats = real_data / "tokenizers" / "qwen2", chats_of(corpus)
+    loaded, template = published(folder)
+    said = "{{ content + '<|im_end|>' + '\n' }}"
+    marked = template.replace(said, f"{{% generation %}}{said}{{% endgeneration %}}")
+    assert marked != template
+    (tmp_path / "chat.jinja").write_text(marked)
+    found = profile(corpus, tokenizer=str(folder), chat_template=tmp_path / "chat.jinja")
+    assert masks(found) == masks_of_transformers(loaded, marked, chats)
+    assert masks(found) == masks(profile(corpus, tokenizer=str(folder)))
 
 
 def test_chats_without_an_assistant_that_says_anything(tmp_path):
