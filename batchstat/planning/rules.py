@@ -53,6 +53,7 @@ LOSSES: Mapping[str, str] = {
     "trl": "As num-items-in-batch, but 0 for a step without a trained token: TRL's SFTTrainer; "
     "checked against 1.16.",
     "axolotl": "As mean-per-batch, but divided by the number of batches that the step has: axolotl "
-    "for models whose forward does not name num_items_in_batch; checked against 0.19.",
+    "for models whose backbone does not name num_items_in_batch in its forward; checked against "
+    "0.19. Also transformers' Trainer for models that do not take it; checked against 5.23.",
 }
 """How the losses of tokens become that of a step."""
