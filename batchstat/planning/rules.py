@@ -46,7 +46,10 @@ LOSSES: Mapping[str, str] = {
     "DistributedDataParallel, accelerate or Lightning.",
     "num-items-in-batch": "The sum over trained tokens, divided by their number in the whole step: "
     "transformers' Trainer for models that take num_items_in_batch, with "
-    "average_tokens_across_devices (its default); checked against 5.23.",
+    "average_tokens_across_devices (the default); checked against 5.23.",
+    "num-items-per-rank": "The sum over trained tokens, divided by the number that the rank has of "
+    "them in the step and averaged over the ranks: the same with "
+    "average_tokens_across_devices=False; checked against 5.23.",
     "token-sum": "The sum over trained tokens, divided once by their number in the whole step.",
     "sequence-mean": "The mean over the trained tokens of each row, then over the rows of each "
     "batch, divided by gradient_accumulation_steps and averaged over the ranks.",

@@ -112,8 +112,6 @@ def measure_trained(batches: RankBatches, request: RowRequest, samples: Samples)
     trained = batches.loss_tokens
     of_batch = _sums(trained, batches.entry_offsets)
     filled = np.diff(batches.entry_offsets) > 0
-    places = batches.steps * batches.world_size + batches.ranks
-    of_rank = sums_at(places, of_batch, batches.step_batches.size)
     weights = None
     if trained.any():
         weights = _weights(batches, samples, *token_weights(batches, request))
@@ -122,7 +120,7 @@ def measure_trained(batches: RankBatches, request: RowRequest, samples: Samples)
         untrained_samples=int(np.count_nonzero(trained == 0)),
         untrained_batches=int(np.count_nonzero(of_batch[filled] == 0)),
         per_step=Amounts.of(batches.step_tokens),
-        per_rank=Amounts.of(of_rank),
+        per_rank=Amounts.of(_of_ranks(batches)),
         weights=weights,
     )
 
@@ -143,16 +141,26 @@ def token_weights(batches: RankBatches, request: RowRequest) -> tuple[Floats, In
         return np.ones(1), np.zeros(len(batches.lengths), dtype=np.int64)
     divided_by: Ints | int = settings.gradient_accumulation_steps
     if loss == "axolotl" or request.strategy.varies_steps:
-        divided_by = batches.step_batches[batches.steps, batches.ranks]
-    of_step = batches.step_tokens[batches.steps] / (batches.world_size * np.maximum(divided_by, 1))
+        divided_by = np.maximum(batches.step_batches[batches.steps, batches.ranks], 1)
     offsets = batches.entry_offsets
-    if loss == "sequence-mean":
-        rows = np.diff(batches.batch_offsets)
-        of_step = np.repeat(of_step / np.maximum(rows, 1), rows)
-        offsets = batches.row_offsets
     trained = _sums(batches.loss_tokens, offsets)
+    if loss == "num-items-per-rank":
+        divided_by, trained = 1, _of_ranks(batches)[batches.steps, batches.ranks]
+    of_step = batches.step_tokens[batches.steps] / (batches.world_size * divided_by)
+    if loss == "sequence-mean":
+        rows, offsets = np.diff(batches.batch_offsets), batches.row_offsets
+        trained = _sums(batches.loss_tokens, offsets)
+        of_step = np.repeat(of_step / np.maximum(rows, 1), rows)
     weights = np.divide(of_step, trained, out=np.zeros(len(trained)), where=trained > 0)
     return weights, np.repeat(np.arange(len(trained)), np.diff(offsets))
+
+
+def _of_ranks(batches: RankBatches) -> Ints:
+    """Return (n_steps, world_size) trained tokens of each rank in each step."""
+    of_batch = _sums(batches.loss_tokens, batches.entry_offsets)
+    places = batches.steps * batches.world_size + batches.ranks
+    found = sums_at(places, of_batch, batches.step_batches.size)
+    return found.reshape(batches.step_batches.shape)
 
 
 def _sums(numbers: Ints, offsets: Ints) -> Ints:

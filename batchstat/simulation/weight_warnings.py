@@ -8,8 +8,12 @@ from batchstat.simulation.comparison import ReportWarning, StrategyResult
 _NOTICED = 0.1
 """How far the 5th or the 95th percentile of weights is from 1 where that matters."""
 
+_MEANS = ("mean-per-batch", "axolotl")
+"""Losses that are a mean over the tokens of each batch."""
+
 _REMEDIES = {
     "mean-per-batch": "multiply each batch's mean loss by batch.token_weight",
+    "num-items-per-rank": "set average_tokens_across_devices=True",
     "axolotl": "axolotl takes no weights; --distribute balanced --balance-by trained evens out the "
     "ranks",
     "sequence-mean": "use a mean over tokens, and multiply it by batch.token_weight",
@@ -44,9 +48,10 @@ def weight_warnings(
         for row in rows
         if row.trained is not None and row.trained.untrained_batches
     ]
-    if without and basis.loss != "sequence-mean":
+    if without and basis.loss in _MEANS:
         yield ReportWarning(
             "untrained_batches",
             f"batches without a trained token, whose mean loss is 0/0 (NaN): {', '.join(without)}: "
-            "skip those with batch.trained_tokens == 0, or remove samples without a trained token",
+            "take 0 as the loss where batch.trained_tokens is 0, or remove samples without trained "
+            "tokens",
         )

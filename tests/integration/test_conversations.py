@@ -123,7 +123,7 @@ def test_a_corpus_without_a_trained_token_has_no_weights(run: Run, tmp_path):
     alone = ["--batch-size", 1, "--loss", "mean-per-batch", "--strategy", "static"]
     compared = run("compare", "--no-plots", *alone, "--json")
     assert json.loads(compared.stdout)["strategies"][0]["trained"]["token_weight"] is None
-    assert "static 2 of 2: skip those with batch.trained_tokens == 0" in compared.stderr
+    assert "static 2 of 2: take 0 as the loss where batch.trained_tokens is 0" in compared.stderr
 
 
 @pytest.mark.parametrize(

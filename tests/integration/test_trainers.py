@@ -12,7 +12,6 @@ from math import ceil
 from textwrap import dedent
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import batchstat
@@ -178,61 +177,6 @@ def test_hugging_face_weighs_means_of_batches_by_samples(tmp_path, accumulate):
         torch.cat(losses).mean().backward()
         for ours, exact in zip(gradients, model.parameters(), strict=True):
             assert torch.allclose(ours, exact.grad, atol=1e-6)
-
-
-@pytest.mark.parametrize("accumulate", [1, 3])
-def test_hugging_face_weighs_means_of_batches_by_trained_tokens(tmp_path, accumulate):
-    """One parameter per token: its gradient is 1 / the trained tokens of the step."""
-    torch, transformers = needs("torch"), needs("transformers")
-    rng = np.random.default_rng(1)
-    begins = np.cumsum([0, *LENGTHS])
-    masks = [rng.random(n) < 0.1 + 0.8 * (n > 30) for n in LENGTHS]
-    masks = [mask | (np.arange(len(mask)) == len(mask) - 1) for mask in masks]
-    frame = {"ids": [[1] * int(n) for n in LENGTHS], "mask": [mask.tolist() for mask in masks]}
-    profile = batchstat.profile(pd.DataFrame(frame), tokens_column="ids", trained_column="mask")
-    dataset = [
-        {"input_ids": range(begins[i], begins[i + 1]), "labels": np.where(masks[i], 1, -100)}
-        for i in range(len(LENGTHS))
-    ]
-
-    class Model(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.theta = torch.nn.Parameter(torch.zeros(begins[-1], dtype=torch.float64))
-
-        def forward(self, input_ids, labels):
-            trained = input_ids[:, 1:][labels[:, 1:] != -100]
-            return {"loss": self.theta[trained].mean()}
-
-    def padded(samples):
-        return {
-            key: torch.nn.utils.rnn.pad_sequence(
-                [torch.tensor(list(sample[key])) for sample in samples], True, fill
-            )
-            for key, fill in (("input_ids", 0), ("labels", -100))
-        }
-
-    sampler = BatchSampler(profile, gradient_accumulation_steps=accumulate, **SETTINGS)
-    arguments = transformers.TrainingArguments(
-        output_dir=tmp_path,
-        learning_rate=0.0,
-        max_grad_norm=0.0,
-        num_train_epochs=1,
-        gradient_accumulation_steps=accumulate,
-        save_strategy="no",
-        report_to=[],
-        use_cpu=True,
-        remove_unused_columns=False,
-    )
-    trainer = transformers.Trainer(Model(), arguments, train_dataset=dataset, data_collator=padded)
-    found = gradients_of(with_batches(trainer, sampler))
-    batches = list(sampler.batches())
-    for step, [gradient] in enumerate(found):
-        exact = np.zeros(begins[-1])
-        for i in (i for batch in batches if batch.step == step for i in batch.records):
-            exact[begins[i] + 1 : begins[i + 1]] = masks[i][1:]
-        assert np.abs(gradient.numpy() - exact / exact.sum()).max() < 1e-12
-    assert len(found) == batches[-1].step + 1
 
 
 def test_hugging_face_evaluates_as_before(tmp_path):

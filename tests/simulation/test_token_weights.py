@@ -62,6 +62,7 @@ def gradients(step: list[list], loss: str, divided_by: int | None) -> list[tuple
     every = sum(len(part) for mine in step for b in mine for row in rows_of(b) for part in row)
     found = []
     for mine in step:
+        of_rank = sum(len(part) for b in mine for row in rows_of(b) for part in row)
         for batch in mine:
             rows = rows_of(batch)
             in_batch = sum(len(part) for row in rows for part in row)
@@ -75,6 +76,8 @@ def gradients(step: list[list], loss: str, divided_by: int | None) -> list[tuple
                         gradient = 1 / in_batch / len(mine)
                     elif loss == "sequence-mean":
                         gradient = 1 / in_row / len(rows) / by
+                    elif loss == "num-items-per-rank":
+                        gradient = 1 / of_rank
                     else:
                         gradient = ranks / every
                     found.append((gradient / ranks, record))

@@ -47,7 +47,9 @@ LOOPS = {
     "token-sum": "token-sum",
     "token-weight": "token-sum",
     "num-items-in-batch": "num-items-in-batch",
+    "num-items-per-rank": "num-items-per-rank",
     "takes-no-number": "axolotl",
+    "with-batches": "token-sum",
     "axolotl": "axolotl",
     "trl": "trl",
 }
@@ -57,7 +59,9 @@ FRAMEWORKS = {
     "torch": ("mean-per-batch", "sequence-mean", "token-sum", "token-weight"),
     "accelerate": ("mean-per-batch", "sequence-mean", "token-weight"),
     "lightning": ("mean-per-batch", "sequence-mean", "token-weight"),
-    "transformers": ("num-items-in-batch", "takes-no-number", "axolotl"),
+    "transformers": (
+        *("num-items-in-batch", "num-items-per-rank", "takes-no-number", "with-batches", "axolotl"),
+    ),
     "trl": ("trl",),
 }
 WHOLE = ("static", "bucketed", "token-budget", "packed", "padding-free")

@@ -16,12 +16,13 @@ def by_transformers(case: Case, sampler: BatchSampler) -> Recorder:
     import transformers
 
     takes_number, takes_none, axolotl = _models_and_trainer()
-    model = (takes_none if case.loop == "takes-no-number" else takes_number)()
+    means = ("takes-no-number", "with-batches")
+    model = (takes_none if case.loop in means else takes_number)()
     make = axolotl if case.loop == "axolotl" else transformers.Trainer
     collator = Collator(sampler)
     arguments = transformers.TrainingArguments(
         # axolotl 0.19 sets this for every run, in core/builders/base.py.
-        average_tokens_across_devices=case.loop != "axolotl",
+        average_tokens_across_devices=case.loop not in ("axolotl", "num-items-per-rank"),
         **_arguments(case),
     )
     recorder = Recorder(model.model.theta)
@@ -32,10 +33,10 @@ def by_transformers(case: Case, sampler: BatchSampler) -> Recorder:
         data_collator=collator,
         optimizers=(recorder, torch.optim.lr_scheduler.LambdaLR(recorder, lambda _: 1.0)),
     )
-    if case.loop == "num-items-in-batch":
+    assert trainer.model_accepts_loss_kwargs == case.loop.startswith("num-items")
+    if case.loop not in ("takes-no-number", "axolotl"):
         with_batches(trainer, sampler)
     else:
-        assert not trainer.model_accepts_loss_kwargs
         # Nothing but the Trainer itself has a say in the weights of these.
         loader = torch.utils.data.DataLoader(DATASET, batch_sampler=sampler, collate_fn=collator)
         trainer.get_train_dataloader = lambda: loader
