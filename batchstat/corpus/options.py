@@ -184,10 +184,10 @@ class CorpusOptions:
         return self.content in ("messages", "completion")
 
     @property
-    def knows_trained_tokens(self) -> bool:
-        """Whether it can be said which tokens carry loss."""
-        columns = (self.trained_column, self.completion_column)
-        return self.assistant_only_loss or any(column is not None for column in columns)
+    def token_kinds(self) -> tuple[str, ...]:
+        """Kinds of tokens that can be told apart."""
+        sources = (self.trained_column, self.completion_column, self.assistant_only_loss or None)
+        return () if sources == (None, None, None) else ("trained",)
 
     @property
     def named_columns(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from batchstat.corpus.arrow_values import decoded, decoded_type, filled, is_list
 from batchstat.corpus.chunk_content import ChunkContent
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
-from batchstat.lengths.trained import TrainedTokens
+from batchstat.lengths.token_ranges import TokenRanges
 
 NOT_TRAINED = -100
 """Label of a token without loss: `ignore_index` of torch's cross entropy."""
@@ -29,7 +29,7 @@ class TrainedColumn:
     """
 
     numbers: Ints
-    tokens: TrainedTokens | None
+    tokens: TokenRanges | None
 
     def select(self, samples: Ints) -> "TrainedColumn":
         """Return those of these samples."""
@@ -45,12 +45,12 @@ class TrainedColumn:
         places = np.flatnonzero(wrong).tolist()
         return {i: message.format(int(self.numbers[i]), int(lengths[i])) for i in places}
 
-    def of(self, lengths: Ints) -> TrainedTokens:
+    def of(self, lengths: Ints) -> TokenRanges:
         """Return the trained tokens of samples of these lengths (n,), without misfits.
 
         Of a column of numbers, they are the last tokens of each sample.
         """
-        return TrainedTokens.of_last(lengths, self.numbers) if self.tokens is None else self.tokens
+        return TokenRanges.of_last(lengths, self.numbers) if self.tokens is None else self.tokens
 
 
 def read_trained(content: ChunkContent, column: str) -> TrainedColumn:
@@ -71,7 +71,7 @@ def read_trained(content: ChunkContent, column: str) -> TrainedColumn:
         return TrainedColumn(content.lengths(column), None)
     offsets = offsets_from_sizes(sizes)
     mask = _carries_loss(content, numbers, offsets, column)
-    return TrainedColumn(sizes, TrainedTokens.of_mask(mask, offsets))
+    return TrainedColumn(sizes, TokenRanges.of_mask(mask, offsets))
 
 
 def _of_arrow(content: ChunkContent, values: pa.Array, column: str) -> tuple[Ints, Ints]:

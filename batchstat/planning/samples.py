@@ -8,7 +8,7 @@ import numpy as np
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.stats import LengthStats
-from batchstat.lengths.trained import TrainedTokens
+from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.planning.classes import Classes
 
 
@@ -28,7 +28,7 @@ class Samples:
     records: Ints
     classes: Classes | None = None
     known: LengthStats | None = None
-    trained: TrainedTokens | None = None
+    trained: TokenRanges | None = None
 
     @cached_property
     def stats(self) -> LengthStats:

@@ -88,9 +88,9 @@ class SplitCounts:
         if profile.labels is not None:
             size += profile.labels.codes.nbytes + sum(map(sys.getsizeof, profile.labels.names))
             size += 0 if profile.labels.offsets is None else profile.labels.offsets.nbytes
-        if profile.trained is not None:
-            size += profile.trained.edges.nbytes + profile.trained.offsets.nbytes
-        return size
+        return size + sum(
+            each.edges.nbytes + each.offsets.nbytes for each in profile.kinds.values()
+        )
 
 
 @dataclass(frozen=True)

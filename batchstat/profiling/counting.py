@@ -1,7 +1,7 @@
 """Count one split of a corpus into a `Profile`: read in blocks, counted by several threads."""
 
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ from batchstat.corpus.content import PrecountedLengths
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.reader import Block, CorpusReader
 from batchstat.lengths.arrays import Ints
-from batchstat.lengths.trained import TrainedTokens
+from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.profiling.labels import as_labels
 from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
 from batchstat.profiling.progress import CountedAmount
@@ -73,9 +73,10 @@ class Counting:
             records=_joined(split.records),
             lengths=_joined(split.lengths),
             labels=None if self.options.label_column is None else as_labels(split.labels),
-            trained=TrainedTokens.concatenate(split.trained)
-            if self.options.knows_trained_tokens
-            else None,
+            kinds={
+                kind: TokenRanges.concatenate(split.kinds[kind])
+                for kind in self.options.token_kinds
+            },
         )
 
 
@@ -86,15 +87,15 @@ class _CountedSplit:
     records: list[Ints] = field(default_factory=list)
     lengths: list[Ints] = field(default_factory=list)
     labels: list[pa.Array] = field(default_factory=list)
-    trained: list[TrainedTokens] = field(default_factory=list)
+    kinds: dict[str, list[TokenRanges]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, block: "_CountedBlock") -> None:
         self.records.append(block.records)
         self.lengths.append(block.lengths.astype(np.int32))
         if block.labels is not None:
             self.labels.append(block.labels)
-        if block.trained is not None:
-            self.trained.append(block.trained)
+        for kind, ranges in block.kinds.items():
+            self.kinds[kind].append(ranges)
 
 
 def _joined(blocks: list[Any]) -> Ints:
@@ -111,14 +112,14 @@ class _CountedBlock:
     records: Ints
     lengths: Ints
     labels: pa.Array | None
-    trained: TrainedTokens | None
+    kinds: Mapping[str, TokenRanges]
     position: int
     left_out: Counter[str]
 
 
 def _counted(tokenizer: Tokenizer | None, bytes_: int, block: Block) -> _CountedBlock:
     left_out: Counter[str] = Counter()
-    trained: TrainedTokens | None = None
+    kinds: dict[str, TokenRanges] = {}
     if isinstance(block.content, PrecountedLengths):
         counts: Ints = block.content.lengths
         samples: Ints = np.arange(len(counts))
@@ -132,15 +133,15 @@ def _counted(tokenizer: Tokenizer | None, bytes_: int, block: Block) -> _Counted
 
         tokenizer.expect(bytes_)  # only now that a block could be read: it cannot be interrupted
         counts, samples, found = tokenizer.count(block.content, report, left_out)
-        trained = None if found is None else found.take(samples)
+        kinds = {kind: ranges.take(samples) for kind, ranges in found.items()}
     if block.trained is not None:
         samples = _fitting(block, counts, samples)
-        trained = block.trained.select(samples).of(counts[samples])
+        kinds["trained"] = block.trained.select(samples).of(counts[samples])
     labels = block.labels
     if labels is not None and len(samples) < len(counts):
         labels = labels.take(as_arrow(samples))
     return _CountedBlock(
-        block.records[samples], counts[samples], labels, trained, block.position, left_out
+        block.records[samples], counts[samples], labels, kinds, block.position, left_out
     )
 
 

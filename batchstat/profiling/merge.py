@@ -16,7 +16,7 @@ from batchstat.corpus.sources import STANDARD_INPUT, Source
 from batchstat.corpus.splits import Split
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import offsets_from_sizes
-from batchstat.lengths.trained import TrainedTokens
+from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.profiling.cache import CountCache, SplitCounts
 from batchstat.profiling.memmap import new_array
 from batchstat.profiling.parquet import FAR
@@ -151,7 +151,7 @@ class _MergedCorpus:
         self._bad_records: list[str] = []
         self._left_out: Counter[str] = Counter()
         self._labels: list[Labels] = []
-        self._trained: list[TrainedTokens] = []
+        self._kinds: dict[str, list[TokenRanges]] = {}
 
     def add(self, profile: Profile) -> None:
         """Append the next split."""
@@ -166,7 +166,8 @@ class _MergedCorpus:
         self._bad_records += profile.corpus.faults[: EXAMPLES - len(self._bad_records)]
         self._left_out.update(profile.corpus.left_out)
         self._labels += [] if profile.labels is None else [profile.labels]
-        self._trained += [] if profile.trained is None else [profile.trained]
+        for kind, ranges in profile.kinds.items():
+            self._kinds.setdefault(kind, []).append(ranges)
 
     def profile(
         self,
@@ -195,7 +196,7 @@ class _MergedCorpus:
             records=self._records,
             lengths=self._lengths,
             labels=_merged(self._labels) if self._labels else None,
-            trained=TrainedTokens.concatenate(self._trained) if self._trained else None,
+            kinds={kind: TokenRanges.concatenate(each) for kind, each in self._kinds.items()},
         )
 
 

@@ -15,7 +15,7 @@ from batchstat.corpus.content import LONGEST
 from batchstat.corpus.sources import FORMATS, Source
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
-from batchstat.lengths.trained import TrainedTokens
+from batchstat.lengths.token_ranges import KINDS, TokenRanges
 from batchstat.profiling.memmap import new_array
 from batchstat.profiling.profile import CorpusFacts, Labels, Profile, TokenizerFacts
 from batchstat.storage.addresses import as_path, check_regular, is_remote, one_line
@@ -51,15 +51,18 @@ _DICTIONARY = "dictionary<values={}, indices=int32, ordered=0>"
 _TYPES = {
     "record": ["int64"],
     "length": ["int64"],
-    "trained": ["int64"],
-    "trained_ranges": ["large_list<element: int64>", "large_list<item: int64>"],
+    **{kind: ["int64"] for kind in KINDS},
+    **{
+        f"{kind}_ranges": ["large_list<element: int64>", "large_list<item: int64>"]
+        for kind in KINDS
+    },
     "label": [
         *(_DICTIONARY.format(each) for each in ("string", "large_string")),
         "large_list<element: large_string>",
         "large_list<item: large_string>",
     ],
 }
-_OPTIONAL = ("trained", "trained_ranges", "label")
+_OPTIONAL = (*KINDS, *(f"{kind}_ranges" for kind in KINDS), "label")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +93,9 @@ class _Facts:
 def save_lengths(
     profile: Profile, file: BinaryIO, more: Mapping[str, object] | None = None
 ) -> None:
-    """Write `record` and `length`; where known, `trained`, the number of trained tokens, with their
-    `trained_ranges`, and `label`; and the rest as metadata, `more` too.
+    """Write `record` and `length`; for each known kind of tokens, their number, such as `trained`,
+    and their ranges, such as `trained_ranges`; `label`, where known; and the rest as metadata,
+    `more` too.
     """
     facts = _Facts(
         schema=SCHEMA,
@@ -104,10 +108,10 @@ def save_lengths(
         more=more or {},
     )
     optional: dict[str, pa.Array] = {}
-    if profile.trained is not None:
-        optional["trained"] = as_arrow(profile.trained.counts())
-        optional["trained_ranges"] = pa.LargeListArray.from_arrays(
-            as_arrow(profile.trained.offsets), as_arrow(profile.trained.edges)
+    for kind, known in profile.kinds.items():
+        optional[kind] = as_arrow(known.counts())
+        optional[f"{kind}_ranges"] = pa.LargeListArray.from_arrays(
+            as_arrow(known.offsets), as_arrow(known.edges)
         )
     if profile.labels is not None:
         optional["label"] = _label_column(profile.labels)
@@ -129,11 +133,11 @@ def _digests(profile: Profile) -> dict[str, str]:
         "record": digest_of_numbers(profile.records),
         "length": digest_of_numbers(profile.lengths, "<i4"),
     }
-    trained, labels = profile.trained, profile.labels
-    if trained is not None:
-        ranges = (trained.edges, trained.offsets)
-        found["trained"] = digest_of_numbers(trained.counts())
-        found["trained_ranges"] = digest_of([digest_of_numbers(each) for each in ranges])
+    labels = profile.labels
+    for kind, known in profile.kinds.items():
+        ranges = (known.edges, known.offsets)
+        found[kind] = digest_of_numbers(known.counts())
+        found[f"{kind}_ranges"] = digest_of([digest_of_numbers(each) for each in ranges])
     if labels is not None:
         found["label"] = digest_of(
             [
@@ -222,8 +226,8 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
     check_formats(facts.corpus.sources)
     lengths, records = new_array(table.rows, LONGEST), new_array(table.rows, FAR)
     labels: list[pa.Array] = []
-    trained: list[TrainedTokens] = []
-    has_labels, has_trained = "label" in table.names, "trained" in table.names
+    has_labels = "label" in table.names
+    kinds: dict[str, list[TokenRanges]] = {kind: [] for kind in KINDS if kind in table.names}
     most = table.rows + sum(facts.corpus.skipped.values()) - 1
     at, last = 0, -1
     for block in table.blocks():
@@ -233,8 +237,8 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
         check_range("record", own[1], most, at)
         check_rising("record", own[1], last, at)
         lengths[rows], records[rows] = own
-        if has_trained:
-            trained.append(_trained(block, own[0], at))
+        for kind, parts in kinds.items():
+            parts.append(_ranges(block, kind, own[0], at))
         if has_labels:
             labels += [_plain(chunk) for chunk in block["label"].chunks]
         at += len(block)
@@ -246,7 +250,7 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
         records=records,
         lengths=lengths,
         labels=_joined(labels) if has_labels else None,
-        trained=TrainedTokens.concatenate(trained) if has_trained else None,
+        kinds={kind: TokenRanges.concatenate(parts) for kind, parts in kinds.items()},
     )
     if (found := _digests(profile)) != facts.columns:
         odd = next(name for name in _TYPES if found.get(name) != facts.columns.get(name))
@@ -254,15 +258,17 @@ def _profile(table: SealedTable, facts: _Facts) -> Profile:
     return profile
 
 
-def _trained(block: pa.Table, lengths: Ints, before: int) -> TrainedTokens:
-    """Return the trained tokens of a row group. Raise ValueError if they contradict each other."""
-    ranges = block["trained_ranges"].combine_chunks()
+def _ranges(block: pa.Table, kind: str, lengths: Ints, before: int) -> TokenRanges:
+    """Return the tokens of a kind in a row group. Raise ValueError if its columns contradict each
+    other.
+    """
+    ranges = block[f"{kind}_ranges"].combine_chunks()
     if ranges.null_count or ranges.values.null_count:
-        raise ValueError("column trained_ranges contains null values")
+        raise ValueError(f"column {kind}_ranges contains null values")
     offsets, edges = as_numpy(ranges.offsets), as_numpy(ranges.values)
-    found = TrainedTokens(edges[offsets[0] : offsets[-1]], offsets - offsets[0])
-    if not found.fits(lengths) or (found.counts() != numbers_in(block, "trained")).any():
-        raise ValueError(f"trained_ranges do not fit length and trained after row {before:,}")
+    found = TokenRanges(edges[offsets[0] : offsets[-1]], offsets - offsets[0])
+    if not found.fits(lengths) or (found.counts() != numbers_in(block, kind)).any():
+        raise ValueError(f"{kind}_ranges do not fit length and {kind} after row {before:,}")
     return found
 
 

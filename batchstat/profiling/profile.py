@@ -13,7 +13,7 @@ from batchstat.corpus.sources import Source
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.stats import Histogram, LengthStats, log_edges
-from batchstat.lengths.trained import TrainedTokens
+from batchstat.lengths.token_ranges import TokenRanges
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -160,7 +160,7 @@ class Profile:
         records: (n,) position of each sample in its corpus, skipped records counted.
         lengths: (n,) tokens of each sample, whole, special tokens counted.
         labels: the classes; None if no label column was read.
-        trained: the tokens that carry loss; None if they are unknown.
+        kinds: tokens of each kind that is known, such as `trained`.
     """
 
     created: str
@@ -169,7 +169,7 @@ class Profile:
     records: Ints
     lengths: Ints
     labels: Labels | None
-    trained: TrainedTokens | None = None
+    kinds: Mapping[str, TokenRanges] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Return the number of samples."""
@@ -243,6 +243,11 @@ class Profile:
             return None, None
         left = self.trained.counts(stops=max_length)
         return self.trained_tokens - int(left.sum()), int(np.count_nonzero(left == 0))
+
+    @property
+    def trained(self) -> TokenRanges | None:
+        """The tokens that carry loss; None if they are unknown."""
+        return self.kinds.get("trained")
 
     @cached_property
     def trained_tokens(self) -> int | None:

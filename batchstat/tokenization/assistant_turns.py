@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from batchstat.corpus.chat import Message, Tool
-from batchstat.lengths.trained import TrainedTokens
+from batchstat.lengths.token_ranges import TokenRanges
 
 _REMEDY = "mark assistants' turns with {% generation %} in a --chat-template"
 _MARKS = re.compile(r"\{%-?\s*generation\s*-?%\}")
@@ -38,7 +38,7 @@ class MarkedChat:
     @classmethod
     def of(cls, mask: npt.NDArray[np.bool_]) -> "MarkedChat":
         """Build from a mask of its tokens."""
-        edges = TrainedTokens.of_mask(mask, np.array([0, len(mask)])).edges
+        edges = TokenRanges.of_mask(mask, np.array([0, len(mask)])).edges
         return cls(len(mask), tuple(edges.tolist()))
 
 

@@ -2,9 +2,10 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from batchstat.corpus.chat import Message, Tool
 from batchstat.corpus.content import AssistantChats, Chats, CompletionChats, Completions, Texts
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
-from batchstat.lengths.trained import TrainedTokens
+from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.tokenization.assistant_turns import MarkedChat
 from batchstat.tokenization.engine_counter import EngineCounter
 from batchstat.tokenization.panics import panics_as_errors
@@ -38,12 +39,12 @@ class Counted(NamedTuple):
     Attributes:
         tokens: (n,) tokens of each.
         samples: positions of those that could be counted.
-        trained: those that carry loss, none of samples that could not be counted; None if unknown.
+        kinds: tokens of each kind that is known; none of samples that could not be counted.
     """
 
     tokens: Ints
     samples: Ints
-    trained: TrainedTokens | None = None
+    kinds: Mapping[str, TokenRanges] = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,8 +194,8 @@ class Tokenizer:
             else:
                 found[first:last] = counted
         tokens = found[:, 0]
-        trained = TrainedTokens.of_last(tokens, tokens - found[:, 1])
-        return Counted(tokens, np.flatnonzero(tokens >= 0), trained)
+        trained = TokenRanges.of_last(tokens, tokens - found[:, 1])
+        return Counted(tokens, np.flatnonzero(tokens >= 0), {"trained": trained})
 
     def _marked(
         self,
@@ -212,8 +213,8 @@ class Tokenizer:
         tokens = np.array([each.tokens for each in found], dtype=np.int64)
         sizes = np.array([len(each.edges) for each in found], dtype=np.int64)
         edges = np.array([edge for each in found for edge in each.edges], dtype=np.int64)
-        trained = TrainedTokens(edges, offsets_from_sizes(sizes))
-        return Counted(tokens, np.flatnonzero(tokens >= 0), trained)
+        trained = TokenRanges(edges, offsets_from_sizes(sizes))
+        return Counted(tokens, np.flatnonzero(tokens >= 0), {"trained": trained})
 
     def _encode(
         self,

@@ -223,7 +223,7 @@ def test_what_is_saved_is_loaded(run, tmp_path):
     ],
 )
 def test_ranges_that_cannot_be(trained, ranges):
-    from batchstat.profiling.parquet import _trained
+    from batchstat.profiling.parquet import _ranges
 
     block = pa.table(
         {
@@ -232,7 +232,7 @@ def test_ranges_that_cannot_be(trained, ranges):
         }
     )
     with pytest.raises(ValueError, match="trained_ranges"):
-        _trained(block, np.array([3]), 0)
+        _ranges(block, "trained", np.array([3]), 0)
 
 
 def test_the_screen_and_the_page(run, tmp_path):

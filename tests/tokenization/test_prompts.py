@@ -65,9 +65,9 @@ def assert_counted(tokenizer: Tokenizer, pairs, monkeypatch) -> None:
     samples = Completions(*(column(side) for side in zip(*pairs, strict=True)))
     loaded = as_tokenizer(tokenizer)
     for way in (loaded, loaded.without_shortcuts()):
-        tokens, places, trained = way.count(samples)
+        tokens, places, kinds = way.count(samples)
         assert places.tolist() == list(range(len(pairs)))
-        shared = tokens - trained.counts()
+        shared = tokens - kinds["trained"].counts()
         found = list(zip(tokens.tolist(), shared.tolist(), strict=True))
         differing = [(a, b, c) for a, b, c in zip(pairs, expected, found, strict=True) if b != c]
         assert differing[:3] == []
@@ -101,13 +101,13 @@ def test_a_prompt_that_the_tokenizer_rejects(two_words):
     """Some words are unknown to it, and it raises."""
     samples = Completions(column(["some", "other", "words"]), column([" words", " some", ""]))
     failed = []
-    tokens, places, trained = as_tokenizer(two_words).count(
+    tokens, places, kinds = as_tokenizer(two_words).count(
         samples, lambda i, error: failed.append((i, str(error)))
     )
     assert [i for i, _ in failed] == [1]
     assert places.tolist() == [0, 2]
     assert tokens[places].tolist() == [2, 1]
-    assert trained.counts()[places].tolist() == [1, 0]
+    assert kinds["trained"].counts()[places].tolist() == [1, 0]
 
 
 ROWS = [

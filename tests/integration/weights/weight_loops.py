@@ -6,6 +6,7 @@ One process of a group that torch.distributed.run starts:
 """
 
 import json
+import os
 import sys
 from contextlib import nullcontext
 from dataclasses import asdict
@@ -151,7 +152,8 @@ def main(asked: Path) -> None:
         ]
         asked.with_name("found.json").write_text(json.dumps(found))
     distributed.barrier()
-    distributed.destroy_process_group()
+    # Gloo's threads may abort a Python that ends before them (pytorch#179291).
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchstat.lengths.arrays import offsets_from_sizes
-from batchstat.lengths.trained import TrainedTokens
+from batchstat.lengths.token_ranges import TokenRanges
 
 MASKS = st.lists(st.lists(st.booleans(), max_size=12), max_size=8)
 
 
-def made(masks: list[list[bool]]) -> TrainedTokens:
+def made(masks: list[list[bool]]) -> TokenRanges:
     offsets = offsets_from_sizes(np.array([len(mask) for mask in masks], dtype=np.int64))
-    return TrainedTokens.of_mask(np.array([*chain.from_iterable(masks)], dtype=bool), offsets)
+    return TokenRanges.of_mask(np.array([*chain.from_iterable(masks)], dtype=bool), offsets)
 
 
 @given(MASKS)
@@ -41,7 +41,7 @@ def test_counts_of_parts(masks, start, stop, data):
 
 @given(MASKS, MASKS, st.data())
 def test_samples_are_joined_and_taken(one, other, data):
-    joined = TrainedTokens.concatenate([made(one), made(other)])
+    joined = TokenRanges.concatenate([made(one), made(other)])
     masks = one + other
     assert joined.counts(1, 5).tolist() == [sum(mask[1:5]) for mask in masks]
     places = data.draw(st.lists(st.integers(0, len(masks) - 1), max_size=9)) if masks else []
@@ -52,12 +52,12 @@ def test_samples_are_joined_and_taken(one, other, data):
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=8))
 def test_the_last_tokens_of_a_sample(samples):
     lengths = np.array([a + b for a, b in samples], dtype=np.int64)
-    found = TrainedTokens.of_last(lengths, np.array([b for _, b in samples], dtype=np.int64))
+    found = TokenRanges.of_last(lengths, np.array([b for _, b in samples], dtype=np.int64))
     expected = made([[False] * a + [True] * b for a, b in samples])
     assert found.edges.tolist() == expected.edges.tolist()
     assert found.offsets.tolist() == expected.offsets.tolist()
 
 
 def test_no_samples():
-    assert len(TrainedTokens.concatenate([])) == 0
-    assert TrainedTokens.concatenate([]).counts().tolist() == []
+    assert len(TokenRanges.concatenate([])) == 0
+    assert TokenRanges.concatenate([]).counts().tolist() == []

@@ -1,4 +1,4 @@
-"""`TrainedTokens`: which tokens of samples carry loss."""
+"""`TokenRanges`: which tokens of samples are of a kind, such as those that carry loss."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,16 @@ import numpy.typing as npt
 
 from batchstat.lengths.arrays import Ints, gather_groups, offsets_from_sizes
 
+KINDS = ("trained",)
+"""Kinds of tokens that a profile may know beside all tokens: a column each."""
+
 
 @dataclass(frozen=True, eq=False)
-class TrainedTokens:
-    """The tokens of n samples that carry loss, as ranges of positions.
+class TokenRanges:
+    """Those tokens of n samples that are of one kind, as ranges of positions.
+
+    Ranges, not numbers, so that what is left of a sample after `max_length`, or of one of its
+    parts, has an exact number of its own.
 
     Attributes:
         edges: (m,) in each sample, where ranges begin and end, in turn and ascending.
@@ -27,7 +33,7 @@ class TrainedTokens:
         return len(self.offsets) - 1
 
     @classmethod
-    def of_mask(cls, mask: npt.NDArray[np.bool_], offsets: Ints) -> "TrainedTokens":
+    def of_mask(cls, mask: npt.NDArray[np.bool_], offsets: Ints) -> "TokenRanges":
         """Build from a mask of all tokens, whose samples are laid end to end.
 
         Args:
@@ -48,7 +54,7 @@ class TrainedTokens:
         return cls(edges, 2 * ranges)
 
     @classmethod
-    def of_last(cls, lengths: Ints, counts: Ints) -> "TrainedTokens":
+    def of_last(cls, lengths: Ints, counts: Ints) -> "TokenRanges":
         """Build from how many tokens of each sample carry loss, its last ones.
 
         Args:
@@ -61,7 +67,7 @@ class TrainedTokens:
         return cls(edges, offsets_from_sizes(2 * some))
 
     @classmethod
-    def concatenate(cls, parts: Sequence["TrainedTokens"]) -> "TrainedTokens":
+    def concatenate(cls, parts: Sequence["TokenRanges"]) -> "TokenRanges":
         """Concatenate samples."""
         none = np.zeros(0, dtype=np.int64)
         return cls(
@@ -69,10 +75,10 @@ class TrainedTokens:
             offsets_from_sizes(np.concatenate([none, *(np.diff(part.offsets) for part in parts)])),
         )
 
-    def take(self, samples: Ints) -> "TrainedTokens":
+    def take(self, samples: Ints) -> "TokenRanges":
         """Return those of these samples, in this order."""
         offsets, edges = gather_groups(self.offsets, samples)
-        return TrainedTokens(self.edges[edges], offsets)
+        return TokenRanges(self.edges[edges], offsets)
 
     def fits(self, lengths: Ints) -> bool:
         """Return whether the ranges ascend, and lie in samples of these lengths (n,)."""
