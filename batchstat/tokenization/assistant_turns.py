@@ -6,16 +6,15 @@ whole text. That is not so where a template renders a message differently becaus
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from batchstat.corpus.chat import Message, Tool
-from batchstat.lengths.token_ranges import TokenRanges
 
 _REMEDY = "mark assistants' turns with {% generation %} in a --chat-template"
 _MARKS = re.compile(r"\{%-?\s*generation\s*-?%\}")
@@ -38,7 +37,7 @@ class MarkedChat:
     @classmethod
     def of(cls, mask: npt.NDArray[np.bool_]) -> "MarkedChat":
         """Build from a mask of its tokens."""
-        edges = TokenRanges.of_mask(mask, np.array([0, len(mask)])).edges
+        edges = np.flatnonzero(np.diff(mask, prepend=False, append=False))
         return cls(len(mask), tuple(edges.tolist()))
 
 
@@ -56,30 +55,25 @@ class AssistantTurns:
     template: str
     render: Render
 
-    def mark(self, messages: list[Message], tools: list[Tool] | None) -> MarkedChat:
-        """Return the tokens of a chat, and those of its assistants' turns.
+    def mark(self, chats: list[list[Message]], tools: list[Tool] | None) -> list[MarkedChat]:
+        """Return the tokens of chats that have the same tools, and those of their assistants'
+        turns.
 
         Raises:
             TemplateError: the template has no marks, and it is ambiguous what a turn adds.
         """
         if _MARKS.search(self.template):
-            return self._by_marks([messages], tools)[0]
-        text = self.render(messages, tools)
-        encoded = self.tokenizer(text, add_special_tokens=False, verbose=False)
-        mask = np.zeros(len(encoded["input_ids"]), dtype=bool)
-        for begin, end in self._turns(messages, tools, text):
-            # A character that the normalizer removes is in no token.
-            first = _first_token(encoded, range(begin, end))
-            last = _first_token(encoded, range(end - 1, begin - 1, -1))
-            if first is not None and last is not None:
-                mask[first : last + 1] = True
-        return MarkedChat.of(mask)
-
-    def mark_all(self, chats: list[list[Message]]) -> list[MarkedChat]:
-        """Do the same for chats without tools."""
-        if _MARKS.search(self.template):
-            return self._by_marks(chats, None)
-        return [self.mark(messages, None) for messages in chats]
+            return self._by_marks(chats, tools)
+        texts = [self.render(messages, tools) for messages in chats]
+        turns = [
+            list(self._turns(messages, tools, text))
+            for messages, text in zip(chats, texts, strict=True)
+        ]
+        encoded = self.tokenizer(texts, add_special_tokens=False, verbose=False)
+        return [
+            _marked(len(ids), partial(encoded.char_to_token, i), turns[i])
+            for i, ids in enumerate(encoded["input_ids"])
+        ]
 
     def _by_marks(self, chats: list[list[Message]], tools: list[Tool] | None) -> list[MarkedChat]:
         found = self.render(
@@ -133,7 +127,20 @@ class AssistantTurns:
         return bool(alone != before or added.startswith("zqxj"))
 
 
-def _first_token(encoded: Any, characters: Iterable[int]) -> int | None:
-    """Return the token of the first of these characters that is in one."""
-    tokens = map(encoded.char_to_token, characters)
-    return next((token for token in tokens if token is not None), None)
+def _marked(
+    tokens: int, token_of: Callable[[int], int | None], turns: list[tuple[int, int]]
+) -> MarkedChat:
+    """Return a chat of so many tokens with those that turns have, which are ranges of characters.
+
+    A character that the normalizer removes is in no token.
+    """
+    mask = np.zeros(tokens, dtype=bool)
+    for begin, end in turns:
+        inside = range(begin, end)
+        first, last = (
+            next((token for token in map(token_of, each) if token is not None), None)
+            for each in (inside, reversed(inside))
+        )
+        if first is not None and last is not None:
+            mask[first : last + 1] = True
+    return MarkedChat.of(mask)

@@ -72,8 +72,8 @@ def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokeni
     def mark_chats(chats: list[_Chat]) -> list[MarkedChat]:
         check(chats)
         if not any(tools for _, tools in chats):
-            return turns[0].mark_all([messages for messages, _ in chats])
-        return [turns[bool(tools)].mark(messages, tools) for messages, tools in chats]
+            return turns[0].mark([messages for messages, _ in chats], None)
+        return [turns[bool(tools)].mark([messages], tools)[0] for messages, tools in chats]
 
     def mark_completions(
         chats: list[tuple[list[Message], list[Tool] | None, int]],
