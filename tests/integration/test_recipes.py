@@ -559,6 +559,19 @@ def test_steps_of_unlike_numbers_of_batches_on_two_processes(run, tmp_path, fram
         assert f"rank {rank}, epoch 0: {len(sampler)} batches" in trained.stdout
 
 
+def assert_passes(script: str, folder: Path) -> None:
+    """A script runs to its end in a process of its own."""
+    ran = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=folder,
+        capture_output=True,
+        encoding="utf-8",
+        env=environment(PYTHONPATH=str(ROOT)),
+        timeout=300,
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
 @pytest.mark.parametrize("strategy", ["token-budget", "padding-free"])
 @pytest.mark.parametrize("corpus", ["answers", "chats", "assistants"])
 def test_labels_are_of_the_tokens_that_were_counted_as_trained(run, tmp_path, corpus, strategy):
@@ -580,15 +593,7 @@ for batch in known:
 assert sum(batch.trained_tokens for batch in known) > 100
 """
     )
-    made = subprocess.run(
-        [sys.executable, "-c", check],
-        cwd=tmp_path,
-        capture_output=True,
-        encoding="utf-8",
-        env=environment(PYTHONPATH=str(ROOT)),
-        timeout=300,
-    )
-    assert made.returncode == 0, made.stderr
+    assert_passes(check, tmp_path)
 
 
 @pytest.mark.parametrize("given", ["builtin", "a template"])
@@ -613,15 +618,7 @@ lengths = read_file(LENGTHS).lengths
 assert [len(encode(sample)) for sample in samples] == [min(n, 512) for n in lengths]
 """
     )
-    encoded = subprocess.run(
-        [sys.executable, "-c", check],
-        cwd=tmp_path,
-        capture_output=True,
-        encoding="utf-8",
-        env=environment(PYTHONPATH=str(ROOT)),
-        timeout=300,
-    )
-    assert encoded.returncode == 0, encoded.stderr
+    assert_passes(check, tmp_path)
 
 
 @pytest.mark.parametrize("stop", [5, 20])
