@@ -9,6 +9,7 @@ from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.stats import LengthStats
 from batchstat.lengths.token_ranges import TokenRanges
+from batchstat.parameters import MAX_INT
 from batchstat.planning.classes import Classes
 
 
@@ -61,7 +62,8 @@ class Samples:
         if starts is not None:
             return self.trained.take(places).counts(starts + 1, starts + lengths)
         # Samples that are not split are whole, or truncated to the longest of these lengths.
-        limit = int(lengths.max(initial=0))
+        is_cut = bool((lengths < self.lengths.take(places)).any())
+        limit = int(lengths.max()) if is_cut else MAX_INT
         if limit not in self._trained_within:
             self._trained_within[limit] = self.trained.counts(1, limit)
         return self._trained_within[limit].take(places)
