@@ -4,6 +4,9 @@ import numpy as np
 
 from batchstat.lengths.arrays import Ints
 
+REPEATING = ("repeat", "fill")
+"""Remainders that repeat what came first."""
+
 BALANCED_TURNS = 64
 """Turns that are sorted together by cost."""
 
@@ -12,14 +15,14 @@ def round_robin(n: int, world_size: int, remainder: str) -> Ints:
     """Return (n_turns, world_size) 0 … n − 1 distributed in turn; −1 where a rank has none.
 
     An incomplete last turn is filled from the start again, repeatedly if n is below `world_size`
-    (`repeat`: torch's DistributedSampler, accelerate's even_batches), dropped (`drop`), or left as
-    it is (`uneven`; `dummy`; `spread`, which has no such turn).
+    (`repeat`: torch's DistributedSampler; `fill`, where batches could not be filled up), dropped
+    (`drop`), or left as it is (`uneven`; `dummy`; `spread`, which has no such turn).
     """
     rest = n % world_size
     if rest == 0 or remainder == "drop":
         return np.arange(n - rest).reshape(-1, world_size)
     missing = world_size - rest
-    filling = np.arange(missing) % n if remainder == "repeat" else np.full(missing, -1)
+    filling = np.arange(missing) % n if remainder in REPEATING else np.full(missing, -1)
     return np.concatenate([np.arange(n), filling]).reshape(-1, world_size)
 
 
@@ -32,7 +35,7 @@ def contiguous(n: int, world_size: int, remainder: str) -> list[Ints]:
     parts: list[Ints] = np.array_split(np.arange(n), world_size)
     if remainder == "drop":
         return [part[: n // world_size] for part in parts]
-    if remainder != "repeat" or n % world_size == 0:
+    if remainder not in REPEATING or n % world_size == 0:
         return parts
     size = len(parts[0])
     return [np.resize(part, size) if len(part) else np.arange(size) % n for part in parts]

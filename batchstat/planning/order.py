@@ -7,6 +7,7 @@ import numpy as np
 from batchstat.lengths.arrays import Ints
 from batchstat.parameters import one_of
 from batchstat.planning.rules import ORDERS
+from batchstat.planning.samplers.torch_random import torch_permutation
 from batchstat.rng import order_rng
 
 BLOCK_SIZE = 1_000
@@ -20,8 +21,9 @@ _AT_ONCE = 1 << 18
 def make_order(n: int, order: str, *, seed: int, epoch: int) -> Ints:
     """Return positions 0 … n − 1, (n,), in the order of the epoch; depends on the arguments alone.
 
-    `file` keeps the corpus order, `shuffled` is a random permutation, `blocks` permutes blocks of
-    `BLOCK_SIZE` consecutive samples and then the samples inside each, as streaming loaders do.
+    `file` keeps the corpus order, `shuffled` is a random permutation, `torch` is torch's, `blocks`
+    permutes blocks of `BLOCK_SIZE` consecutive samples and then the samples inside each, as
+    streaming loaders do.
 
     Raises:
         OptionError: an unknown `order`.
@@ -30,6 +32,8 @@ def make_order(n: int, order: str, *, seed: int, epoch: int) -> Ints:
         return np.arange(n)
     if order == "shuffled":
         return order_rng(seed, epoch).permutation(n)
+    if order == "torch":
+        return torch_permutation(n, seed + epoch)
     return np.concatenate([np.arange(0), *stream_order(n, order, seed=seed, epoch=epoch)])
 
 

@@ -12,7 +12,12 @@ from batchstat.lengths.arrays import Ints, expand_ranges, gather_groups
 from batchstat.lengths.exact import sums_at, total
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import BatchPlan
-from batchstat.planning.rank_plans import distribute, plan_shares, trained_to_balance
+from batchstat.planning.rank_plans import (
+    distribute,
+    plan_shares,
+    rebatches,
+    trained_to_balance,
+)
 from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.spec import RowRequest
 
@@ -186,7 +191,7 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
     lengths = plan.lengths[entries]
     starts = None if plan.starts is None else plan.starts[entries]
     trained = samples.trained_tokens(plan.samples[entries], starts, lengths)
-    if shares.is_distributed and settings.remainder != "spread":
+    if shares.is_distributed and not rebatches(request.strategy, settings):
         # Every draw is in exactly one unit, so only whole units are repeated.
         repeated = np.repeat(distributed.repeated, np.diff(row_offsets[batch_offsets]))
     else:

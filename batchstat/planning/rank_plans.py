@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from batchstat.lengths.arrays import Ints, gather_groups, in_pieces, offsets_from_sizes, round_up
+from batchstat.lengths.exact import sums
 from batchstat.planning.batch_table import BatchTable
-from batchstat.planning.distribution import BALANCED_TURNS, balanced, round_robin
+from batchstat.planning.distribution import BALANCED_TURNS, REPEATING, balanced, round_robin
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings
@@ -26,9 +27,7 @@ def plan_shares(
         plans = plan_windows(
             strategy, share, seed=settings.seed, epoch=settings.epoch, together=TOGETHER
         )
-        if settings.remainder == "spread" and settings.world_size > 1:
-            plans = _spread(plans, settings.world_size, strategy.pad_to_multiple_of)
-        yield plans
+        yield _rebatched(plans, strategy, settings) if rebatches(strategy, settings) else plans
 
 
 def tabulate_shares(
@@ -36,7 +35,7 @@ def tabulate_shares(
 ) -> Iterator[Iterator[BatchTable]]:
     """Yield the batches of the same plans, without following single samples."""
     trained_in = trained_to_balance(shares, settings)
-    if trained_in is not None or (settings.remainder == "spread" and settings.world_size > 1):
+    if trained_in is not None or rebatches(strategy, settings):
         for plans in plan_shares(strategy, shares, settings):
             yield (BatchTable.of([plan], trained_in) for plan in plans)
         return
@@ -108,7 +107,7 @@ def distribute_stream(
         numbers = np.arange(seen, seen + batches.n_units)
         seen += batches.n_units
         missing = -batches.n_units % world_size
-        if missing and settings.remainder == "repeat":
+        if missing and settings.remainder in REPEATING:
             again = np.arange(missing) % seen
             batches = BatchTable.concatenate([batches, begin.take(again)])
             numbers = np.concatenate([numbers, again])
@@ -122,10 +121,27 @@ def distribute_stream(
 ROUND_UNITS = 1 << 16
 
 
-def _spread(plans: Iterator[BatchPlan], world_size: int, multiple: int) -> Iterator[BatchPlan]:
+def rebatches(strategy: Strategy, settings: ResolvedSettings) -> bool:
+    """Return whether the last batches of an epoch change so that they divide over the ranks."""
+    fills = settings.remainder == "fill" and strategy.batch_capacity is not None
+    return (fills or settings.remainder == "spread") and settings.world_size > 1
+
+
+def _rebatched(
+    plans: Iterator[BatchPlan], strategy: Strategy, settings: ResolvedSettings
+) -> Iterator[BatchPlan]:
     windows = list(plans)
-    if windows:
-        yield spread_remainder(BatchPlan.concatenate(windows), world_size, multiple)
+    if not windows:
+        return
+    plan = BatchPlan.concatenate(windows)
+    multiple, size = strategy.pad_to_multiple_of, strategy.batch_capacity
+    if settings.remainder == "spread" or size is None:
+        yield spread_remainder(plan, settings.world_size, multiple)
+    elif strategy.drop_last:
+        kept = len(plan) - len(plan) % settings.world_size
+        yield _with_last(plan, np.empty(0, dtype=np.int64), kept, np.zeros(1, np.int64), multiple)
+    else:
+        yield fill_remainder(plan, settings.world_size, size, multiple)
 
 
 def _side_by_side(units: Sequence[int]) -> Ints:
@@ -158,18 +174,58 @@ def spread_remainder(plan: BatchPlan, world_size: int, multiple: int) -> BatchPl
     if len(rows) < world_size:
         rows = np.resize(rows, world_size)
     least, more = divmod(len(rows), world_size)
+    edges = offsets_from_sizes(least + (np.arange(world_size) < more))
+    return _with_last(plan, rows, steps - rest, edges, multiple)
+
+
+def fill_remainder(plan: BatchPlan, world_size: int, size: int, multiple: int) -> BatchPlan:
+    """Return the plan with its last batch filled up to `size` rows, and with batches added until
+    they divide by `world_size`, of the first rows again and again.
+
+    Source: accelerate's BatchSamplerShard with even_batches.
+
+    Args:
+        plan: the plan of the whole epoch, each step of which is a batch.
+        world_size: number of ranks.
+        size: rows per batch.
+        multiple: widths are rounded up to a multiple of this.
+    """
+    batches = len(plan)
+    last = int(np.diff(plan.batch_offsets)[-1])
+    added = -batches % world_size
+    if last == size and added == 0:
+        return plan
+    n = len(plan.row_offsets) - 1
+    more = np.arange(size - last + added * size) % n
+    rows = np.concatenate([np.arange(n - last, n), more])
+    return _with_last(plan, rows, batches - 1, np.arange(0, len(rows) + 1, size), multiple)
+
+
+def _with_last(
+    plan: BatchPlan, rows: Ints, kept_steps: int, edges: Ints, multiple: int
+) -> BatchPlan:
+    """Return the first steps of a plan, followed by batches of some of its rows, a step each.
+
+    Args:
+        plan: the plan.
+        rows: (n,) rows of the batches that follow.
+        kept_steps: number of steps that remain as they are.
+        edges: (n_batches + 1,) where each of these batches begins among the rows.
+        multiple: widths are rounded up to a multiple of this.
+    """
+    kept_batches = plan.step_offsets[kept_steps]
+    kept_rows = plan.batch_offsets[kept_batches]
     row_offsets, entries = gather_groups(
         plan.row_offsets, np.concatenate([np.arange(kept_rows), rows])
     )
-    tokens = np.add.reduceat(plan.lengths[entries], row_offsets[kept_rows:-1])
-    edges = offsets_from_sizes(least + (np.arange(world_size) < more))
-    widest = np.maximum.reduceat(tokens, edges[:-1])
+    tokens = sums(plan.lengths[entries], row_offsets[kept_rows:])
+    widest = np.maximum.reduceat(tokens, edges[:-1]) if len(tokens) else tokens
     return BatchPlan(
         samples=plan.samples[entries],
         lengths=plan.lengths[entries],
         row_offsets=row_offsets,
         batch_offsets=_extended(plan.batch_offsets[: kept_batches + 1], edges),
-        step_offsets=_extended(plan.step_offsets[: steps - rest + 1], np.arange(world_size + 1)),
+        step_offsets=_extended(plan.step_offsets[: kept_steps + 1], np.arange(len(edges))),
         widths=np.concatenate([plan.widths[:kept_batches], round_up(widest, multiple)]),
         starts=None if plan.starts is None else plan.starts[entries],
     )

@@ -10,8 +10,13 @@ OVERFLOWS: Mapping[str, str] = {
 ORDERS: Mapping[str, str] = {
     "file": "The sequence of the corpus.",
     "shuffled": "A random sequence, another in each epoch.",
+    "torch": "The random sequence of torch's RandomSampler, seeded with seed + epoch as accelerate "
+    "and DistributedSampler do.",
     "blocks": "Blocks of consecutive samples in random sequence, then shuffled inside.",
 }
+SHUFFLED = ("shuffled", "torch")
+"""Orders that are random permutations of all samples."""
+
 DISTRIBUTIONS: Mapping[str, str] = {
     "batches": "The batches of one plan in turn.",
     "samples": "Samples in turn, as torch's DistributedSampler; each rank batches its own.",
@@ -26,6 +31,9 @@ REMAINDERS: Mapping[str, str] = {
     "uneven": "Some ranks run a step more than others.",
     "dummy": "Ranks that have no batch left run an empty step.",
     "spread": "The rows of the last batches are spread over all ranks.",
+    "fill": "Rows from the start fill up the last batch, and batches for the ranks without one: "
+    "accelerate's even_batches. With drop_last, what does not divide evenly is dropped. Where "
+    "batches have no fixed number of rows, as repeat.",
 }
 COSTS: Mapping[str, str] = {
     "linear": "Of a row in proportion to its width: padding.",

@@ -14,6 +14,7 @@ from batchstat.planning.rules import (
     ORDERS,
     OVERFLOWS,
     REMAINDERS,
+    SHUFFLED,
 )
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class Settings:
     )
     order: str = option(
         "shuffled",
-        "Order of samples: file, shuffled or blocks.",
+        "Order of samples: file, shuffled, torch or blocks.",
         "Batching",
         "ORDER",
         values=ORDERS,
@@ -220,7 +221,7 @@ class Settings:
                 f"remainder=spread needs distribute=batches or balanced, not {self.distribute}"
             )
         made_for = self.class_sampler.batch_size
-        if made_for is not None and self.order != "shuffled":
+        if made_for is not None and self.order not in SHUFFLED:
             raise OptionError(
                 f"order={self.order}: {self.sampler} defines its own order; remove --order"
             )

@@ -10,7 +10,7 @@ from batchstat.parameters import MAX_INT
 from batchstat.planning.distribution import contiguous, round_robin
 from batchstat.planning.epoch import Epoch, InMemoryEpoch, check_any, draw_epoch
 from batchstat.planning.order import make_order
-from batchstat.planning.samplers.torch_random import torch_permutation
+from batchstat.planning.rules import SHUFFLED
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.streamed_epoch import STREAMED, StreamedEpoch
@@ -92,7 +92,8 @@ def in_sequence(drawn: Ints, settings: ResolvedSettings) -> tuple[Ints, str]:
     """
     if not settings.class_sampler.has_sequence:
         return drawn, settings.order
-    return (drawn, "file") if settings.order == "shuffled" else (np.sort(drawn), settings.order)
+    is_shuffled = settings.order in SHUFFLED
+    return (drawn, "file") if is_shuffled else (np.sort(drawn), settings.order)
 
 
 def _ordered(drawn: Ints, order: str, settings: ResolvedSettings) -> Ints:
@@ -112,10 +113,8 @@ def _epoch_of(samples: Samples, drawn: Ints, settings: ResolvedSettings) -> InMe
 
 def _distributed_samples(n: int, settings: ResolvedSettings) -> list[Ints]:
     """Return each rank's positions, as torch's DistributedSampler distributes them."""
-    if settings.order == "shuffled":
-        sequence = torch_permutation(n, settings.seed + settings.epoch)
-    else:
-        sequence = make_order(n, settings.order, seed=settings.seed, epoch=settings.epoch)
+    order = "torch" if settings.order == "shuffled" else settings.order
+    sequence = make_order(n, order, seed=settings.seed, epoch=settings.epoch)
     turns = round_robin(n, settings.world_size, settings.remainder)
     return [sequence[column[column >= 0]] for column in turns.T]
 

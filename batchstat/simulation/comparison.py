@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from batchstat.lengths.stats import Histogram
 from batchstat.planning.plan import BatchPlan
+from batchstat.planning.rules import SHUFFLED
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
@@ -126,7 +127,7 @@ class StrategyResult:
         homogeneity = self.counts.grouping.length_homogeneity or 0.0
         if homogeneity >= _SORTED:
             return "sorted"
-        if self.request.settings.order != "shuffled":
+        if self.request.settings.order not in SHUFFLED:
             return {"file": "none"}.get(self.request.settings.order, "blocks")
         return "partial" if homogeneity >= _NOTICED else "full"
 

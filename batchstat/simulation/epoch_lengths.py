@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.stats import LengthStats
+from batchstat.planning.rules import SHUFFLED
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.shares import draw_samples, in_sequence
@@ -50,7 +51,7 @@ class EpochLengths:
             lengths = samples.lengths[drawn]
             stats = LengthStats.of(lengths)
         few = len(lengths) <= MOST_IN_ORDER
-        if not (few or refusal or order == "shuffled"):
+        if not (few or refusal or order in SHUFFLED):
             refusal = (
                 f"it needs the order of the samples, and these are {len(lengths):,}: a report has "
                 f"room for {MOST_IN_ORDER:,} lengths in order"
@@ -63,6 +64,10 @@ def _refusal(settings: ResolvedSettings, is_estimate: bool) -> str:
         return "the report is an estimate from a subsample"
     if settings.distribute not in _DISTRIBUTE:
         return f"with distribute={settings.distribute} each rank has its own plan"
+    if settings.trained_per_batch is not None or settings.balance_by == "trained":
+        return "batches depend on which tokens are trained"
+    if settings.order == "torch":
+        return "order=torch needs torch's random numbers"
     if settings.remainder not in _REMAINDER:
         return f"remainder={settings.remainder} changes the last batches of every plan"
     return ""

@@ -10,6 +10,7 @@ from batchstat.planning.rank_plans import (
     RankRound,
     distribute,
     plan_shares,
+    rebatches,
     tabulate_shares,
     trained_to_balance,
 )
@@ -44,7 +45,7 @@ def measure(
     strategy, settings = request.strategy, request.settings
     # If units hold each sample once, the distributed units determine what happens to every sample.
     in_parts = shares.epoch.is_split or strategy.cuts_samples
-    once = shares.is_distributed and not in_parts and settings.remainder != "spread"
+    once = shares.is_distributed and not in_parts and not rebatches(strategy, settings)
     by_sample = by_sample and not (once and settings.draws_all and shares.samples.classes is None)
     meter = EpochMeter(request, model)
     noted: list[BatchPlan] = []

@@ -8,6 +8,7 @@ import numpy as np
 from batchstat.lengths.arrays import round_up
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning.epoch import Epoch
+from batchstat.planning.rules import SHUFFLED
 from batchstat.planning.samplers.per_batch import PerBatch
 from batchstat.planning.settings import DEFAULT_BUDGET, ResolvedSettings
 from batchstat.simulation.comparison import ReportWarning, StrategyResult
@@ -55,7 +56,7 @@ def comparison_warnings(
             f"{row.label} (correlation {row.counts.grouping.neighbour_correlation:.2f})"
             for row in alike
         ]
-        remedies = ["--order shuffled"] if basis.order != "shuffled" else []
+        remedies = ["--order shuffled"] if basis.order not in SHUFFLED else []
         if any(row.params.get("shuffle_batches") is False for row in alike):
             remedies.append("shuffle_batches=true")
         yield ReportWarning(
@@ -146,7 +147,7 @@ _AT_ONCE = 1 << 20
 
 def _more_ranks(samples: int, basis: ResolvedSettings) -> ReportWarning:
     """Return a warning about more ranks than samples, when numbers say little about batching."""
-    repeats = basis.remainder in ("repeat", "spread")
+    repeats = basis.remainder in ("repeat", "spread", "fill")
     what = "only compute samples that others compute too" if repeats else "have nothing to compute"
     return ReportWarning(
         "more_ranks_than_samples",

@@ -141,6 +141,33 @@ def test_hugging_face_stops_in_an_epoch(tmp_path, arguments):
     assert trainer.model.seen == records[:n]
 
 
+@pytest.mark.parametrize(("seed", "drop_last"), [(42, False), (7, True)])
+def test_the_trainers_own_batches_are_those_of_hf_trainer(tmp_path, seed, drop_last):
+    """Without a sampler of batchstat's, over several epochs."""
+    transformers = needs("transformers")
+    needs("accelerate")
+    arguments = transformers.TrainingArguments(
+        output_dir=tmp_path,
+        seed=seed,
+        num_train_epochs=EPOCHS,
+        dataloader_drop_last=drop_last,
+        save_strategy="no",
+        report_to=[],
+        use_cpu=True,
+        remove_unused_columns=False,
+    )
+    trainer = transformers.Trainer(
+        a_model(needs("torch")), arguments, train_dataset=DATASET, data_collator=collate
+    )
+    trainer.train()
+    sampler = BatchSampler(LENGTHS, "hf-trainer", seed=seed, drop_last=drop_last)
+    expected = []
+    for epoch in range(EPOCHS):
+        sampler.set_epoch(epoch)
+        expected += list(sampler)
+    assert trainer.model.seen == expected
+
+
 def gradients_of(trainer) -> list:
     """Those of each step, of a model that does not change."""
     transformers = needs("transformers")

@@ -1,6 +1,6 @@
 """Ranks: what is distributed to them, held against plain loops and torch itself."""
 
-from itertools import pairwise
+from itertools import islice, pairwise, product
 
 import hypothesis.strategies as st
 import numpy as np
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 import batchstat
-from batchstat import OptionError
+from batchstat import BatchSampler, InputError, OptionError
 from batchstat.planning.distribution import (
     balanced,
     contiguous,
@@ -342,6 +342,70 @@ def listed(plan) -> list[tuple[list[list[tuple[int, int]]], int]]:
     return [(rows[a:b], width) for (a, b), width in zip(edges, plan.widths.tolist(), strict=True)]
 
 
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+def test_the_trainers_batches_are_accelerates_with_torch(world_size, drop_last):
+    """Its seeded order, and what it makes of the samples that do not divide evenly."""
+    torch, loading = needs("torch"), needs("accelerate.data_loader")
+    for n, size, seed, epoch in product((1, 3, 8, 13, 29, 64, 65), (1, 4, 8), (0, 42), (0, 2)):
+        drawn = loading.SeedableRandomSampler(range(n), generator=torch.Generator(), data_seed=seed)
+        drawn.set_epoch(epoch)
+        whole = torch.utils.data.BatchSampler(drawn, size, drop_last)
+        for rank in range(world_size):
+            expected = list(whole)
+            drawn.set_epoch(epoch)
+            if world_size > 1:
+                sharded = loading.BatchSamplerShard(whole, world_size, rank)
+                expected = list(sharded)
+                drawn.set_epoch(epoch)
+            settings = {"world_size": world_size, "drop_last": drop_last}
+            sampler = BatchSampler(
+                np.arange(n) + 1,
+                f"hf-trainer:batch_size={size}",
+                rank=rank,
+                seed=seed,
+                epoch=epoch,
+                **settings,
+            )
+            if expected:
+                assert list(sampler) == expected
+            else:
+                with pytest.raises(InputError, match="no batches left"):
+                    list(sampler)
+
+
+@given(st.integers(1, 40), st.integers(1, 9), st.integers(1, 6), st.booleans())
+def test_batches_are_filled_up_from_the_start(n, size, world_size, drop_last):
+    """Samples follow each other on and on, until every rank has as many full batches."""
+    settings = {"world_size": world_size, "remainder": "fill", "order": "file"}
+    samplers = [
+        BatchSampler(
+            np.arange(n) + 1, "static", batch_size=size, rank=rank, drop_last=drop_last, **settings
+        )
+        for rank in range(world_size)
+    ]
+    each = n // (size * world_size) if drop_last else -(-n // (size * world_size))
+    if world_size == 1 and not drop_last:
+        assert list(samplers[0]) == [list(range(n))[i : i + size] for i in range(0, n, size)]
+        return
+    if each == 0:
+        with pytest.raises(InputError, match="no batches left"):
+            list(samplers[0])
+        return
+    records = (i % n for i in range(n * size * world_size))
+    ranks = [list(sampler) for sampler in samplers]
+    for turn in range(each):
+        for batches in ranks:
+            assert batches[turn] == list(islice(records, size))
+    compared = batchstat.compare(
+        np.arange(n) + 1, strategies="static", batch_size=size, drop_last=drop_last, **settings
+    )
+    counts = compared["static"].counts
+    assert counts.batches == each * world_size
+    assert counts.samples == each * world_size * size
+    assert counts.samples - counts.duplicated_samples + counts.dropped_samples == n
+
+
 @pytest.mark.parametrize("name", [*FREE, "lhotse"])
 @pytest.mark.parametrize("distribute", ["batches", "balanced"])
 def test_spread_batches_lose_nothing(name, distribute):
@@ -371,11 +435,11 @@ def test_each_framework_has_its_own_way_to_the_ranks():
     trainer = batchstat.compare(
         np.full(9, 5), strategies=["hf-trainer"], world_size=4, distribute="samples"
     ).strategies[0]
-    # Two batches, of eight samples and of one, which go round again.
+    # Two batches, of eight samples and of one, which is filled up; then two more of eight.
     assert (trainer.distribute, trainer.remainder, trainer.counts.duplicated_samples) == (
         "batches",
-        "repeat",
-        9,
+        "fill",
+        7 + 2 * 8,
     )
     rows = {row.label: row for row in made.strategies}
     found = {

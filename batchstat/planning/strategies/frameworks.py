@@ -13,16 +13,17 @@ from batchstat.planning.strategies.token_budget import TokenBudget
 class HfTrainer(Static):
     """Hugging Face Trainer with its defaults (transformers 5: per_device_train_batch_size=8,
     train_sampling_strategy='random' and a padding collator): shuffled samples, padded to the
-    longest of their batch.
+    longest of their batch. The order is that of its `seed`.
 
-    Ranks: accelerate distributes batches in turn, filled up with the first ones (even_batches).
-    Last batch: kept; it is short, unless dataloader_drop_last. Longer samples: truncated by the
-    tokenizer. Budget: none; `batch_size` samples (8 unless one is given), whatever their length.
+    Ranks: accelerate distributes batches in turn, and fills up the last ones with the first samples
+    (even_batches), or with dataloader_drop_last drops them. Last batch: kept; with one rank it is
+    short. Longer samples: truncated by the tokenizer. Budget: none; `batch_size` samples (8 unless
+    one is given), whatever their length.
     """
 
-    order: ClassVar[str | None] = "shuffled"
+    order: ClassVar[str | None] = "torch"
     distribute: ClassVar[str | None] = "batches"
-    remainder: ClassVar[str | None] = "repeat"
+    remainder: ClassVar[str | None] = "fill"
     usual_batch_size: ClassVar[int | None] = 8
     loss: ClassVar[str] = "num-items-in-batch"
 

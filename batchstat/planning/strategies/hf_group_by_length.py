@@ -24,14 +24,15 @@ class HfGroupByLength(Strategy):
     Face's Trainer with train_sampling_strategy='group_by_length' (transformers 5.2;
     group_by_length=True before). Source: transformers' get_length_grouped_indices.
 
-    Ranks: accelerate distributes batches in turn, filled up with the first ones (even_batches).
-    Last batch: kept; it is short, unless dataloader_drop_last. Longer samples: truncated by the
-    tokenizer. Budget: none; `batch_size` samples (8 unless one is given), whatever their length.
+    Ranks: accelerate distributes batches in turn, and fills up the last ones with the first samples
+    (even_batches), or with dataloader_drop_last drops them. Last batch: kept; with one rank it is
+    short. Longer samples: truncated by the tokenizer. Budget: none; `batch_size` samples (8 unless
+    one is given), whatever their length.
     """
 
     order: ClassVar[str | None] = "shuffled"
     distribute: ClassVar[str | None] = "batches"
-    remainder: ClassVar[str | None] = "repeat"
+    remainder: ClassVar[str | None] = "fill"
     usual_batch_size: ClassVar[int | None] = 8
     loss: ClassVar[str] = "num-items-in-batch"
     argument: ClassVar[str] = (
