@@ -10,7 +10,8 @@ Limits = Sequence[tuple[str, str, str]]
 
 def propose_limits(report: Mapping[str, Any]) -> Limits:
     """Return limits with a margin over the measured values: half a percentage point for padding and
-    lost tokens, five for fill, a tenth for the ratio of classes, none for batches over budget.
+    lost tokens, five for fill, a tenth for the ratio of classes and of token weights, none for
+    batches over budget.
     """
     row = report["strategy"]
     limits = [
@@ -24,9 +25,11 @@ def propose_limits(report: Mapping[str, Any]) -> Limits:
         )
     over = row["over_budget_batches"]
     limits.append(("max-over-budget", str(over), f"measured {over:,}"))
+    weights = row["trained"] and row["trained"]["token_weight"]
+    if weights and weights["spread"] > 1:
+        limits.append(("max-weight-spread", *_a_tenth_above(weights["spread"])))
     if (ratio := report["class_ratio"]) is not None:
-        limit = math.ceil(ratio * 11) / 10
-        limits.append(("max-class-ratio", f"{limit:.1f}", f"measured {ratio:.2f}"))
+        limits.append(("max-class-ratio", *_a_tenth_above(ratio)))
     return limits
 
 
@@ -37,6 +40,10 @@ def _above(ratio: float) -> str:
 
 def _below(ratio: float) -> str:
     return f'"{min(max(math.floor(100 * ratio - 5), 0), 100)}%"'
+
+
+def _a_tenth_above(ratio: float) -> tuple[str, str]:
+    return f"{math.ceil(ratio * 11) / 10:.1f}", f"measured {ratio:.2f}"
 
 
 def _measured(ratio: float) -> str:

@@ -251,6 +251,9 @@ def test_uneven_weights_of_trained_tokens_can_be_limited(run, tmp_path):
     unknown = run("check", "counted.parquet", "--length-column", "n", *settings, *limit)
     assert unknown.returncode == 3
     assert "--trained-column, or pass --loss" in unknown.stderr
+    assert run("init", *read, *settings).returncode == 0
+    assert "max-weight-spread = " in (tmp_path / "batchstat.toml").read_text(encoding="utf-8")
+    assert run("check").returncode == 0
 
 
 def kind_in(part):
