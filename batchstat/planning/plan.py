@@ -19,12 +19,16 @@ class Window:
         rng: the window's own generator, seeded with (seed, epoch, window).
         last: whether the epoch ends with this window.
         trained: (n,) trained tokens of each sample; None where no strategy needs them.
+        torch_seed: what torch's samplers are seeded with: the seed + the epoch.
+        starts: (n,) first token of each part of a sample; None where none is split.
     """
 
     lengths: Ints
     rng: np.random.Generator
     last: bool
     trained: Ints | None = None
+    torch_seed: int = 0
+    starts: Ints | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -37,6 +41,8 @@ class Windows:
         rng: returns the generator of a window, counted from the first of them.
         last: whether the epoch ends with these windows.
         trained: (n,) trained tokens of each sample; None where no strategy needs them.
+        torch_seed: what torch's samplers are seeded with: the seed + the epoch.
+        starts: (n,) first token of each part of a sample; None where none is split.
     """
 
     lengths: Ints
@@ -44,6 +50,8 @@ class Windows:
     rng: Callable[[int], np.random.Generator]
     last: bool
     trained: Ints | None = None
+    torch_seed: int = 0
+    starts: Ints | None = None
 
     def __iter__(self) -> Iterator[Window]:
         """Yield each window."""
@@ -51,7 +59,11 @@ class Windows:
         for k, first in enumerate(range(0, max(n, 1), self.size)):
             end = first + self.size
             trained = None if self.trained is None else self.trained[first:end]
-            yield Window(self.lengths[first:end], self.rng(k), self.last and end >= n, trained)
+            starts = None if self.starts is None else self.starts[first:end]
+            last = self.last and end >= n
+            yield Window(
+                self.lengths[first:end], self.rng(k), last, trained, self.torch_seed, starts
+            )
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -191,7 +191,8 @@ def plan_ranks(shares: EpochShares, request: RowRequest) -> RankBatches:
     lengths = plan.lengths[entries]
     starts = None if plan.starts is None else plan.starts[entries]
     trained = samples.trained_tokens(plan.samples[entries], starts, lengths)
-    if shares.is_distributed and not rebatches(request.strategy, settings):
+    again = rebatches(request.strategy, settings) or request.strategy.repeats_samples
+    if shares.is_distributed and not again:
         # Every draw is in exactly one unit, so only whole units are repeated.
         repeated = np.repeat(distributed.repeated, np.diff(row_offsets[batch_offsets]))
     else:

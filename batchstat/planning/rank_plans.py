@@ -14,6 +14,7 @@ from batchstat.planning.plan import BatchPlan
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.shares import EpochShares
+from batchstat.planning.size_limits import check_room
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.windows import TOGETHER, plan_windows, tabulate_windows
 from batchstat.rng import distribution_rng
@@ -184,6 +185,9 @@ def fill_remainder(plan: BatchPlan, world_size: int, size: int, multiple: int) -
 
     Source: accelerate's BatchSamplerShard with even_batches.
 
+    Raises:
+        InputError: more rows than fit into memory.
+
     Args:
         plan: the plan of the whole epoch, each step of which is a batch.
         world_size: number of ranks.
@@ -193,6 +197,8 @@ def fill_remainder(plan: BatchPlan, world_size: int, size: int, multiple: int) -
     batches = len(plan)
     last = int(np.diff(plan.batch_offsets)[-1])
     added = -batches % world_size
+    needed = (batches + added) * size
+    check_room(f"remainder=fill with batch_size={size} makes", needed, "lower batch_size")
     if last == size and added == 0:
         return plan
     n = len(plan.row_offsets) - 1

@@ -58,7 +58,8 @@ def _windows(
         rng = partial(generators.after, first)
         first += several
         last = first * size >= n
-        yield Windows(part.lengths, size, rng, last, part.trained), part
+        windows = Windows(part.lengths, size, rng, last, part.trained, seed + epoch, part.starts)
+        yield windows, part
 
 
 def _renumbered(plan: BatchPlan, part: InMemoryEpoch) -> BatchPlan:

@@ -44,7 +44,7 @@ def measure(
     """
     strategy, settings = request.strategy, request.settings
     # If units hold each sample once, the distributed units determine what happens to every sample.
-    in_parts = shares.epoch.is_split or strategy.cuts_samples
+    in_parts = shares.epoch.is_split or strategy.cuts_samples or strategy.repeats_samples
     once = shares.is_distributed and not in_parts and not rebatches(strategy, settings)
     by_sample = by_sample and not (once and settings.draws_all and shares.samples.classes is None)
     meter = EpochMeter(request, model)

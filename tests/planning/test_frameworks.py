@@ -1,18 +1,18 @@
 """Frameworks: the golden vectors of the originals, and their names."""
 
 from dataclasses import fields
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 
 import batchstat
-from batchstat import OptionError
+from batchstat import InputError, OptionError
 from batchstat.planning.epoch import InMemoryEpoch
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.strategies import FRAMEWORKS
 from batchstat.planning.strategies.spec import parse_strategy
-from conftest import plan_epoch
+from conftest import needs, plan_epoch
 
 MIXED = [5, 3, 9, 1, 7, 2, 8, 4, 6, 10, 11, 12, 15, 14, 13, 16, 2, 2, 2, 3]
 
@@ -84,13 +84,61 @@ def test_lhotse_goes_over_the_budget_by_its_last_sample():
 
 
 def test_trl():
-    made = plan("trl", [5, 6, 2, 7, 3, 1, 10], tokens_per_batch=30, max_length=10)
-    assert rows(made) == [[6], [3, 4], [1, 2, 5], [0]]
-    many = plan("trl", [6, 4] * 1001, tokens_per_batch=30, max_length=10)
+    made = plan("trl", [5, 6, 2, 7, 3, 1, 10], batch_size=1, max_length=10)
+    assert sorted(rows(made)) == [[0], [1, 2, 5], [3, 4], [6]]
+    many = plan("trl", [6, 4] * 1001, batch_size=1, max_length=10)
     assert all(len({sample // 1000 for sample in row}) == 1 for row in rows(many))
-    # Rows are packed by the thousand, and batched all together: 1,001 rows, 3 a batch.
-    assert len(many) == -(-1001 // 3)
-    assert parse_strategy("trl", {"tokens_per_batch": 1, "max_length": 10})
+    # Rows are packed by the thousand, and batched all together: 1,001 rows, 3 per batch.
+    made = plan("trl", [6, 4] * 1001, batch_size=3, max_length=10)
+    assert (len(made), len(rows(made))) == (-(-1001 // 3), -(-1001 // 3))
+    assert parse_strategy("trl", {"batch_size": 1, "max_length": 10})
+
+
+@pytest.mark.parametrize("method", ["bfd", "bfd_split", "wrapped"])
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_trls_batches_have_its_tokens_with_torch(method, drop_last):
+    """What its pack_dataset makes of a dataset, seeded and divided by accelerate."""
+    torch, trl, datasets = needs("torch"), needs("trl"), needs("datasets")
+    loading = needs("accelerate.data_loader")
+    for n in (1, 7, 2300):
+        lengths = np.random.default_rng(n).integers(1, 50, n)
+        first = np.cumsum([0, *lengths])
+        ids = [list(range(a, b)) for a, b in pairwise(first.tolist())]
+        packed = trl.pack_dataset(datasets.Dataset.from_dict({"input_ids": ids}), 40, method)
+        packed = packed["input_ids"][:]
+        for ranks, size, (seed, epoch) in product((1, 2, 3), (1, 4), ((0, 0), (42, 1))):
+            drawn = loading.SeedableRandomSampler(
+                range(len(packed)), generator=torch.Generator(), data_seed=seed
+            )
+            for rank in range(ranks):
+                drawn.set_epoch(epoch)
+                whole = torch.utils.data.BatchSampler(drawn, size, drop_last)
+                own = whole if ranks == 1 else loading.BatchSamplerShard(whole, ranks, rank)
+                expected = [sorted(token for i in batch for token in packed[i]) for batch in own]
+                sampler = batchstat.BatchSampler(
+                    lengths,
+                    f"trl:batch_size={size}" + ",method=wrapped" * (method == "wrapped"),
+                    rank=rank,
+                    world_size=ranks,
+                    drop_last=drop_last,
+                    seed=seed,
+                    epoch=epoch,
+                    max_length=40,
+                    overflow="truncate" if method == "bfd" else "split",
+                )
+                if not expected:
+                    with pytest.raises(InputError, match="no batches left"):
+                        list(sampler.batches())
+                    continue
+                found = [
+                    sorted(
+                        token
+                        for parts in zip(b.records, b.starts, b.stops, strict=True)
+                        for token in range(first[parts[0]] + parts[1], first[parts[0]] + parts[2])
+                    )
+                    for b in sampler.batches()
+                ]
+                assert found == expected
 
 
 def test_axolotl():
@@ -132,7 +180,6 @@ def test_every_framework_is_a_row(name):
 
 EQUAL = {
     "hf-trainer": "static:batch_size=3",
-    "trl": "packed:read_ahead=1000,within_samples=true",
     "axolotl": "packed:method=first-fit,read_ahead=100000,max_samples_per_row=200,"
     "within_samples=true",
     "tf-data": "boundaries:boundaries=8,9,10,11,12,13,14,15,16,17,18,19,20,exclusive=true,"

@@ -9,13 +9,14 @@ from batchstat.planning.strategies.boundaries import Boundaries
 from batchstat.planning.strategies.bucketed import Bucketed
 from batchstat.planning.strategies.fairseq import Fairseq
 from batchstat.planning.strategies.fixed import Fixed
-from batchstat.planning.strategies.frameworks import Axolotl, HfTrainer, Infinibatch, TfData, Trl
+from batchstat.planning.strategies.frameworks import Axolotl, HfTrainer, Infinibatch, TfData
 from batchstat.planning.strategies.hf_group_by_length import HfGroupByLength
 from batchstat.planning.strategies.lhotse import Lhotse
 from batchstat.planning.strategies.packed import Packed
 from batchstat.planning.strategies.padding_free import PaddingFree
 from batchstat.planning.strategies.static import Static
 from batchstat.planning.strategies.token_budget import TokenBudget
+from batchstat.planning.strategies.trl import Trl
 
 OWN_STRATEGIES: dict[str, type[Strategy]] = {
     "fixed": Fixed,

@@ -74,6 +74,11 @@ class Strategy(ABC):
         return False
 
     @property
+    def repeats_samples(self) -> bool:
+        """Whether a plan may hold a sample more than once."""
+        return False
+
+    @property
     def pads_to_edges(self) -> bool:
         """Whether a batch may be wider than its longest sample, by the edge of its bucket."""
         return False

@@ -29,23 +29,6 @@ class HfTrainer(Static):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trl(Packed):
-    """TRL's SFTTrainer with packing=True: best fit decreasing, 1,000 samples at a time;
-    padding_free is implied, so attention keeps samples apart.
-
-    Ranks: accelerate distributes batches in turn, filled up with the first ones (even_batches).
-    Last batch: kept; each 1,000 samples leave rows that are not full. Longer samples: truncated to
-    `max_length` (bfd), or split: --overflow split (bfd_split). Budget: rows of `max_length`.
-    """
-
-    distribute: ClassVar[str | None] = "batches"
-    remainder: ClassVar[str | None] = "repeat"
-    loss: ClassVar[str] = "trl"
-
-    read_ahead: int | None = 1000
-
-
-@dataclass(frozen=True, kw_only=True)
 class Axolotl(Packed):
     """axolotl with sample_packing: first fit in the sampler's order, 100,000 samples at a time, at
     most 200 per row; its attention keeps samples apart.

@@ -1,7 +1,8 @@
 """`packed`: several samples per row."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -97,8 +98,14 @@ class Packed(Strategy):
         Raises:
             InputError: a sample is longer than `max_length`.
         """
-        self._check_longest(int(window.lengths.max(initial=0)))
-        samples, lengths, starts, packing = self._packed(window.lengths)
+        check_longest("packed", int(window.lengths.max(initial=0)), self.max_length)
+        samples, lengths, starts, packing = pack(
+            window.lengths,
+            self.max_length,
+            self.method,
+            self.max_samples_per_row or MAX_INT,
+            range(0, len(window.lengths), self.read_ahead or MAX_INT),
+        )
         held, counts = packing.totals
         order = longest_first(held)
         padded = round_up(held[order], self.pad_to_multiple_of)
@@ -140,54 +147,67 @@ class Packed(Strategy):
         """
         if self.method != "bfd" or stats.count > (self.read_ahead or stats.count):
             return None
-        self._check_longest(stats.max)
+        check_longest("packed", stats.max, self.max_length)
         rows = RowRuns.packed(stats, self.max_length, self.max_samples_per_row or MAX_INT)
         offsets = rows.within(
             self.tokens_per_batch, self.pad_to_multiple_of, None, keep_short=not self.drop_last
         )
         return rows.cut(offsets, self.pad_to_multiple_of, rng if self.shuffle_batches else None)
 
-    def _check_longest(self, longest: int) -> None:
-        if longest > self.max_length:
-            raise InputError(
-                f"packed: a sample of {longest} tokens is longer than max_length="
-                f"{self.max_length}: truncate samples with --max-length, for all strategies"
-            )
 
-    def _packed(self, lengths: Ints) -> tuple[Ints, Ints, Ints | None, Packing]:
-        """Return (n_entries,) sample, length and start (None unless samples are split) of each
-        entry, and their rows.
-        """
-        size = self.read_ahead or max(len(lengths), 1)
-        parts = []
-        rows = 0
-        for first in range(0, max(len(lengths), 1), size):
-            samples, held, starts, packing = self._together(lengths[first : first + size])
-            if size >= len(lengths):
-                return samples, held, starts, packing
-            parts.append((samples + first, held, starts, packing._replace(row=packing.row + rows)))
-            rows += packing.n_rows
-        every, all_held, all_starts, packings = zip(*parts, strict=True)
-        return (
-            np.concatenate(every),
-            np.concatenate(all_held),
-            None if all_starts[0] is None else np.concatenate(all_starts),
-            Packing(*map(np.concatenate, zip(*packings, strict=True))),
+def check_longest(name: str, longest: int, max_length: int) -> None:
+    """Raise InputError if a sample does not fit into a row."""
+    if longest > max_length:
+        raise InputError(
+            f"{name}: a sample of {longest} tokens is longer than max_length={max_length}: "
+            "truncate samples with --max-length, for all strategies"
         )
 
-    def _together(self, lengths: Ints) -> tuple[Ints, Ints, Ints | None, Packing]:
-        """Do the same for samples that are packed together."""
-        if self.method == "wrapped":
-            return _wrapped(lengths, self.max_length)
-        most = self.max_samples_per_row or MAX_INT
-        if self.method in _IN_TURN:
-            found = _IN_TURN[self.method](lengths, self.max_length, most)
-            return np.arange(len(lengths)), lengths, None, found
-        lengths = narrowed(lengths)
-        values, counts = distinct(lengths) if len(lengths) else (lengths, lengths)
-        falling = np.repeat(values[::-1].astype(lengths.dtype), counts[::-1])
-        fit = best_fit if self.method == "bfd" else first_fit
-        return longest_first(lengths), falling, None, fit(falling, self.max_length, most)
+
+def pack(
+    lengths: Ints, max_length: int, method: str, most: int, firsts: Sequence[int]
+) -> tuple[Ints, Ints, Ints | None, Packing]:
+    """Return (n_entries,) sample, length and start (None unless samples are split) of each entry,
+    and their rows.
+
+    Args:
+        lengths: (n,) tokens of the samples.
+        max_length: tokens that a row may hold.
+        method: one of `METHODS`.
+        most: samples that a row may hold.
+        firsts: the first of each group of samples that are packed together.
+    """
+    parts = []
+    rows = 0
+    for first, end in pairwise([*(firsts or [0]), len(lengths)]):
+        samples, held, starts, packing = _together(lengths[first:end], max_length, method, most)
+        if first == 0 and end == len(lengths):
+            return samples, held, starts, packing
+        parts.append((samples + first, held, starts, packing._replace(row=packing.row + rows)))
+        rows += packing.n_rows
+    every, all_held, all_starts, packings = zip(*parts, strict=True)
+    return (
+        np.concatenate(every),
+        np.concatenate(all_held),
+        None if all_starts[0] is None else np.concatenate(all_starts),
+        Packing(*map(np.concatenate, zip(*packings, strict=True))),
+    )
+
+
+def _together(
+    lengths: Ints, max_length: int, method: str, most: int
+) -> tuple[Ints, Ints, Ints | None, Packing]:
+    """Do the same for samples that are packed together."""
+    if method == "wrapped":
+        return _wrapped(lengths, max_length)
+    if method in _IN_TURN:
+        found = _IN_TURN[method](lengths, max_length, most)
+        return np.arange(len(lengths)), lengths, None, found
+    lengths = narrowed(lengths)
+    values, counts = distinct(lengths) if len(lengths) else (lengths, lengths)
+    falling = np.repeat(values[::-1].astype(lengths.dtype), counts[::-1])
+    fit = best_fit if method == "bfd" else first_fit
+    return longest_first(lengths), falling, None, fit(falling, max_length, most)
 
 
 def _wrapped(lengths: Ints, capacity: int) -> tuple[Ints, Ints, Ints, Packing]:
