@@ -127,8 +127,9 @@ class StrategyResult:
         homogeneity = self.counts.grouping.length_homogeneity or 0.0
         if homogeneity >= _SORTED:
             return "sorted"
-        if self.request.settings.order not in SHUFFLED:
-            return {"file": "none"}.get(self.request.settings.order, "blocks")
+        order = self.request.strategy.shuffles_as or self.request.settings.order
+        if order not in SHUFFLED:
+            return {"file": "none"}.get(order, "blocks")
         return "partial" if homogeneity >= _NOTICED else "full"
 
     @property

@@ -91,6 +91,7 @@ def test_trl():
     # Rows are packed by the thousand, and batched all together: 1,001 rows, 3 per batch.
     made = plan("trl", [6, 4] * 1001, batch_size=3, max_length=10)
     assert (len(made), len(rows(made))) == (-(-1001 // 3), -(-1001 // 3))
+    assert batchstat.compare([5] * 5000, strategies="trl")["trl"].shuffling == "blocks"
     assert parse_strategy("trl", {"batch_size": 1, "max_length": 10})
 
 

@@ -29,6 +29,7 @@ class Strategy(ABC):
         usual_batch_size: `batch_size` where nobody gives one; None for that of the settings.
         argument: what to pass to the framework that batches like this; empty if there is none.
         order: the order of samples that belongs to the strategy; None for that of the settings.
+        shuffles_as: the order to which its batches amount, if it shuffles what `order` does not.
         distribute: the same for how it reaches the ranks.
         remainder: the same for what does not divide evenly over the ranks.
         loss: how its framework makes the losses of tokens that of a step, by name.
@@ -45,6 +46,7 @@ class Strategy(ABC):
     usual_batch_size: ClassVar[int | None] = None
     argument: ClassVar[str] = ""
     order: ClassVar[str | None] = None
+    shuffles_as: ClassVar[str | None] = None
     distribute: ClassVar[str | None] = None
     remainder: ClassVar[str | None] = None
     loss: ClassVar[str] = "mean-per-batch"

@@ -35,7 +35,9 @@ class Trl(Strategy):
     TRL 1.16 and accelerate 1.15.
     """
 
+    in_short: ClassVar[str] = "several per row"
     order: ClassVar[str | None] = "file"
+    shuffles_as: ClassVar[str | None] = "blocks"
     distribute: ClassVar[str | None] = "batches"
     remainder: ClassVar[str | None] = "repeat"
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
