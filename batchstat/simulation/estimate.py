@@ -143,4 +143,5 @@ def _some(samples: Samples, blocks: Ints, size: int) -> Samples:
     n = len(samples)
     places = np.concatenate([np.arange(b * size, min(b * size + size, n)) for b in blocks.tolist()])
     records = places if samples.is_contiguous else samples.records[places].astype(np.int64)
-    return Samples(samples.lengths[places].astype(np.int64), records)
+    trained = None if samples.trained is None else samples.trained.take(places)
+    return Samples(samples.lengths[places].astype(np.int64), records, trained=trained)

@@ -157,6 +157,18 @@ def test_batches_and_samples_without_a_trained_token_are_counted():
     assert row.trained.weights is None
 
 
+def test_trained_tokens_of_a_subsample():
+    """Each sample has as many as its length tells, but for one that is not predicted."""
+    lengths = np.random.default_rng(2).integers(2, 90, 60_000)
+    frame = pd.DataFrame({"n": lengths, "trained": lengths // 2})
+    counted = batchstat.profile(frame, length_column="n", trained_column="trained")
+    found = batchstat.compare(counted, strategies="static", subsample=0.5, batch_size=4)
+    row = found["static"]
+    assert row.counts.samples == found.subsample.samples < 60_000
+    share = row.trained.tokens / row.counts.real_tokens
+    assert share == pytest.approx((lengths // 2).sum() / lengths.sum(), abs=0.005)
+
+
 def test_weights_are_for_those_who_know_or_ask(profile):
     assert batchstat.compare(profile.lengths)["static"].trained is None
     asked = batchstat.compare(profile.lengths, loss="mean-per-batch", **SETTINGS)["static"]

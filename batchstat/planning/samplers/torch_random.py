@@ -14,15 +14,35 @@ def torch_permutation(n: int, seed: int) -> Ints:
     """Return (n,) the result of `torch.randperm(n, generator=torch.Generator().manual_seed(seed))`.
 
     For n up to 214 million, above which torch draws 64 bits per position.
+
+    Step i of the shuffle swaps what the positions i and `there[i]` hold. A position's number, once
+    its own step has come, is final: it was written by the last step before that went there, with
+    what that step's own position held, and so on. These chains are followed for all at once.
     """
     if n < 2:
         return np.arange(n)
-    left = n - np.arange(n - 1)
-    targets = (_raw(n - 1, seed) % left.astype(np.uint64)).astype(np.int64) + np.arange(n - 1)
-    order = list(range(n))
-    for here, there in enumerate(targets.tolist()):
-        order[here], order[there] = order[there], order[here]
-    return np.array(order)
+    steps = np.arange(n)
+    left = np.arange(n, 1, -1, dtype=np.uint64)
+    there = np.append((_raw(n - 1, seed) % left).astype(np.int64), 0) + steps
+    order = np.sort(there << _STEP_BITS | steps)
+    step, position = order & (1 << _STEP_BITS) - 1, order >> _STEP_BITS
+    again = np.flatnonzero(position[1:] == position[:-1]) + 1
+    before = np.full(n, -1)  # the last step before each that went to the same position
+    before[step[again]] = step[again - 1]
+    last = np.flatnonzero(np.append(position[1:] != position[:-1], True))
+    stays = step[last] == position[last]
+    written_by = steps.copy()  # by which step the number of each position is, when its own comes
+    written_by[position[last[~stays]]] = step[last[~stays]]
+    staying = position[last[stays]]
+    written_by[staying] = np.where(before[staying] < 0, staying, before[staying])
+    while not np.array_equal(further := written_by[written_by], written_by):
+        written_by = further
+    found: Ints = np.where(before < 0, there, written_by[before])
+    found[staying] = written_by[staying]
+    return found
+
+
+_STEP_BITS = 31
 
 
 def torch_multinomial(weights: Floats, count: int, seed: int, *, replacement: bool) -> Ints:
