@@ -36,7 +36,7 @@ WRONG = {
     "recipe torch train.py x": "unexpected argument 'train.py x': batchstat recipe takes only "
     "FRAMEWORK: remove it",
     "baseline save --order fil": "unknown order 'fil': did you mean 'file'? (known: blocks, file, "
-    "shuffled)",
+    "shuffled, torch)",
     "compare --current hf": "unknown strategy 'hf': did you mean 'hf-trainer'?",
     "recipe torhc": "unknown framework 'torhc': did you mean 'torch'?",
     "check --format jsno": "unknown format 'jsno': did you mean 'json'?",
