@@ -1,6 +1,7 @@
 """An epoch planned by a strategy, and its units distributed to the ranks."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from math import lcm
 from typing import NamedTuple
 
@@ -137,12 +138,16 @@ def _rebatched(
     plan = BatchPlan.concatenate(windows)
     multiple, size = strategy.pad_to_multiple_of, strategy.batch_capacity
     if settings.remainder == "spread" or size is None:
-        yield spread_remainder(plan, settings.world_size, multiple)
+        plan = spread_remainder(plan, settings.world_size, multiple)
     elif strategy.drop_last:
         kept = len(plan) - len(plan) % settings.world_size
-        yield _with_last(plan, np.empty(0, dtype=np.int64), kept, np.zeros(1, np.int64), multiple)
+        plan = _with_last(plan, np.empty(0, dtype=np.int64), kept, np.zeros(1, np.int64), multiple)
     else:
-        yield fill_remainder(plan, settings.world_size, size, multiple)
+        plan = fill_remainder(plan, settings.world_size, size, multiple)
+    if strategy.row_length is not None and not strategy.packs_rows:  # the width of every row
+        width = round_up(strategy.row_length, multiple)
+        plan = replace(plan, widths=np.full(len(plan), width))
+    yield plan
 
 
 def _side_by_side(units: Sequence[int]) -> Ints:
@@ -185,14 +190,14 @@ def fill_remainder(plan: BatchPlan, world_size: int, size: int, multiple: int) -
 
     Source: accelerate's BatchSamplerShard with even_batches.
 
-    Raises:
-        InputError: more rows than fit into memory.
-
     Args:
         plan: the plan of the whole epoch, each step of which is a batch.
         world_size: number of ranks.
         size: rows per batch.
         multiple: widths are rounded up to a multiple of this.
+
+    Raises:
+        InputError: more rows than fit into memory.
     """
     batches = len(plan)
     last = int(np.diff(plan.batch_offsets)[-1])

@@ -406,6 +406,15 @@ def test_batches_are_filled_up_from_the_start(n, size, world_size, drop_last):
     assert counts.samples - counts.duplicated_samples + counts.dropped_samples == n
 
 
+@pytest.mark.parametrize("remainder", ["fill", "spread"])
+def test_rows_of_one_width_keep_it(remainder):
+    """Also those of the batches that are made for the ranks, by a multiple of 8."""
+    settings = {"batch_size": 4, "max_length": 50, "pad_to_multiple_of": 8, "world_size": 4}
+    for rank in range(4):
+        sampler = BatchSampler(SKEWED[:21], "fixed", rank=rank, remainder=remainder, **settings)
+        assert {batch.width for batch in sampler.batches()} == {56}
+
+
 @pytest.mark.parametrize("name", [*FREE, "lhotse"])
 @pytest.mark.parametrize("distribute", ["batches", "balanced"])
 def test_spread_batches_lose_nothing(name, distribute):
