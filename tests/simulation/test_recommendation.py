@@ -4,7 +4,7 @@ import json
 import re
 import shlex
 from dataclasses import asdict
-from itertools import combinations, pairwise
+from itertools import combinations, cycle, islice, pairwise
 from math import log
 
 import hypothesis.strategies as st
@@ -60,12 +60,9 @@ class Facts:
         self.peak = self.compute = 0
         linear, quadratic = (1, 0) if model is None else (model.linear, model.quadratic)
         steps = []
-        for begin, end in pairwise(plan.step_offsets.tolist()):
+        for batches in steps_of(plan, row.request):
             compute = 0
-            for batch in range(begin, end):
-                first, last = plan.batch_offsets[batch : batch + 2].tolist()
-                width, rows = int(plan.widths[batch]), last - first
-                entries = plan.lengths[plan.row_offsets[first] : plan.row_offsets[last]].tolist()
+            for rows, width, entries in batches:
                 multiple = basis.pad_to_multiple_of
                 if len(entries) > 1 or width != -(-entries[0] // multiple) * multiple:
                     self.peak = max(self.peak, rows * width)
@@ -80,6 +77,26 @@ class Facts:
             turns[-1] += (steps * ranks)[: ranks - len(turns[-1])]
         self.steps, self.compute = len(turns), sum(max(turn) for turn in turns)
         self.lost = (sum(lengths) - int(plan.lengths.sum())) / sum(lengths)
+
+
+def steps_of(plan, request) -> list[list[tuple[int, int, list[int]]]]:
+    """The rows, the width and the lengths of every batch of each step."""
+    found = []
+    for begin, end in pairwise(plan.step_offsets.tolist()):
+        found.append([])
+        for batch in range(begin, end):
+            first, last = plan.batch_offsets[batch : batch + 2].tolist()
+            entries = plan.lengths[plan.row_offsets[first] : plan.row_offsets[last]].tolist()
+            found[-1].append((last - first, int(plan.widths[batch]), entries))
+    ranks, size = request.settings.world_size, request.strategy.batch_capacity
+    if request.settings.remainder == "fill" and ranks > 1:
+        lengths = [length for [(_, _, entries)] in found for length in entries]
+        again = cycle(lengths)
+        turns = -(-len(lengths) // (size * ranks))
+        batches = [list(islice(again, size)) for _ in range(turns * ranks)]
+        multiple = request.settings.pad_to_multiple_of
+        found = [[(size, -(-max(each) // multiple) * multiple, each)] for each in batches]
+    return found
 
 
 def expected(facts, budget):
