@@ -5,40 +5,15 @@ message adds to the text after the generation prompt, if the text before it and 
 whole text. That is not so where a template renders a message differently because of later ones.
 """
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from itertools import accumulate, pairwise
 
 from batchstat.corpus.chat import Message, Tool
+from batchstat.tokenization.chat_template import ChatTemplate, Locate, TemplateError
 
 _REMEDY = "mark assistants' turns with {% generation %} in a --chat-template"
-_MARKS = re.compile(r"\{%-?\s*generation\s*-?%\}")
-
-Render = Callable[..., Any]
-"""Called with messages, tools, and arguments of transformers' `apply_chat_template`."""
-
-
-class TemplateError(Exception):
-    """A chat that the template cannot render as needed."""
-
-
-@dataclass(frozen=True, slots=True)
-class MarkedChat:
-    """Tokens of a chat, and where ranges of those that carry loss begin and end, in turn."""
-
-    tokens: int
-    edges: tuple[int, ...]
-
-    @classmethod
-    def of(cls, mask: npt.NDArray[np.bool_]) -> "MarkedChat":
-        """Build from a mask of its tokens."""
-        edges = np.flatnonzero(np.diff(mask, prepend=False, append=False))
-        return cls(len(mask), tuple(edges.tolist()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,68 +21,65 @@ class AssistantTurns:
     """Finder of the assistants' turns in chats that one template renders.
 
     Attributes:
-        tokenizer: a transformers tokenizer, which knows the characters of its tokens.
         template: the chat template.
-        render: renders chats with it.
     """
 
-    tokenizer: Any
-    template: str
-    render: Render
+    template: ChatTemplate
 
-    def mark(self, chats: list[list[Message]], tools: list[Tool] | None) -> list[MarkedChat]:
-        """Return the tokens of chats that have the same tools, and those of their assistants'
-        turns.
+    def mark(
+        self, chats: list[list[Message]], tools: list[Tool] | None, locate: Locate
+    ) -> list[bytes]:
+        """Return 1 for each token of an assistant's turn, and 0 for others, in chats that have the
+        same tools; `locate`: returns which token each character of their texts is in.
 
         Raises:
             TemplateError: the template has no marks, and it is ambiguous what a turn adds.
         """
-        if _MARKS.search(self.template):
-            return self._by_marks(chats, tools)
-        texts = [self.render(messages, tools) for messages in chats]
-        turns = [
-            list(self._turns(messages, tools, text))
-            for messages, text in zip(chats, texts, strict=True)
-        ]
-        encoded = self.tokenizer(texts, add_special_tokens=False, verbose=False)
+        if self.template.has_marks:
+            return [bytes(mask) for mask in self.template.mask(chats, tools, locate)]
+        texts = self.template.render(chats, tools)
+        turns = self._turns(chats, tools, texts)
+        encoded = locate(texts)
         return [
-            _marked(len(ids), partial(encoded.char_to_token, i), turns[i])
+            _mask(len(ids), partial(encoded.char_to_token, i), turns[i])
             for i, ids in enumerate(encoded["input_ids"])
         ]
 
-    def _by_marks(self, chats: list[list[Message]], tools: list[Tool] | None) -> list[MarkedChat]:
-        found = self.render(
-            chats,
-            tools,
-            tokenize=True,
-            return_dict=True,
-            return_assistant_tokens_mask=True,
-            tokenizer_kwargs={"verbose": False},
-        )
-        return [MarkedChat.of(np.array(mask, dtype=bool)) for mask in found["assistant_masks"]]
-
     def _turns(
-        self, messages: list[Message], tools: list[Tool] | None, text: str
-    ) -> Iterator[tuple[int, int]]:
-        """Yield where each assistant's turn begins and ends in the text of a chat."""
-        for i, message in enumerate(messages):
-            if message["role"] != "assistant":
-                continue
-            if i == 0:
-                raise TemplateError(f"it begins with an assistant: {_REMEDY}")
-            if not self._separates_turns:
-                raise TemplateError(
-                    f"the chat template has neither marks nor a generation prompt: {_REMEDY}"
-                )
-            before, after = self.render(messages[:i], tools, add_generation_prompt=True), text
-            if i + 1 < len(messages):
-                after = self.render(messages[: i + 1], tools)
-            if not (text.startswith(after) and after.startswith(before)):
+        self, chats: list[list[Message]], tools: list[Tool] | None, texts: list[str]
+    ) -> list[list[tuple[int, int]]]:
+        """Return where each assistant's turn begins and ends in the texts of chats."""
+        positions = [
+            [i for i, message in enumerate(chat) if message["role"] == "assistant"]
+            for chat in chats
+        ]
+        places = [
+            (chat, text, i)
+            for chat, text, found in zip(chats, texts, positions, strict=True)
+            for i in found
+        ]
+        if any(i == 0 for _, _, i in places):
+            raise TemplateError(f"it begins with an assistant: {_REMEDY}")
+        if places and not self._separates_turns:
+            raise TemplateError(
+                f"the chat template has neither marks nor a generation prompt: {_REMEDY}"
+            )
+        before = self.template.render(
+            [chat[:i] for chat, _, i in places], tools, generation_prompt=True
+        )
+        inside = [chat[: i + 1] for chat, _, i in places if i + 1 < len(chat)]
+        after = iter(self.template.render(inside, tools))
+        turns = []
+        for (chat, text, i), begun in zip(places, before, strict=True):
+            ended = next(after) if i + 1 < len(chat) else text
+            if not (text.startswith(ended) and ended.startswith(begun)):
                 raise TemplateError(
                     f"the chat template renders message {i} differently without those after it: "
                     f"{_REMEDY}"
                 )
-            yield len(before), len(after)
+            turns.append((len(begun), len(ended)))
+        edges = accumulate(map(len, positions), initial=0)
+        return [turns[first:last] for first, last in pairwise(edges)]
 
     @cached_property
     def _separates_turns(self) -> bool:
@@ -117,9 +89,9 @@ class AssistantTurns:
         asked, answered = {"role": "user", "content": "?"}, {"role": "assistant", "content": "zqxj"}
         try:
             alone, before, after = (
-                self.render([asked], None),
-                self.render([asked], None, add_generation_prompt=True),
-                self.render([asked, answered], None),
+                *self.template.render([[asked]], None),
+                *self.template.render([[asked]], None, generation_prompt=True),
+                *self.template.render([[asked, answered]], None),
             )
         except Exception:  # a template that expects other contents may raise anything
             return False
@@ -127,14 +99,14 @@ class AssistantTurns:
         return bool(alone != before or added.startswith("zqxj"))
 
 
-def _marked(
+def _mask(
     tokens: int, token_of: Callable[[int], int | None], turns: list[tuple[int, int]]
-) -> MarkedChat:
-    """Return a chat of so many tokens with those that turns have, which are ranges of characters.
+) -> bytes:
+    """Return 1 for each of so many tokens that turns have, which are ranges of characters.
 
     A character that the normalizer removes is in no token.
     """
-    mask = np.zeros(tokens, dtype=bool)
+    mask = bytearray(tokens)
     for begin, end in turns:
         inside = range(begin, end)
         first, last = (
@@ -142,5 +114,5 @@ def _marked(
             for each in (inside, reversed(inside))
         )
         if first is not None and last is not None:
-            mask[first : last + 1] = True
-    return MarkedChat.of(mask)
+            mask[first : last + 1] = b"\1" * (last + 1 - first)
+    return bytes(mask)

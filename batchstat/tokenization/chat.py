@@ -1,20 +1,16 @@
 """Render chats with a tokenizer's chat template, as transformers' `apply_chat_template` does."""
 
 import json
-from collections.abc import Iterable, Sized
 from dataclasses import replace
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from batchstat.corpus.chat import Message, Tool
 from batchstat.errors import InputError
-from batchstat.tokenization.assistant_turns import (
-    AssistantTurns,
-    MarkedChat,
-    TemplateError,
-)
-from batchstat.tokenization.prompts import count_completions
+from batchstat.tokenization.assistant_turns import AssistantTurns
+from batchstat.tokenization.chat_template import ChatTemplate, Locate, TemplateError
 from batchstat.tokenization.template_coverage import TemplateCoverage
 from batchstat.tokenization.tokenizer import Tokenizer
 
@@ -47,47 +43,45 @@ def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokeni
     """Add one template for chats without tools and one for chats with tools."""
     loaded = tokenizer.encoder.as_transformers()
 
-    def template_of(tools: list[Tool] | None) -> str:
-        return with_tools if tools else plain
-
-    def render(messages: list[Message], tools: list[Tool] | None, **more: Any) -> Any:
-        given = {"tokenize": False, "add_generation_prompt": False} | more
-        template = template_of(tools)
-        return loaded.apply_chat_template(
-            messages, tools=tools or None, chat_template=template, **given
-        )
+    templates = ChatTemplate(loaded, plain), ChatTemplate(loaded, with_tools)
+    turns = [AssistantTurns(template) for template in templates]
 
     def check(chats: list[_Chat]) -> None:
         for messages, tools in chats:
-            template = template_of(tools)
+            template = templates[bool(tools)].source
             if _TOOL_CALLS not in template and any(each.get(_TOOL_CALLS) for each in messages):
                 raise TemplateError("the chat template cannot render its tool call")
 
-    def encode_chats(chats: list[_Chat]) -> Iterable[Sized]:
+    def render(chats: list[_Chat], *, generation_prompt: bool = False) -> list[str]:
+        if not any(tools for _, tools in chats):
+            every = [messages for messages, _ in chats]
+            return templates[0].render(every, None, generation_prompt=generation_prompt)
+        return [
+            *chain.from_iterable(
+                templates[bool(tools)].render(
+                    [messages], tools, generation_prompt=generation_prompt
+                )
+                for messages, tools in chats
+            )
+        ]
+
+    def render_chats(chats: list[_Chat]) -> list[str]:
         check(chats)
-        return tokenizer.encoder.encode_rendered([render(*chat) for chat in chats])
+        return render(chats)
 
-    turns = [AssistantTurns(loaded, template, render) for template in (plain, with_tools)]
+    def split_chats(
+        chats: list[tuple[list[Message], list[Tool] | None, int]],
+    ) -> list[tuple[str, str]]:
+        whole = [(messages, tools) for messages, tools, _ in chats]
+        check(whole)
+        prompts = [(messages[:n], tools) for messages, tools, n in chats]
+        return list(zip(render(prompts, generation_prompt=True), render(whole), strict=True))
 
-    def mark_chats(chats: list[_Chat]) -> list[MarkedChat]:
+    def mark_chats(chats: list[_Chat], locate: Locate) -> list[bytes]:
         check(chats)
         if not any(tools for _, tools in chats):
-            return turns[0].mark([messages for messages, _ in chats], None)
-        return [turns[bool(tools)].mark([messages], tools)[0] for messages, tools in chats]
-
-    def mark_completions(
-        chats: list[tuple[list[Message], list[Tool] | None, int]],
-    ) -> list[MarkedChat]:
-        check([(messages, tools) for messages, tools, _ in chats])
-        texts = [
-            (render(messages[:n], tools, add_generation_prompt=True), render(messages, tools))
-            for messages, tools, n in chats
-        ]
-        found = count_completions(tokenizer.encoder.encode_rendered, texts).tolist()
-        return [
-            MarkedChat(tokens, (shared, tokens) if shared < tokens else ())
-            for tokens, shared in found
-        ]
+            return turns[0].mark([messages for messages, _ in chats], None, locate)
+        return [turns[bool(tools)].mark([messages], tools, locate)[0] for messages, tools in chats]
 
     # A template may write the special tokens, which come from the tokenizer's configuration.
     special = json.dumps(loaded.special_tokens_map, default=repr)
@@ -98,11 +92,12 @@ def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokeni
         tokenizer,
         define=lambda: definition,
         library=f"{tokenizer.library}, {renderers}",
+        load=lambda: tokenizer.encoder,
         special_tokens_per_sample=0,
-        encode_chats=encode_chats,
+        render_chats=render_chats,
         mark_chats=mark_chats,
-        mark_completions=mark_completions,
-        left_out=TemplateCoverage(render).left_out,
+        split_chats=split_chats,
+        left_out=TemplateCoverage(lambda *chat: render([chat])[0]).left_out,
         made_by=(_with_templates, (tokenizer, plain, with_tools)),
     )
 

@@ -66,9 +66,11 @@ class CountCheck:
     run has been without a difference, and from the speed of both ways.
     """
 
-    def __init__(self, backend: tokenizers.Tokenizer, way: str) -> None:
+    def __init__(
+        self, backend: tokenizers.Tokenizer, way: str, *, special_tokens: bool = True
+    ) -> None:
         """Check against a tokenizer; `way` names what is checked, with its verb, for messages."""
-        self._backend, self._way = backend, way
+        self._backend, self._way, self.special_tokens = backend, way, special_tokens
         self._counted, self._checked = _Spent(), _Spent()
         self._noting = threading.Lock()
 
@@ -138,7 +140,9 @@ class CountCheck:
             columns = [pa.array(side, pa.large_string()) for side in parts]
             counts = np.where(is_part, recount(columns), counts)
         encoded = encodings(
-            self._backend, parts[0] if len(parts) == 1 else samples, special_tokens=True
+            self._backend,
+            parts[0] if len(parts) == 1 else samples,
+            special_tokens=self.special_tokens,
         )
         by_text = np.fromiter(map(len, encoded), np.int64, len(samples))
         differing = np.flatnonzero(by_text != counts)

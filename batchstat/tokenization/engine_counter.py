@@ -17,13 +17,12 @@ import numpy as np
 import pyarrow as pa
 import tokenizers
 
-from batchstat.corpus.content import Completions
 from batchstat.lengths.arrays import Ints
 from batchstat.tokenization.count_check import CountCheck, RefusedError, encodings
 from batchstat.tokenization.engine_gate import engine_admits, texts_to_leave
 from batchstat.tokenization.long_texts import LongTexts
 from batchstat.tokenization.panics import panics_as_errors
-from batchstat.tokenization.post_processing import find_rule
+from batchstat.tokenization.post_processing import find_rules
 from batchstat.tokenization.prompts import Surroundings, count_completions, shared_ids
 from batchstat.tokenization.threads import cores
 
@@ -41,13 +40,13 @@ _FIRST_TEXTS = 64
 class EngineCounter:
     """Counter of the texts of one run; may be called from several threads."""
 
-    def __init__(self, backend: tokenizers.Tokenizer) -> None:
+    def __init__(self, backend: tokenizers.Tokenizer, *, special_tokens: bool = True) -> None:
         """Use a tokenizer without truncation and padding."""
         self._backend = backend
         self._splits_special_tokens: bool = backend.encode_special_tokens
-        self._rules = {number: find_rule(backend, number) for number in (1, 2)}
+        self._rules = find_rules(backend, special_tokens=special_tokens)
         self._long_texts = LongTexts(backend)
-        self._check = CountCheck(backend, "fastokens counts")
+        self._check = CountCheck(backend, "fastokens counts", special_tokens=special_tokens)
         self._engine: Engine | None = None
         self._loading: threading.Thread | None = None
         self._bytes, self._noting = 0, threading.Lock()
@@ -86,7 +85,7 @@ class EngineCounter:
     def count(
         self, first: pa.LargeStringArray, second: pa.LargeStringArray | None = None
     ) -> Ints | None:
-        """Return (n,) tokens of texts without nulls, or of pairs, special tokens counted.
+        """Return (n,) tokens of texts without nulls, or of pairs, with special tokens if any.
 
         None if the engine is not loaded, or if it or the tokenizer raises on one of them: the
         ordinary way of counting then finds which one.
@@ -107,31 +106,48 @@ class EngineCounter:
             return None
         return counts
 
-    def count_completions(self, samples: Completions) -> Ints | None:
+    def count_completions(
+        self, prompts: pa.LargeStringArray, wholes: pa.LargeStringArray
+    ) -> Ints | None:
         """Return (n, 2) tokens of texts, and how many each shares with its prompt: see `prompts`.
 
         None, and MiscountError, as in `count`.
         """
-        rule = self._rules[1]
-        if rule is None or rule.times != (1,) or not self._is_ready(samples.sides):
+        rule, sides = self._rules[1], [prompts, wholes]
+        if rule is None or rule.times != (1,) or not self._is_ready(sides):
             return None
         around = Surroundings.find(self._backend, rule.special)
         if around is None:
             return None
         try:
-            sides = [samples.prompts, samples.joined()]
             texts = [side.to_pylist() for side in sides]
-            prompts, wholes = map(self._checked_ids, sides, texts)
-            shared, uncertain = shared_ids(prompts, wholes, around)
-            found = np.stack([np.diff(wholes[1]) + rule.special, shared], axis=1)
+            first, second = map(self._checked_ids, sides, texts)
+            shared, uncertain = shared_ids(first, second, around)
+            found = np.stack([np.diff(second[1]) + rule.special, shared], axis=1)
             again = {*np.flatnonzero(uncertain).tolist(), *chain(*map(texts_to_leave, texts))}
             if again:
-                encode = partial(encodings, self._backend, special_tokens=True)
+                encode = partial(
+                    encodings, self._backend, special_tokens=self._check.special_tokens
+                )
                 rows = sorted(again)
                 found[rows] = count_completions(encode, [(texts[0][i], texts[1][i]) for i in rows])
         except RefusedError:
             return None
         return found
+
+    def token_ids(self, column: pa.LargeStringArray) -> tuple[Ints, Ints, set[int]] | None:
+        """Return the ids of texts, without special tokens and laid end to end, (n + 1,) where those
+        of each begin, and the positions of texts whose ids may be wrong.
+
+        None, and MiscountError, as in `count`.
+        """
+        if self._rules[1] is None or not self._is_ready([column]):
+            return None
+        texts = column.to_pylist()
+        try:
+            return *self._checked_ids(column, texts), set(texts_to_leave(texts))
+        except RefusedError:
+            return None
 
     def _checked_ids(self, column: pa.LargeStringArray, texts: list[str]) -> tuple[Ints, Ints]:
         """Return the ids of texts, which the column has too, as `_ids` does.

@@ -19,6 +19,7 @@ not compared:
   with either are counted by the tokenizer itself: see `texts_to_leave`.
 """
 
+import json
 from collections.abc import Collection
 from typing import Any
 
@@ -79,6 +80,14 @@ def engine_admits(backend: tokenizers.Tokenizer) -> bool:
 def merges_over_spaces(backend: tokenizers.Tokenizer) -> bool:
     """Return whether it marks spaces as one of `_MARKING` does, and its merges may span them."""
     return _steps(backend) in _MARKING
+
+
+def keeps_bytes(backend: tokenizers.Tokenizer) -> bool:
+    """Return whether its tokens stand for bytes of a normalized text, each once at most, and for
+    nothing else; the engine must admit it.
+    """
+    adds_space = '"add_prefix_space": true' in json.dumps(_steps(backend)[1])
+    return not merges_over_spaces(backend) and not adds_space
 
 
 def texts_to_leave(texts: list[str]) -> list[int]:

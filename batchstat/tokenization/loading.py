@@ -10,6 +10,7 @@ from tokenizers.models import BPE
 
 from batchstat.errors import InputError, OptionError
 from batchstat.tokenization import builtin
+from batchstat.tokenization.encoder import Encoder, TextEncoder
 from batchstat.tokenization.engine_counter import EngineCounter
 from batchstat.tokenization.hub import HUB_NAME, hub_answers, import_quietly
 from batchstat.tokenization.load_errors import check_complete, not_loaded, one_line, stated_maximum
@@ -18,7 +19,8 @@ from batchstat.tokenization.piece_counter import PieceCounter
 from batchstat.tokenization.python_tokenizer import from_callable
 from batchstat.tokenization.safe_cuts import find_cuts
 from batchstat.tokenization.state_digest import definition_of, full_definition
-from batchstat.tokenization.tokenizer import Encoder, Tokenizer
+from batchstat.tokenization.token_positions import TokenLocator
+from batchstat.tokenization.tokenizer import Tokenizer
 
 _LIBRARY = f"tokenizers {tokenizers.__version__}"
 
@@ -125,12 +127,24 @@ def _encoder(backend: tokenizers.Tokenizer, loaded: Any, chat_template: str | No
         )
 
     cuts = find_cuts(backend)
+
+    def shortcuts(*, special_tokens: bool) -> dict[str, Any]:
+        is_bpe = isinstance(backend.model, BPE)
+        return {
+            "pieces": cuts and PieceCounter(backend, cuts, special_tokens=special_tokens),
+            "engine": EngineCounter(backend, special_tokens=special_tokens) if is_bpe else None,
+        }
+
+    rendered = TextEncoder(
+        encode=lambda texts: backend.encode_batch_fast(texts, add_special_tokens=False),
+        **shortcuts(special_tokens=False),
+    )
     return Encoder(
         encode=backend.encode_batch_fast,
-        encode_rendered=lambda texts: backend.encode_batch_fast(texts, add_special_tokens=False),
+        rendered=rendered,
+        find_positions=TokenLocator(backend).locate,
         as_transformers=as_transformers,
-        pieces=None if cuts is None else PieceCounter(backend, cuts),
-        engine=EngineCounter(backend) if isinstance(backend.model, BPE) else None,
+        **shortcuts(special_tokens=True),
     )
 
 

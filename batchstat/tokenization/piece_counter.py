@@ -20,7 +20,7 @@ import tokenizers
 from batchstat.lengths.arrays import Ints
 from batchstat.storage.arrow_numbers import as_numpy
 from batchstat.tokenization.count_check import CountCheck, RefusedError, encodings, text_buffers
-from batchstat.tokenization.post_processing import find_rule
+from batchstat.tokenization.post_processing import find_rules
 from batchstat.tokenization.safe_cuts import Cuts
 
 _PROBES, _PROBE_BYTES = 8, 32 << 10
@@ -39,12 +39,14 @@ _MOST_BYTES = 2**31 - 1
 class PieceCounter:
     """Counter of the texts of one run; may be called from several threads."""
 
-    def __init__(self, backend: tokenizers.Tokenizer, cuts: Cuts) -> None:
+    def __init__(
+        self, backend: tokenizers.Tokenizer, cuts: Cuts, *, special_tokens: bool = True
+    ) -> None:
         """Use a tokenizer without truncation and padding, and the cuts that are valid for it."""
         self._backend, self._cuts = backend, cuts
         self._separator = _separator(backend)
-        self._rules = {number: find_rule(backend, number) for number in (1, 2)}
-        self._check = CountCheck(backend, "its pieces have")
+        self._rules = find_rules(backend, special_tokens=special_tokens)
+        self._check = CountCheck(backend, "its pieces have", special_tokens=special_tokens)
         self._bytes, self._probed, self._pays = 0, 0, False
         self._probing = threading.Lock()
         self._known: dict[bytes, int] = {}
@@ -53,7 +55,7 @@ class PieceCounter:
     def count(
         self, first: pa.LargeStringArray, second: pa.LargeStringArray | None = None
     ) -> Ints | None:
-        """Return (n,) tokens of texts without nulls, or of pairs, special tokens counted.
+        """Return (n,) tokens of texts without nulls, or of pairs, with special tokens if any.
 
         None if their pieces hardly repeat, or if the tokenizer raises on one of them: the ordinary
         way of counting then finds which one.

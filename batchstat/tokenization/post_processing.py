@@ -33,6 +33,13 @@ class Rule:
         return self.special + sum(n * m for n, m in zip(self.times, tokens, strict=True))
 
 
+def find_rules(backend: tokenizers.Tokenizer, *, special_tokens: bool) -> dict[int, Rule | None]:
+    """Find the rules for samples of one and of two sides, or those without special tokens."""
+    if not special_tokens:
+        return {sides: Rule(0, (1,) * sides) for sides in (1, 2)}
+    return {sides: find_rule(backend, sides) for sides in (1, 2)}
+
+
 def find_rule(backend: tokenizers.Tokenizer, sides: int) -> Rule | None:
     """Find the rule for samples of one or two sides; None if no rule holds for all tested texts.
 

@@ -7,8 +7,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from batchstat.tokenization.encoder import Encoder, TextEncoder
 from batchstat.tokenization.state_digest import state_digest
-from batchstat.tokenization.tokenizer import Encoder, Tokenizer
+from batchstat.tokenization.tokenizer import Tokenizer
 
 _LIBRARIES = (
     *("transformers", "tokenizers", "sentencepiece", "protobuf", "tiktoken", "mistral-common"),
@@ -54,7 +55,10 @@ def from_callable(
         library=f"transformers {version('transformers')}",
         load=lambda: Encoder(
             encode=encode,
-            encode_rendered=lambda texts: call(texts, special_tokens=False),
+            rendered=TextEncoder(encode=lambda texts: call(texts, special_tokens=False)),
+            find_positions=lambda texts, _: tokenizer(
+                texts, add_special_tokens=False, verbose=False
+            ),
             as_transformers=lambda: tokenizer,
         ),
         made_by=(from_callable, (name, tokenizer, max_length, known_definition)),

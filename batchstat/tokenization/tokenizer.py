@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from types import MappingProxyType
@@ -10,16 +10,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from batchstat.corpus.chat import Message, Tool
 from batchstat.corpus.content import AssistantChats, Chats, CompletionChats, Completions, Texts
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.lengths.token_ranges import TokenRanges
-from batchstat.tokenization.assistant_turns import MarkedChat
-from batchstat.tokenization.engine_counter import EngineCounter
+from batchstat.tokenization.chat_template import Locate
+from batchstat.tokenization.count_check import MiscountError
+from batchstat.tokenization.encoder import Encoder
 from batchstat.tokenization.panics import panics_as_errors
-from batchstat.tokenization.piece_counter import PieceCounter
 from batchstat.tokenization.prompts import count_completions
 
 PIECES_BYTES = 16 << 20
@@ -48,25 +49,6 @@ class Counted(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Encoder:
-    """A loaded tokenizer's batch calls, and what counts texts faster than they do.
-
-    Attributes:
-        encode: converts texts, or pairs, to one sized object each, whose size is the count.
-        encode_rendered: the same for texts that already contain special tokens; adds none.
-        as_transformers: the transformers object, which has chat templates.
-        pieces: counts texts by their pieces; None for a tokenizer whose texts cannot be cut.
-        engine: counts texts by a faster engine; None for a tokenizer of another model.
-    """
-
-    encode: Callable[[list[Any]], Iterable[Sized]]
-    encode_rendered: Callable[[list[str]], Iterable[Sized]]
-    as_transformers: Callable[[], Any]
-    pieces: PieceCounter | None = None
-    engine: EngineCounter | None = None
-
-
-@dataclass(frozen=True, eq=False)
 class Tokenizer:
     """A tokenizer as batchstat uses it: truncation and padding off, special tokens added.
 
@@ -80,12 +62,11 @@ class Tokenizer:
         library: library that counts, with its version.
         load: returns what counts; called once, when something is counted.
         made_by: a function and its arguments that build it again, in another process too.
-        encode_chats: converts chats with their tools to one sized object each; None without a chat
-            template.
-        mark_chats: returns the tokens of chats, and which of them assistants' turns have; None
-            without a chat template.
-        mark_completions: the same for chats with their tools and number of messages of a prompt,
-            and which tokens the messages after that have.
+        render_chats: returns the texts of chats with their tools; None without a chat template.
+        mark_chats: returns 1 for each token of a chat that an assistant's turn has, and 0 for
+            others, given what locates tokens; None without a chat template.
+        split_chats: returns the texts of the prompts of chats, with their tools and the number of
+            messages of the prompt, and the texts of the whole chats.
         left_out: returns what the template leaves out of a chat with its tools: see
             `TemplateCoverage`.
     """
@@ -98,9 +79,9 @@ class Tokenizer:
     library: str
     load: Callable[[], Encoder]
     made_by: tuple[Callable[..., "Tokenizer"], tuple[Any, ...]]
-    encode_chats: Callable[[list[Any]], Iterable[Sized]] | None = None
-    mark_chats: Callable[[list[Any]], list[MarkedChat]] | None = None
-    mark_completions: Callable[[list[Any]], list[MarkedChat]] | None = None
+    render_chats: Callable[[list[Any]], list[str]] | None = None
+    mark_chats: Callable[[list[Any], Locate], list[bytes]] | None = None
+    split_chats: Callable[[list[Any]], list[tuple[str, str]]] | None = None
     left_out: Callable[[list[Message], list[Tool] | None], Collection[str]] | None = None
 
     def __reduce__(self) -> tuple[Callable[..., "Tokenizer"], tuple[Any, ...]]:
@@ -123,12 +104,13 @@ class Tokenizer:
 
     def without_shortcuts(self) -> "Tokenizer":
         """Return it such that the tokenizer itself counts every text."""
-        return replace(self, load=lambda: replace(self.encoder, engine=None, pieces=None))
+        return replace(self, load=self.encoder.without_shortcuts)
 
     def expect(self, bytes_: int) -> None:
         """Prepare for texts of about so many bytes; without this, it shows as they are counted."""
-        if self.encoder.engine is not None:
-            self.encoder.engine.expect(bytes_)
+        texts = self.encoder if self.render_chats is None else self.encoder.rendered
+        if texts.engine is not None:
+            texts.engine.expect(bytes_)
 
     def count(
         self,
@@ -154,12 +136,10 @@ class Tokenizer:
         by_engine = encoder.engine is not None and encoder.engine.is_begun
         together = _ENGINE_BYTES if by_engine else PIECES_BYTES
         for first, last in content.ranges(together, len(counts)):
-            texts, counted = content.slice(first, last), None
-            for shortcut in (encoder.engine, encoder.pieces):
-                if shortcut is not None and counted is None:
-                    counted = shortcut.count(texts.first, texts.second)
+            texts = content.slice(first, last)
+            counted = encoder.count_faster(texts.first, texts.second)
             if counted is None:
-                self._encode(encoder.encode, texts, counts[first:last], first, on_error)
+                self._measure(encoder.count, texts, counts[first:last], first, on_error)
             else:
                 counts[first:last] = counted
         return Counted(counts, np.flatnonzero(counts >= 0))
@@ -168,18 +148,42 @@ class Tokenizer:
         self, chats: Chats, on_error: OnError | None, left_out: Counter[str]
     ) -> "Counted":
         if isinstance(chats, AssistantChats):
-            counted = self._marked(self.mark_chats, chats, on_error)
+            counted = self._count_marked(chats, on_error)
         elif isinstance(chats, CompletionChats):
-            counted = self._marked(self.mark_completions, chats, on_error)
+            counted = self._count_split(chats, on_error)
         else:
-            assert self.encode_chats is not None, "it was given its chat template before"
             counts: Ints = np.full(len(chats), -1, dtype=np.int64)
-            self._encode(self.encode_chats, chats, counts, 0, on_error)
+            self._measure(self._count_rendered, chats, counts, 0, on_error)
             counted = Counted(counts, np.flatnonzero(counts >= 0))
         if self.left_out is not None:
             for i in counted.samples.tolist():
                 left_out.update(self.left_out(chats.messages[i], chats.tools[i]))
         return counted
+
+    def _count_rendered(self, chats: list[Any]) -> Ints:
+        assert self.render_chats is not None, "it was given its chat template before"
+        texts = self.render_chats(chats)
+        counted = self.encoder.rendered.count_faster(pa.array(texts, pa.large_string()))
+        return self.encoder.rendered.count(texts) if counted is None else counted
+
+    def _count_split(self, chats: CompletionChats, on_error: OnError | None) -> "Counted":
+        if self.split_chats is None:
+            raise InputError(
+                "prompts are chats, but those that came first, or standard input, were taken for "
+                "texts: pass files that have chats only"
+            )
+        split, encoder = self.split_chats, self.encoder.rendered
+        found: Ints = np.full((len(chats), 2), -1, dtype=np.int64)
+
+        def measure(chats: list[Any]) -> Ints:
+            texts, counted = split(chats), None
+            if encoder.engine is not None:
+                sides = (pa.array(side, pa.large_string()) for side in zip(*texts, strict=True))
+                counted = encoder.engine.count_completions(*sides)
+            return count_completions(encoder.encode, texts) if counted is None else counted
+
+        self._measure(measure, chats, found, 0, on_error)
+        return _of_completions(found)
 
     def _count_completions(self, content: Completions, on_error: OnError | None) -> "Counted":
         encoder = self.encoder
@@ -187,45 +191,23 @@ class Tokenizer:
         for first, last in content.ranges(_ENGINE_BYTES, len(content)):
             samples, counted = content.slice(first, last), None
             if encoder.engine is not None:
-                counted = encoder.engine.count_completions(samples)
+                counted = encoder.engine.count_completions(samples.prompts, samples.joined())
             if counted is None:
                 measure = partial(count_completions, encoder.encode)
                 self._measure(measure, samples, found[first:last], first, on_error)
             else:
                 found[first:last] = counted
-        tokens = found[:, 0]
-        trained = TokenRanges.of_last(tokens, tokens - found[:, 1])
-        return Counted(tokens, np.flatnonzero(tokens >= 0), {"trained": trained})
+        return _of_completions(found)
 
-    def _marked(
-        self,
-        mark: Callable[[list[Any]], list[MarkedChat]] | None,
-        chats: Chats,
-        on_error: OnError | None,
-    ) -> "Counted":
-        if mark is None:
-            raise InputError(
-                "prompts are chats, but those that came first, or standard input, were taken for "
-                "texts: pass files that have chats only"
-            )
-        found = np.full(len(chats), MarkedChat(-1, ()), dtype=object)
-        self._measure(mark, chats, found, 0, on_error)
-        tokens = np.array([each.tokens for each in found], dtype=np.int64)
-        sizes = np.array([len(each.edges) for each in found], dtype=np.int64)
-        edges = np.array([edge for each in found for edge in each.edges], dtype=np.int64)
-        trained = TokenRanges(edges, offsets_from_sizes(sizes))
+    def _count_marked(self, chats: AssistantChats, on_error: OnError | None) -> "Counted":
+        assert self.mark_chats is not None, "it was given its chat template before"
+        found = np.full(len(chats), None, dtype=object)
+        mark, locate = self.mark_chats, self.encoder.locate
+        self._measure(lambda some: mark(some, locate), chats, found, 0, on_error)
+        tokens = np.array([-1 if mask is None else len(mask) for mask in found], dtype=np.int64)
+        together = np.frombuffer(b"".join(mask or b"" for mask in found), dtype=bool)
+        trained = TokenRanges.of_mask(together, offsets_from_sizes(np.maximum(tokens, 0)))
         return Counted(tokens, np.flatnonzero(tokens >= 0), {"trained": trained})
-
-    def _encode(
-        self,
-        encode: Callable[[list[Any]], Iterable[Sized]],
-        content: Texts | Chats,
-        counts: Ints,
-        before: int,
-        on_error: OnError | None,
-    ) -> None:
-        """Count content into `counts` with the tokenizer's own batch call."""
-        self._measure(lambda samples: _sizes(encode(samples)), content, counts, before, on_error)
 
     def _measure(
         self,
@@ -242,6 +224,8 @@ class Tokenizer:
             try:
                 with panics_as_errors():
                     found[first:last] = _measured(measure, samples)
+            except MiscountError:
+                raise
             except Exception as error:
                 # Whatever a tokenizer or a template raises is about one sample: find out which.
                 if on_error is None:
@@ -262,6 +246,8 @@ def _one_by_one(
         try:
             with panics_as_errors():
                 found[i] = _measured(measure, [sample])[0]
+        except MiscountError:
+            raise
         except Exception as own:
             any_failed = True
             on_error(first + i, own)
@@ -277,5 +263,8 @@ def _measured(measure: Callable[[list[Any]], Any], samples: list[Any]) -> Any:
     return found
 
 
-def _sizes(encoded: Iterable[Sized]) -> Ints:
-    return np.array([len(each) for each in encoded], dtype=np.int64)
+def _of_completions(found: Ints) -> Counted:
+    """Return the result for (n, 2) tokens, and those shared with a prompt; -1 for none."""
+    tokens = found[:, 0]
+    trained = TokenRanges.of_last(tokens, tokens - found[:, 1])
+    return Counted(tokens, np.flatnonzero(tokens >= 0), {"trained": trained})

@@ -539,7 +539,7 @@ def test_a_tokenizer_travels(name, two_words):
         assert getattr(there, field) == getattr(here, field)
     if name == "chat":
         chat = [([{"role": "user", "content": "some words"}], [])]
-        assert list(map(len, there.encode_chats(chat))) == list(map(len, here.encode_chats(chat)))
+        assert there.render_chats(chat) == here.render_chats(chat)
     else:
         texts = ["some words", "words"]
         assert list(map(len, there.encoder.encode(texts))) == list(

@@ -3,12 +3,14 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 import batchstat
 from batchstat.tokenization.builtin import CHAT_TEMPLATE, definition
+from batchstat.tokenization.engine_counter import EngineCounter
 from conftest import SAMPLE_DATA, write_jsonl
 
 FILES = ("chat.jsonl", "conversations.jsonl")
@@ -121,6 +123,23 @@ def test_marks_in_a_published_template(real_data, corpus, tmp_path):
     found = profile(corpus, tokenizer=str(folder), chat_template=tmp_path / "chat.jinja")
     assert masks(found) == masks_of_transformers(loaded, marked, chats)
     assert masks(found) == masks(profile(corpus, tokenizer=str(folder)))
+
+
+def test_a_wrong_engine_is_found_and_not_used(corpus, monkeypatch):
+    """What marks them then is the tokenizer itself."""
+    pytest.importorskip("fastokens")
+    expected = masks(profile(corpus))
+    right = EngineCounter._ids
+
+    def wrong(self, texts):
+        ids, ends = right(self, texts)
+        return np.repeat(ids, 2), 2 * ends
+
+    monkeypatch.setattr(EngineCounter, "_note", lambda self, *_: self.load())
+    assert masks(profile(corpus)) == expected
+    monkeypatch.setattr(EngineCounter, "_ids", wrong)
+    with pytest.warns(UserWarning, match="recounting without shortcuts"):
+        assert masks(profile(corpus)) == expected
 
 
 def test_chats_without_an_assistant_that_says_anything(tmp_path):

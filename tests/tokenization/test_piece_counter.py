@@ -23,6 +23,7 @@ from piece_tokenizers import (
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from batchstat.tokenization import piece_counter as piecewise
+from batchstat.tokenization import post_processing
 from batchstat.tokenization.count_check import CountCheck, MiscountError
 from batchstat.tokenization.piece_counter import PieceCounter
 from batchstat.tokenization.safe_cuts import find_cuts
@@ -198,8 +199,10 @@ def test_the_check_compares_what_users_get(monkeypatch, sides):
     """A wrong number of special tokens is found, for texts and for pairs."""
     monkeypatch.undo()
     monkeypatch.setattr(PieceCounter, "_repeat", lambda *_: True)
-    right = piecewise.find_rule
-    monkeypatch.setattr(piecewise, "find_rule", lambda *given: replace(right(*given), special=7))
+    right = post_processing.find_rule
+    monkeypatch.setattr(
+        post_processing, "find_rule", lambda *given: replace(right(*given), special=7)
+    )
     tokenizer = byte_level(None)
     counter = PieceCounter(tokenizer, find_cuts(tokenizer))
     column = pa.array(["some words", "more"] * 20, pa.large_string())

@@ -1,0 +1,94 @@
+"""One chat template, rendered by a transformers tokenizer."""
+
+import copy
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from batchstat.corpus.chat import Message, Tool
+
+_MARKS = re.compile(r"\{%-?\s*generation\s*-?%\}")
+
+
+Locate = Callable[[list[str]], Any]
+"""Returns the tokens of texts and their characters, as a BatchEncoding of transformers does."""
+
+
+class TemplateError(Exception):
+    """A chat that the template cannot render as needed."""
+
+
+@dataclass(frozen=True, eq=False)
+class ChatTemplate:
+    """A chat template with the tokenizer that renders it.
+
+    Attributes:
+        tokenizer: a transformers tokenizer.
+        source: the template.
+    """
+
+    tokenizer: Any
+    source: str
+
+    @cached_property
+    def has_marks(self) -> bool:
+        """Whether it marks assistants' turns."""
+        return bool(_MARKS.search(self.source))
+
+    def render(
+        self,
+        chats: Sequence[list[Message]],
+        tools: list[Tool] | None,
+        *,
+        generation_prompt: bool = False,
+    ) -> list[str]:
+        """Return the texts of chats that have the same tools."""
+        if not chats:
+            return []
+        texts: list[str] = self.tokenizer.apply_chat_template(
+            list(chats),
+            tools=tools or None,
+            chat_template=self.source,
+            tokenize=False,
+            add_generation_prompt=generation_prompt,
+        )
+        return texts
+
+    def mask(
+        self,
+        chats: list[list[Message]],
+        tools: list[Tool] | None,
+        locate: Locate,
+    ) -> list[list[int]]:
+        """Return 1 for each token of chats that the template marks, and 0 for others.
+
+        Args:
+            chats: chats that have the same tools.
+            tools: these tools.
+            locate: returns the tokens of their texts.
+        """
+        found = _called(self.tokenizer, locate).apply_chat_template(
+            chats,
+            tools=tools or None,
+            chat_template=self.source,
+            tokenize=True,
+            return_dict=True,
+            return_assistant_tokens_mask=True,
+        )
+        masks: list[list[int]] = found["assistant_masks"]
+        return masks
+
+
+def _called(tokenizer: Any, call: Locate) -> Any:
+    """Return a copy of a tokenizer that makes of texts what `call` does.
+
+    So transformers itself decides what a mark means, without its tokens of the texts.
+    """
+    kind = type(tokenizer)
+    made = copy.copy(tokenizer)
+    made.__class__ = type(
+        kind.__name__, (kind,), {"__call__": lambda _, texts, **_options: call(texts)}
+    )
+    return made

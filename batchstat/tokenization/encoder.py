@@ -1,0 +1,74 @@
+"""What counts the texts of a loaded tokenizer: its own batch call, or something faster."""
+
+from collections.abc import Callable, Iterable, Sized
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from batchstat.lengths.arrays import Ints
+from batchstat.tokenization.engine_counter import EngineCounter
+from batchstat.tokenization.piece_counter import PieceCounter
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TextEncoder:
+    """A tokenizer's batch call, and what counts texts faster than it does.
+
+    Attributes:
+        encode: converts texts, or pairs, to one sized object each, whose size is the count.
+        pieces: counts texts by their pieces; None for a tokenizer whose texts cannot be cut.
+        engine: counts texts by a faster engine; None for a tokenizer of another model.
+    """
+
+    encode: Callable[[list[Any]], Iterable[Sized]]
+    pieces: PieceCounter | None = None
+    engine: EngineCounter | None = None
+
+    def count_faster(
+        self, first: pa.LargeStringArray, second: pa.LargeStringArray | None = None
+    ) -> Ints | None:
+        """Return (n,) tokens of texts or pairs by the first faster way that counts them, if any.
+
+        Raises:
+            MiscountError: see `EngineCounter.count` and `PieceCounter.count`.
+        """
+        for shortcut in (self.engine, self.pieces):
+            counted = None if shortcut is None else shortcut.count(first, second)
+            if counted is not None:
+                return counted
+        return None
+
+    def count(self, samples: list[Any]) -> Ints:
+        """Return (n,) tokens of texts or pairs by the tokenizer itself."""
+        return np.array([len(each) for each in self.encode(samples)], dtype=np.int64)
+
+    def without_shortcuts(self) -> Self:
+        """Return it such that the tokenizer itself counts every text."""
+        return replace(self, engine=None, pieces=None)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Encoder(TextEncoder):
+    """A loaded tokenizer, which adds special tokens to texts.
+
+    Attributes:
+        rendered: the same for texts that already contain special tokens; adds none.
+        find_positions: returns which token each character of rendered texts is in, as a
+            BatchEncoding of transformers does, given what counts them faster, if anything.
+        as_transformers: the transformers object, which has chat templates.
+    """
+
+    rendered: TextEncoder
+    find_positions: Callable[[list[str], EngineCounter | None], Any]
+    as_transformers: Callable[[], Any]
+
+    def locate(self, texts: list[str]) -> Any:
+        """Return which token each character of rendered texts is in."""
+        return self.find_positions(texts, self.rendered.engine)
+
+    def without_shortcuts(self) -> Self:
+        """Return it such that the tokenizer itself counts every text."""
+        alone = self.rendered.without_shortcuts()
+        return replace(self, engine=None, pieces=None, rendered=alone)
