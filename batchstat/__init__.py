@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from batchstat.simulation.compare import compare
     from batchstat.simulation.comparison import Comparison
     from batchstat.simulation.cost_model import CostModel, load_model
+    from batchstat.simulation.preflight import Preflight, preflight
     from batchstat.tokenization.token_lengths import token_lengths
     from batchstat.training.batch_sampler import BatchSampler
     from batchstat.training.reading import read_samples
@@ -47,6 +48,7 @@ __all__ = [
     "CostModel",
     "InputError",
     "OptionError",
+    "Preflight",
     "Profile",
     "RankSampler",
     "Settings",
@@ -60,6 +62,7 @@ __all__ = [
     "load_model",
     "merge",
     "plot",
+    "preflight",
     "profile",
     "read_samples",
     "to_html",
@@ -85,9 +88,11 @@ _HOMES = {
     "check": "batchstat.gate.check",
     "compare": "batchstat.simulation.compare",
     "find_buckets": "batchstat.simulation.bucket_search",
+    "Preflight": "batchstat.simulation.preflight",
     "load_model": "batchstat.simulation.cost_model",
     "merge": "batchstat.profiling.shards",
     "plot": "batchstat.render.plots.pictures",
+    "preflight": "batchstat.simulation.preflight",
     "profile": "batchstat.profiling.build",
     "read_samples": "batchstat.training.reading",
     "to_html": "batchstat.render.html.report",

@@ -35,9 +35,9 @@ _ONLY_FOR_OTHERS = {
     "completion_column": (_CONTENTS - {"prompt_column"})
     | _OF_CHATS
     | {"strip", "min_chars", "trained_column"},
-    "messages_column": _CONTENTS | {"strip", "min_chars"},
-    "tokens_column": _CONTENTS | _OF_CHATS | {"strip", "min_chars", "tokenizer"},
-    "length_column": _CONTENTS | _OF_CHATS | {"strip", "min_chars", "tokenizer"},
+    "messages_column": _CONTENTS | {"strip", "min_chars", "append"},
+    "tokens_column": _CONTENTS | _OF_CHATS | {"strip", "min_chars", "append", "tokenizer"},
+    "length_column": _CONTENTS | _OF_CHATS | {"strip", "min_chars", "append", "tokenizer"},
 }
 """Keys of the configuration that a flag for one kind of content overrides."""
 

@@ -32,6 +32,7 @@ class ReadingOptions(TypedDict, total=False):
     quote: bool | None
     strip: bool
     min_chars: int
+    append: str
     on_error: str
 
 
@@ -117,6 +118,13 @@ class CorpusOptions:
         "Corpus",
         "N",
     )
+    append: str = option(
+        "",
+        "Append this to each text that does not end with it, as trainers do with the token that "
+        "ends a sequence.",
+        "Corpus",
+        "TEXT",
+    )
     on_error: str = option(
         "fail",
         "What to do with a bad record: fail, or skip and count it.",
@@ -164,6 +172,8 @@ class CorpusOptions:
             raise OptionError(
                 f"text_column is given {len(self.text_column)} times: pass one, or two for pairs"
             )
+        if self.content not in ("text", "completion") and self.append:
+            raise OptionError(f"append is for texts, not with {columns[0]}")
         if self.content != "text" and (self.strip or self.min_chars):
             raise OptionError(f"strip and min_chars are for texts, not with {columns[0]}")
 

@@ -98,6 +98,8 @@ class ReadingOptions(Document):
     quote: bool | None
     strip: bool
     min_chars: Count
+    append: str
+    """What was appended to each text that did not end with it."""
     on_error: one_of(("fail", "skip"))  # type: ignore[valid-type]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import STANDARD_INPUT, Source, find_sources
 from batchstat.corpus.splits import Split, splits_of
-from batchstat.errors import OptionError
+from batchstat.errors import InputError, OptionError
 from batchstat.storage.addresses import is_remote
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.chat import with_chat_template
@@ -69,6 +69,20 @@ def open_corpus(
         is_chat = _holds_chats(sources[0], options) or is_chat
     counter = tokenizer_for(options, tokenizer, chat_template, sources, is_chat=is_chat)
     return Corpus(sources, options, counter)
+
+
+def has_columns(path: str | os.PathLike[str], options: CorpusOptions) -> bool:
+    """Return whether a corpus begins with a file that can be read with these options.
+
+    Raises:
+        InputError: there is no such file.
+    """
+    source = find_sources([path], options.input_format)[0]
+    try:
+        _holds_chats(source, options)
+    except InputError:
+        return False
+    return True
 
 
 def begins_with_chats(profile: "Profile") -> bool:
@@ -131,6 +145,7 @@ def tokenizer_for(
             "tokenizer": tokenizer is not None,
             "strip": options.strip,
             "min_chars": options.min_chars > 0,
+            "append": bool(options.append),
         }
         for name in (name for name, is_set in needless.items() if is_set):
             raise OptionError(f"{name} is for texts, but {counted} has none: remove it")

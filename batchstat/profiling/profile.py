@@ -1,7 +1,7 @@
 """`Profile`: the lengths and labels of a corpus, where they come from, and their statistics."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ import numpy as np
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import Source
 from batchstat.errors import InputError
-from batchstat.lengths.arrays import Ints, round_up
+from batchstat.lengths.arrays import Ints, gather_groups, round_up
 from batchstat.lengths.stats import Histogram, LengthStats, log_edges
 from batchstat.lengths.token_ranges import TokenRanges
 
@@ -143,6 +143,13 @@ class Labels:
             return np.arange(len(self.codes))
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
+    def take(self, samples: Ints) -> "Labels":
+        """Return those of these samples, in this order; all names stay."""
+        if self.offsets is None:
+            return Labels(self.codes[samples], self.names)
+        offsets, codes = gather_groups(self.offsets, samples)
+        return Labels(self.codes[codes], self.names, offsets)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Profile:
@@ -191,6 +198,16 @@ class Profile:
         import batchstat
 
         return batchstat.plot(self, name)
+
+    def take(self, samples: Ints) -> "Profile":
+        """Return the profile of the samples at these positions, in ascending order."""
+        return replace(
+            self,
+            records=self.records[samples],
+            lengths=self.lengths[samples],
+            labels=None if self.labels is None else self.labels.take(samples),
+            kinds={kind: ranges.take(samples) for kind, ranges in self.kinds.items()},
+        )
 
     @property
     def stated_max(self) -> int | None:

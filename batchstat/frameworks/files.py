@@ -1,0 +1,106 @@
+"""Read a trainer's configuration: JSON or YAML, of a framework that is known."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from batchstat.errors import InputError, OptionError, short, unknown
+from batchstat.frameworks import CONFIGURATIONS
+from batchstat.frameworks.keys import read_values
+from batchstat.frameworks.setup import Framework, TrainingSetup
+
+SUFFIXES = (".json", ".yaml", ".yml")
+_KNOWN_SHARE = 0.5
+"""Share of a file's keys that a framework must know for it to be its configuration."""
+
+
+def names_configuration(text: str) -> bool:
+    """Return whether a text names a trainer's configuration, and not a strategy."""
+    return Path(text).suffix in (*SUFFIXES, ".bin")
+
+
+def read_setup(
+    path: str | Path, framework: str | None = None, changes: Mapping[str, Any] | None = None
+) -> TrainingSetup:
+    """Return what a trainer's configuration means.
+
+    Args:
+        path: a .json or .yaml file.
+        framework: whose it is; by default the one that knows most of its keys.
+        changes: values that replace those of the file.
+
+    Raises:
+        OptionError: the file is not a configuration of a known framework, has an unknown key or an
+            invalid value, or asks for batches that are not modelled.
+        InputError: the file cannot be read.
+    """
+    path = Path(path)
+    given = {**_read(path), **(changes or {})}
+    name = _recognised(path, given) if framework is None else framework
+    if name not in CONFIGURATIONS:
+        raise unknown("framework", name, CONFIGURATIONS)
+    found = CONFIGURATIONS[name]
+    where = path.as_posix()
+    values = read_values(where, given, found.keys, found.unused)
+    return found.read(
+        values,
+        where=where,
+        framework=name,
+        version=found.version,
+        path=path,
+        unused=tuple(key for key in given if key in found.unused),
+        given=frozenset(given),
+    )
+
+
+def _recognised(path: Path, given: Mapping[str, Any]) -> str:
+    """Return the framework that knows most of the keys; of equals, the first."""
+
+    def known(framework: Framework) -> int:
+        return sum(key in framework.keys or key in framework.unused for key in given)
+
+    name = max(CONFIGURATIONS, key=lambda each: known(CONFIGURATIONS[each]))
+    if known(CONFIGURATIONS[name]) < _KNOWN_SHARE * len(given) or not given:
+        titles = ", ".join(each.title for each in CONFIGURATIONS.values())
+        keys = ", ".join(list(map(str, given))[:4]) or "none"
+        raise OptionError(
+            f"{path.as_posix()} is not a configuration of a known trainer ({titles}): its keys "
+            f"begin with {keys}; name the trainer with --framework"
+        )
+    return name
+
+
+def _read(path: Path) -> dict[str, Any]:
+    where = path.as_posix()
+    if path.suffix == ".bin":
+        raise OptionError(
+            f"{where} is a pickle, which could run any code: save it as JSON, with "
+            "open('training_args.json', 'w').write(training_args.to_json_string())"
+        )
+    if path.suffix not in SUFFIXES:
+        raise OptionError(f"{where}: a trainer's configuration ends in {', '.join(SUFFIXES)}")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(f"no such file: {where}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8"
+        raise InputError(f"{where} cannot be read: {reason}") from None
+    try:
+        content = json.loads(text) if path.suffix == ".json" else _yaml(text)
+    except (ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise OptionError(f"{where} is not valid {path.suffix[1:].upper()}: {reason}") from None
+    if not isinstance(content, dict):
+        raise OptionError(f"{where} has no keys: it is {short(content)}")
+    return content
+
+
+def _yaml(text: str) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None

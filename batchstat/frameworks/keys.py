@@ -1,0 +1,93 @@
+"""Keys of a trainer's configuration: their types, their defaults, and which are known."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from batchstat.errors import OptionError, short
+from batchstat.parameters import MAX_INT
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key that decides about batches.
+
+    Attributes:
+        default: its value where the configuration does not have it.
+        kind: int, float, bool, str, or dict; null is allowed where it is the default.
+        least: the smallest number that is allowed; -1 where the framework takes that for none.
+        values: the names that are allowed, if not any text.
+    """
+
+    default: Any
+    kind: type[Any]
+    least: float = 0
+    values: tuple[str, ...] = ()
+
+
+def read_values(
+    where: str, given: Mapping[str, Any], keys: Mapping[str, Key], unused: frozenset[str]
+) -> dict[str, Any]:
+    """Return the value of each key, given or default.
+
+    Args:
+        where: the configuration, for messages.
+        given: its keys.
+        keys: those that decide about batches.
+        unused: those that do not.
+
+    Raises:
+        OptionError: a key that is in neither, or a value of another type or out of range.
+    """
+    for name in given:
+        if name not in keys and name not in unused:
+            near = get_close_matches(str(name), [*keys, *unused], 1)
+            meant = f"did you mean {near[0]!r}?" if near else "remove it if it decides nothing"
+            raise OptionError(f"{where}: unknown key {name!r}, which may decide batches: {meant}")
+    return {
+        name: _typed(f"{where}: {name}", given[name], key) if name in given else key.default
+        for name, key in keys.items()
+    }
+
+
+def _typed(name: str, value: Any, key: Key) -> Any:
+    if value is None:
+        if key.default is None:
+            return None
+        raise OptionError(f"{name} is null: remove the key, or give it a value")
+    if key.kind is bool:
+        return _expect(name, value, isinstance(value, bool), "true or false")
+    if key.kind in (int, float):
+        return _number(name, value, key)
+    value = _expect(name, value, isinstance(value, key.kind), _WORDS[key.kind])
+    if key.values:
+        return _expect(name, value, value in key.values, f"one of {', '.join(key.values)}")
+    return value
+
+
+_WORDS: dict[type[Any], str] = {str: "text", dict: "a table of keys", list: "a list"}
+
+
+def _number(name: str, value: Any, key: Key) -> Any:
+    """Return a number. YAML reads 1e-5 as text, and 3.0 may stand for 3."""
+    number = value
+    if isinstance(value, str):
+        try:
+            number = float(value)
+        except ValueError:
+            number = None
+    is_number = isinstance(number, int | float) and not isinstance(number, bool)
+    number = _expect(name, number if is_number else value, is_number, "a number")
+    if key.kind is int:
+        whole = math.isfinite(number) and number == int(number)
+        number = int(_expect(name, number, whole, "a whole number"))
+    in_range = key.least <= number <= MAX_INT
+    return _expect(name, number, in_range, f"between {key.least:g} and {MAX_INT:,}")
+
+
+def _expect(name: str, value: Any, holds: bool, expected: str) -> Any:
+    if not holds:
+        raise OptionError(f"{name}={short(value)}: must be {expected}")
+    return value

@@ -1,0 +1,97 @@
+"""`TrainingSetup`: what a trainer's configuration means in batchstat's settings."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from batchstat.frameworks.keys import Key
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """How long training lasts, in epochs or in steps.
+
+    Attributes:
+        epochs: number of epochs, which may end inside one.
+        max_steps: number of optimizer steps, whatever the epochs are; None if epochs decide.
+        warmup: steps of the warm-up, or below 1 its share of all steps.
+    """
+
+    epochs: float
+    max_steps: int | None = None
+    warmup: float = 0.0
+
+    def total_steps(self, steps_per_epoch: int) -> int:
+        """Return the number of optimizer steps."""
+        return self.max_steps or math.ceil(self.epochs * steps_per_epoch)
+
+    def warmup_steps(self, total_steps: int) -> int:
+        """Return how many of the steps are warm-up."""
+        return int(self.warmup) if self.warmup >= 1 else math.ceil(total_steps * self.warmup)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSetup:
+    """What a trainer does with a corpus.
+
+    Attributes:
+        framework: name of the framework whose configuration it is.
+        version: its version whose rules these are.
+        path: the configuration.
+        values: the keys that decide, with their values, defaults included.
+        unused: keys in the configuration that have no influence on batches.
+        strategy: the strategy, as `compare` takes it.
+        settings: fields of `Settings` that the configuration decides.
+        reading: keywords of `profile` that the configuration decides.
+        columns: keywords of `profile` for the columns that a corpus may have: those count that come
+            first in this list.
+        schedule: how long training lasts.
+        max_length_of_corpus: whether no sample is truncated, whatever the tokenizer's maximum is.
+        drops_untrained: whether samples without a trained token after `max_length` are dropped.
+        trains_all: whether all tokens are trained, also those of prompts.
+        appends_eos: whether texts that do not end with the tokenizer's end-of-sequence token get
+            one.
+        warnings: what the report may not be true of.
+    """
+
+    framework: str
+    version: str
+    path: Path
+    values: Mapping[str, Any]
+    unused: tuple[str, ...]
+    strategy: str
+    settings: Mapping[str, Any]
+    reading: Mapping[str, Any]
+    schedule: Schedule
+    columns: tuple[Mapping[str, Any], ...] = ()
+    max_length_of_corpus: bool = False
+    drops_untrained: bool = False
+    trains_all: bool = False
+    appends_eos: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Framework:
+    """A framework's configuration.
+
+    Attributes:
+        title: what its configuration is called.
+        keys: the keys that decide about batches, with their defaults.
+        unused: names of keys that do not.
+        read: returns the `TrainingSetup` of values, given its other fields. Raises OptionError for
+            keys that contradict each other, or a value whose batches are not modelled.
+        alternatives: yields changes of keys that may save compute, given the values.
+        version: the version whose rules these are.
+    """
+
+    title: str
+    version: str
+    keys: Mapping[str, Key]
+    unused: frozenset[str]
+    read: Callable[..., TrainingSetup]
+    alternatives: Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]] = field(
+        default=lambda _: iter(())
+    )

@@ -1,0 +1,197 @@
+"""`SFTConfig` of TRL, as JSON or YAML, also as `trl sft --config` takes it.
+
+Checked against TRL 1.16: `SFTTrainer.__init__` and `SFTTrainer._prepare_dataset` in
+trl/trainer/sft_trainer.py, `pack_dataset` in trl/data_utils.py; arguments of the command in
+trl/scripts/sft.py. What `TrainingArguments` decide is in `training_arguments`.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from batchstat.errors import OptionError
+from batchstat.frameworks import training_arguments as base
+from batchstat.frameworks.keys import Key
+from batchstat.frameworks.setup import Framework, TrainingSetup
+
+_PACKINGS = ("bfd", "bfd_split", "bfd-requeue", "wrapped")
+
+KEYS: dict[str, Key] = {
+    **base.KEYS,
+    "max_length": Key(None, int, 1),
+    "truncation_mode": Key("keep_start", str, values=("keep_start", "keep_end")),
+    "packing": Key(False, bool),
+    "packing_strategy": Key("bfd", str, values=_PACKINGS),
+    "padding_free": Key(False, bool),
+    "pad_to_multiple_of": Key(None, int, 1),
+    "shuffle_dataset": Key(False, bool),
+    "dataset_text_field": Key("text", str),
+    "dataset_kwargs": Key(None, dict),
+    "chat_template_path": Key(None, str),
+    "eos_token": Key(None, str),
+    "completion_only_loss": Key(None, bool),
+    "assistant_only_loss": Key(False, bool),
+    # Of the command: what it trains, and on what.
+    "model_name_or_path": Key(None, str),
+    "dataset_name": Key(None, str),
+    "dataset_config": Key(None, str),
+    "dataset_train_split": Key("train", str),
+    "dataset_streaming": Key(False, bool),
+    "streaming": Key(False, bool),
+    "datasets": Key(None, list),
+    "test_split_size": Key(None, float),
+}
+_MAX_LENGTH = 1024
+"""Of `max_length` where the configuration does not have it; null is no limit."""
+
+_UNUSED = """
+model_init_kwargs trust_remote_code router_aux_loss_coef dataset_num_proc eval_packing loss_type
+activation_offloading pad_token dataset_test_split ignore_bias_buffers model_revision dtype
+torch_dtype attn_implementation use_peft lora_r lora_alpha lora_dropout lora_target_modules
+lora_target_parameters lora_modules_to_save lora_task_type use_rslora use_dora load_in_8bit
+load_in_4bit bnb_4bit_quant_type use_bnb_nested_quant bnb_4bit_quant_storage
+"""
+
+
+def read_config(
+    values: Mapping[str, Any], where: str, given: frozenset[str], **facts: Any
+) -> TrainingSetup:
+    """Return the setup of `SFTConfig`."""
+    if "max_length" not in given:
+        values = {**values, "max_length": _MAX_LENGTH}
+    sampling = base.sampling_strategy(values, where)
+    _check(values, where)
+    packing, longest = values["packing"], values["max_length"]
+    setup = base.read_arguments(values, where, given, **facts)
+    settings = {**setup.settings, "max_length": longest}
+    if values["average_tokens_across_devices"]:
+        settings["loss"] = "trl"
+    strategy = setup.strategy
+    if packing:
+        if sampling != base.RANDOM:
+            raise OptionError(
+                f"{where}: packing=true with train_sampling_strategy={sampling} is not modelled: "
+                "remove one"
+            )
+        method = "wrapped" if values["packing_strategy"] == "wrapped" else "bfd"
+        strategy = f"trl:batch_size={values['per_device_train_batch_size']},method={method}"
+        settings["overflow"] = "truncate" if values["packing_strategy"] == "bfd" else "split"
+    if values["pad_to_multiple_of"]:
+        settings["pad_to_multiple_of"] = values["pad_to_multiple_of"]
+    return TrainingSetup(
+        **{
+            **vars(setup),
+            "strategy": strategy,
+            "settings": settings,
+            "reading": _reading(values, where),
+            "columns": _columns(values),
+            "max_length_of_corpus": longest is None,
+            "drops_untrained": not packing and longest is not None,
+            "trains_all": values["completion_only_loss"] is False,
+            "appends_eos": values["eos_token"] is None,
+            "warnings": (*setup.warnings, *_warnings(values)),
+        }
+    )
+
+
+def _check(values: Mapping[str, Any], where: str) -> None:
+    """Raise OptionError for keys that contradict each other, or that are not modelled."""
+    packing, longest = values["packing"], values["max_length"]
+    if packing and longest is None:
+        raise OptionError(f"{where}: packing=true needs max_length, which is null: set it")
+    if values["padding_free"] and not packing:
+        if longest is not None:
+            raise OptionError(
+                f"{where}: padding_free=true without packing does not enforce "
+                f"max_length={longest}, so TRL refuses it: set packing, or max_length to null"
+            )
+        raise OptionError(
+            f"{where}: padding_free=true without packing is not modelled: set packing"
+        )
+    for key in ("shuffle_dataset", "streaming", "dataset_streaming", "test_split_size"):
+        if values[key]:
+            raise OptionError(f"{where}: {key} is not modelled: remove it")
+    if values["truncation_mode"] == "keep_end":
+        raise OptionError(f"{where}: truncation_mode=keep_end is not modelled: use keep_start")
+    if (values["dataset_kwargs"] or {}).get("skip_prepare_dataset"):
+        raise OptionError(
+            f"{where}: dataset_kwargs.skip_prepare_dataset=true trains on samples prepared "
+            "elsewhere: pass their file as CORPUS, without this key"
+        )
+    if values["assistant_only_loss"] and values["completion_only_loss"] is not None:
+        raise OptionError(
+            f"{where}: assistant_only_loss=true with completion_only_loss is not modelled: remove "
+            "one"
+        )
+
+
+def _reading(values: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return where the samples are and how they are read, as keywords of `profile`."""
+    found: dict[str, Any] = {}
+    if values["model_name_or_path"] is not None:
+        found["tokenizer"] = values["model_name_or_path"]
+    if values["chat_template_path"] is not None:
+        found["chat_template"] = Path(values["chat_template_path"])
+    if values["eos_token"] is not None:
+        found["append"] = values["eos_token"]
+    names = _files(values, where)
+    return {**found, "corpus": names} if names else found
+
+
+def _columns(values: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+    """Return the columns of a dataset in the sequence in which TRL looks for them."""
+    loss = {"assistant_only_loss": True} if values["assistant_only_loss"] else {}
+    chats = [{"messages_column": name, **loss} for name in ("messages", "conversations")]
+    if loss:
+        return tuple(chats)
+    return (
+        {"tokens_column": "input_ids", "trained_column": "labels"},
+        {"tokens_column": "input_ids"},
+        {"prompt_column": "prompt", "completion_column": "completion"},
+        *chats,
+        {"text_column": (values["dataset_text_field"],)},
+    )
+
+
+def _files(values: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    datasets = values["datasets"] or []
+    if not datasets:
+        name = values["dataset_name"]
+        return () if name is None else (name,)
+    files: list[str] = []
+    for each in datasets:
+        named = each.get("data_files") if isinstance(each, dict) else None
+        if not named or each.get("fraction") or each.get("columns"):
+            raise OptionError(
+                f"{where}: datasets: only data_files without fraction and columns are read here: "
+                "pass the files as CORPUS"
+            )
+        files += [named] if isinstance(named, str) else named
+    return tuple(files)
+
+
+def _warnings(values: Mapping[str, Any]) -> Iterator[str]:
+    if values["assistant_only_loss"]:
+        yield (
+            "TRL replaces a chat template without {% generation %} by one of its own that has it: "
+            "pass that with --chat-template, or the trained tokens may differ"
+        )
+
+
+def alternatives(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield changes of keys that may save compute."""
+    if values["packing"]:
+        return
+    yield from base.alternatives(values)
+    if values["max_length"] is not None:
+        yield {"packing": True}
+
+
+SFT_CONFIG = Framework(
+    title="TRL's SFTConfig",
+    version="1.16",
+    keys=KEYS,
+    unused=base.TRAINING_ARGUMENTS.unused | frozenset(_UNUSED.split()),
+    read=read_config,
+    alternatives=alternatives,
+)

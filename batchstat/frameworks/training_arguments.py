@@ -1,0 +1,191 @@
+"""`TrainingArguments` of transformers, as JSON (`to_json_string`) or YAML.
+
+Checked against transformers 5.23 with accelerate 1.15: `Trainer._get_train_sampler` chooses the
+sampler and `Trainer.set_initial_training_values` counts steps in src/transformers/trainer.py,
+`TrainingArguments.get_warmup_steps` counts those of the warm-up in training_args.py, and
+accelerate's `BatchSamplerShard` distributes batches in src/accelerate/data_loader.py.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from batchstat.errors import OptionError
+from batchstat.frameworks.keys import Key
+from batchstat.frameworks.setup import Framework, Schedule, TrainingSetup
+
+RANDOM, SEQUENTIAL, GROUPED = "random", "sequential", "group_by_length"
+
+KEYS: dict[str, Key] = {
+    "per_device_train_batch_size": Key(8, int, 1),
+    "gradient_accumulation_steps": Key(1, int, 1),
+    "num_train_epochs": Key(3.0, float),
+    "max_steps": Key(-1, int, -1),
+    "warmup_steps": Key(0, float),
+    "seed": Key(42, int),
+    "data_seed": Key(None, int),
+    "train_sampling_strategy": Key(RANDOM, str, values=(RANDOM, SEQUENTIAL, GROUPED)),
+    "dataloader_drop_last": Key(False, bool),
+    "average_tokens_across_devices": Key(True, bool),
+    "auto_find_batch_size": Key(False, bool),
+    "accelerator_config": Key(None, dict),
+    "parallelism_config": Key(None, dict),
+    # Of transformers 4.
+    "group_by_length": Key(False, bool),
+    "warmup_ratio": Key(0.0, float),
+}
+
+_UNUSED = """
+output_dir learning_rate lr_scheduler_type lr_scheduler_kwargs optim optim_args weight_decay
+adam_beta1 adam_beta2 adam_epsilon optim_target_modules max_grad_norm label_smoothing_factor
+bf16 fp16 bf16_full_eval fp16_full_eval tf32 activation_checkpointing
+activation_checkpointing_kwargs gradient_checkpointing gradient_checkpointing_kwargs
+torch_compile torch_compile_backend torch_compile_mode use_liger_kernel liger_kernel_config
+use_cache neftune_noise_alpha torch_empty_cache_steps logging_strategy logging_steps
+logging_first_step log_on_each_node logging_nan_inf_filter include_num_input_tokens_seen
+log_level log_level_replica disable_tqdm report_to run_name project trackio_space_id
+trackio_bucket_id trackio_static_space_id eval_strategy eval_steps eval_delay
+per_device_eval_batch_size prediction_loss_only eval_on_start eval_do_concat_batches
+eval_use_gather_object eval_accumulation_steps include_for_metrics batch_eval_metrics
+save_only_model save_strategy save_steps save_on_each_node save_total_limit
+enable_jit_checkpoint push_to_hub hub_token hub_private_repo hub_model_id hub_strategy
+hub_always_push hub_revision load_best_model_at_end metric_for_best_model greater_is_better
+ignore_data_skip restore_callback_states_from_checkpoint full_determinism use_cpu
+dataloader_num_workers dataloader_pin_memory dataloader_persistent_workers
+dataloader_prefetch_factor dataloader_multiprocessing_context dataloader_in_order
+remove_unused_columns label_names length_column_name ddp_find_unused_parameters
+ddp_bucket_cap_mb ddp_broadcast_buffers ddp_static_graph ddp_backend ddp_timeout fsdp
+fsdp_config deepspeed debug skip_memory_metrics do_train do_eval do_predict
+resume_from_checkpoint local_rank
+"""
+
+_OLD = """
+evaluation_strategy fp16_backend fp16_opt_level fsdp_min_num_params
+fsdp_transformer_layer_cls_to_wrap gradient_checkpointing_kwargs half_precision_backend
+include_inputs_for_metrics include_tokens_per_second jit_mode_eval logging_dir mp_parameters
+no_cuda overwrite_output_dir past_index per_gpu_eval_batch_size push_to_hub_model_id
+push_to_hub_organization push_to_hub_token ray_scope save_safetensors torchdynamo
+tpu_metrics_debug tpu_num_cores use_ipex use_legacy_prediction_loop use_mps_device
+"""
+_OF_VERSION_4 = frozenset(_OLD.split())
+"""Keys that transformers 5 no longer has."""
+
+_ACCELERATOR = {
+    "split_batches": False,
+    "dispatch_batches": None,
+    "even_batches": True,
+    "use_seedable_sampler": True,
+    "non_blocking": None,
+    "gradient_accumulation_kwargs": None,
+}
+"""Keys of `accelerator_config`, with the only value that is modelled; None for any."""
+
+
+def read_arguments(
+    values: Mapping[str, Any], where: str, given: frozenset[str], **facts: Any
+) -> TrainingSetup:
+    """Return the setup of `TrainingArguments`."""
+    sampling = sampling_strategy(values, where)
+    size = values["per_device_train_batch_size"]
+    settings = shared_settings(values)
+    strategy = f"hf-trainer:batch_size={size}"
+    if sampling == GROUPED:
+        strategy = f"hf-group-by-length:batch_size={size}"
+    elif sampling == SEQUENTIAL:
+        strategy = f"static:batch_size={size}"
+        settings |= {"order": "file", "distribute": "batches", "remainder": "fill"}
+    return TrainingSetup(
+        values=values,
+        strategy=strategy,
+        settings=settings,
+        reading={},
+        schedule=schedule_of(values, given),
+        warnings=tuple(warnings_of(values, sampling, given)),
+        **facts,
+    )
+
+
+def sampling_strategy(values: Mapping[str, Any], where: str) -> str:
+    """Return how samples are drawn. Raises OptionError for what is not modelled."""
+    _check_accelerator(values["accelerator_config"] or {}, where)
+    if values["parallelism_config"]:
+        raise OptionError(
+            f"{where}: parallelism_config is not modelled: remove it, and pass the number of "
+            "data-parallel ranks with --world-size"
+        )
+    sampling: str = values["train_sampling_strategy"]
+    if values["group_by_length"]:
+        if sampling == SEQUENTIAL:
+            raise OptionError(
+                f"{where}: group_by_length=true contradicts train_sampling_strategy={sampling}: "
+                "remove one"
+            )
+        return GROUPED
+    return sampling
+
+
+def _check_accelerator(config: Mapping[str, Any], where: str) -> None:
+    for key, value in config.items():
+        if key not in _ACCELERATOR:
+            raise OptionError(f"{where}: accelerator_config has an unknown key {key!r}: remove it")
+        modelled = _ACCELERATOR[key]
+        usual = modelled is None and key != "dispatch_batches"
+        if not usual and value != modelled and not (key == "dispatch_batches" and not value):
+            raise OptionError(
+                f"{where}: accelerator_config.{key}={str(value).lower()} is not modelled: leave it "
+                f"at {'null' if modelled is None else str(modelled).lower()}"
+            )
+
+
+def shared_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that all trainers of transformers have in common."""
+    across = values["average_tokens_across_devices"]
+    return {
+        "gradient_accumulation_steps": values["gradient_accumulation_steps"],
+        "seed": values["seed"] if values["data_seed"] is None else values["data_seed"],
+        "drop_last": values["dataloader_drop_last"],
+        "loss": "num-items-in-batch" if across else "num-items-per-rank",
+    }
+
+
+def schedule_of(values: Mapping[str, Any], given: frozenset[str]) -> Schedule:
+    """Return how long a trainer of transformers trains."""
+    warmup = values["warmup_steps"]
+    if "warmup_ratio" in given and not warmup:
+        warmup = values["warmup_ratio"]
+    steps = values["max_steps"]
+    return Schedule(
+        epochs=values["num_train_epochs"], max_steps=steps if steps > 0 else None, warmup=warmup
+    )
+
+
+def warnings_of(values: Mapping[str, Any], sampling: str, given: frozenset[str]) -> Iterator[str]:
+    """Yield what the report may not be true of."""
+    old = sorted(given & (_OF_VERSION_4 | {"group_by_length", "warmup_ratio"}))
+    if old:
+        yield (
+            f"{old[0]} is a key of transformers 4; these are the rules of transformers "
+            f"{TRAINING_ARGUMENTS.version}"
+        )
+    if sampling == GROUPED:
+        yield (
+            "group_by_length draws unseeded random numbers: which samples meet differs between "
+            "runs; the numbers of batches and steps do not"
+        )
+    if values["auto_find_batch_size"]:
+        yield "auto_find_batch_size may halve the batch size when memory runs out"
+
+
+def alternatives(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield changes of keys that may save compute."""
+    if values["train_sampling_strategy"] != GROUPED and not values["group_by_length"]:
+        yield {"train_sampling_strategy": GROUPED}
+
+
+TRAINING_ARGUMENTS = Framework(
+    title="transformers' TrainingArguments",
+    version="5.23",
+    keys=KEYS,
+    unused=frozenset(_UNUSED.split()) | _OF_VERSION_4,
+    read=read_arguments,
+    alternatives=alternatives,
+)

@@ -1,0 +1,240 @@
+"""`preflight`: what a trainer's own configuration does to a corpus."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Unpack
+
+import numpy as np
+
+from batchstat.corpus.options import CorpusOptions
+from batchstat.errors import InputError, OptionError
+from batchstat.frameworks import CONFIGURATIONS
+from batchstat.frameworks.files import read_setup
+from batchstat.frameworks.setup import TrainingSetup
+from batchstat.parameters import checks_keywords
+from batchstat.planning.settings import Settings, SettingsOptions
+from batchstat.profiling.build import profile as count
+from batchstat.profiling.inputs import has_columns
+from batchstat.profiling.profile import Profile
+from batchstat.simulation.compare import simulate
+from batchstat.simulation.comparison import ReportWarning, Simulation
+from batchstat.tokenization.loading import load_tokenizer
+
+LEAST_SPEED_UP = 1.05
+"""Changes that save less are not shown."""
+MOST_LOST = 0.005
+"""Share of the corpus that a change may lose beyond what is lost already."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """Another value for some keys of the configuration, and what it gives.
+
+    Attributes:
+        keys: the keys with their values.
+        simulation: the same corpus with these.
+        speed_up: compute of the configuration as it is / compute with the change.
+    """
+
+    keys: Mapping[str, Any]
+    simulation: Simulation
+    speed_up: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preflight:
+    """What a trainer does with a corpus by its own configuration.
+
+    Attributes:
+        created: time of creation, ISO 8601 in UTC.
+        setup: what the configuration means.
+        profile: the corpus, before the trainer drops anything.
+        kept: the samples that it batches.
+        simulation: an epoch of it.
+        changes: changes that save compute, those that save most first.
+    """
+
+    created: str
+    setup: TrainingSetup
+    profile: Profile
+    kept: Profile
+    simulation: Simulation
+    changes: tuple[Change, ...]
+
+    @property
+    def untrained_samples(self) -> int:
+        """Samples that are dropped because none of their tokens within `max_length` is trained."""
+        return len(self.profile) - len(self.kept)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Optimizer steps of an epoch."""
+        return self.simulation.row.counts.steps
+
+    @property
+    def total_steps(self) -> int:
+        """Optimizer steps of the whole training."""
+        return self.setup.schedule.total_steps(self.steps_per_epoch)
+
+    @property
+    def warmup_steps(self) -> int:
+        """Steps of the warm-up."""
+        return self.setup.schedule.warmup_steps(self.total_steps)
+
+    @property
+    def warnings(self) -> tuple[ReportWarning, ...]:
+        """What the report may not be true of, and what else to know about its numbers."""
+        own = (ReportWarning("configuration", message) for message in self.setup.warnings)
+        return (*own, *self.simulation.warnings)
+
+
+@checks_keywords(Settings)
+def preflight(
+    config: str | Path,
+    profile: Profile | None = None,
+    *,
+    framework: str | None = None,
+    **settings: Unpack[SettingsOptions],
+) -> Preflight:
+    """Report what a trainer's own configuration does to a corpus.
+
+    Args:
+        config: a JSON or YAML file of transformers' `TrainingArguments` or TRL's `SFTConfig`.
+        profile: the corpus, counted as `profile_keywords` says; by default the one that the
+            configuration names.
+        framework: whose configuration it is; by default the one that knows most of its keys.
+        settings: fields of `batchstat.Settings` that it does not have, such as `world_size=8`;
+            others override it.
+
+    Raises:
+        OptionError: a configuration with an unknown key, an invalid value, or one whose batches are
+            not modelled.
+        InputError: a configuration, corpus or tokenizer that is not available.
+    """
+    setup = read_setup(config, framework)
+    if profile is None:
+        profile = count(**profile_keywords(setup))
+    kept, simulation = _simulated(setup, profile, settings)
+    found = []
+    for keys in CONFIGURATIONS[setup.framework].alternatives(setup.values):
+        changed = _change(config, setup, keys, profile, settings, simulation)
+        found += [changed] if changed is not None else []
+    return Preflight(
+        created=datetime.now(UTC).isoformat(),
+        setup=setup,
+        profile=profile,
+        kept=kept,
+        simulation=simulation,
+        changes=tuple(sorted(found, key=lambda each: -each.speed_up)),
+    )
+
+
+def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
+    """Return the keywords of `batchstat.profile` for the corpus of a configuration.
+
+    Args:
+        setup: what the configuration means.
+        given: keywords that override it.
+
+    Raises:
+        InputError: it names no corpus, one that is not available, or a tokenizer without an
+            end-of-sequence token.
+    """
+    found = {**setup.reading, **given}
+    where = setup.path.as_posix()
+    if not found.get("corpus"):
+        raise InputError(f"{where} names no corpus: pass its files as CORPUS")
+    if isinstance(found["corpus"], str | Path):
+        found["corpus"] = (found["corpus"],)
+    for name in () if given.get("corpus") else found["corpus"]:
+        if not Path(name).exists() and "://" not in name:
+            raise InputError(
+                f"{where} names the dataset {name!r}, which is not a file or folder here: pass its "
+                "files as CORPUS"
+            )
+    if not any(key.endswith("_column") for key in found):
+        found |= _columns(setup, found["corpus"][0])
+    is_text = not {"messages_column", "tokens_column", "length_column", "append"} & set(found)
+    if setup.appends_eos and is_text and (named := found.get("tokenizer")):
+        found["append"] = _end_of_sequence(named)
+    return found
+
+
+def _columns(setup: TrainingSetup, path: str) -> Mapping[str, Any]:
+    """Return those of the trainer's columns that a corpus has."""
+    for columns in setup.columns:
+        if has_columns(path, CorpusOptions(**columns)):
+            return columns
+    # What is wrong with the last of them is the message.
+    return setup.columns[-1] if setup.columns else {}
+
+
+def _end_of_sequence(tokenizer: str) -> str:
+    token = load_tokenizer(tokenizer).encoder.as_transformers().eos_token
+    if not token:
+        raise InputError(
+            f"tokenizer {tokenizer!r} has no end-of-sequence token, which the trainer appends to "
+            "texts: pass one with --append"
+        )
+    return str(token)
+
+
+def kept_samples(setup: TrainingSetup, profile: Profile, max_length: int) -> Profile:
+    """Return the samples that the trainer batches."""
+    if setup.trains_all:
+        profile = replace(profile, kinds={})
+    if not setup.drops_untrained or profile.trained is None:
+        return profile
+    kept = np.flatnonzero(profile.trained.counts(stops=max_length) > 0)
+    if len(kept) == 0:
+        raise InputError(
+            f"no sample has a trained token within max_length={max_length}: raise it, or check "
+            "which tokens are trained"
+        )
+    if len(kept) == len(profile):
+        return profile
+    return profile.take(kept)
+
+
+def settings_of(
+    setup: TrainingSetup, profile: Profile, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the settings of a configuration for a corpus; those given override it."""
+    found = {**setup.settings, **settings}
+    if setup.max_length_of_corpus and "max_length" not in settings:
+        found["max_length"] = profile.stats.max
+    return found
+
+
+def _simulated(
+    setup: TrainingSetup, profile: Profile, settings: Mapping[str, Any]
+) -> tuple[Profile, Simulation]:
+    wanted = Settings(**settings_of(setup, profile, settings))
+    limit = wanted.resolve(longest=profile.stats.max, stated_max=profile.stated_max).max_length
+    kept = kept_samples(setup, profile, limit)
+    if kept.trained is None:
+        wanted = replace(wanted, loss=None)
+    return kept, simulate(kept, setup.strategy, wanted)
+
+
+def _change(
+    config: str | Path,
+    setup: TrainingSetup,
+    keys: Mapping[str, Any],
+    profile: Profile,
+    settings: Mapping[str, Any],
+    now: Simulation,
+) -> Change | None:
+    """Return what other values of some keys give; None if they save too little, or lose more."""
+    try:
+        changed = read_setup(config, setup.framework, keys)
+    except OptionError:  # they contradict other keys
+        return None
+    _, simulation = _simulated(changed, profile, settings)
+    before, after = now.row.counts, simulation.row.counts
+    speed_up = before.compute / after.compute
+    if speed_up < LEAST_SPEED_UP or after.lost_ratio > before.lost_ratio + MOST_LOST:
+        return None
+    return Change(keys=keys, simulation=simulation, speed_up=speed_up)

@@ -1,0 +1,101 @@
+"""`preflight` against the trainers themselves: samples, batches, widths, steps, to the integer."""
+
+import json
+import random
+from dataclasses import asdict
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trainers import Batch, is_sft, run, save_tokenizer
+
+import batchstat
+from batchstat.frameworks.files import read_setup
+from batchstat.planning.settings import Settings
+from batchstat.simulation.preflight import Preflight, profile_keywords
+from conftest import SAMPLE_DATA, needs, write_jsonl
+
+PLAIN = {"num_train_epochs": 3, "warmup_steps": 0.1}
+CASES: list[tuple[str, dict[str, Any], int]] = [
+    ("text", {**PLAIN, "per_device_train_batch_size": 8}, 1),
+    ("text", {**PLAIN, "per_device_train_batch_size": 8}, 3),
+    ("text", {**PLAIN, "per_device_train_batch_size": 4, "data_seed": 7}, 2),
+    ("text", {**PLAIN, "gradient_accumulation_steps": 4, "dataloader_drop_last": True}, 2),
+    ("text", {**PLAIN, "train_sampling_strategy": "sequential"}, 2),
+    ("text", {"max_steps": 17, "warmup_steps": 5, "seed": 1}, 1),
+    ("text", {"num_train_epochs": 0.5, "gradient_accumulation_steps": 3}, 1),
+    ("text", {"max_length": 64, "gradient_accumulation_steps": 2}, 2),
+    ("text", {"max_length": 64, "pad_to_multiple_of": 16, "seed": 3}, 1),
+    ("text", {"max_length": None, "per_device_train_batch_size": 2}, 1),
+    ("text", {"max_length": 64, "packing": True, "per_device_train_batch_size": 2}, 2),
+    ("text", {"max_length": 64, "packing": True, "packing_strategy": "bfd_split"}, 2),
+    ("text", {"max_length": 64, "packing": True, "packing_strategy": "wrapped"}, 2),
+    ("completion", {"max_length": 48, "per_device_train_batch_size": 4}, 2),
+    ("completion", {"max_length": 128, "completion_only_loss": False}, 1),
+    ("completion", {"max_length": 96, "packing": True, "per_device_train_batch_size": 1}, 3),
+    ("completion", {"max_length": 20, "seed": 5, "dataloader_drop_last": True}, 2),
+    ("chat", {"max_length": 200, "gradient_accumulation_steps": 2}, 2),
+    ("chat", {"max_length": 120, "assistant_only_loss": True}, 2),
+    ("chat", {"max_length": 300, "packing": True, "assistant_only_loss": True}, 1),
+]
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tmp_path_factory) -> Path:
+    needs("transformers")
+    return save_tokenizer(tmp_path_factory.mktemp("tokenizer"))
+
+
+@pytest.fixture(scope="session")
+def corpora(tmp_path_factory) -> dict[str, Path]:
+    """Texts, some of which end as the trainer would end them; completions; chats."""
+    folder, rng = tmp_path_factory.mktemp("corpora"), random.Random(0)
+    lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()
+    texts = [line[: rng.randint(1, 400)].strip() or "x" for line in lines[:83]]
+    ended = [text + "<|im_end|>" * (i % 5 == 0) for i, text in enumerate(texts)]
+    cut = [rng.randint(1, len(text)) for text in texts]
+    pairs = [{"prompt": t[:at], "completion": t[at:]} for t, at in zip(texts, cut, strict=True)]
+    chats = (SAMPLE_DATA / "conversations.jsonl").read_text(encoding="utf-8").splitlines()
+    return {
+        "text": write_jsonl(folder / "text.jsonl", [{"text": text} for text in ended]),
+        "completion": write_jsonl(folder / "completion.jsonl", pairs),
+        "chat": write_jsonl(folder / "chat.jsonl", [json.loads(each) for each in chats]),
+    }
+
+
+def batches_of(report: Preflight, rank: int, *, with_trained: bool) -> list[Batch]:
+    basis = asdict(report.simulation.basis)
+    settings = {key: value for key, value in basis.items() if key in Settings.__dataclass_fields__}
+    sampler = batchstat.BatchSampler(report.kept, report.setup.strategy, rank=rank, **settings)
+    made: list[Batch] = []
+    for batch in sampler.batches():
+        lengths = [b - a for a, b in zip(batch.starts, batch.stops, strict=True)]
+        ends = [0, *accumulate(batch.rows)]
+        rows = [sum(lengths[a:b]) for a, b in pairwise(ends)]
+        trained = batch.trained_tokens
+        if trained is None:  # all but the first of each sample
+            trained = sum(lengths) - len(lengths)
+        made.append((batch.width, rows, trained if with_trained else None))
+    return made
+
+
+@pytest.mark.parametrize(("kind", "values", "ranks"), CASES, ids=str)
+def test_its_batches_are_the_trainers(tmp_path, tokenizer, corpora, kind, values, ranks):
+    needs("torch")
+    needs("trl" if is_sft(values) else "accelerate")
+    expected = run(values, corpora[kind], tokenizer, ranks, tmp_path)
+    config = tmp_path / "training_args.json"
+    config.write_text(json.dumps(values))
+    given = {"corpus": (str(corpora[kind]),), "tokenizer": str(tokenizer)}
+    profile = batchstat.profile(**profile_keywords(read_setup(config), **given))
+    more = {} if is_sft(values) else {"max_length": 128}
+    report = batchstat.preflight(config, profile, world_size=ranks, **more)
+    # With packing_strategy=wrapped, the first token of a sample inside a row has a loss.
+    with_trained = is_sft(values) and values.get("packing_strategy") != "wrapped"
+    for rank, theirs in enumerate(expected.batches):
+        theirs = [(*batch[:2], batch[2] if with_trained else None) for batch in theirs]
+        assert batches_of(report, rank, with_trained=with_trained) == theirs
+    if not values.get("packing", False):
+        assert len(report.kept) == expected.samples
+    assert (report.total_steps, report.warmup_steps) == (expected.steps, expected.warmup)

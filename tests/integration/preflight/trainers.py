@@ -1,0 +1,145 @@
+"""What transformers' Trainer and TRL's SFTTrainer make of a corpus: their own batches and steps."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from batchstat.tokenization.builtin import CHAT_TEMPLATE, definition
+
+Batch = tuple[int, list[int], int | None]
+"""Width, tokens of each row, and tokens with a loss; None where those are not modelled."""
+
+
+@dataclass
+class Found:
+    """What a trainer does.
+
+    Attributes:
+        samples: samples that it batches.
+        batches: for each rank, its batches.
+        steps: optimizer steps of the whole training.
+        warmup: those of the warm-up.
+    """
+
+    samples: int
+    batches: list[list[Batch]]
+    steps: int
+    warmup: int
+
+
+def save_tokenizer(folder: Path) -> Path:
+    """The built-in tokenizer with a token that ends a sequence, as transformers saves it."""
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerFast
+
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(definition()),
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        chat_template=CHAT_TEMPLATE,
+    )
+    made.save_pretrained(folder)
+    return folder
+
+
+def run(values: dict[str, Any], corpus: Path, tokenizer: Path, ranks: int, folder: Path) -> Found:
+    """Train nothing, but prepare all of it."""
+    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+    loaded = AutoTokenizer.from_pretrained(tokenizer)
+    shape = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 1, "num_key_value_heads": 1}
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=len(loaded), **shape, **heads))
+    make = _sft if is_sft(values) else _plain
+    options = {"output_dir": str(folder), "report_to": [], "use_cpu": True, "bf16": False}
+    trainer = make(values | options, corpus, loaded, model)
+    trainer.is_world_process_zero = lambda: True
+    return _found(trainer, ranks)
+
+
+def is_sft(values: dict[str, Any]) -> bool:
+    """Whether it is a configuration of SFTTrainer."""
+    return bool({"max_length", "packing", "dataset_text_field"} & set(values))
+
+
+def _sft(values: dict[str, Any], corpus: Path, tokenizer: Any, model: Any) -> Any:
+    from trl import SFTConfig, SFTTrainer
+
+    return SFTTrainer(
+        model,
+        SFTConfig(**values),
+        train_dataset=_dataset(corpus),
+        processing_class=tokenizer,
+    )
+
+
+def _plain(values: dict[str, Any], corpus: Path, tokenizer: Any, model: Any) -> Any:
+    from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
+
+    def tokenize(sample: dict[str, str]) -> Any:
+        return tokenizer(sample["text"], truncation=True, max_length=128)
+
+    return Trainer(
+        model,
+        TrainingArguments(**values),
+        data_collator=DataCollatorWithPadding(tokenizer),
+        train_dataset=_dataset(corpus).map(tokenize, remove_columns=["text"]),
+    )
+
+
+def _dataset(corpus: Path) -> Any:
+    from datasets import Dataset
+
+    lines = corpus.read_text(encoding="utf-8").splitlines()
+    return Dataset.from_list([json.loads(line) for line in lines])
+
+
+def _found(trainer: Any, ranks: int) -> Found:
+    from accelerate.data_loader import prepare_data_loader
+
+    whole = trainer.get_train_dataloader()
+    loaders = [whole]
+    if ranks > 1:
+        plain = _before_accelerate(trainer)
+        loaders = [
+            prepare_data_loader(
+                plain,
+                num_processes=ranks,
+                process_index=rank,
+                put_on_device=False,
+                use_seedable_sampler=True,
+                data_seed=trainer.args.data_seed,
+                even_batches=True,
+            )
+            for rank in range(ranks)
+        ]
+    args = trainer.args
+    steps = trainer.set_initial_training_values(args, loaders[0])[-1]
+    return Found(
+        samples=len(trainer.train_dataset),
+        batches=[list(_batches(loader)) for loader in loaders],
+        steps=steps,
+        warmup=args.get_warmup_steps(steps),
+    )
+
+
+def _before_accelerate(trainer: Any) -> Any:
+    """The trainer's DataLoader, before accelerate prepares it for one process."""
+    made = []
+    prepare = trainer.accelerator.prepare
+    trainer.accelerator.prepare = lambda loader: made.append(loader) or loader
+    trainer.get_train_dataloader()
+    trainer.accelerator.prepare = prepare
+    return made[0]
+
+
+def _batches(loader: Any) -> Iterator[Batch]:
+    for batch in loader:
+        ids = batch["input_ids"]
+        labels = batch.get("labels")
+        # Without a mask, rows are laid end to end.
+        rows = batch["attention_mask"].sum(1) if "attention_mask" in batch else [ids.shape[1]]
+        trained = None if labels is None else int((labels[:, 1:] != -100).sum())
+        yield ids.shape[1], [int(each) for each in rows], trained
