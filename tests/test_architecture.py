@@ -21,7 +21,7 @@ LAYERS = [
     ["tokenization"],
     ["profiling"],
     ["planning"],
-    ["documents"],
+    ["documents", "frameworks"],
     ["simulation", "training"],
     ["gate"],
     ["render"],
@@ -105,6 +105,7 @@ def test_the_house_stays_small(capsys):
 REGISTRIES = {
     "batchstat",
     "batchstat.corpus.formats",
+    "batchstat.frameworks",
     "batchstat.planning.samplers",
     "batchstat.planning.strategies",
     "batchstat.profiling.executors",

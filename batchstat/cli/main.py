@@ -17,6 +17,7 @@ from batchstat.cli.commands import (
     explain,
     init,
     merge,
+    preflight,
     profile,
     recipe,
 )
@@ -30,6 +31,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "compare": compare.command,
         "balance": balance.command,
         "buckets": buckets.command,
+        "preflight": preflight.command,
         "explain": explain.command,
     },
     "Use": {"recipe": recipe.command},

@@ -48,7 +48,7 @@ class CommandResult:
         file: the name of its JSON.
         document: its JSON.
         screen: what it prints.
-        plotted: what its plots are drawn from.
+        plotted: what its plots are drawn from; None if it has none.
         page: returns its page.
         warnings: what to know about the numbers.
     """
@@ -56,7 +56,7 @@ class CommandResult:
     file: str
     document: dict[str, Any]
     screen: "RenderableType"
-    plotted: "Result"
+    plotted: "Result | None"
     page: Callable[[], str]
     warnings: Collection[str] = ()
 
@@ -175,11 +175,11 @@ def encoded(json_text: str) -> bytes:
     return json_text.encode("utf-8", "backslashreplace")
 
 
-def plot_files(plotted: "Result", output: Output) -> dict[str, bytes]:
+def plot_files(plotted: "Result | None", output: Output) -> dict[str, bytes]:
     """Return the plots of a result as files, by their names in the results folder; none unless
     wanted.
     """
-    if not output.plots:
+    if plotted is None or not output.plots:
         return {}
     from batchstat.render.plots.pictures import pictures
 

@@ -16,6 +16,8 @@ from batchstat.documents.check import CheckFile
 from batchstat.documents.comparison import SCHEMA as COMPARE
 from batchstat.documents.comparison import CompareFile
 from batchstat.documents.descriptions import descriptions
+from batchstat.documents.preflight import SCHEMA as PREFLIGHT
+from batchstat.documents.preflight import PreflightFile
 from batchstat.documents.profile import SCHEMA as PROFILE
 from batchstat.documents.profile import ProfileFile
 
@@ -25,6 +27,7 @@ FILES: dict[str, tuple[str, type[Document]]] = {
     "buckets": (BUCKETS, BucketsFile),
     "balance": (BALANCE, BalanceFile),
     "check": (CHECK, CheckFile),
+    "preflight": (PREFLIGHT, PreflightFile),
 }
 """The name of each file's schema, and its document."""
 

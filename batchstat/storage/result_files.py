@@ -8,6 +8,7 @@ from batchstat.storage.addresses import etag_of, is_remote
 PROFILE_FILE = "profile.json"
 LENGTHS_FILE = "lengths.parquet"
 COMPARE_FILE = "compare.json"
+PREFLIGHT_FILE = "preflight.json"
 
 PLOT_FORMATS: Mapping[str, str] = {
     "png": "pixels, for screens and chats",
@@ -21,6 +22,7 @@ PLOTS: Mapping[str, tuple[str, ...]] = {
     COMPARE_FILE: ("padding", "batches", "tradeoff", "read_ahead", "ranks"),
     "balance.json": ("balance", "coverage"),
     "buckets.json": ("buckets",),
+    PREFLIGHT_FILE: (),
 }
 """The plots that may accompany the main file of each command's results."""
 

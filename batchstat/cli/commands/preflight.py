@@ -1,0 +1,112 @@
+"""batchstat preflight"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from batchstat.cli.options import Options, takes
+from batchstat.cli.records import READING, Details, Output
+from batchstat.parameters import option
+from batchstat.planning.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+
+def _frameworks() -> "Iterable[str]":
+    from batchstat.frameworks import CONFIGURATIONS
+
+    return CONFIGURATIONS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trainer:
+    """A trainer's configuration, and its corpus."""
+
+    trainer_config: str = option(
+        "", "The trainer's configuration: .json or .yaml.", "", "CONFIG", is_argument=True
+    )
+    corpus: tuple[str, ...] = option(
+        (),
+        "As for profile. Default: what the configuration names.",
+        "",
+        "CORPUS",
+        is_argument=True,
+    )
+    framework: str | None = option(
+        None,
+        "Whose configuration it is.",
+        "Corpus",
+        "NAME",
+        shown="the one that knows most of its keys",
+        names=_frameworks,
+        is_common=True,
+    )
+
+
+@takes(Trainer, Settings, *READING, Output, Details, without=("html", "open_page"))
+def command(options: Options) -> None:
+    """Report what a trainer's own configuration does to a corpus.
+
+    Reads transformers' TrainingArguments and TRL's SFTConfig. Options override the configuration.
+
+    Writes preflight.json and a new profile to the results folder.
+
+    Examples:
+        # Samples, steps and padding of a training on 8 GPUs
+        batchstat preflight training_args.json train.jsonl --tokenizer gpt2 --world-size 8
+
+        # What `trl sft --config sft.yaml` does; the file names the dataset and the model
+        batchstat preflight sft.yaml
+    """
+    from dataclasses import fields
+
+    from batchstat.cli.configuration import DEFAULT_CHECK, CheckSettings, Setting
+    from batchstat.cli.inputs import read_inputs
+    from batchstat.cli.pages import check_outputs
+    from batchstat.cli.pasted import command_line
+    from batchstat.cli.profiles import FoundProfile, count
+    from batchstat.cli.results import CommandResult, publish
+    from batchstat.documents.preflight import preflight_document
+    from batchstat.errors import OptionError
+    from batchstat.frameworks.files import read_setup
+    from batchstat.render.screens.preflight import preflight_screen
+    from batchstat.simulation.preflight import preflight, profile_keywords
+    from batchstat.storage.result_files import PREFLIGHT_FILE, profile_version
+
+    trainer, output = options.read(Trainer), options.read(Output)
+    if not trainer.trainer_config:
+        raise OptionError("no configuration: name the trainer's, such as training_args.json")
+    setup = read_setup(trainer.trainer_config, trainer.framework)
+    reading = {key: options.given[key] for key in _reading_keys() if key in options.given}
+    named = profile_keywords(setup, **reading)
+    origin = setup.path.as_posix()
+    values = {key: Setting(value, origin) for key, value in named.items()}
+    inputs = read_inputs(options, CheckSettings(DEFAULT_CHECK, values))
+    check_outputs(output)
+    version = profile_version(output.output)
+    profile, is_reused = count(inputs, folder=output.output, reuse=True)
+    given = vars(inputs.settings)
+    report = preflight(
+        setup.path,
+        profile,
+        framework=setup.framework,
+        **{each.name: given[each.name] for each in fields(Settings) if each.name in options.given},
+    )
+    compare = command_line(inputs, "compare", **setup.settings, current=setup.strategy)
+    result = CommandResult(
+        PREFLIGHT_FILE,
+        preflight_document(report),
+        preflight_screen(report, compare, options.read(Details).details),
+        None,
+        str,
+        [warning.message for warning in report.warnings],
+    )
+    publish(FoundProfile(profile, version if is_reused else ""), result, output)
+
+
+def _reading_keys() -> "Mapping[str, Any]":
+    from batchstat.corpus.options import CorpusOptions
+    from batchstat.parameters import options_of
+
+    return {"corpus": None, "tokenizer": None, "chat_template": None, **options_of(CorpusOptions)}

@@ -1,0 +1,104 @@
+"""preflight.json."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from batchstat.documents.base import Amount, Count, Document, File, Positive, Ratio, head
+from batchstat.documents.comparison import Compared, Warned
+from batchstat.documents.corpus import corpus_of
+from batchstat.documents.strategy import Strategy, strategy_of
+
+SCHEMA = "batchstat.preflight/1"
+
+
+class TrainerConfig(Document):
+    """The trainer's configuration."""
+
+    path: str
+    framework: str
+    """Whose configuration it is."""
+    version: str
+    """The version of the framework whose rules these are."""
+    keys: dict[str, Any]
+    """The keys that decide about batches, with their values, defaults included."""
+    unused: list[str]
+    """Keys in the file that decide nothing about batches."""
+
+
+class Schedule(Document):
+    """How long training lasts."""
+
+    epochs: Amount
+    """Epochs, if they decide; the last may be a part of one."""
+    steps_per_epoch: Positive
+    """Optimizer steps of an epoch."""
+    total_steps: Positive
+    """Optimizer steps of the whole training."""
+    warmup_steps: Count
+    """Steps of the warm-up."""
+
+
+class Change(Document):
+    """Other values for keys of the configuration, and what they give."""
+
+    keys: dict[str, Any]
+    """The keys with their values."""
+    speed_up: Amount
+    """Compute of the configuration as it is / compute with the change: an estimate."""
+    strategy: Strategy
+    """An epoch with the change."""
+
+
+class PreflightFile(Compared, File):
+    """What a trainer does with a corpus by its own configuration. Keys may be added within this
+    schema.
+    """
+
+    config: TrainerConfig
+    untrained_samples: Count
+    """Samples that the trainer drops because none of their tokens within max_length is trained."""
+    untrained_ratio: Ratio
+    """Samples dropped for that / samples of the corpus."""
+    schedule: Schedule
+    strategy: Annotated[Strategy, Field(validation_alias="strategy")]
+    """An epoch of it."""
+    changes: list[Change]
+    """Changes of its keys that save compute, those that save most first."""
+    warnings: list[Warned]
+    """What the report may not be true of, and what else to know about its numbers."""
+
+
+def preflight_document(report: Any) -> dict[str, Any]:
+    """Return preflight.json of a `batchstat.Preflight`."""
+    setup, profile = report.setup, report.profile
+    made = {
+        **head(SCHEMA, report.created),
+        "corpus": corpus_of(profile.corpus, len(profile)),
+        "tokenizer": profile.tokenizer,
+        "basis": report.simulation.basis,
+        "config": {
+            "path": setup.path.as_posix(),
+            "framework": setup.framework,
+            "version": setup.version,
+            "keys": dict(setup.values),
+            "unused": list(setup.unused),
+        },
+        "untrained_ratio": report.untrained_samples / len(profile),
+        "schedule": {
+            "epochs": setup.schedule.epochs,
+            "steps_per_epoch": report.steps_per_epoch,
+            "total_steps": report.total_steps,
+            "warmup_steps": report.warmup_steps,
+        },
+        "strategy": strategy_of(report.simulation.row),
+        "changes": [
+            {
+                "keys": dict(change.keys),
+                "speed_up": change.speed_up,
+                "strategy": strategy_of(change.simulation.row),
+            }
+            for change in report.changes
+        ],
+    }
+    return PreflightFile.of(made, report).to_json()

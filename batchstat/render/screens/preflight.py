@@ -1,0 +1,117 @@
+"""The screen of `preflight`."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from batchstat.errors import counted
+from batchstat.frameworks import CONFIGURATIONS
+from batchstat.render.screens.layout import Line, Pasted, Rows, basis_line
+from batchstat.render.text import decimal, one_line, percent
+from batchstat.simulation.comparison import StrategyResult
+from batchstat.simulation.preflight import Change, Preflight
+
+
+def preflight_screen(report: Preflight, compare: str, details: bool = False) -> RenderableType:
+    """Return what `preflight` prints: what the trainer does, and what to change.
+
+    Args:
+        report: the results.
+        compare: the command that compares all strategies with this configuration.
+        details: whether every key is listed.
+    """
+    parts = [*_what_it_does(report), Text(), *_changes(report), Pasted("more", compare)]
+    if details:
+        parts += [Text(), *_keys(report)]
+    return Group(*parts)
+
+
+def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
+    setup, row = report.setup, report.simulation.row
+    title = CONFIGURATIONS[setup.framework].title
+    yield Line("config", f"{one_line(setup.path.as_posix())} · {title} {setup.version}")
+    yield Line("basis", f"{row.label} · {basis_line(row.request.settings, every=False)}")
+    yield Line("samples", " · ".join(_samples(report)))
+    yield Line("steps", " · ".join(_steps(report)))
+    yield Line("padding", " · ".join(_padding(row)))
+    if (trained := row.trained) is not None and trained.weights is not None:
+        weights = trained.weights
+        yield Line(
+            "weight",
+            f"of a trained token in its step's gradient {decimal(weights.p5)} to "
+            f"{decimal(weights.p95)} under loss {row.request.settings.loss} (1 is exact)",
+        )
+
+
+def _samples(report: Preflight) -> Iterator[str]:
+    counts = report.simulation.row.counts
+    kept = len(report.kept) - counts.dropped_samples
+    yield f"{counted(len(report.profile), 'sample')}, {kept:,} per epoch"
+    if report.untrained_samples:
+        yield f"{report.untrained_samples:,} dropped without a trained token in max_length"
+    if counts.dropped_samples:
+        yield f"{counts.dropped_samples:,} dropped"
+    if counts.truncated_samples:
+        share = percent(counts.truncated_ratio, 2)
+        yield f"{counts.truncated_samples:,} truncated, {share} of the tokens"
+    if counts.duplicated_samples:
+        yield f"{counts.duplicated_samples:,} repeated to fill up ranks"
+    trained = report.simulation.row.trained
+    if trained is not None and trained.untrained_samples:
+        yield f"{trained.untrained_samples:,} trained on without a trained token"
+
+
+def _steps(report: Preflight) -> Iterator[str]:
+    counts, schedule = report.simulation.row.counts, report.setup.schedule
+    yield f"{report.steps_per_epoch:,} per epoch of {counts.batches:,} batches"
+    lasts = f"{report.total_steps:,} in all"
+    yield lasts if schedule.max_steps else f"{lasts} ({schedule.epochs:g} epochs)"
+    yield f"{report.warmup_steps:,} of warm-up"
+
+
+def _padding(row: StrategyResult) -> Iterator[str]:
+    counts = row.counts
+    yield f"{percent(counts.padding_ratio)} of what is computed"
+    yield f"largest batch {counted(counts.max_batch_tokens, 'token')}"
+    if counts.ranks.world_size > 1:
+        yield f"ranks idle {percent(counts.ranks.idle)} of the time"
+
+
+def _changes(report: Preflight) -> Iterator[RenderableType]:
+    if not report.changes:
+        yield Line("result", "no key of this configuration saves 5 % or more")
+        return
+    for word, change in zip(("change", "or", "or", "or"), report.changes, strict=False):
+        yield Line(word, f"{_pairs(change.keys)}: {decimal(change.speed_up)}x the speed (estimate)")
+        yield Line("", " · ".join(_gives(change)))
+
+
+def _gives(change: Change) -> Iterator[str]:
+    row = change.simulation.row
+    yield f"{percent(row.counts.padding_ratio)} padding"
+    yield f"{row.counts.steps:,} steps per epoch"
+    yield f"largest batch {counted(row.counts.max_batch_tokens, 'token')}"
+    if row.packs_rows:
+        yield "needs varlen attention"
+
+
+def _pairs(keys: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}: {_shown(value)}" for key, value in keys.items())
+
+
+def _shown(value: Any) -> str:
+    words = {True: "true", False: "false", None: "null"}
+    named = value is None or isinstance(value, bool)
+    return words[value] if named else one_line(str(value))
+
+
+def _keys(report: Preflight) -> Iterator[RenderableType]:
+    rows = Rows("key that decides", "value")
+    for key, value in report.setup.values.items():
+        rows.add(Text(key), _shown(value))
+    yield rows
+    if report.setup.unused:
+        yield Text()
+        yield Line("unused", ", ".join(map(one_line, report.setup.unused)))
