@@ -454,12 +454,27 @@ def pretokenized(writer: Writer) -> bytes:
     return file.getvalue()
 
 
+def sft(_: Writer) -> bytes:
+    """A configuration of TRL's SFTTrainer that trains on the chats."""
+    keys = {
+        "dataset_name": "sample_data/chat.jsonl",
+        "max_length": 512,
+        "assistant_only_loss": "true",
+        "per_device_train_batch_size": 4,
+        "gradient_accumulation_steps": 2,
+        "num_train_epochs": 3,
+        "warmup_steps": 0.03,
+    }
+    return "".join(f"{key}: {value}\n" for key, value in keys.items()).encode()
+
+
 OUTPUTS: dict[str, Callable[[Writer], bytes]] = {
     "corpus.txt": corpus,
     "reviews.csv": reviews,
     "chat.jsonl": chats,
     "conversations.jsonl": conversations,
     "pretokenized.parquet": pretokenized,
+    "sft.yaml": sft,
 }
 
 

@@ -17,7 +17,7 @@ class TrainerConfig(Document):
 
     path: str
     framework: str
-    """Whose configuration it is."""
+    """The framework that it is for."""
     version: str
     """The version of the framework whose rules these are."""
     keys: dict[str, Any]

@@ -27,7 +27,7 @@ def read_setup(
 
     Args:
         path: a .json or .yaml file.
-        framework: whose it is; by default the one that knows most of its keys.
+        framework: the one that it is for; by default the one that knows most of its keys.
         changes: values that replace those of the file.
 
     Raises:
@@ -47,6 +47,7 @@ def read_setup(
         values,
         where=where,
         framework=name,
+        title=found.title,
         version=found.version,
         path=path,
         unused=tuple(key for key in given if key in found.unused),

@@ -37,7 +37,8 @@ class TrainingSetup:
     """What a trainer does with a corpus.
 
     Attributes:
-        framework: name of the framework whose configuration it is.
+        framework: name of the framework that the configuration is for.
+        title: what its configuration is called.
         version: its version whose rules these are.
         path: the configuration.
         values: the keys that decide, with their values, defaults included.
@@ -57,6 +58,7 @@ class TrainingSetup:
     """
 
     framework: str
+    title: str
     version: str
     path: Path
     values: Mapping[str, Any]

@@ -42,7 +42,7 @@ KEYS: dict[str, Key] = {
     "test_split_size": Key(None, float),
 }
 _MAX_LENGTH = 1024
-"""Of `max_length` where the configuration does not have it; null is no limit."""
+"""Of `max_length` where the configuration does not have it; null removes the limit."""
 
 _UNUSED = """
 model_init_kwargs trust_remote_code router_aux_loss_coef dataset_num_proc eval_packing loss_type

@@ -43,9 +43,14 @@ class Change:
     speed_up: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Preflight:
     """What a trainer does with a corpus by its own configuration.
+
+    Example:
+        >>> report = batchstat.preflight("sample_data/sft.yaml")
+        >>> report
+        Preflight(sample_data/sft.yaml, 'hf-trainer:batch_size=4', 25.4% padding, 15 steps per epoch, 45 in all)
 
     Attributes:
         created: time of creation, ISO 8601 in UTC.
@@ -62,6 +67,15 @@ class Preflight:
     kept: Profile
     simulation: Simulation
     changes: tuple[Change, ...]
+
+    def __repr__(self) -> str:
+        """Return the setup, its padding and its steps on one line."""
+        counts = self.simulation.row.counts
+        return (
+            f"Preflight({self.setup.path.as_posix()}, {self.setup.strategy!r}, "
+            f"{counts.padding_ratio:.1%} padding, {self.steps_per_epoch:,} steps per epoch, "
+            f"{self.total_steps:,} in all)"
+        )
 
     @property
     def untrained_samples(self) -> int:
@@ -104,9 +118,16 @@ def preflight(
         config: a JSON or YAML file of transformers' `TrainingArguments` or TRL's `SFTConfig`.
         profile: the corpus, counted as `profile_keywords` says; by default the one that the
             configuration names.
-        framework: whose configuration it is; by default the one that knows most of its keys.
+        framework: the one that it is for; by default the one that knows most of its keys.
         settings: fields of `batchstat.Settings` that it does not have, such as `world_size=8`;
             others override it.
+
+    Example:
+        >>> report = batchstat.preflight("sample_data/sft.yaml", world_size=4)
+        >>> report.total_steps, report.warmup_steps
+        (12, 1)
+        >>> report.changes[0].keys
+        {'packing': True}
 
     Raises:
         OptionError: a configuration with an unknown key, an invalid value, or one whose batches are

@@ -34,6 +34,7 @@ def test_only_commands_that_count_have_options_for_counting():
         for name, command in commands(GROUP)
     }
     counts = {"profile", "compare", "balance", "buckets", "check", "baseline save", "init"}
+    counts.add("preflight")
     assert having == {name: counting if name in counts else set() for name in having}
 
 

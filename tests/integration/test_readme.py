@@ -72,6 +72,7 @@ def test_sample_data_is_made_by_its_script(tmp_path: Path):
         "make.py",
         "pretokenized.parquet",
         "reviews.csv",
+        "sft.yaml",
     ]
     for name in made:
         if name.endswith(".parquet"):  # whose bytes also name the version of pyarrow

@@ -35,7 +35,7 @@ class Trainer:
     )
     framework: str | None = option(
         None,
-        "Whose configuration it is.",
+        "Framework that the configuration is for.",
         "Corpus",
         "NAME",
         shown="the one that knows most of its keys",
@@ -44,7 +44,15 @@ class Trainer:
     )
 
 
-@takes(Trainer, Settings, *READING, Output, Details, without=("html", "open_page"))
+_DECIDED = (
+    *("tokens_per_batch", "batch_size", "read_ahead", "max_samples", "budget_by", "overflow"),
+    *("trained_per_batch", "order", "distribute", "balance_by", "remainder", "drop_last"),
+    *("gradient_accumulation_steps", "sampler", "keep_labels"),
+)
+"""Settings that a trainer's configuration decides."""
+
+
+@takes(Trainer, Settings, *READING, Output, Details, without=(*_DECIDED, "html", "open_page"))
 def command(options: Options) -> None:
     """Report what a trainer's own configuration does to a corpus.
 
@@ -54,7 +62,7 @@ def command(options: Options) -> None:
 
     Examples:
         # Samples, steps and padding of a training on 8 GPUs
-        batchstat preflight training_args.json train.jsonl --tokenizer gpt2 --world-size 8
+        batchstat preflight training_args.json data.jsonl --world-size 8
 
         # What `trl sft --config sft.yaml` does; the file names the dataset and the model
         batchstat preflight sft.yaml

@@ -7,7 +7,6 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from batchstat.errors import counted
-from batchstat.frameworks import CONFIGURATIONS
 from batchstat.render.screens.layout import Line, Pasted, Rows, basis_line
 from batchstat.render.text import decimal, one_line, percent
 from batchstat.simulation.comparison import StrategyResult
@@ -30,8 +29,8 @@ def preflight_screen(report: Preflight, compare: str, details: bool = False) -> 
 
 def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
     setup, row = report.setup, report.simulation.row
-    title = CONFIGURATIONS[setup.framework].title
-    yield Line("config", f"{one_line(setup.path.as_posix())} · {title} {setup.version}")
+    path = one_line(setup.path.as_posix())
+    yield Line("config", f"{path} · {setup.title}, by the rules of {setup.version}")
     yield Line("basis", f"{row.label} · {basis_line(row.request.settings, every=False)}")
     yield Line("samples", " · ".join(_samples(report)))
     yield Line("steps", " · ".join(_steps(report)))
