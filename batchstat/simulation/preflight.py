@@ -50,7 +50,7 @@ class Preflight:
     Example:
         >>> report = batchstat.preflight("sample_data/sft.yaml")
         >>> report
-        Preflight(sample_data/sft.yaml, 'hf-trainer:batch_size=4', 25.4% padding, 15 steps per epoch, 45 in all)
+        Preflight('hf-trainer:batch_size=4', 25.5% padding, 15 steps per epoch, 45 in all)
 
     Attributes:
         created: time of creation, ISO 8601 in UTC.
@@ -72,8 +72,8 @@ class Preflight:
         """Return the setup, its padding and its steps on one line."""
         counts = self.simulation.row.counts
         return (
-            f"Preflight({self.setup.path.as_posix()}, {self.setup.strategy!r}, "
-            f"{counts.padding_ratio:.1%} padding, {self.steps_per_epoch:,} steps per epoch, "
+            f"Preflight({self.setup.strategy!r}, {counts.padding_ratio:.1%} padding, "
+            f"{self.steps_per_epoch:,} steps per epoch, "
             f"{self.total_steps:,} in all)"
         )
 
