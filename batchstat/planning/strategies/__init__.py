@@ -12,6 +12,7 @@ from batchstat.planning.strategies.fixed import Fixed
 from batchstat.planning.strategies.frameworks import Axolotl, HfTrainer, Infinibatch, TfData
 from batchstat.planning.strategies.hf_group_by_length import HfGroupByLength
 from batchstat.planning.strategies.lhotse import Lhotse
+from batchstat.planning.strategies.llama_factory import LlamaFactory
 from batchstat.planning.strategies.packed import Packed
 from batchstat.planning.strategies.padding_free import PaddingFree
 from batchstat.planning.strategies.static import Static
@@ -34,6 +35,7 @@ FRAMEWORKS: dict[str, type[Strategy]] = {
     "lhotse": Lhotse,
     "trl": Trl,
     "axolotl": Axolotl,
+    "llama-factory": LlamaFactory,
     "tf-data": TfData,
     "infinibatch": Infinibatch,
     "asym": Asym,

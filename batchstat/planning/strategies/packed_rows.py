@@ -1,0 +1,122 @@
+"""Base of frameworks that pack a corpus into rows, and then shuffle and batch the rows."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from batchstat.lengths.arrays import Ints, gather_groups, offsets_from_sizes, round_up
+from batchstat.lengths.exact import sums
+from batchstat.planning.plan import BatchPlan, Window
+from batchstat.planning.samplers.torch_random import torch_permutation
+from batchstat.planning.size_limits import check_room
+from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.cutting import cut_every
+from batchstat.planning.strategies.packed import PackedSamples, check_longest
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedRows(Strategy):
+    """Rows packed in the sequence of the corpus, shuffled as torch does, `batch_size` per batch.
+
+    Attributes:
+        name: the strategy's name, for messages.
+        batch_size: rows per batch.
+        max_length: tokens that a sample may have.
+        world_size: number of ranks, among which the rows are divided.
+    """
+
+    in_short: ClassVar[str] = "several per row"
+    order: ClassVar[str | None] = "file"
+    shuffles_as: ClassVar[str | None] = "blocks"
+    distribute: ClassVar[str | None] = "batches"
+    remainder: ClassVar[str | None] = "repeat"
+    packs_rows: ClassVar[bool] = True
+    needs_epoch: ClassVar[bool] = True
+    name: ClassVar[str]
+
+    batch_size: int
+    max_length: int
+    world_size: int = 1
+
+    @property
+    def window_size(self) -> None:
+        """The whole epoch: `read_ahead` limits what is packed together, not what is batched."""
+        return None
+
+    @property
+    def repeats_samples(self) -> bool:
+        """Whether rows are repeated for the ranks."""
+        return self.world_size > 1 and not self.drop_last
+
+    @property
+    def row_width(self) -> int | None:
+        """Tokens to which every row is padded; None for those of the longest in the batch."""
+        return None
+
+    @property
+    def lays_rows_end_to_end(self) -> bool:
+        """Whether the rows of a batch become one."""
+        return False
+
+    @abstractmethod
+    def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:
+        """Return the samples in rows.
+
+        Args:
+            lengths: (n,) tokens of the samples, or of the parts of them.
+            begins: (n_samples,) where each sample begins among these.
+        """
+
+    def plan(self, window: Window) -> BatchPlan:
+        """Pack, shuffle the rows, cut every `batch_size` of them.
+
+        Raises:
+            InputError: a sample is longer than `max_length`, or more rows than fit into memory.
+        """
+        check_longest(self.name, int(window.lengths.max(initial=0)), self.max_length)
+        begins = np.arange(len(window.lengths))
+        if window.starts is not None:  # of several parts, a sample still counts as one
+            begins = np.flatnonzero(window.starts == 0)
+        samples, lengths, starts, packing = self.packed(window.lengths, begins)
+        whole = offsets_from_sizes(packing.totals[1])
+        placed = np.empty(len(samples), dtype=np.int64)
+        for some, places in packing.places(whole[:-1]):
+            placed[places] = np.arange(some.start, some.stop)
+        row_offsets, entries = gather_groups(whole, self._divided(packing.n_rows, window))
+        entries = placed[entries]
+        held = lengths[entries].astype(np.int64)
+        batch_offsets = cut_every(len(row_offsets) - 1, self.batch_size)
+        if self.lays_rows_end_to_end:
+            row_offsets, batch_offsets = row_offsets[batch_offsets], np.arange(len(batch_offsets))
+        tokens = sums(held, row_offsets)
+        widths = np.maximum.reduceat(tokens, batch_offsets[:-1]) if len(tokens) else tokens
+        if self.row_width is not None:
+            widths = np.full(len(widths), self.row_width)
+        return BatchPlan(
+            samples=samples[entries],
+            lengths=held,
+            row_offsets=row_offsets,
+            batch_offsets=batch_offsets,
+            step_offsets=np.arange(len(batch_offsets)),
+            widths=round_up(widths, self.pad_to_multiple_of),
+            starts=None if starts is None else starts[entries],
+        )
+
+    def _divided(self, n_rows: int, window: Window) -> Ints:
+        """Return the rows of the batches in turn, as accelerate divides them among the ranks:
+        repeated from the first, or without the last ones.
+        """
+        rows = torch_permutation(n_rows, window.torch_seed)
+        of_turn = self.batch_size * self.world_size
+        if not self.keeps_short(window):
+            return rows[: len(rows) - len(rows) % of_turn]
+        if self.world_size == 1:
+            return rows
+        return np.resize(rows, self._room_for(round_up(n_rows, of_turn)))
+
+    def _room_for(self, rows: int) -> int:
+        """Return `rows`. Raises InputError: more than fit into memory."""
+        check_room(f"{self.name} with batch_size={self.batch_size} makes", rows, "lower batch_size")
+        return rows

@@ -1,0 +1,107 @@
+"""Make the golden vectors of packing frameworks by running the originals; not part of the tests.
+
+    python tests/planning/golden/make.py NAME REPOSITORY.git
+
+REPOSITORY.git is a clone of the framework's repository; its newest commit is what runs. Nothing
+of it is copied here but its results: for random lengths, the samples of each row in order.
+"""
+
+import json
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+Cases = Iterator[dict[str, Any]]
+
+
+def lengths_of(seed: int, n: int, longest: int) -> list[int]:
+    """Lengths of 1 to `longest`, short ones more frequent in every second case."""
+    rng = np.random.default_rng(seed)
+    drawn = rng.integers(1, longest + 1, n) if seed % 2 else rng.geometric(4 / longest, n)
+    return np.minimum(drawn, longest).tolist()
+
+
+def tokens_of(lengths: list[int]) -> list[list[int]]:
+    """Samples whose every token is the number of the sample, from 1."""
+    return [[number] * length for number, length in enumerate(lengths, 1)]
+
+
+def samples_in(row: list[int]) -> list[list[int]]:
+    """The [sample, tokens] of a row in order, padding (0) left out."""
+    found: list[list[int]] = []
+    for token in filter(None, row):
+        if not found or found[-1][0] != token - 1:
+            found.append([token - 1, 0])
+        found[-1][1] += 1
+    return found
+
+
+def stub(name: str, path: Path | None = None, **names: object) -> Any:
+    """A module in the place of one that would load a whole framework."""
+    module = types.ModuleType(name)
+    module.__dict__.update(names)
+    if path is not None:
+        module.__path__ = [str(path)]
+    sys.modules[name] = module
+    return module
+
+
+def llama_factory(tree: Path) -> Cases:
+    """What the packed processor makes of samples that are tokenized already."""
+    package = tree / "src/llamafactory"
+    stub("llamafactory", package)
+    stub("llamafactory.data", package / "data")
+    stub("llamafactory.data.processor", package / "data/processor")
+    stub("llamafactory.extras", logging=types.SimpleNamespace(get_logger=print))
+    stub("llamafactory.extras.constants", IGNORE_INDEX=-100)
+    from llamafactory.data.processor.supervised import PackedSupervisedDatasetProcessor as Original
+
+    class Tokenized(Original):
+        def _encode_data_example(self, prompt: Any, **_: Any) -> Any:
+            return prompt[0], prompt[0]
+
+    for seed, (n, cutoff) in enumerate([(1, 9), (60, 33), (90, 65), (200, 129)]):
+        lengths = lengths_of(seed, n, cutoff - 1)
+        arguments = types.SimpleNamespace(cutoff_len=cutoff - 1, neat_packing=False)
+        tokenizer = types.SimpleNamespace(pad_token_id=0)
+        processor = Tokenized(None, tokenizer, None, arguments)
+        columns = ("_response", "_system", "_tools", "_images", "_videos", "_audios")
+        examples = {"_prompt": [[ids] for ids in tokens_of(lengths)]}
+        examples |= {column: [[None]] * n for column in columns[:1]}
+        examples |= {column: [None] * n for column in columns[1:]}
+        made = processor.preprocess_dataset(examples)["input_ids"]
+        assert {len(row) for row in made} == {cutoff}
+        yield {"max_length": cutoff, "lengths": lengths, "rows": list(map(samples_in, made))}
+
+
+ORIGINALS: dict[str, tuple[str, str, Callable[[Path], Cases]]] = {
+    "llama-factory": (
+        "hiyouga/LLaMA-Factory",
+        "src/llamafactory/data/processor/supervised.py",
+        llama_factory,
+    ),
+}
+
+
+def main(name: str, repository: str) -> None:
+    owner, file, run = ORIGINALS[name]
+    git = ["git", "-C", repository]
+    commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, check=True, text=True)
+    with TemporaryDirectory() as folder:
+        top = file.split("/")[0]
+        tree = subprocess.run([*git, "archive", "HEAD", top], capture_output=True, check=True)
+        subprocess.run(["tar", "-x", "-C", folder], input=tree.stdout, check=True)
+        source = {"repository": owner, "file": file, "commit": commit.stdout.strip()}
+        cases = [json.dumps(case, separators=(",", ":")) for case in run(Path(folder))]
+    text = f'{{"source": {json.dumps(source)},\n"cases": [\n' + ",\n".join(cases) + "\n]}\n"
+    (Path(__file__).parent / f"{name}.json").write_text(text)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
