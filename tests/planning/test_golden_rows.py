@@ -1,7 +1,7 @@
 """Frameworks that pack: the rows of the originals, made by golden/make.py, sample for sample."""
 
 import json
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import batchstat
-from batchstat import OptionError
+from batchstat import InputError, OptionError
 from batchstat.planning.epoch import InMemoryEpoch
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.samplers.torch_random import torch_permutation
 from batchstat.planning.strategies.spec import parse_strategy
-from conftest import plan_epoch
+from conftest import needs, plan_epoch
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -74,3 +74,41 @@ def test_llama_factory_isolates_samples_with_neat_packing_only():
     assert made[0].counts.total_tokens == made[1].counts.total_tokens
     with pytest.raises(OptionError, match="set batch_size=1"):
         batchstat.compare(lengths, strategies=["llama-factory:neat_packing=unpadded"])
+
+
+@pytest.mark.parametrize("case", cases("torchtune"), ids=lambda case: case["spec"])
+def test_torchtune(case):
+    spec = f"torchtune:{case['spec']}"
+    made = plan(spec, case["lengths"], epoch=2, max_length=case["max_length"])
+    drawn = torch_permutation(len(case["rows"]), 5 + 2)
+    assert batches(made) == [[case["rows"][i]] for i in drawn]
+    assert set(made.widths.tolist()) == {case["max_length"]}
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_torchtunes_ranks_have_the_rows_of_its_loader(drop_last):
+    """What a DataLoader over a DistributedSampler makes of the rows, on each rank."""
+    data = needs("torch").utils.data
+    case = cases("torchtune")[-4]
+    rows = case["rows"]
+    for n, size, (seed, epoch), ranks in product((1, 2, 30), (1, 4), ((0, 0), (9, 1)), (1, 2, 5)):
+        spec = f"torchtune:batch_size={size},max_packs={n}"
+        given = {"max_length": case["max_length"], "drop_last": drop_last}
+        given |= {"seed": seed, "epoch": epoch, "world_size": ranks}
+        for rank in range(ranks):
+            own = data.DistributedSampler(rows[:n], ranks, rank, shuffle=True, seed=seed)
+            own.set_epoch(epoch)
+            loader = data.DataLoader(rows[:n], size, sampler=own, drop_last=drop_last)
+            expected = [
+                [[s, tokens] for i in drawn for s, tokens in rows[i]]
+                for drawn in loader.batch_sampler
+            ]
+            sampler = batchstat.BatchSampler(case["lengths"], spec, rank=rank, **given)
+            if not expected:
+                with pytest.raises(InputError, match="no batches left"):
+                    list(sampler.batches())
+                continue
+            assert [
+                [[s, b - a] for s, a, b in zip(made.records, made.starts, made.stops, strict=True)]
+                for made in sampler.batches()
+            ] == expected

@@ -17,6 +17,7 @@ from batchstat.planning.strategies.packed import Packed
 from batchstat.planning.strategies.padding_free import PaddingFree
 from batchstat.planning.strategies.static import Static
 from batchstat.planning.strategies.token_budget import TokenBudget
+from batchstat.planning.strategies.torchtune import Torchtune
 from batchstat.planning.strategies.trl import Trl
 
 OWN_STRATEGIES: dict[str, type[Strategy]] = {
@@ -36,6 +37,7 @@ FRAMEWORKS: dict[str, type[Strategy]] = {
     "trl": Trl,
     "axolotl": Axolotl,
     "llama-factory": LlamaFactory,
+    "torchtune": Torchtune,
     "tf-data": TfData,
     "infinibatch": Infinibatch,
     "asym": Asym,

@@ -84,10 +84,10 @@ class PackedRows(Strategy):
         placed = np.empty(len(samples), dtype=np.int64)
         for some, places in packing.places(whole[:-1]):
             placed[places] = np.arange(some.start, some.stop)
-        row_offsets, entries = gather_groups(whole, self._divided(packing.n_rows, window))
+        rows, batch_offsets = self.divided(packing.n_rows, window)
+        row_offsets, entries = gather_groups(whole, rows)
         entries = placed[entries]
         held = lengths[entries].astype(np.int64)
-        batch_offsets = cut_every(len(row_offsets) - 1, self.batch_size)
         if self.lays_rows_end_to_end:
             row_offsets, batch_offsets = row_offsets[batch_offsets], np.arange(len(batch_offsets))
         tokens = sums(held, row_offsets)
@@ -104,19 +104,21 @@ class PackedRows(Strategy):
             starts=None if starts is None else starts[entries],
         )
 
-    def _divided(self, n_rows: int, window: Window) -> Ints:
-        """Return the rows of the batches in turn, as accelerate divides them among the ranks:
-        repeated from the first, or without the last ones.
+    def divided(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
+        """Return the rows of all batches, and (n_batches + 1,) which of them each batch has.
+
+        The batches are divided in turn, as accelerate does it: filled up with the first rows, or
+        without the last ones.
         """
         rows = torch_permutation(n_rows, window.torch_seed)
         of_turn = self.batch_size * self.world_size
         if not self.keeps_short(window):
-            return rows[: len(rows) - len(rows) % of_turn]
-        if self.world_size == 1:
-            return rows
-        return np.resize(rows, self._room_for(round_up(n_rows, of_turn)))
+            rows = rows[: len(rows) - len(rows) % of_turn]
+        elif self.world_size > 1:
+            rows = np.resize(rows, self.room_for(round_up(n_rows, of_turn)))
+        return rows, cut_every(len(rows), self.batch_size)
 
-    def _room_for(self, rows: int) -> int:
+    def room_for(self, rows: int) -> int:
         """Return `rows`. Raises InputError: more than fit into memory."""
         check_room(f"{self.name} with batch_size={self.batch_size} makes", rows, "lower batch_size")
         return rows

@@ -80,12 +80,38 @@ def llama_factory(tree: Path) -> Cases:
         yield {"max_length": cutoff, "lengths": lengths, "rows": list(map(samples_in, made))}
 
 
+def torchtune(tree: Path) -> Cases:
+    """PackedDataset's rows, with and without splitting, and with a limit on their number."""
+    stub("torchtune", tree / "torchtune")
+    stub("torchtune.data", tree / "torchtune/data")
+    stub("torchtune.datasets", tree / "torchtune/datasets")
+    from torchtune.datasets._packed import PackedDataset
+
+    for seed, (n, longest) in enumerate([(1, 9), (60, 33), (90, 64), (200, 128)]):
+        lengths = lengths_of(seed, n, longest)
+        samples = [{"tokens": ids, "labels": ids} for ids in tokens_of(lengths)]
+        for split, most in ((False, None), (True, None), (False, 7), (True, 7)):
+            made = PackedDataset(
+                samples, max_seq_len=longest, max_packs=most, split_across_pack=split
+            )
+            rows = [made[i]["tokens"].tolist() for i in range(len(made))]
+            assert {len(row) for row in rows} == {longest}
+            spec = f"split_across_pack={str(split).lower()}" + f",max_packs={most}" * bool(most)
+            yield {
+                "spec": spec,
+                "max_length": longest,
+                "lengths": lengths,
+                "rows": list(map(samples_in, rows)),
+            }
+
+
 ORIGINALS: dict[str, tuple[str, str, Callable[[Path], Cases]]] = {
     "llama-factory": (
         "hiyouga/LLaMA-Factory",
         "src/llamafactory/data/processor/supervised.py",
         llama_factory,
     ),
+    "torchtune": ("pytorch/torchtune", "torchtune/datasets/_packed.py", torchtune),
 }
 
 
