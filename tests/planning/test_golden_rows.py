@@ -112,3 +112,29 @@ def test_torchtunes_ranks_have_the_rows_of_its_loader(drop_last):
                 [[s, b - a] for s, a, b in zip(made.records, made.starts, made.stops, strict=True)]
                 for made in sampler.batches()
             ] == expected
+
+
+@pytest.mark.parametrize("case", cases("llm-foundry"), ids=lambda case: case["spec"])
+def test_llm_foundry(case):
+    """Batch for batch, what is left over included; of auto, the ratio too."""
+    size = case["batch_size"]
+    given = {"max_length": case["max_length"], "batch_size": size, "given_batch_size": size}
+    made = plan(f"llm-foundry:{case['spec']}", case["lengths"], **given)
+    assert batches(made) == case["batches"]
+    assert set(made.widths.tolist()) == {case["max_length"]}
+
+
+def test_llm_foundry_packs_nothing_where_it_finds_no_ratio():
+    for spec, longest in (("llm-foundry", 100), ("llm-foundry:packing_ratio=1", 300)):
+        made = plan(spec, [5, 4, 3], max_length=longest, batch_size=2)
+        assert batches(made) == [[[[0, 5]], [[1, 4]]], [[[2, 3]]]]
+    alone = plan("llm-foundry:packing_ratio=1.5", [5, 6], max_length=300, batch_size=2)
+    assert batches(alone) == [[[[1, 6]], [[0, 5]]]]  # the fullest first, as what is packed
+
+
+def test_llm_foundry_refuses_what_cannot_be_meant():
+    for spec in ("packing_ratio=0.5", "packing_ratio=nan", "packing_ratio=inf"):
+        with pytest.raises(OptionError, match="must be 1 or more"):
+            plan(f"llm-foundry:{spec}", [1], max_length=9)
+    with pytest.raises(InputError, match="rows are left over: lower packing_ratio"):
+        plan("llm-foundry:packing_ratio=20", [8] * 11_000, max_length=9)

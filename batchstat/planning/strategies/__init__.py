@@ -13,6 +13,7 @@ from batchstat.planning.strategies.frameworks import Axolotl, HfTrainer, Infinib
 from batchstat.planning.strategies.hf_group_by_length import HfGroupByLength
 from batchstat.planning.strategies.lhotse import Lhotse
 from batchstat.planning.strategies.llama_factory import LlamaFactory
+from batchstat.planning.strategies.llm_foundry import LlmFoundry
 from batchstat.planning.strategies.packed import Packed
 from batchstat.planning.strategies.padding_free import PaddingFree
 from batchstat.planning.strategies.static import Static
@@ -38,6 +39,7 @@ FRAMEWORKS: dict[str, type[Strategy]] = {
     "axolotl": Axolotl,
     "llama-factory": LlamaFactory,
     "torchtune": Torchtune,
+    "llm-foundry": LlmFoundry,
     "tf-data": TfData,
     "infinibatch": Infinibatch,
     "asym": Asym,

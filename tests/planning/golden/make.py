@@ -105,12 +105,67 @@ def torchtune(tree: Path) -> Cases:
             }
 
 
+def llm_foundry(tree: Path) -> Cases:
+    """The collator's batches, with a ratio, few leftovers, two workers, and the ratio of auto."""
+    import torch
+
+    dist = types.SimpleNamespace(
+        is_available=lambda: False, get_global_rank=int, get_local_rank=int
+    )
+    seeds = types.SimpleNamespace(get_rng_state=int, load_rng_state=print, seed_all=print)
+    stub("composer")
+    stub("composer.utils", dist=dist, reproducibility=seeds, get_device=print)
+    stub("llmfoundry", tree / "llmfoundry")
+    stub("llmfoundry.data", tree / "llmfoundry/data")
+    stub("llmfoundry.utils")
+    stub("llmfoundry.utils.consts", CROSS_ENTROPY_IGNORE_INDEX=-100)
+    loading = stub("llmfoundry.data.dataloader")
+    from llmfoundry.data.packing import BinPackCollator, auto_packing_ratio
+
+    def padded(samples: list[list[int]]) -> dict[str, Any]:
+        width = max(map(len, samples))
+        ids = torch.tensor([ids + [0] * (width - len(ids)) for ids in samples])
+        return {"input_ids": ids, "labels": ids.clone(), "attention_mask": (ids > 0).long()}
+
+    def loader(*asked: Any) -> Any:
+        return types.SimpleNamespace(dataloader=[padded(loading.samples[: asked[-1]])])
+
+    loading.build_dataloader = loader
+    shapes = [(1, 9, 2, 3.0), (61, 33, 4, 2.5), (90, 64, 3, 6.0), (200, 400, 2, None)]
+    for seed, (n, longest, size, ratio) in enumerate(shapes):
+        lengths = lengths_of(2 * seed, n, longest)
+        loading.samples = tokens_of(lengths)
+        found = ratio or auto_packing_ratio({"dataset": {"max_seq_len": longest}}, None, size)
+        for most, workers in ((None, 1), (1, 1), (0, 2)):
+            packers = [
+                BinPackCollator(padded, size, longest, 0, "right", most) for _ in range(workers)
+            ]
+            at_once = int(size * found)
+            firsts = range(0, n, at_once)
+            made = [
+                packers[k % workers](loading.samples[first : first + at_once])["input_ids"]
+                for k, first in enumerate(firsts)
+            ]
+            spec = f"num_workers={workers}"
+            spec += f",packing_ratio={ratio}" if ratio else ""
+            spec += "" if most is None else f",max_leftover_bins_to_keep={most}"
+            assert found > 1
+            yield {
+                "spec": spec,
+                "max_length": longest,
+                "batch_size": size,
+                "lengths": lengths,
+                "batches": [[samples_in(row) for row in batch.tolist()] for batch in made],
+            }
+
+
 ORIGINALS: dict[str, tuple[str, str, Callable[[Path], Cases]]] = {
     "llama-factory": (
         "hiyouga/LLaMA-Factory",
         "src/llamafactory/data/processor/supervised.py",
         llama_factory,
     ),
+    "llm-foundry": ("mosaicml/llm-foundry", "llmfoundry/data/packing.py", llm_foundry),
     "torchtune": ("pytorch/torchtune", "torchtune/datasets/_packed.py", torchtune),
 }
 
