@@ -138,3 +138,56 @@ def test_llm_foundry_refuses_what_cannot_be_meant():
             plan(f"llm-foundry:{spec}", [1], max_length=9)
     with pytest.raises(InputError, match="rows are left over: lower packing_ratio"):
         plan("llm-foundry:packing_ratio=20", [8] * 11_000, max_length=9)
+
+
+@pytest.mark.parametrize("case", cases("nemo"), ids=lambda case: case["spec"])
+def test_nemo(case):
+    """The rows; their sequence is random."""
+    made = plan(f"nemo:{case['spec']}", case["lengths"], max_length=case["max_length"])
+    assert sorted(row for (row,) in batches(made)) == sorted(case["rows"])
+    held = np.add.reduceat(made.lengths, made.row_offsets[:-1])
+    assert made.widths.tolist() == [min(-(-n // 16) * 16, case["max_length"]) for n in held]
+
+
+@pytest.mark.parametrize(
+    "case", [*cases("ms-swift"), *cases("ms-swift-1")], ids=lambda case: case["spec"]
+)
+def test_ms_swift(case):
+    made = plan(f"ms-swift:{case['spec']}", case["lengths"], epoch=2, max_length=case["max_length"])
+    drawn = torch_permutation(len(case["rows"]), 5 + 2)
+    assert batches(made) == [[case["rows"][i]] for i in drawn]
+
+
+def test_ms_swifts_processes_pack_their_own_parts():
+    made = plan("ms-swift:packing_num_proc=3,read_ahead=2", [1] * 5, max_length=9)
+    assert sorted(sorted(sample for sample, _ in row) for (row,) in batches(made)) == [
+        [0],
+        [1, 2],
+        [3, 4],
+    ]
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_ms_swifts_ranks_have_its_rows_in_turn(drop_last):
+    """A plain loop: rows that divide evenly are drawn; each rank takes its own and batches them."""
+    case = cases("ms-swift")[-2]
+    rows = case["rows"]
+    for size, ranks in product((1, 3), (2, 4)):
+        n = len(rows) // ranks * ranks
+        drawn = torch_permutation(n, 7).tolist()
+        for rank in range(ranks):
+            own = drawn[rank::ranks]
+            expected = [own[i : i + size] for i in range(0, len(own), size)]
+            if drop_last and len(expected[-1]) < size:
+                expected.pop()
+            sampler = batchstat.BatchSampler(
+                case["lengths"],
+                f"ms-swift:{case['spec']},batch_size={size}",
+                rank=rank,
+                world_size=ranks,
+                seed=7,
+                max_length=case["max_length"],
+                drop_last=drop_last,
+            )
+            found = [batch.records for batch in sampler.batches()]
+            assert found == [[s for i in batch for s, _ in rows[i]] for batch in expected]

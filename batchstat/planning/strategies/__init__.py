@@ -14,6 +14,8 @@ from batchstat.planning.strategies.hf_group_by_length import HfGroupByLength
 from batchstat.planning.strategies.lhotse import Lhotse
 from batchstat.planning.strategies.llama_factory import LlamaFactory
 from batchstat.planning.strategies.llm_foundry import LlmFoundry
+from batchstat.planning.strategies.ms_swift import MsSwift
+from batchstat.planning.strategies.nemo import Nemo
 from batchstat.planning.strategies.packed import Packed
 from batchstat.planning.strategies.padding_free import PaddingFree
 from batchstat.planning.strategies.static import Static
@@ -40,6 +42,8 @@ FRAMEWORKS: dict[str, type[Strategy]] = {
     "llama-factory": LlamaFactory,
     "torchtune": Torchtune,
     "llm-foundry": LlmFoundry,
+    "nemo": Nemo,
+    "ms-swift": MsSwift,
     "tf-data": TfData,
     "infinibatch": Infinibatch,
     "asym": Asym,

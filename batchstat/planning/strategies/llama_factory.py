@@ -11,7 +11,7 @@ from batchstat.lengths.arrays import Ints, round_up
 from batchstat.parameters import MAX_INT, parameter
 from batchstat.planning.strategies.cutting import longest_first
 from batchstat.planning.strategies.packed import PackedSamples, pack_groups
-from batchstat.planning.strategies.packed_rows import PackedRows
+from batchstat.planning.strategies.packed_rows import ShuffledRows
 from batchstat.planning.strategies.packing import first_fit
 
 NEAT_PACKING: Mapping[str, str] = {
@@ -25,7 +25,7 @@ _PAD_TO = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class LlamaFactory(PackedRows):
+class LlamaFactory(ShuffledRows):
     """LLaMA-Factory's SFT with packing: true: `read_ahead` samples at a time
     (preprocessing_batch_size), in the sequence of the corpus, are packed into rows of
     `max_length` − 1 tokens; each row takes the longest sample that still fits, of equal ones the
@@ -68,14 +68,14 @@ class LlamaFactory(PackedRows):
         return self.max_length
 
     @property
-    def row_width(self) -> int | None:
-        """`max_length`, in multiples of 8; None where the padding is left out."""
-        return None if self.neat_packing == "unpadded" else round_up(self.max_length, _PAD_TO)
-
-    @property
     def attends_within_samples(self) -> bool:
         """Whether attention stays within samples, as with neat_packing."""
         return self.neat_packing != "off"
+
+    def padded(self, widest: Ints) -> Ints:
+        """Return `max_length` for each, in multiples of 8, unless the padding is left out."""
+        whole = np.full(len(widest), round_up(self.max_length, _PAD_TO))
+        return widest if self.neat_packing == "unpadded" else whole
 
     def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:
         """Return the rows of `read_ahead` samples after the other, of each process in turn."""

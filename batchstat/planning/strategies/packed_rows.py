@@ -1,4 +1,4 @@
-"""Base of frameworks that pack a corpus into rows, and then shuffle and batch the rows."""
+"""Bases of frameworks that pack a corpus into rows, and then shuffle and batch the rows."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -18,13 +18,11 @@ from batchstat.planning.strategies.packed import PackedSamples, check_longest
 
 @dataclass(frozen=True, kw_only=True)
 class PackedRows(Strategy):
-    """Rows packed in the sequence of the corpus, shuffled as torch does, `batch_size` per batch.
+    """Rows packed in the sequence of the corpus, which are then batched.
 
     Attributes:
         name: the strategy's name, for messages.
-        batch_size: rows per batch.
         max_length: tokens that a sample may have.
-        world_size: number of ranks, among which the rows are divided.
     """
 
     in_short: ClassVar[str] = "several per row"
@@ -36,9 +34,7 @@ class PackedRows(Strategy):
     needs_epoch: ClassVar[bool] = True
     name: ClassVar[str]
 
-    batch_size: int
     max_length: int
-    world_size: int = 1
 
     @property
     def window_size(self) -> None:
@@ -46,19 +42,13 @@ class PackedRows(Strategy):
         return None
 
     @property
-    def repeats_samples(self) -> bool:
-        """Whether rows are repeated for the ranks."""
-        return self.world_size > 1 and not self.drop_last
-
-    @property
-    def row_width(self) -> int | None:
-        """Tokens to which every row is padded; None for those of the longest in the batch."""
-        return None
-
-    @property
     def lays_rows_end_to_end(self) -> bool:
         """Whether the rows of a batch become one."""
         return False
+
+    def padded(self, widest: Ints) -> Ints:
+        """Return (n_batches,) the width of batches, by the tokens of their widest rows."""
+        return widest
 
     @abstractmethod
     def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:
@@ -69,8 +59,12 @@ class PackedRows(Strategy):
             begins: (n_samples,) where each sample begins among these.
         """
 
+    @abstractmethod
+    def divided(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
+        """Return the rows of all batches, and (n_batches + 1,) which of them each batch has."""
+
     def plan(self, window: Window) -> BatchPlan:
-        """Pack, shuffle the rows, cut every `batch_size` of them.
+        """Pack, divide the rows among batches.
 
         Raises:
             InputError: a sample is longer than `max_length`, or more rows than fit into memory.
@@ -92,17 +86,33 @@ class PackedRows(Strategy):
             row_offsets, batch_offsets = row_offsets[batch_offsets], np.arange(len(batch_offsets))
         tokens = sums(held, row_offsets)
         widths = np.maximum.reduceat(tokens, batch_offsets[:-1]) if len(tokens) else tokens
-        if self.row_width is not None:
-            widths = np.full(len(widths), self.row_width)
         return BatchPlan(
             samples=samples[entries],
             lengths=held,
             row_offsets=row_offsets,
             batch_offsets=batch_offsets,
             step_offsets=np.arange(len(batch_offsets)),
-            widths=round_up(widths, self.pad_to_multiple_of),
+            widths=round_up(self.padded(widths), self.pad_to_multiple_of),
             starts=None if starts is None else starts[entries],
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShuffledRows(PackedRows):
+    """Rows shuffled as torch does, `batch_size` per batch, divided as accelerate does.
+
+    Attributes:
+        batch_size: rows per batch.
+        world_size: number of ranks, among which the rows are divided.
+    """
+
+    batch_size: int
+    world_size: int = 1
+
+    @property
+    def repeats_samples(self) -> bool:
+        """Whether rows are repeated for the ranks."""
+        return self.world_size > 1 and not self.drop_last
 
     def divided(self, n_rows: int, window: Window) -> tuple[Ints, Ints]:
         """Return the rows of all batches, and (n_batches + 1,) which of them each batch has.
@@ -122,3 +132,23 @@ class PackedRows(Strategy):
         """Return `rows`. Raises InputError: more than fit into memory."""
         check_room(f"{self.name} with batch_size={self.batch_size} makes", rows, "lower batch_size")
         return rows
+
+    def in_turn(self, rows: Ints, each: int) -> tuple[Ints, Ints]:
+        """Return the rows of all batches, and (n_batches + 1,) which of them each batch has, where
+        rows reach the ranks in turn and each rank cuts its own every `batch_size`.
+
+        Args:
+            rows: (n,) rows in sequence, again from the first where ranks need more.
+            each: rows of each rank.
+        """
+        whole = each - each % self.batch_size
+        turns = np.resize(rows, self.room_for(each * self.world_size))
+        if each == 0:
+            return rows[:0], np.zeros(1, dtype=np.int64)
+        turns = turns.reshape(each, self.world_size)
+        batches = turns[:whole].reshape(-1, self.batch_size, self.world_size)
+        ordered = np.concatenate([batches.transpose(0, 2, 1).ravel(), turns[whole:].T.ravel()])
+        sizes = np.full(batches.shape[0] * self.world_size, self.batch_size)
+        if each > whole:
+            sizes = np.append(sizes, np.full(self.world_size, each - whole))
+        return ordered, offsets_from_sizes(sizes)

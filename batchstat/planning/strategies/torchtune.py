@@ -5,16 +5,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from batchstat.lengths.arrays import Ints, offsets_from_sizes
+from batchstat.lengths.arrays import Ints
 from batchstat.parameters import MAX_INT, parameter
 from batchstat.planning.plan import Window
 from batchstat.planning.samplers.torch_random import torch_permutation
 from batchstat.planning.strategies.packed import PackedSamples, pack
-from batchstat.planning.strategies.packed_rows import PackedRows
+from batchstat.planning.strategies.packed_rows import ShuffledRows
 
 
 @dataclass(frozen=True, kw_only=True)
-class Torchtune(PackedRows):
+class Torchtune(ShuffledRows):
     """torchtune's PackedDataset (packed: True): samples join the last row in the sequence of the
     corpus, and one that does not fit begins a new row; with `split_across_pack`, its first tokens
     fill the row, and the others go on in the next. Rows are padded to `max_length` (max_seq_len)
@@ -50,11 +50,6 @@ class Torchtune(PackedRows):
         return self.max_length
 
     @property
-    def row_width(self) -> int:
-        """`max_length`."""
-        return self.max_length
-
-    @property
     def attends_within_samples(self) -> bool:
         """Whether attention stays within samples, by a block mask."""
         return True
@@ -63,6 +58,10 @@ class Torchtune(PackedRows):
     def cuts_samples(self) -> bool:
         """Whether a sample may be split over several rows."""
         return self.split_across_pack
+
+    def padded(self, widest: Ints) -> Ints:
+        """Return `max_length` for each."""
+        return np.full(len(widest), self.max_length)
 
     def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:
         """Return the rows of all samples."""
@@ -77,16 +76,7 @@ class Torchtune(PackedRows):
         DistributedSampler, in torchtune's recipes followed by a DataLoader.
         """
         kept = min(n_rows, self.max_packs or n_rows)
-        drawn = torch_permutation(kept, window.torch_seed)
-        each = -(-kept // self.world_size)  # rows per rank
-        whole = each - each % self.batch_size
+        each = -(-kept // self.world_size)
         if not self.keeps_short(window):
-            each = whole
-        needed = self.room_for(each * self.world_size)
-        turns = np.resize(drawn, needed).reshape(each, self.world_size)
-        batches = turns[:whole].reshape(-1, self.batch_size, self.world_size)
-        rows = np.concatenate([batches.transpose(0, 2, 1).ravel(), turns[whole:].T.ravel()])
-        sizes = np.full(batches.shape[0] * self.world_size, self.batch_size)
-        if each > whole:
-            sizes = np.append(sizes, np.full(self.world_size, each - whole))
-        return rows, offsets_from_sizes(sizes)
+            each -= each % self.batch_size
+        return self.in_turn(torch_permutation(kept, window.torch_seed), each)

@@ -7,7 +7,7 @@ from typing import ClassVar
 from batchstat.lengths.arrays import Ints
 from batchstat.parameters import MAX_INT, parameter
 from batchstat.planning.strategies.packed import PackedSamples, pack
-from batchstat.planning.strategies.packed_rows import PackedRows
+from batchstat.planning.strategies.packed_rows import ShuffledRows
 
 METHODS: Mapping[str, str] = {
     "bfd": "Best fit decreasing; the rows of a batch are laid end to end (padding_free).",
@@ -16,7 +16,7 @@ METHODS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trl(PackedRows):
+class Trl(ShuffledRows):
     """TRL's SFTTrainer with packing=True: samples are packed into rows of at most `max_length`, in
     the sequence of the corpus and `read_ahead` (1,000) at a time; the rows are then shuffled, by
     its `seed`, and a batch is `batch_size` consecutive ones (per_device_train_batch_size).

@@ -159,6 +159,62 @@ def llm_foundry(tree: Path) -> Cases:
             }
 
 
+def nemo(tree: Path) -> Cases:
+    """The rows of both algorithms; stored samples have one token more than enters the model."""
+    stub("megatron", tree / "src/megatron")
+    stub("megatron.bridge", tree / "src/megatron/bridge")
+    stub("megatron.bridge.utils")
+    stub("megatron.bridge.utils.safe_pickle", safe_load_npy=print)
+    stub("megatron.bridge.data")
+    stub("megatron.bridge.data.packing", tree / "src/megatron/bridge/data/packing")
+    from megatron.bridge.data.packing import algorithms
+
+    for seed, (n, longest) in enumerate([(1, 9), (60, 33), (90, 64), (200, 128)]):
+        lengths = lengths_of(seed, n, longest)
+        stored = [{"input_ids": [*ids, 0], "answer_start_idx": 0} for ids in tokens_of(lengths)]
+        for name in algorithms.PACKING_ALGOS:
+            np.random.seed(seed)  # as prepare_gpt_sft_packed_data does
+            sequences, counts = algorithms.create_hist(stored, longest)
+            packs, _ = algorithms.create_packing_strategy(counts, longest, name)
+            made = algorithms.fill_packing_strategy(packs, sequences, longest, 0)
+            yield {
+                "spec": f"packing_algorithm={name},packing_seed={seed}",
+                "max_length": longest,
+                "lengths": lengths,
+                "rows": [samples_in(row["input_ids"]) for row in made],
+            }
+
+
+def ms_swift(tree: Path) -> Cases:
+    """The rows that each process packs, 25 samples at a time, with the binpacking installed."""
+    from importlib.metadata import version
+
+    stub("swift", tree / "swift")
+    stub("swift.dataset", tree / "swift/dataset")
+    stub("swift.template", MaxLengthError=ValueError)
+    stub("swift.utils", get_logger=print, is_dist=print, is_master=print, split_list=print)
+    from swift.dataset.packing import PackingDataset
+
+    old = version("binpacking").startswith("1")
+    for seed, (n, longest) in enumerate([(1, 9), (60, 33), (90, 64), (200, 128), (100, 10)]):
+        lengths = lengths_of(seed, n, longest)
+        for name in ("binpack",) if old else ("binpack", "sequential"):
+            made: list[Any] = []
+            process = types.SimpleNamespace(
+                PACKING_BATCH_SIZE=25,
+                packing_length=longest,
+                packing_strategy=name,
+                _out_queue=types.SimpleNamespace(put=lambda each, made=made: made.extend(each[1])),
+            )
+            PackingDataset.create_packed_idx(process, 0, 0, lengths)
+            yield {
+                "spec": f"read_ahead=25,packing_strategy={name}" + "-1" * old,
+                "max_length": longest,
+                "lengths": lengths,
+                "rows": made,
+            }
+
+
 ORIGINALS: dict[str, tuple[str, str, Callable[[Path], Cases]]] = {
     "llama-factory": (
         "hiyouga/LLaMA-Factory",
@@ -166,6 +222,13 @@ ORIGINALS: dict[str, tuple[str, str, Callable[[Path], Cases]]] = {
         llama_factory,
     ),
     "llm-foundry": ("mosaicml/llm-foundry", "llmfoundry/data/packing.py", llm_foundry),
+    "nemo": (
+        "NVIDIA-NeMo/Megatron-Bridge",
+        "src/megatron/bridge/data/packing/algorithms.py",
+        nemo,
+    ),
+    "ms-swift": ("modelscope/ms-swift", "swift/dataset/packing.py", ms_swift),
+    "ms-swift-1": ("modelscope/ms-swift", "swift/dataset/packing.py", ms_swift),
     "torchtune": ("pytorch/torchtune", "torchtune/datasets/_packed.py", torchtune),
 }
 
