@@ -12,10 +12,15 @@ from batchstat.planning.strategies.fixed import Fixed
 from batchstat.planning.strategies.frameworks import Axolotl, HfTrainer, Infinibatch, TfData
 from batchstat.planning.strategies.hf_group_by_length import HfGroupByLength
 from batchstat.planning.strategies.lhotse import Lhotse
+from batchstat.planning.strategies.llama_factory import LlamaFactory
+from batchstat.planning.strategies.llm_foundry import LlmFoundry
+from batchstat.planning.strategies.ms_swift import MsSwift
+from batchstat.planning.strategies.nemo import Nemo
 from batchstat.planning.strategies.packed import Packed
 from batchstat.planning.strategies.padding_free import PaddingFree
 from batchstat.planning.strategies.static import Static
 from batchstat.planning.strategies.token_budget import TokenBudget
+from batchstat.planning.strategies.torchtune import Torchtune
 from batchstat.planning.strategies.trl import Trl
 
 OWN_STRATEGIES: dict[str, type[Strategy]] = {
@@ -34,6 +39,11 @@ FRAMEWORKS: dict[str, type[Strategy]] = {
     "lhotse": Lhotse,
     "trl": Trl,
     "axolotl": Axolotl,
+    "llama-factory": LlamaFactory,
+    "torchtune": Torchtune,
+    "llm-foundry": LlmFoundry,
+    "nemo": Nemo,
+    "ms-swift": MsSwift,
     "tf-data": TfData,
     "infinibatch": Infinibatch,
     "asym": Asym,

@@ -1,9 +1,9 @@
 """`packed`: several samples per row."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -41,6 +41,22 @@ METHODS: Mapping[str, str] = {
     "next-fit": "In the order's sequence, each into the last row or a new one.",
     "wrapped": "Laid end to end and cut every max_length: a sample may lie in two rows.",
 }
+
+
+class PackedSamples(NamedTuple):
+    """Samples, or parts of them, in rows.
+
+    Attributes:
+        samples: (n_entries,) sample of each entry.
+        lengths: (n_entries,) tokens of each.
+        starts: (n_entries,) first token of each; None unless samples are split.
+        packing: the rows of the entries.
+    """
+
+    samples: Ints
+    lengths: Ints
+    starts: Ints | None
+    packing: Packing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,9 +182,8 @@ def check_longest(name: str, longest: int, max_length: int) -> None:
 
 def pack(
     lengths: Ints, max_length: int, method: str, most: int, firsts: Sequence[int]
-) -> tuple[Ints, Ints, Ints | None, Packing]:
-    """Return (n_entries,) sample, length and start (None unless samples are split) of each entry,
-    and their rows.
+) -> PackedSamples:
+    """Return samples in rows by one of `METHODS`, a group of samples at a time.
 
     Args:
         lengths: (n,) tokens of the samples.
@@ -177,16 +192,30 @@ def pack(
         most: samples that a row may hold.
         firsts: the first of each group of samples that are packed together.
     """
+    return pack_groups(lengths, firsts, lambda some: _together(some, max_length, method, most))
+
+
+def pack_groups(
+    lengths: Ints, firsts: Sequence[int], together: Callable[[Ints], PackedSamples]
+) -> PackedSamples:
+    """Return the rows of one group of consecutive samples after the other.
+
+    Args:
+        lengths: (n,) tokens of the samples.
+        firsts: the first of each group.
+        together: packs the samples of a group.
+    """
     parts = []
     rows = 0
     for first, end in pairwise([*(firsts or [0]), len(lengths)]):
-        samples, held, starts, packing = _together(lengths[first:end], max_length, method, most)
+        made = together(lengths[first:end])
         if first == 0 and end == len(lengths):
-            return samples, held, starts, packing
+            return made
+        samples, held, starts, packing = made
         parts.append((samples + first, held, starts, packing._replace(row=packing.row + rows)))
         rows += packing.n_rows
     every, all_held, all_starts, packings = zip(*parts, strict=True)
-    return (
+    return PackedSamples(
         np.concatenate(every),
         np.concatenate(all_held),
         None if all_starts[0] is None else np.concatenate(all_starts),
@@ -194,23 +223,20 @@ def pack(
     )
 
 
-def _together(
-    lengths: Ints, max_length: int, method: str, most: int
-) -> tuple[Ints, Ints, Ints | None, Packing]:
-    """Do the same for samples that are packed together."""
+def _together(lengths: Ints, max_length: int, method: str, most: int) -> PackedSamples:
     if method == "wrapped":
         return _wrapped(lengths, max_length)
     if method in _IN_TURN:
         found = _IN_TURN[method](lengths, max_length, most)
-        return np.arange(len(lengths)), lengths, None, found
+        return PackedSamples(np.arange(len(lengths)), lengths, None, found)
     lengths = narrowed(lengths)
     values, counts = distinct(lengths) if len(lengths) else (lengths, lengths)
     falling = np.repeat(values[::-1].astype(lengths.dtype), counts[::-1])
     fit = best_fit if method == "bfd" else first_fit
-    return longest_first(lengths), falling, None, fit(falling, max_length, most)
+    return PackedSamples(longest_first(lengths), falling, None, fit(falling, max_length, most))
 
 
-def _wrapped(lengths: Ints, capacity: int) -> tuple[Ints, Ints, Ints, Packing]:
+def _wrapped(lengths: Ints, capacity: int) -> PackedSamples:
     ends = np.cumsum(lengths, dtype=np.int64)
     begins = ends - lengths
     last = max(int(ends[-1]) - 1, 0) // capacity if len(ends) else 0
@@ -222,4 +248,5 @@ def _wrapped(lengths: Ints, capacity: int) -> tuple[Ints, Ints, Ints, Packing]:
     stops = np.minimum(ends[samples], (rows + 1) * capacity)
     each = np.bincount(np.minimum(rows, last))
     parts_of = stops - starts
-    return samples, parts_of, starts - begins[samples], whole_rows(parts_of, each)
+    rows_of = whole_rows(parts_of, each)
+    return PackedSamples(samples, parts_of, starts - begins[samples], rows_of)

@@ -1,0 +1,251 @@
+"""Make the golden vectors of packing frameworks by running the originals; not part of the tests.
+
+    python tests/planning/golden/make.py NAME REPOSITORY.git
+
+REPOSITORY.git is a clone of the framework's repository; its newest commit is what runs. Nothing
+of it is copied here but its results: for random lengths, the samples of each row in order.
+"""
+
+import json
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+Cases = Iterator[dict[str, Any]]
+
+
+def lengths_of(seed: int, n: int, longest: int) -> list[int]:
+    """Lengths of 1 to `longest`, short ones more frequent in every second case."""
+    rng = np.random.default_rng(seed)
+    drawn = rng.integers(1, longest + 1, n) if seed % 2 else rng.geometric(4 / longest, n)
+    return np.minimum(drawn, longest).tolist()
+
+
+def tokens_of(lengths: list[int]) -> list[list[int]]:
+    """Samples whose every token is the number of the sample, from 1."""
+    return [[number] * length for number, length in enumerate(lengths, 1)]
+
+
+def samples_in(row: list[int]) -> list[list[int]]:
+    """The [sample, tokens] of a row in order, padding (0) left out."""
+    found: list[list[int]] = []
+    for token in filter(None, row):
+        if not found or found[-1][0] != token - 1:
+            found.append([token - 1, 0])
+        found[-1][1] += 1
+    return found
+
+
+def stub(name: str, path: Path | None = None, **names: object) -> Any:
+    """A module in the place of one that would load a whole framework."""
+    module = types.ModuleType(name)
+    module.__dict__.update(names)
+    if path is not None:
+        module.__path__ = [str(path)]
+    sys.modules[name] = module
+    return module
+
+
+def llama_factory(tree: Path) -> Cases:
+    """What the packed processor makes of samples that are tokenized already."""
+    package = tree / "src/llamafactory"
+    stub("llamafactory", package)
+    stub("llamafactory.data", package / "data")
+    stub("llamafactory.data.processor", package / "data/processor")
+    stub("llamafactory.extras", logging=types.SimpleNamespace(get_logger=print))
+    stub("llamafactory.extras.constants", IGNORE_INDEX=-100)
+    from llamafactory.data.processor.supervised import PackedSupervisedDatasetProcessor as Original
+
+    class Tokenized(Original):
+        def _encode_data_example(self, prompt: Any, **_: Any) -> Any:
+            return prompt[0], prompt[0]
+
+    for seed, (n, cutoff) in enumerate([(1, 9), (60, 33), (90, 65), (200, 129)]):
+        lengths = lengths_of(seed, n, cutoff - 1)
+        arguments = types.SimpleNamespace(cutoff_len=cutoff - 1, neat_packing=False)
+        tokenizer = types.SimpleNamespace(pad_token_id=0)
+        processor = Tokenized(None, tokenizer, None, arguments)
+        columns = ("_response", "_system", "_tools", "_images", "_videos", "_audios")
+        examples = {"_prompt": [[ids] for ids in tokens_of(lengths)]}
+        examples |= {column: [[None]] * n for column in columns[:1]}
+        examples |= {column: [None] * n for column in columns[1:]}
+        made = processor.preprocess_dataset(examples)["input_ids"]
+        assert {len(row) for row in made} == {cutoff}
+        yield {"max_length": cutoff, "lengths": lengths, "rows": list(map(samples_in, made))}
+
+
+def torchtune(tree: Path) -> Cases:
+    """PackedDataset's rows, with and without splitting, and with a limit on their number."""
+    stub("torchtune", tree / "torchtune")
+    stub("torchtune.data", tree / "torchtune/data")
+    stub("torchtune.datasets", tree / "torchtune/datasets")
+    from torchtune.datasets._packed import PackedDataset
+
+    for seed, (n, longest) in enumerate([(1, 9), (60, 33), (90, 64), (200, 128)]):
+        lengths = lengths_of(seed, n, longest)
+        samples = [{"tokens": ids, "labels": ids} for ids in tokens_of(lengths)]
+        for split, most in ((False, None), (True, None), (False, 7), (True, 7)):
+            made = PackedDataset(
+                samples, max_seq_len=longest, max_packs=most, split_across_pack=split
+            )
+            rows = [made[i]["tokens"].tolist() for i in range(len(made))]
+            assert {len(row) for row in rows} == {longest}
+            spec = f"split_across_pack={str(split).lower()}" + f",max_packs={most}" * bool(most)
+            yield {
+                "spec": spec,
+                "max_length": longest,
+                "lengths": lengths,
+                "rows": list(map(samples_in, rows)),
+            }
+
+
+def llm_foundry(tree: Path) -> Cases:
+    """The collator's batches, with a ratio, few leftovers, two workers, and the ratio of auto."""
+    import torch
+
+    dist = types.SimpleNamespace(
+        is_available=lambda: False, get_global_rank=int, get_local_rank=int
+    )
+    seeds = types.SimpleNamespace(get_rng_state=int, load_rng_state=print, seed_all=print)
+    stub("composer")
+    stub("composer.utils", dist=dist, reproducibility=seeds, get_device=print)
+    stub("llmfoundry", tree / "llmfoundry")
+    stub("llmfoundry.data", tree / "llmfoundry/data")
+    stub("llmfoundry.utils")
+    stub("llmfoundry.utils.consts", CROSS_ENTROPY_IGNORE_INDEX=-100)
+    loading = stub("llmfoundry.data.dataloader")
+    from llmfoundry.data.packing import BinPackCollator, auto_packing_ratio
+
+    def padded(samples: list[list[int]]) -> dict[str, Any]:
+        width = max(map(len, samples))
+        ids = torch.tensor([ids + [0] * (width - len(ids)) for ids in samples])
+        return {"input_ids": ids, "labels": ids.clone(), "attention_mask": (ids > 0).long()}
+
+    def loader(*asked: Any) -> Any:
+        return types.SimpleNamespace(dataloader=[padded(loading.samples[: asked[-1]])])
+
+    loading.build_dataloader = loader
+    shapes = [(1, 9, 2, 3.0), (61, 33, 4, 2.5), (90, 64, 3, 6.0), (200, 400, 2, None)]
+    for seed, (n, longest, size, ratio) in enumerate(shapes):
+        lengths = lengths_of(2 * seed, n, longest)
+        loading.samples = tokens_of(lengths)
+        found = ratio or auto_packing_ratio({"dataset": {"max_seq_len": longest}}, None, size)
+        for most, workers in ((None, 1), (1, 1), (0, 2)):
+            packers = [
+                BinPackCollator(padded, size, longest, 0, "right", most) for _ in range(workers)
+            ]
+            at_once = int(size * found)
+            firsts = range(0, n, at_once)
+            made = [
+                packers[k % workers](loading.samples[first : first + at_once])["input_ids"]
+                for k, first in enumerate(firsts)
+            ]
+            spec = f"num_workers={workers}"
+            spec += f",packing_ratio={ratio}" if ratio else ""
+            spec += "" if most is None else f",max_leftover_bins_to_keep={most}"
+            assert found > 1
+            yield {
+                "spec": spec,
+                "max_length": longest,
+                "batch_size": size,
+                "lengths": lengths,
+                "batches": [[samples_in(row) for row in batch.tolist()] for batch in made],
+            }
+
+
+def nemo(tree: Path) -> Cases:
+    """The rows of both algorithms; stored samples have one token more than enters the model."""
+    stub("megatron", tree / "src/megatron")
+    stub("megatron.bridge", tree / "src/megatron/bridge")
+    stub("megatron.bridge.utils")
+    stub("megatron.bridge.utils.safe_pickle", safe_load_npy=print)
+    stub("megatron.bridge.data")
+    stub("megatron.bridge.data.packing", tree / "src/megatron/bridge/data/packing")
+    from megatron.bridge.data.packing import algorithms
+
+    for seed, (n, longest) in enumerate([(1, 9), (60, 33), (90, 64), (200, 128)]):
+        lengths = lengths_of(seed, n, longest)
+        stored = [{"input_ids": [*ids, 0], "answer_start_idx": 0} for ids in tokens_of(lengths)]
+        for name in algorithms.PACKING_ALGOS:
+            np.random.seed(seed)  # as prepare_gpt_sft_packed_data does
+            sequences, counts = algorithms.create_hist(stored, longest)
+            packs, _ = algorithms.create_packing_strategy(counts, longest, name)
+            made = algorithms.fill_packing_strategy(packs, sequences, longest, 0)
+            yield {
+                "spec": f"packing_algorithm={name},packing_seed={seed}",
+                "max_length": longest,
+                "lengths": lengths,
+                "rows": [samples_in(row["input_ids"]) for row in made],
+            }
+
+
+def ms_swift(tree: Path) -> Cases:
+    """The rows that each process packs, 25 samples at a time, with the binpacking installed."""
+    from importlib.metadata import version
+
+    stub("swift", tree / "swift")
+    stub("swift.dataset", tree / "swift/dataset")
+    stub("swift.template", MaxLengthError=ValueError)
+    stub("swift.utils", get_logger=print, is_dist=print, is_master=print, split_list=print)
+    from swift.dataset.packing import PackingDataset
+
+    old = version("binpacking").startswith("1")
+    for seed, (n, longest) in enumerate([(1, 9), (60, 33), (90, 64), (200, 128), (100, 10)]):
+        lengths = lengths_of(seed, n, longest)
+        for name in ("binpack",) if old else ("binpack", "sequential"):
+            made: list[Any] = []
+            process = types.SimpleNamespace(
+                PACKING_BATCH_SIZE=25,
+                packing_length=longest,
+                packing_strategy=name,
+                _out_queue=types.SimpleNamespace(put=lambda each, made=made: made.extend(each[1])),
+            )
+            PackingDataset.create_packed_idx(process, 0, 0, lengths)
+            yield {
+                "spec": f"read_ahead=25,packing_strategy={name}" + "-1" * old,
+                "max_length": longest,
+                "lengths": lengths,
+                "rows": made,
+            }
+
+
+ORIGINALS: dict[str, tuple[str, str, Callable[[Path], Cases]]] = {
+    "llama-factory": (
+        "hiyouga/LLaMA-Factory",
+        "src/llamafactory/data/processor/supervised.py",
+        llama_factory,
+    ),
+    "llm-foundry": ("mosaicml/llm-foundry", "llmfoundry/data/packing.py", llm_foundry),
+    "nemo": (
+        "NVIDIA-NeMo/Megatron-Bridge",
+        "src/megatron/bridge/data/packing/algorithms.py",
+        nemo,
+    ),
+    "ms-swift": ("modelscope/ms-swift", "swift/dataset/packing.py", ms_swift),
+    "ms-swift-1": ("modelscope/ms-swift", "swift/dataset/packing.py", ms_swift),
+    "torchtune": ("pytorch/torchtune", "torchtune/datasets/_packed.py", torchtune),
+}
+
+
+def main(name: str, repository: str) -> None:
+    owner, file, run = ORIGINALS[name]
+    git = ["git", "-C", repository]
+    commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, check=True, text=True)
+    with TemporaryDirectory() as folder:
+        top = file.split("/")[0]
+        tree = subprocess.run([*git, "archive", "HEAD", top], capture_output=True, check=True)
+        subprocess.run(["tar", "-x", "-C", folder], input=tree.stdout, check=True)
+        source = {"repository": owner, "file": file, "commit": commit.stdout.strip()}
+        cases = [json.dumps(case, separators=(",", ":")) for case in run(Path(folder))]
+    text = f'{{"source": {json.dumps(source)},\n"cases": [\n' + ",\n".join(cases) + "\n]}\n"
+    (Path(__file__).parent / f"{name}.json").write_text(text)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,193 @@
+"""Frameworks that pack: the rows of the originals, made by golden/make.py, sample for sample."""
+
+import json
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import batchstat
+from batchstat import InputError, OptionError
+from batchstat.planning.epoch import InMemoryEpoch
+from batchstat.planning.plan import BatchPlan
+from batchstat.planning.samplers.torch_random import torch_permutation
+from batchstat.planning.strategies.spec import parse_strategy
+from conftest import needs, plan_epoch
+
+GOLDEN = Path(__file__).parent / "golden"
+
+Rows = list[list[list[int]]]
+
+
+def cases(name: str) -> list[dict[str, Any]]:
+    return json.loads((GOLDEN / f"{name}.json").read_text())["cases"]
+
+
+def plan(spec: str, lengths: list[int], epoch: int = 0, **settings: object) -> BatchPlan:
+    strategy = parse_strategy(spec, {"batch_size": 1, "given_batch_size": 1} | settings)
+    visits = InMemoryEpoch(np.arange(len(lengths)), np.array(lengths))
+    return plan_epoch(strategy, visits, seed=5, epoch=epoch)
+
+
+def batches(made: BatchPlan) -> list[Rows]:
+    """Batches of rows of [sample, tokens]."""
+    entries = np.stack([made.samples, made.lengths], axis=1)
+    rows = [part.tolist() for part in np.split(entries, made.row_offsets[1:-1])]
+    return [rows[a:b] for a, b in pairwise(made.batch_offsets.tolist())]
+
+
+@pytest.mark.parametrize("case", cases("llama-factory"), ids=lambda case: str(case["max_length"]))
+def test_llama_factory(case):
+    made = plan("llama-factory", case["lengths"], epoch=2, max_length=case["max_length"])
+    drawn = torch_permutation(len(case["rows"]), 5 + 2)
+    assert batches(made) == [[case["rows"][i]] for i in drawn]
+    assert set(made.widths.tolist()) == {-(-case["max_length"] // 8) * 8}
+
+
+def test_llama_factory_packs_what_each_process_preprocesses_at_a_time():
+    """Of 7 samples, three processes get 3, 2 and 2, and pack them two at a time."""
+    spec = "llama-factory:preprocessing_num_workers=3,read_ahead=2"
+    made = plan(spec, [1] * 7, max_length=9)
+    held = sorted([sample for sample, _ in row] for (row,) in batches(made))
+    assert held == [[1, 0], [2], [4, 3], [6, 5]]
+    alone = plan("llama-factory:preprocessing_num_workers=99", [1] * 3, max_length=9)
+    assert sorted(alone.samples.tolist()) == [0, 1, 2]
+    assert len(alone) == 3
+
+
+def test_llama_factory_gives_a_sample_of_the_whole_row_a_row_of_its_own():
+    made = plan("llama-factory:neat_packing=unpadded", [16, 1, 15, 14], max_length=16)
+    rows = sorted((row, width) for (row,), width in zip(batches(made), made.widths, strict=True))
+    assert rows == [([[0, 16]], 16), ([[2, 15]], 15), ([[3, 14], [1, 1]], 15)]
+
+
+def test_llama_factory_isolates_samples_with_neat_packing_only():
+    lengths = [3, 4, 5] * 9
+    made = batchstat.compare(
+        lengths,
+        strategies=["llama-factory", "llama-factory:neat_packing=masked"],
+        max_length=17,
+    ).strategies
+    assert [row.request.strategy.attends_within_samples for row in made] == [False, True]
+    assert made[0].counts.total_tokens == made[1].counts.total_tokens
+    with pytest.raises(OptionError, match="set batch_size=1"):
+        batchstat.compare(lengths, strategies=["llama-factory:neat_packing=unpadded"])
+
+
+@pytest.mark.parametrize("case", cases("torchtune"), ids=lambda case: case["spec"])
+def test_torchtune(case):
+    spec = f"torchtune:{case['spec']}"
+    made = plan(spec, case["lengths"], epoch=2, max_length=case["max_length"])
+    drawn = torch_permutation(len(case["rows"]), 5 + 2)
+    assert batches(made) == [[case["rows"][i]] for i in drawn]
+    assert set(made.widths.tolist()) == {case["max_length"]}
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_torchtunes_ranks_have_the_rows_of_its_loader(drop_last):
+    """What a DataLoader over a DistributedSampler makes of the rows, on each rank."""
+    data = needs("torch").utils.data
+    case = cases("torchtune")[-4]
+    rows = case["rows"]
+    for n, size, (seed, epoch), ranks in product((1, 2, 30), (1, 4), ((0, 0), (9, 1)), (1, 2, 5)):
+        spec = f"torchtune:batch_size={size},max_packs={n}"
+        given = {"max_length": case["max_length"], "drop_last": drop_last}
+        given |= {"seed": seed, "epoch": epoch, "world_size": ranks}
+        for rank in range(ranks):
+            own = data.DistributedSampler(rows[:n], ranks, rank, shuffle=True, seed=seed)
+            own.set_epoch(epoch)
+            loader = data.DataLoader(rows[:n], size, sampler=own, drop_last=drop_last)
+            expected = [
+                [[s, tokens] for i in drawn for s, tokens in rows[i]]
+                for drawn in loader.batch_sampler
+            ]
+            sampler = batchstat.BatchSampler(case["lengths"], spec, rank=rank, **given)
+            if not expected:
+                with pytest.raises(InputError, match="no batches left"):
+                    list(sampler.batches())
+                continue
+            assert [
+                [[s, b - a] for s, a, b in zip(made.records, made.starts, made.stops, strict=True)]
+                for made in sampler.batches()
+            ] == expected
+
+
+@pytest.mark.parametrize("case", cases("llm-foundry"), ids=lambda case: case["spec"])
+def test_llm_foundry(case):
+    """Batch for batch, what is left over included; of auto, the ratio too."""
+    size = case["batch_size"]
+    given = {"max_length": case["max_length"], "batch_size": size, "given_batch_size": size}
+    made = plan(f"llm-foundry:{case['spec']}", case["lengths"], **given)
+    assert batches(made) == case["batches"]
+    assert set(made.widths.tolist()) == {case["max_length"]}
+
+
+def test_llm_foundry_packs_nothing_where_it_finds_no_ratio():
+    for spec, longest in (("llm-foundry", 100), ("llm-foundry:packing_ratio=1", 300)):
+        made = plan(spec, [5, 4, 3], max_length=longest, batch_size=2)
+        assert batches(made) == [[[[0, 5]], [[1, 4]]], [[[2, 3]]]]
+    alone = plan("llm-foundry:packing_ratio=1.5", [5, 6], max_length=300, batch_size=2)
+    assert batches(alone) == [[[[1, 6]], [[0, 5]]]]  # the fullest first, as what is packed
+
+
+def test_llm_foundry_refuses_what_cannot_be_meant():
+    for spec in ("packing_ratio=0.5", "packing_ratio=nan", "packing_ratio=inf"):
+        with pytest.raises(OptionError, match="must be 1 or more"):
+            plan(f"llm-foundry:{spec}", [1], max_length=9)
+    with pytest.raises(InputError, match="rows are left over: lower packing_ratio"):
+        plan("llm-foundry:packing_ratio=20", [8] * 11_000, max_length=9)
+
+
+@pytest.mark.parametrize("case", cases("nemo"), ids=lambda case: case["spec"])
+def test_nemo(case):
+    """The rows; their sequence is random."""
+    made = plan(f"nemo:{case['spec']}", case["lengths"], max_length=case["max_length"])
+    assert sorted(row for (row,) in batches(made)) == sorted(case["rows"])
+    held = np.add.reduceat(made.lengths, made.row_offsets[:-1])
+    assert made.widths.tolist() == [min(-(-n // 16) * 16, case["max_length"]) for n in held]
+
+
+@pytest.mark.parametrize(
+    "case", [*cases("ms-swift"), *cases("ms-swift-1")], ids=lambda case: case["spec"]
+)
+def test_ms_swift(case):
+    made = plan(f"ms-swift:{case['spec']}", case["lengths"], epoch=2, max_length=case["max_length"])
+    drawn = torch_permutation(len(case["rows"]), 5 + 2)
+    assert batches(made) == [[case["rows"][i]] for i in drawn]
+
+
+def test_ms_swifts_processes_pack_their_own_parts():
+    made = plan("ms-swift:packing_num_proc=3,read_ahead=2", [1] * 5, max_length=9)
+    assert sorted(sorted(sample for sample, _ in row) for (row,) in batches(made)) == [
+        [0],
+        [1, 2],
+        [3, 4],
+    ]
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_ms_swifts_ranks_have_its_rows_in_turn(drop_last):
+    """A plain loop: rows that divide evenly are drawn; each rank takes its own and batches them."""
+    case = cases("ms-swift")[-2]
+    rows = case["rows"]
+    for size, ranks in product((1, 3), (2, 4)):
+        n = len(rows) // ranks * ranks
+        drawn = torch_permutation(n, 7).tolist()
+        for rank in range(ranks):
+            own = drawn[rank::ranks]
+            expected = [own[i : i + size] for i in range(0, len(own), size)]
+            if drop_last and len(expected[-1]) < size:
+                expected.pop()
+            sampler = batchstat.BatchSampler(
+                case["lengths"],
+                f"ms-swift:{case['spec']},batch_size={size}",
+                rank=rank,
+                world_size=ranks,
+                seed=7,
+                max_length=case["max_length"],
+                drop_last=drop_last,
+            )
+            found = [batch.records for batch in sampler.batches()]
+            assert found == [[s for i in batch for s, _ in rows[i]] for batch in expected]
