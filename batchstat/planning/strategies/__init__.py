@@ -14,9 +14,11 @@ from batchstat.planning.strategies.hf_group_by_length import HfGroupByLength
 from batchstat.planning.strategies.lhotse import Lhotse
 from batchstat.planning.strategies.packed import Packed
 from batchstat.planning.strategies.padding_free import PaddingFree
+from batchstat.planning.strategies.slime import Slime
 from batchstat.planning.strategies.static import Static
 from batchstat.planning.strategies.token_budget import TokenBudget
 from batchstat.planning.strategies.trl import Trl
+from batchstat.planning.strategies.verl import Verl
 
 OWN_STRATEGIES: dict[str, type[Strategy]] = {
     "fixed": Fixed,
@@ -37,5 +39,7 @@ FRAMEWORKS: dict[str, type[Strategy]] = {
     "tf-data": TfData,
     "infinibatch": Infinibatch,
     "asym": Asym,
+    "verl": Verl,
+    "slime": Slime,
 }
 STRATEGIES: dict[str, type[Strategy]] = {**OWN_STRATEGIES, **FRAMEWORKS}
