@@ -12,9 +12,9 @@ from batchstat.parameters import MAX_INT, parameter
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.samplers.torch_random import torch_permutation
 from batchstat.planning.size_limits import check_room
-from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.cutting import cut_every
 from batchstat.planning.strategies.packed import check_longest, pack
+from batchstat.planning.strategies.packs_documents import PacksDocuments
 
 METHODS: Mapping[str, str] = {
     "bfd": "Best fit decreasing; the rows of a batch are laid end to end (padding_free).",
@@ -23,7 +23,7 @@ METHODS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trl(Strategy):
+class Trl(PacksDocuments):
     """TRL's SFTTrainer with packing=True: samples are packed into rows of at most `max_length`, in
     the sequence of the corpus and `read_ahead` (1,000) at a time; the rows are then shuffled, by
     its `seed`, and a batch is `batch_size` consecutive ones (per_device_train_batch_size).
@@ -43,7 +43,6 @@ class Trl(Strategy):
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
     usual_batch_size: ClassVar[int | None] = 8
     loss: ClassVar[str] = "trl"
-    packs_rows: ClassVar[bool] = True
     needs_epoch: ClassVar[bool] = True
 
     batch_size: int
@@ -88,8 +87,9 @@ class Trl(Strategy):
         if window.starts is not None:  # of several parts, a sample still counts as one
             begins = np.flatnonzero(window.starts == 0)
         firsts = begins[:: self.read_ahead].tolist()
+        multiple = self.document_multiple
         samples, lengths, starts, packing = pack(
-            window.lengths, self.max_length, self.method, MAX_INT, firsts
+            window.lengths, self.max_length, self.method, MAX_INT, firsts, multiple
         )
         whole = offsets_from_sizes(packing.totals[1])
         placed = np.empty(len(samples), dtype=np.int64)
@@ -102,7 +102,7 @@ class Trl(Strategy):
         batch_offsets = cut_every(len(rows), self.batch_size)
         if not self.cuts_samples:  # the rows of a batch become one
             row_offsets, batch_offsets = row_offsets[batch_offsets], np.arange(len(batch_offsets))
-        tokens = sums(held, row_offsets)
+        tokens = sums(round_up(held, multiple), row_offsets)
         widths = np.maximum.reduceat(tokens, batch_offsets[:-1]) if len(tokens) else tokens
         return BatchPlan(
             samples=samples[entries],
@@ -112,6 +112,7 @@ class Trl(Strategy):
             step_offsets=np.arange(len(batch_offsets)),
             widths=round_up(widths, self.pad_to_multiple_of),
             starts=None if starts is None else starts[entries],
+            document_multiple=multiple,
         )
 
     def _divided(self, rows: Ints, window: Window) -> Ints:
