@@ -125,7 +125,7 @@ class NoBatchError(InputError):
         super().__init__(
             "no batches left: every batch was incomplete, or uneven over the ranks, and dropped "
             "(by drop_last, remainder=drop or the strategy's own rule): lower world_size, "
-            "batch_size or the multiple, or remove these options"
+            "batch_size, samples_per_step or the multiple, or remove these options"
         )
 
 

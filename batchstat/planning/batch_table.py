@@ -24,6 +24,7 @@ class BatchTable:
         samples: (n_batches,) samples that begin in it; a split one counts with its first part.
         tokens: (n_batches,) real tokens.
         squares: (n_batches,) sum of the squared lengths of its entries.
+        padded_squares: (n_batches,) the same of what each entry takes in its row.
         unit_offsets: (n_units + 1,) batches of each unit.
         trained: (n_batches,) tokens that carry loss; None where no one needs them.
     """
@@ -34,6 +35,7 @@ class BatchTable:
     samples: Ints
     tokens: Ints
     squares: Ints
+    padded_squares: Ints
     unit_offsets: Ints
     trained: Ints | None = None
 
@@ -71,19 +73,23 @@ class BatchTable:
                 known = trained_in.trained_tokens(plan.samples, plan.starts, plan.lengths)
                 assert known is not None
                 trained.append(sums(known, edges))
+            tokens, squares = moments(plan.lengths, edges)
+            padded = squares
+            if plan.document_multiple > 1:
+                padded = moments(plan.padded_lengths, edges)[1]
             parts.append(
                 (
                     np.diff(plan.batch_offsets),
                     plan.widths,
                     entries,
                     samples,
-                    *moments(plan.lengths, edges),
+                    *(tokens, squares, padded),
                     np.diff(plan.step_offsets),
                 )
             )
         columns = [np.concatenate(part) for part in zip(*parts, strict=True)]
         if not columns:
-            columns = [np.zeros(0, dtype=np.int64)] * 7
+            columns = [np.zeros(0, dtype=np.int64)] * 8
         return cls(
             **dict(zip(_NUMBERS, columns, strict=False)),
             unit_offsets=offsets_from_sizes(columns[-1]),
@@ -96,6 +102,7 @@ class BatchTable:
         return cls(
             **summary._asdict(),
             samples=summary.entries,
+            padded_squares=summary.squares,
             unit_offsets=np.arange(len(summary.rows) + 1),
         )
 
@@ -132,4 +139,4 @@ class BatchTable:
         return numbers if self.n_units == len(self) else sums(numbers, self.unit_offsets)
 
 
-_NUMBERS = ("rows", "widths", "entries", "samples", "tokens", "squares")
+_NUMBERS = ("rows", "widths", "entries", "samples", "tokens", "squares", "padded_squares")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from batchstat.lengths.arrays import Ints
+from batchstat.lengths.arrays import Ints, round_up
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -95,6 +95,7 @@ class BatchPlan:
         widths: (n_batches,) tokens to which every row of the batch is padded.
         starts: (n_entries,) first token of each entry; None if every sample is whole or truncated
             only at its end.
+        document_multiple: each entry is padded to a multiple of this many tokens in its row.
     """
 
     samples: Ints
@@ -104,6 +105,12 @@ class BatchPlan:
     step_offsets: Ints
     widths: Ints
     starts: Ints | None = None
+    document_multiple: int = 1
+
+    @property
+    def padded_lengths(self) -> Ints:
+        """(n_entries,) tokens that each entry takes in its row."""
+        return round_up(self.lengths, self.document_multiple)
 
     def __len__(self) -> int:
         """Return the number of batches."""
@@ -111,7 +118,7 @@ class BatchPlan:
 
     @staticmethod
     def concatenate(plans: Sequence["BatchPlan"]) -> "BatchPlan":
-        """Concatenate `plans`, at least one."""
+        """Concatenate `plans` of one strategy, at least one."""
         starts: Ints | None = None
         if any(plan.starts is not None for plan in plans):
             starts = np.concatenate(
@@ -125,6 +132,7 @@ class BatchPlan:
             step_offsets=_chain([plan.step_offsets for plan in plans]),
             widths=np.concatenate([plan.widths for plan in plans]),
             starts=starts,
+            document_multiple=plans[0].document_multiple,
         )
 
 

@@ -33,7 +33,8 @@ class Batch:
         starts: first token of each.
         stops: one past the last token of each.
         rows: number of samples in each row, in order: 1 unless rows are packed.
-        width: tokens to which the rows are padded.
+        width: tokens to which the rows are padded. With `document_multiple`, whoever collates them
+            pads each sample of a row first.
         step: index of its step in the epoch.
         ends_step: whether the optimizer steps after it.
         weight: weight of its mean loss over samples in the loss of the step. Gradients of the

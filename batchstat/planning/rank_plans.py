@@ -229,7 +229,7 @@ def _with_last(
     row_offsets, entries = gather_groups(
         plan.row_offsets, np.concatenate([np.arange(kept_rows), rows])
     )
-    tokens = sums(plan.lengths[entries], row_offsets[kept_rows:])
+    tokens = sums(plan.padded_lengths[entries], row_offsets[kept_rows:])
     widest = np.maximum.reduceat(tokens, edges[:-1]) if len(tokens) else tokens
     return BatchPlan(
         samples=plan.samples[entries],
@@ -239,6 +239,7 @@ def _with_last(
         step_offsets=_extended(plan.step_offsets[: kept_steps + 1], np.arange(len(edges))),
         widths=np.concatenate([plan.widths[:kept_batches], round_up(widest, multiple)]),
         starts=None if plan.starts is None else plan.starts[entries],
+        document_multiple=plan.document_multiple,
     )
 
 

@@ -111,7 +111,7 @@ class EpochMeter:
     def _attention(self, batches: BatchTable) -> Ints:
         """Return (n_batches,) the cost of attention."""
         if self._strategy.attends_within_samples:
-            return batches.squares
+            return batches.padded_squares
         return product(batches.total_tokens, batches.widths)
 
     def _note_batches(self, distributed: BatchTable) -> None:
@@ -131,7 +131,8 @@ class EpochMeter:
         self._fewest_samples = min(self._fewest_samples or fewest, fewest)
         self._most_samples = max(self._most_samples, int(distributed.entries.max()))
         self._largest = max(self._largest, int(whole.max()))
-        padded = round_up(distributed.tokens, self._strategy.pad_to_multiple_of)
+        own = round_up(distributed.tokens, self._strategy.sample_multiple)
+        padded = round_up(own, self._strategy.pad_to_multiple_of)
         alone = (distributed.entries == 1) & (whole == padded)
         self._reducible = max(self._reducible, int(whole[~alone].max(initial=0)))
         widths = LengthStats.of(distributed.widths)

@@ -41,4 +41,5 @@ def _head(plan: BatchPlan) -> BatchPlan:
         step_offsets=plan.step_offsets[: steps + 1].copy(),
         widths=plan.widths[:batches].copy(),
         starts=None if plan.starts is None else plan.starts[:entries].copy(),
+        document_multiple=plan.document_multiple,
     )

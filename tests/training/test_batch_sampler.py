@@ -46,7 +46,10 @@ GRID = [
         world_size,
         remainder,
     ), gradient_accumulation_steps, overflow in product(
-        [*SPECS, "packed:method=wrapped", "packed:method=next-fit"],
+        [
+            *(spec.replace("samples_per_step=1", "samples_per_step=12") for spec in SPECS),
+            *("packed:method=wrapped", "packed:method=next-fit"),
+        ],
         ["batches", "samples", "independent", "chunks", "balanced"],
         ["none", "upsampling"],
         [(1, "repeat"), (3, "repeat"), (3, "spread")],

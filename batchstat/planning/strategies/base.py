@@ -105,6 +105,11 @@ class Strategy(ABC):
         """Tokens that every row has, or may hold; None if rows have no such length."""
         return None
 
+    @property
+    def sample_multiple(self) -> int:
+        """`document_multiple`: each sample of a row is padded to a multiple of it; 1 without."""
+        return self._parameter("document_multiple") or 1
+
     def _parameter(self, name: str) -> int | None:
         """Return a number that means the same in every strategy that has it; else None."""
         number: int | None = vars(self).get(name)

@@ -18,7 +18,6 @@ from batchstat.lengths.arrays import (
 from batchstat.lengths.stats import LengthStats, distinct
 from batchstat.parameters import MAX_INT, parameter
 from batchstat.planning.plan import BatchPlan, Window
-from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.cutting import (
     cut_by_budget,
     longest_first,
@@ -32,6 +31,7 @@ from batchstat.planning.strategies.packing import (
     next_fit,
     whole_rows,
 )
+from batchstat.planning.strategies.packs_documents import PacksDocuments
 
 _IN_TURN = {"first-fit": first_fit, "next-fit": next_fit}
 METHODS: Mapping[str, str] = {
@@ -60,7 +60,7 @@ class PackedSamples(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Packed(Strategy):
+class Packed(PacksDocuments):
     """Several samples are packed into each row of at most `max_length` tokens; rows are sorted
     widest first and cut into batches within `tokens_per_batch`, which are then shuffled.
 
@@ -75,7 +75,6 @@ class Packed(Strategy):
 
     in_short: ClassVar[str] = "several per row"
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
-    packs_rows: ClassVar[bool] = True
 
     tokens_per_batch: int
     max_length: int
@@ -121,6 +120,7 @@ class Packed(Strategy):
             self.method,
             self.max_samples_per_row or MAX_INT,
             range(0, len(window.lengths), self.read_ahead or MAX_INT),
+            self.document_multiple,
         )
         held, counts = packing.totals
         order = longest_first(held)
@@ -153,6 +153,7 @@ class Packed(Strategy):
             step_offsets=np.arange(len(offsets)),
             widths=widths[sequence],
             starts=rest[0] if rest else None,
+            document_multiple=self.document_multiple,
         )
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchSummary | None:
@@ -161,7 +162,8 @@ class Packed(Strategy):
         Raises:
             InputError: a sample is longer than `max_length`.
         """
-        if self.method != "bfd" or stats.count > (self.read_ahead or stats.count):
+        is_whole = stats.count <= (self.read_ahead or stats.count)
+        if self.method != "bfd" or not is_whole or self.document_multiple > 1:
             return None
         check_longest("packed", stats.max, self.max_length)
         rows = RowRuns.packed(stats, self.max_length, self.max_samples_per_row or MAX_INT)
@@ -181,9 +183,10 @@ def check_longest(name: str, longest: int, max_length: int) -> None:
 
 
 def pack(
-    lengths: Ints, max_length: int, method: str, most: int, firsts: Sequence[int]
+    lengths: Ints, max_length: int, method: str, most: int, firsts: Sequence[int], multiple: int = 1
 ) -> PackedSamples:
-    """Return samples in rows by one of `METHODS`, a group of samples at a time.
+    """Return samples in rows by one of `METHODS`, a group of samples at a time; rows count the
+    padding of their samples.
 
     Args:
         lengths: (n,) tokens of the samples.
@@ -191,7 +194,12 @@ def pack(
         method: one of `METHODS`.
         most: samples that a row may hold.
         firsts: the first of each group of samples that are packed together.
+        multiple: each sample is padded to a multiple of this many tokens; above 1, none is split.
     """
+    if multiple > 1:
+        padded = round_up(lengths, multiple)
+        packed = pack(padded, max_length, method, most, firsts)
+        return packed._replace(lengths=lengths[packed.samples])
     return pack_groups(lengths, firsts, lambda some: _together(some, max_length, method, most))
 
 

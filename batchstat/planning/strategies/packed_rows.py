@@ -84,7 +84,7 @@ class PackedRows(Strategy):
         held = lengths[entries].astype(np.int64)
         if self.lays_rows_end_to_end:
             row_offsets, batch_offsets = row_offsets[batch_offsets], np.arange(len(batch_offsets))
-        tokens = sums(held, row_offsets)
+        tokens = sums(round_up(held, self.sample_multiple), row_offsets)
         widths = np.maximum.reduceat(tokens, batch_offsets[:-1]) if len(tokens) else tokens
         return BatchPlan(
             samples=samples[entries],
@@ -94,6 +94,7 @@ class PackedRows(Strategy):
             step_offsets=np.arange(len(batch_offsets)),
             widths=round_up(self.padded(widths), self.pad_to_multiple_of),
             starts=None if starts is None else starts[entries],
+            document_multiple=self.sample_multiple,
         )
 
 
@@ -142,10 +143,10 @@ class ShuffledRows(PackedRows):
             each: rows of each rank.
         """
         whole = each - each % self.batch_size
-        turns = np.resize(rows, self.room_for(each * self.world_size))
         if each == 0:
             return rows[:0], np.zeros(1, dtype=np.int64)
-        turns = turns.reshape(each, self.world_size)
+        resized = np.resize(rows, self.room_for(each * self.world_size))
+        turns = resized.reshape(each, self.world_size)
         batches = turns[:whole].reshape(-1, self.batch_size, self.world_size)
         ordered = np.concatenate([batches.transpose(0, 2, 1).ravel(), turns[whole:].T.ravel()])
         sizes = np.full(batches.shape[0] * self.world_size, self.batch_size)

@@ -8,22 +8,22 @@ import numpy as np
 from batchstat.lengths.arrays import offsets_from_sizes, round_up
 from batchstat.parameters import MAX_INT
 from batchstat.planning.plan import BatchPlan, Window
-from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.cutting import most_within
 from batchstat.planning.strategies.packing import next_fit
+from batchstat.planning.strategies.packs_documents import PacksDocuments
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaddingFree(Strategy):
+class PaddingFree(PacksDocuments):
     """Consecutive samples are concatenated into one row per batch, within `tokens_per_batch` and
     `trained_per_batch`.
 
     Attention must keep samples apart, as variable-length kernels do (Hugging Face's
-    DataCollatorWithFlattening). The only padding comes from `pad_to_multiple_of`.
+    DataCollatorWithFlattening). The only padding comes from `pad_to_multiple_of` and
+    `document_multiple`.
     """
 
     in_short: ClassVar[str] = "end to end"
-    packs_rows: ClassVar[bool] = True
 
     tokens_per_batch: int
     max_samples: int | None = None
@@ -43,13 +43,22 @@ class PaddingFree(Strategy):
             assert window.trained is not None, "windows have what their strategy needs"
             room = most_within(window.trained, self.trained_per_batch)
         most = self.max_samples or MAX_INT
-        each = next_fit(window.lengths, capacity, most, room).each
+        padded = round_up(window.lengths, self.document_multiple)
+        each = next_fit(padded, capacity, most, room).each
         offsets = offsets_from_sizes(each)
-        ends = offsets_from_sizes(window.lengths)
+        ends = offsets_from_sizes(padded)
         widths = round_up(np.diff(ends[offsets]), multiple)
         full = len(widths) == 0 or widths[-1] >= capacity
         if not self.keeps_short(window) and not full:
             offsets, widths = offsets[:-1], widths[:-1]
         n = offsets[-1]
         batches = np.arange(len(offsets))
-        return BatchPlan(np.arange(n), window.lengths[:n], offsets, batches, batches, widths)
+        return BatchPlan(
+            samples=np.arange(n),
+            lengths=window.lengths[:n],
+            row_offsets=offsets,
+            batch_offsets=batches,
+            step_offsets=batches,
+            widths=widths,
+            document_multiple=self.document_multiple,
+        )

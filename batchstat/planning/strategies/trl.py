@@ -8,6 +8,7 @@ from batchstat.lengths.arrays import Ints
 from batchstat.parameters import MAX_INT, parameter
 from batchstat.planning.strategies.packed import PackedSamples, pack
 from batchstat.planning.strategies.packed_rows import ShuffledRows
+from batchstat.planning.strategies.packs_documents import PacksDocuments
 
 METHODS: Mapping[str, str] = {
     "bfd": "Best fit decreasing; the rows of a batch are laid end to end (padding_free).",
@@ -16,7 +17,7 @@ METHODS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trl(ShuffledRows):
+class Trl(ShuffledRows, PacksDocuments):
     """TRL's SFTTrainer with packing=True: samples are packed into rows of at most `max_length`, in
     the sequence of the corpus and `read_ahead` (1,000) at a time; the rows are then shuffled, by
     its `seed`, and a batch is `batch_size` consecutive ones (per_device_train_batch_size).
@@ -59,4 +60,5 @@ class Trl(ShuffledRows):
     def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:
         """Return the rows of `read_ahead` samples after the other."""
         firsts = begins[:: self.read_ahead].tolist()
-        return pack(lengths, self.max_length, self.method, MAX_INT, firsts)
+        multiple = self.document_multiple
+        return pack(lengths, self.max_length, self.method, MAX_INT, firsts, multiple)

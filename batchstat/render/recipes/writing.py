@@ -195,6 +195,8 @@ def refusal(framework: str, request: RowRequest) -> str | None:
     unlike = basis.remainder == "uneven" or basis.distribute not in ("batches", "balanced")
     if basis.overflow == "split" or strategy.cuts_samples:
         why = "splits samples, which needs starts and stops"
+    elif strategy.sample_multiple > 1:
+        why = "pads each sample of a row, which the script's collator does not do"
     elif strategy.pads_to_edges:
         why = "pads to edges, which needs the width of each batch"
     elif basis.remainder == "dummy":

@@ -298,7 +298,7 @@ def test_batches_reach_the_ranks_as_batchstat_distributes_them(distribute, remai
     for n, world_size in [(1, 2), (22, 8), (900, 3), (1_000, 4), (5, 50)]:
         rows, widths = rng.integers(1, 9, (2, n))
         empty = np.zeros(n, dtype=np.int64)
-        table = BatchTable(rows, widths, empty, empty, empty, empty, np.arange(n + 1))
+        table = BatchTable(rows, widths, *[empty] * 5, np.arange(n + 1))
         shared = {"world_size": world_size, "distribute": distribute, "remainder": remainder}
         settings = Settings(**shared, seed=2, epoch=1).resolve(9, None)
         found = [each.units.ravel() for each in distribute_stream([table], settings)]

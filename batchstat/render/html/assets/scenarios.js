@@ -53,7 +53,8 @@ const scenarios = (() => {
 
   /** Return whether the planner has these parameters: of `packed`, one way of packing only. */
   const canPlan = (name, params) =>
-    name !== "packed" || (params.method === "bfd" && params.read_ahead === null);
+    name !== "packed" ||
+    (params.method === "bfd" && params.read_ahead === null && params.document_multiple === 1);
 
   /** A report, and what it would say with other settings. */
   class Scenarios {

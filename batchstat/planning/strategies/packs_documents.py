@@ -1,0 +1,42 @@
+"""`PacksDocuments`: what strategies share that put whole samples into rows."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from batchstat.errors import OptionError
+from batchstat.parameters import parameter
+from batchstat.planning.strategies.base import Strategy
+
+
+@dataclass(frozen=True, kw_only=True)
+class PacksDocuments(Strategy):
+    """A strategy with several samples per row, each padded to a multiple of its own.
+
+    Megatron and Transformer Engine pad every sample of a packed row: context parallelism over cp
+    ranks needs multiples of 2 x cp, FP8 of 16. This padding counts as any other.
+
+    Raises:
+        OptionError: `document_multiple` where samples are cut, or rows of no such multiple.
+    """
+
+    packs_rows: ClassVar[bool] = True
+
+    document_multiple: int = parameter(
+        "Pad each sample of a row to a multiple of N tokens, before packing.", 1
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        multiple = self.document_multiple
+        if multiple == 1:
+            return
+        if self.cuts_samples:
+            raise OptionError(
+                f"document_multiple={multiple} needs whole samples, and method=wrapped cuts them: "
+                "choose another method"
+            )
+        if (row := self._parameter("max_length") or multiple) % multiple:
+            raise OptionError(
+                f"max_length={row} is not a multiple of document_multiple={multiple}: set it to "
+                f"{row + -row % multiple}, or a lower multiple"
+            )
