@@ -20,6 +20,7 @@ from batchstat.profiling.inputs import has_columns
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.compare import simulate
 from batchstat.simulation.comparison import ReportWarning, Simulation
+from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.loading import load_tokenizer
 
 LEAST_SPEED_UP = 1.05
@@ -100,7 +101,14 @@ class Preflight:
     @property
     def warnings(self) -> tuple[ReportWarning, ...]:
         """What the report may not be true of, and what else to know about its numbers."""
-        own = (ReportWarning("configuration", message) for message in self.setup.warnings)
+        found = list(self.setup.warnings)
+        counter = self.profile.tokenizer
+        if counter is not None and counter.name == BUILTIN:
+            found.append(
+                "the configuration names no tokenizer, so the built-in one counted: pass the one "
+                "that you train with, --tokenizer"
+            )
+        own = (ReportWarning("configuration", message) for message in found)
         return (*own, *self.simulation.warnings)
 
 

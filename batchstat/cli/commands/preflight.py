@@ -101,7 +101,10 @@ def command(options: Options) -> None:
         framework=setup.framework,
         **{each.name: given[each.name] for each in fields(Settings) if each.name in options.given},
     )
-    compare = command_line(inputs, "compare", **setup.settings, current=setup.strategy)
+    usual = {each.name: each.default for each in fields(Settings)}
+    own = {key: value for key, value in setup.settings.items() if value != usual[key]}
+    own.pop("loss", None)  # that of the current setup
+    compare = command_line(inputs, "compare", **own, current=setup.strategy)
     result = CommandResult(
         PREFLIGHT_FILE,
         preflight_document(report),

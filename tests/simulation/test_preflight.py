@@ -1,0 +1,174 @@
+"""`preflight`: what a configuration means, and what is refused; trainers are in integration."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import batchstat
+from batchstat.frameworks import CONFIGURATIONS
+from batchstat.frameworks.files import read_setup
+from conftest import SAMPLE_DATA, write_jsonl
+
+SFT = {"max_length": 64, "per_device_train_batch_size": 2}
+
+
+def saved(folder: Path, values: Any, name: str = "config.json") -> Path:
+    (folder / name).write_text(values if isinstance(values, str) else json.dumps(values))
+    return folder / name
+
+
+@pytest.fixture
+def texts(tmp_path) -> batchstat.Profile:
+    rows = [{"text": "word " * (3 * i + 1)} for i in range(20)]
+    return batchstat.profile(write_jsonl(tmp_path / "texts.jsonl", rows))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({**SFT, "packin": True}, "unknown key 'packin', which may decide batches: did you mean"),
+        ({**SFT, "qqqqqqq": 1}, "unknown key 'qqqqqqq', which may decide batches: remove it"),
+        ({"packing": True, "max_seq_length": 9}, "unknown key 'max_seq_length'.*'max_length'"),
+        ({**SFT, "seed": "x"}, "config.json: seed='x': must be a number"),
+        ({**SFT, "seed": 1.5}, "seed=1.5: must be a whole number"),
+        ({**SFT, "packing": "yes"}, "packing='yes': must be true or false"),
+        ({**SFT, "seed": None}, "seed is null"),
+        ({**SFT, "max_length": 0}, "max_length=0: must be between 1"),
+        ({**SFT, "packing": True, "max_length": None}, "packing=true needs max_length"),
+        ({**SFT, "padding_free": True}, "does not enforce max_length=64"),
+        ({**SFT, "shuffle_dataset": True}, "shuffle_dataset is not modelled"),
+        ({**SFT, "truncation_mode": "keep_end"}, "truncation_mode=keep_end is not modelled"),
+        ({**SFT, "dataset_kwargs": {"skip_prepare_dataset": True}}, "trains on samples prepared"),
+        ({"train_sampling_strategy": "batch_rebalance"}, "must be one of random, sequential"),
+        (
+            {"train_sampling_strategy": "sequential", "group_by_length": True},
+            "contradicts train_sampling_strategy=sequential",
+        ),
+        ({"seed": 1, "accelerator_config": {"split_batches": True}}, "split_batches=true is not"),
+        ({"seed": 1, "accelerator_config": {"spit": 1}}, "unknown key 'spit'"),
+        ({"seed": 1, "parallelism_config": {"tp": 2}}, "parallelism_config is not modelled"),
+        (
+            {**SFT, "packing": True, "train_sampling_strategy": "group_by_length"},
+            "packing=true with train_sampling_strategy=group_by_length is not modelled",
+        ),
+        ({"compression": 1, "layers": 2}, "not a configuration of a known trainer.*--framework"),
+        ({}, "not a configuration of a known trainer"),
+        ("[1, 2]", "has no keys: it is"),
+        ("{", "config.json is not valid JSON"),
+    ],
+)
+def test_a_configuration_that_is_wrong_by_itself(tmp_path, texts, values, message):
+    with pytest.raises(batchstat.OptionError, match=message):
+        batchstat.preflight(saved(tmp_path, values), texts)
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "kind"),
+    [
+        ("training_args.bin", "is a pickle", batchstat.OptionError),
+        ("config.toml", "ends in .json, .yaml, .yml", batchstat.OptionError),
+        ("missing.json", "no such file", batchstat.InputError),
+        ("bad.yaml", "bad.yaml is not valid YAML", batchstat.OptionError),
+        ("folder.json", "cannot be read", batchstat.InputError),
+    ],
+)
+def test_a_file_that_is_no_configuration(tmp_path, texts, name, message, kind):
+    saved(tmp_path, "", "training_args.bin")
+    saved(tmp_path, "", "config.toml")
+    saved(tmp_path, "a: [1", "bad.yaml")
+    (tmp_path / "folder.json").mkdir()
+    with pytest.raises(kind, match=message):
+        batchstat.preflight(tmp_path / name, texts)
+
+
+def test_json_and_yaml_mean_the_same(tmp_path):
+    values = {**SFT, "learning_rate": 2e-5, "warmup_steps": 0.1}
+    text = (
+        "max_length: 64\nper_device_train_batch_size: 2\nlearning_rate: 2e-5\nwarmup_steps: 1e-1\n"
+    )
+    found = [read_setup(saved(tmp_path, values)), read_setup(saved(tmp_path, text, "c.yaml"))]
+    assert found[0].values == found[1].values
+    assert found[0].framework == "trl"
+    assert found[0].unused == ("learning_rate",)
+    assert read_setup(saved(tmp_path, {"seed": 1})).framework == "transformers"
+    assert read_setup(saved(tmp_path, {"seed": 1}), "trl").settings["max_length"] == 1024
+    with pytest.raises(batchstat.OptionError, match="unknown framework 'tlr'"):
+        read_setup(saved(tmp_path, SFT), "tlr")
+
+
+def test_no_key_both_decides_and_does_not():
+    for framework in CONFIGURATIONS.values():
+        assert not set(framework.keys) & framework.unused
+
+
+def test_keys_of_transformers_4_are_read_with_a_warning(tmp_path, texts):
+    values = {"group_by_length": True, "warmup_ratio": 0.5, "evaluation_strategy": "no"}
+    report = batchstat.preflight(saved(tmp_path, values), texts)
+    assert report.setup.strategy == "hf-group-by-length:batch_size=8"
+    assert report.warmup_steps == -(-report.total_steps // 2)
+    messages = " ".join(warning.message for warning in report.warnings)
+    assert "evaluation_strategy is a key of transformers 4" in messages
+    assert "unseeded random numbers" in messages
+
+
+def test_samples_without_a_trained_token_are_dropped(tmp_path):
+    rows = [{"prompt": "word " * n, "completion": "end"} for n in (1, 9, 200)]
+    path = write_jsonl(tmp_path / "a.jsonl", rows)
+    profile = batchstat.profile(path, prompt_column="prompt", completion_column="completion")
+    config = saved(tmp_path, {"max_length": 12, "per_device_train_batch_size": 1})
+    report = batchstat.preflight(config, profile)
+    assert (report.untrained_samples, report.kept.records.tolist()) == (1, [0, 1])
+    assert report.steps_per_epoch == 2
+    everything = saved(tmp_path, {"max_length": 12, "completion_only_loss": False}, "all.json")
+    assert batchstat.preflight(everything, profile).untrained_samples == 0
+    packed = saved(tmp_path, {"max_length": 12, "packing": True}, "packed.json")
+    assert batchstat.preflight(packed, profile).untrained_samples == 0
+    none = write_jsonl(tmp_path / "none.jsonl", rows[2:])
+    profile = batchstat.profile(none, prompt_column="prompt", completion_column="completion")
+    with pytest.raises(batchstat.InputError, match="no sample has a trained token within"):
+        batchstat.preflight(config, profile)
+
+
+def test_a_change_is_what_the_changed_file_gives(tmp_path, texts):
+    report = batchstat.preflight(saved(tmp_path, SFT), texts, world_size=2)
+    assert report.changes
+    for change in report.changes:
+        changed = saved(tmp_path, {**SFT, **change.keys}, "changed.json")
+        again = batchstat.preflight(changed, texts, world_size=2)
+        assert again.simulation.row.counts == change.simulation.row.counts
+        before, after = report.simulation.row.counts, again.simulation.row.counts
+        assert change.speed_up == before.compute / after.compute >= 1.05
+
+
+def test_the_corpus_of_the_configuration(tmp_path):
+    named = saved(tmp_path, {**SFT, "dataset_name": "trl-lib/Capybara"})
+    with pytest.raises(batchstat.InputError, match="'trl-lib/Capybara', which is not a file"):
+        batchstat.preflight(named)
+    with pytest.raises(batchstat.InputError, match="names no corpus: pass its files as CORPUS"):
+        batchstat.preflight(saved(tmp_path, SFT))
+    chats = saved(tmp_path, {**SFT, "dataset_name": str(SAMPLE_DATA / "conversations.jsonl")})
+    assert len(batchstat.preflight(chats).profile) == 60
+    found = saved(tmp_path, {**SFT, "datasets": [{"path": "json", "data_files": "a.jsonl"}]})
+    assert read_setup(found).reading["corpus"] == ("a.jsonl",)
+    with pytest.raises(batchstat.OptionError, match="datasets: only data_files"):
+        read_setup(saved(tmp_path, {**SFT, "datasets": [{"path": "x", "fraction": 0.5}]}))
+
+
+def test_exit_codes_and_streams(run, tmp_path):
+    config = saved(tmp_path, {**SFT, "dataset_name": "texts.jsonl"})
+    write_jsonl(tmp_path / "texts.jsonl", [{"text": "word " * i} for i in range(1, 30)])
+    done = run("preflight", config.name, "--world-size", 2, "--details")
+    assert done.returncode == 0
+    assert "packing: true" in done.stdout
+    assert "key that decides" in done.stdout
+    document = json.loads(run("preflight", config.name, "--json").stdout)
+    assert document["config"]["keys"]["max_length"] == 64
+    assert document["schedule"]["total_steps"] == 3 * document["schedule"]["steps_per_epoch"]
+    assert json.loads((tmp_path / "batchstat-results/preflight.json").read_text()) == document
+    assert run("preflight").returncode == 2
+    assert run("preflight", "missing.yaml").returncode == 3
+    assert run("preflight", saved(tmp_path, {"seed": "x"}, "b.json").name).returncode == 2
+    gone = saved(tmp_path, {**SFT, "dataset_name": "who/what"}, "gone.json")
+    assert run("preflight", gone.name).returncode == 3
