@@ -64,7 +64,7 @@ def command(options: Options) -> None:
         # Samples, steps and padding of a training on 8 GPUs
         batchstat preflight training_args.json data.jsonl --world-size 8
 
-        # What `trl sft --config sft.yaml` does; the file names the dataset and the model
+        # What `trl sft --config sft.yaml` does; it names dataset and model
         batchstat preflight sft.yaml
     """
     from dataclasses import fields
