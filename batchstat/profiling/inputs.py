@@ -75,9 +75,15 @@ def has_columns(path: str | os.PathLike[str], options: CorpusOptions) -> bool:
     """Return whether a corpus begins with a file that can be read with these options.
 
     Raises:
-        InputError: there is no such file.
+        InputError: there is no such file, or it is read only once or over a network.
     """
     source = find_sources([path], options.input_format)[0]
+    if source.path == STANDARD_INPUT or is_remote(source.path):
+        name = "standard input" if source.path == STANDARD_INPUT else source.path
+        raise InputError(
+            f"which columns {name} has is not known before it is counted: name them, as with "
+            "--text-column or --messages-column"
+        )
     try:
         _holds_chats(source, options)
     except InputError:

@@ -56,8 +56,8 @@ def test_rows_are_those_of_longer_samples(spec, lengths, multiple, drop_last, ra
 
 
 @pytest.mark.parametrize("spec", SPECS)
-@pytest.mark.parametrize("remainder", ["repeat", "spread"])
 @given(
+    remainder=st.sampled_from(["repeat", "spread"]),
     lengths=st.lists(st.integers(1, MOST), min_size=1, max_size=80),
     multiple=MULTIPLES,
     ranks=st.sampled_from([1, 2]),

@@ -170,5 +170,8 @@ def test_exit_codes_and_streams(run, tmp_path):
     assert run("preflight").returncode == 2
     assert run("preflight", "missing.yaml").returncode == 3
     assert run("preflight", saved(tmp_path, {"seed": "x"}, "b.json").name).returncode == 2
+    piped = run("preflight", config.name, "-", stdin=b"{}")
+    assert piped.returncode == 3
+    assert "which columns standard input has is not known" in piped.stderr
     gone = saved(tmp_path, {**SFT, "dataset_name": "who/what"}, "gone.json")
     assert run("preflight", gone.name).returncode == 3

@@ -47,22 +47,23 @@ def assert_located(tokenizer: Tokenizer, texts: list[str]) -> None:
         assert [found.char_to_token(i, char) for char in chars] == expected, text
 
 
-@pytest.mark.parametrize("after", POST_PROCESSORS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_published_ways_of_splitting(family, after):
+def test_published_ways_of_splitting(family):
+    """With the post-processors in turn."""
     tokenizer = of_pairs(*FAMILIES[family], seed=1)
-    if POST_PROCESSORS[after] is not None:
-        tokenizer.post_processor = POST_PROCESSORS[after]
-    assert_located(tokenizer, crafted_texts(150, seed=len(family)))
+    after = [*POST_PROCESSORS.values()][len(family) % len(POST_PROCESSORS)]
+    if after is not None:
+        tokenizer.post_processor = after
+    assert_located(tokenizer, crafted_texts(100, seed=len(family)))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(10))
 def test_random_tokenizers(seed):
     tokenizer = random_tokenizer(seed)
     after = random.Random(seed).choice([*POST_PROCESSORS.values()])
     if after is not None:
         tokenizer.post_processor = after
-    assert_located(tokenizer, crafted_texts(150, seed))
+    assert_located(tokenizer, crafted_texts(100, seed))
 
 
 @pytest.mark.parametrize("name", MARKED)
