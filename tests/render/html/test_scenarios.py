@@ -115,3 +115,14 @@ def test_on_the_settings_of_a_row_the_report_has_the_last_word(run, tmp_path, na
     found = call_all([*PLANNER, "scenarios.js"], [call])[0][1]
     assert found["source"] == "report"
     assert found["counts"]["paddingRatio"] == 0.125
+
+
+@pytest.mark.parametrize(("current", "is_planned"), [("", True), (":document_multiple=4", False)])
+def test_a_current_setup_that_the_page_cannot_plan_has_no_speed_up(
+    run, tmp_path, current, is_planned
+):
+    arguments = ("--current", f"packed{current}", "--max-length", "700")
+    report, panel = report_of(run, np.arange(1, 700), tmp_path, *arguments)
+    call = [SCENARIOS, report, panel, choices(1)]  # with another max_length
+    found = call_all([*PLANNER, "scenarios.js"], [call])[0][1]
+    assert (found["counts"]["speedUp"] is not None) == is_planned
