@@ -107,6 +107,8 @@ def test_results_of_another_profile_do_not_stay(start, tmp_path):
     labelled = ["--label-column", "label"]
     assert start("compare", "a.csv", *labelled, "--world-size", 2).code == 0
     assert start("balance").code == start("buckets", "--buckets", 1).code == 0
+    (tmp_path / "trainer.json").write_text('{"seed": 1}')
+    assert start("preflight", "trainer.json", "a.csv", *labelled).code == 0
     assert {head for head in WRITTEN_TOGETHER if (folder / head).exists()} == {*WRITTEN_TOGETHER}
     own = {"plan.parquet", "notes.txt", "plots/mine.png", "compare.json.bak"}
     for name in own:
