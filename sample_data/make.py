@@ -456,16 +456,12 @@ def pretokenized(writer: Writer) -> bytes:
 
 def sft(_: Writer) -> bytes:
     """A configuration of TRL's SFTTrainer that trains on the chats."""
-    keys = {
-        "dataset_name": "sample_data/chat.jsonl",
-        "max_length": 512,
-        "assistant_only_loss": "true",
-        "per_device_train_batch_size": 4,
-        "gradient_accumulation_steps": 2,
-        "num_train_epochs": 3,
-        "warmup_steps": 0.03,
-    }
-    return "".join(f"{key}: {value}\n" for key, value in keys.items()).encode()
+    lines = (
+        *("datasets:", "  - path: json", "    data_files: sample_data/chat.jsonl"),
+        *("max_length: 512", "assistant_only_loss: true", "per_device_train_batch_size: 4"),
+        *("gradient_accumulation_steps: 2", "num_train_epochs: 3", "warmup_steps: 0.03"),
+    )
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 OUTPUTS: dict[str, Callable[[Writer], bytes]] = {

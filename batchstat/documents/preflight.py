@@ -1,8 +1,6 @@
 """preflight.json."""
 
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from batchstat.documents.base import Amount, Count, Document, File, Positive, Ratio, head
 from batchstat.documents.comparison import Compared, Warned
@@ -33,7 +31,7 @@ class Schedule(Document):
     """Epochs, if they decide; the last may be a part of one."""
     steps_per_epoch: Positive
     """Optimizer steps of an epoch."""
-    total_steps: Positive
+    total_steps: Count
     """Optimizer steps of the whole training."""
     warmup_steps: Count
     """Steps of the warm-up."""
@@ -61,7 +59,7 @@ class PreflightFile(Compared, File):
     untrained_ratio: Ratio
     """Samples dropped for that / samples of the corpus."""
     schedule: Schedule
-    strategy: Annotated[Strategy, Field(validation_alias="strategy")]
+    strategy: Strategy
     """An epoch of it."""
     changes: list[Change]
     """Changes of its keys that save compute, those that save most first."""

@@ -15,11 +15,6 @@ _KNOWN_SHARE = 0.5
 """Share of a file's keys that a framework must know for it to be its configuration."""
 
 
-def names_configuration(text: str) -> bool:
-    """Return whether a text names a trainer's configuration, and not a strategy."""
-    return Path(text).suffix in (*SUFFIXES, ".bin")
-
-
 def read_setup(
     path: str | Path, framework: str | None = None, changes: Mapping[str, Any] | None = None
 ) -> TrainingSetup:

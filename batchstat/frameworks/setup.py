@@ -48,6 +48,7 @@ class TrainingSetup:
         reading: keywords of `profile` that the configuration decides.
         columns: keywords of `profile` for the columns that a corpus may have: those count that come
             first in this list.
+        unreadable: why the corpus that the configuration names cannot be read, and the remedy.
         schedule: how long training lasts.
         max_length_of_corpus: whether no sample is truncated, whatever the tokenizer's maximum is.
         drops_untrained: whether samples without a trained token after `max_length` are dropped.
@@ -68,6 +69,7 @@ class TrainingSetup:
     reading: Mapping[str, Any]
     schedule: Schedule
     columns: tuple[Mapping[str, Any], ...] = ()
+    unreadable: str = ""
     max_length_of_corpus: bool = False
     drops_untrained: bool = False
     trains_all: bool = False

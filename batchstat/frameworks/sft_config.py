@@ -44,6 +44,9 @@ KEYS: dict[str, Key] = {
 _MAX_LENGTH = 1024
 """Of `max_length` where the configuration does not have it; null removes the limit."""
 
+_BUILDERS = ("json", "csv", "parquet", "arrow", "text")
+"""Formats of the datasets library, which `path` may name where `data_files` has the files."""
+
 _UNUSED = """
 model_init_kwargs trust_remote_code router_aux_loss_coef dataset_num_proc eval_packing loss_type
 activation_offloading pad_token dataset_test_split ignore_bias_buffers model_revision dtype
@@ -78,12 +81,14 @@ def read_config(
         settings["overflow"] = "truncate" if values["packing_strategy"] == "bfd" else "split"
     if values["pad_to_multiple_of"]:
         settings["pad_to_multiple_of"] = values["pad_to_multiple_of"]
+    files, unreadable = _named_files(values)
     return TrainingSetup(
         **{
             **vars(setup),
             "strategy": strategy,
             "settings": settings,
-            "reading": _reading(values, where),
+            "reading": {**_reading(values), **({"corpus": files} if files else {})},
+            "unreadable": unreadable,
             "columns": _columns(values),
             "max_length_of_corpus": longest is None,
             "drops_untrained": not packing and longest is not None,
@@ -125,8 +130,8 @@ def _check(values: Mapping[str, Any], where: str) -> None:
         )
 
 
-def _reading(values: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return where the samples are and how they are read, as keywords of `profile`."""
+def _reading(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how the samples are read, as keywords of `profile`."""
     found: dict[str, Any] = {}
     if values["model_name_or_path"] is not None:
         found["tokenizer"] = values["model_name_or_path"]
@@ -134,8 +139,7 @@ def _reading(values: Mapping[str, Any], where: str) -> dict[str, Any]:
         found["chat_template"] = Path(values["chat_template_path"])
     if values["eos_token"] is not None:
         found["append"] = values["eos_token"]
-    names = _files(values, where)
-    return {**found, "corpus": names} if names else found
+    return found
 
 
 def _columns(values: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
@@ -153,21 +157,35 @@ def _columns(values: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
     )
 
 
-def _files(values: Mapping[str, Any], where: str) -> tuple[str, ...]:
-    datasets = values["datasets"] or []
-    if not datasets:
-        name = values["dataset_name"]
-        return () if name is None else (name,)
+def _named_files(values: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
+    """Return the files of the dataset, and why they are not known, if that is so."""
     files: list[str] = []
-    for each in datasets:
-        named = each.get("data_files") if isinstance(each, dict) else None
-        if not named or each.get("fraction") or each.get("columns"):
-            raise OptionError(
-                f"{where}: datasets: only data_files without fraction and columns are read here: "
-                "pass the files as CORPUS"
+    for each in values["datasets"] or []:
+        named = _data_files(each) if isinstance(each, dict) else None
+        if named is None:
+            return (), (
+                "has an entry of datasets that is not read here, which takes path (one of "
+                f"{', '.join(_BUILDERS)}) and data_files: pass the files as CORPUS"
             )
-        files += [named] if isinstance(named, str) else named
-    return tuple(files)
+        files += named
+    name = values["dataset_name"]
+    if files or name is None:
+        return tuple(files), ""
+    return (), (
+        f"names the dataset {name!r}, whose split {values['dataset_train_split']!r} is not loaded "
+        "here: pass its files as CORPUS"
+    )
+
+
+def _data_files(entry: Mapping[str, Any]) -> list[str] | None:
+    """Return the files of an entry of `datasets`; None if it takes another part of a dataset."""
+    given = {key for key, value in entry.items() if value is not None}
+    if not given <= {"path", "data_files", "split"} or entry.get("split") not in (None, "train"):
+        return None
+    named = entry.get("data_files")
+    files = named if isinstance(named, list) else [named]
+    is_known = entry.get("path") in _BUILDERS and all(isinstance(each, str) for each in files)
+    return [str(each) for each in files] if is_known and files else None
 
 
 def _warnings(values: Mapping[str, Any]) -> Iterator[str]:

@@ -9,7 +9,7 @@ accelerate's `BatchSamplerShard` distributes batches in src/accelerate/data_load
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from batchstat.errors import OptionError
+from batchstat.errors import OptionError, short
 from batchstat.frameworks.keys import Key
 from batchstat.frameworks.setup import Framework, Schedule, TrainingSetup
 
@@ -69,15 +69,15 @@ tpu_metrics_debug tpu_num_cores use_ipex use_legacy_prediction_loop use_mps_devi
 _OF_VERSION_4 = frozenset(_OLD.split())
 """Keys that transformers 5 no longer has."""
 
-_ACCELERATOR = {
-    "split_batches": False,
-    "dispatch_batches": None,
-    "even_batches": True,
-    "use_seedable_sampler": True,
-    "non_blocking": None,
-    "gradient_accumulation_kwargs": None,
+_ACCELERATOR: dict[str, tuple[bool | None, ...]] = {
+    "split_batches": (False,),
+    "dispatch_batches": (None, False),
+    "even_batches": (True,),
+    "use_seedable_sampler": (True,),
+    "non_blocking": (),
+    "gradient_accumulation_kwargs": (),
 }
-"""Keys of `accelerator_config`, with the only value that is modelled; None for any."""
+"""Keys of `accelerator_config`, with the values that are modelled; none for any."""
 
 
 def read_arguments(
@@ -128,11 +128,9 @@ def _check_accelerator(config: Mapping[str, Any], where: str) -> None:
         if key not in _ACCELERATOR:
             raise OptionError(f"{where}: accelerator_config has an unknown key {key!r}: remove it")
         modelled = _ACCELERATOR[key]
-        usual = modelled is None and key != "dispatch_batches"
-        if not usual and value != modelled and not (key == "dispatch_batches" and not value):
+        if modelled and value not in modelled:
             raise OptionError(
-                f"{where}: accelerator_config.{key}={str(value).lower()} is not modelled: leave it "
-                f"at {'null' if modelled is None else str(modelled).lower()}"
+                f"{where}: accelerator_config.{key}={short(value)} is not modelled: remove it"
             )
 
 

@@ -168,21 +168,16 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
         given: keywords that override it.
 
     Raises:
-        InputError: it names no corpus, one that is not available, or a tokenizer without an
+        InputError: it names no corpus, one that cannot be read, or a tokenizer without an
             end-of-sequence token.
     """
     found = {**setup.reading, **given}
     where = setup.path.as_posix()
     if not found.get("corpus"):
-        raise InputError(f"{where} names no corpus: pass its files as CORPUS")
+        why = setup.unreadable or "names no corpus: pass its files as CORPUS"
+        raise InputError(f"{where} {why}")
     if isinstance(found["corpus"], str | Path):
         found["corpus"] = (found["corpus"],)
-    for name in () if given.get("corpus") else found["corpus"]:
-        if not Path(name).exists() and "://" not in name:
-            raise InputError(
-                f"{where} names the dataset {name!r}, which is not a file or folder here: pass its "
-                "files as CORPUS"
-            )
     if not any(key.endswith("_column") for key in found):
         found |= _columns(setup, found["corpus"][0])
     is_text = not {"messages_column", "tokens_column", "length_column", "append"} & set(found)

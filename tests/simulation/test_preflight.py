@@ -46,7 +46,7 @@ def texts(tmp_path) -> batchstat.Profile:
             {"train_sampling_strategy": "sequential", "group_by_length": True},
             "contradicts train_sampling_strategy=sequential",
         ),
-        ({"seed": 1, "accelerator_config": {"split_batches": True}}, "split_batches=true is not"),
+        ({"seed": 1, "accelerator_config": {"split_batches": True}}, "split_batches=True is not"),
         ({"seed": 1, "accelerator_config": {"spit": 1}}, "unknown key 'spit'"),
         ({"seed": 1, "parallelism_config": {"tp": 2}}, "parallelism_config is not modelled"),
         (
@@ -142,22 +142,40 @@ def test_a_change_is_what_the_changed_file_gives(tmp_path, texts):
         assert change.speed_up == before.compute / after.compute >= 1.05
 
 
+def naming(*files: object) -> list[dict[str, object]]:
+    return [{"path": "json", "data_files": str(file)} for file in files]
+
+
 def test_the_corpus_of_the_configuration(tmp_path):
-    named = saved(tmp_path, {**SFT, "dataset_name": "trl-lib/Capybara"})
-    with pytest.raises(batchstat.InputError, match="'trl-lib/Capybara', which is not a file"):
-        batchstat.preflight(named)
     with pytest.raises(batchstat.InputError, match="names no corpus: pass its files as CORPUS"):
         batchstat.preflight(saved(tmp_path, SFT))
-    chats = saved(tmp_path, {**SFT, "dataset_name": str(SAMPLE_DATA / "conversations.jsonl")})
+    chats = saved(tmp_path, {**SFT, "datasets": naming(SAMPLE_DATA / "conversations.jsonl")})
     assert len(batchstat.preflight(chats).profile) == 60
-    found = saved(tmp_path, {**SFT, "datasets": [{"path": "json", "data_files": "a.jsonl"}]})
-    assert read_setup(found).reading["corpus"] == ("a.jsonl",)
-    with pytest.raises(batchstat.OptionError, match="datasets: only data_files"):
-        read_setup(saved(tmp_path, {**SFT, "datasets": [{"path": "x", "fraction": 0.5}]}))
+    found = saved(tmp_path, {**SFT, "datasets": naming("a.jsonl", "b.jsonl")})
+    assert read_setup(found).reading["corpus"] == ("a.jsonl", "b.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"dataset_name": "trl-lib/Capybara"}, "'trl-lib/Capybara', whose split 'train'"),
+        ({"datasets": [{"path": "json", "data_files": "a", "columns": ["b"]}]}, "not read here"),
+        ({"datasets": [{"path": "json", "data_files": "a", "split": "train[:9]"}]}, "not read"),
+        ({"datasets": [{"path": "who/what", "data_files": "a.jsonl"}]}, "not read here"),
+        ({"datasets": [{"path": "json"}]}, "not read here"),
+        ({"datasets": [{"path": "json", "data_files": ["a.jsonl", 1]}]}, "not read here"),
+        ({"datasets": ["a.jsonl"]}, "not read here"),
+    ],
+)
+def test_a_dataset_that_is_not_read_can_be_passed(tmp_path, texts, keys, message):
+    config = saved(tmp_path, {**SFT, **keys})
+    with pytest.raises(batchstat.InputError, match=message):
+        batchstat.preflight(config)
+    assert batchstat.preflight(config, texts).steps_per_epoch
 
 
 def test_exit_codes_and_streams(run, tmp_path):
-    config = saved(tmp_path, {**SFT, "dataset_name": "texts.jsonl"})
+    config = saved(tmp_path, {**SFT, "datasets": naming("texts.jsonl")})
     write_jsonl(tmp_path / "texts.jsonl", [{"text": "word " * i} for i in range(1, 30)])
     done = run("preflight", config.name, "--world-size", 2, "--details")
     assert done.returncode == 0
@@ -167,6 +185,9 @@ def test_exit_codes_and_streams(run, tmp_path):
     assert document["config"]["keys"]["max_length"] == 64
     assert document["schedule"]["total_steps"] == 3 * document["schedule"]["steps_per_epoch"]
     assert json.loads((tmp_path / "batchstat-results/preflight.json").read_text()) == document
+    nothing = saved(tmp_path, {**SFT, "num_train_epochs": 0}, "nothing.json")
+    document = json.loads(run("preflight", nothing.name, "texts.jsonl", "--json").stdout)
+    assert document["schedule"]["total_steps"] == 0
     assert run("preflight").returncode == 2
     assert run("preflight", "missing.yaml").returncode == 3
     assert run("preflight", saved(tmp_path, {"seed": "x"}, "b.json").name).returncode == 2

@@ -63,11 +63,6 @@ class LlamaFactory(ShuffledRows):
             )
 
     @property
-    def row_length(self) -> int:
-        """`max_length`: what a row has, its padding counted."""
-        return self.max_length
-
-    @property
     def attends_within_samples(self) -> bool:
         """Whether attention stays within samples, as with neat_packing."""
         return self.neat_packing != "off"

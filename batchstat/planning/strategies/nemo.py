@@ -51,11 +51,6 @@ class Nemo(PackedRows):
         check_fields(self, {"packing_seed": 0})
 
     @property
-    def row_length(self) -> int:
-        """`max_length`: what a row may hold."""
-        return self.max_length
-
-    @property
     def attends_within_samples(self) -> bool:
         """Whether attention stays within samples, by their boundaries (cu_seqlens)."""
         return True

@@ -46,6 +46,11 @@ class PackedRows(Strategy):
         """Whether the rows of a batch become one."""
         return False
 
+    @property
+    def row_length(self) -> int | None:
+        """`max_length`; None where rows are laid end to end."""
+        return None if self.lays_rows_end_to_end else self.max_length
+
     def padded(self, widest: Ints) -> Ints:
         """Return (n_batches,) the width of batches, by the tokens of their widest rows."""
         return widest

@@ -70,9 +70,7 @@ class RankSteps(Strategy):
             lengths=held,
             row_offsets=offsets,
             batch_offsets=np.arange(len(batches) + 1),
-            step_offsets=offsets_from_sizes(
-                np.array([len(unit) for unit in units], dtype=np.int64)
-            ),
+            step_offsets=_offsets(units),
             widths=round_up(sums(held, offsets), self.pad_to_multiple_of),
         )
 

@@ -45,11 +45,6 @@ class Torchtune(ShuffledRows):
         return self.world_size > 1
 
     @property
-    def row_length(self) -> int:
-        """`max_length`: what a row has, its padding counted."""
-        return self.max_length
-
-    @property
     def attends_within_samples(self) -> bool:
         """Whether attention stays within samples, by a block mask."""
         return True

@@ -38,11 +38,6 @@ class Trl(ShuffledRows, PacksDocuments):
     read_ahead: int = 1000
 
     @property
-    def row_length(self) -> int | None:
-        """`max_length`; None where rows are laid end to end."""
-        return self.max_length if self.cuts_samples else None
-
-    @property
     def attends_within_samples(self) -> bool:
         """Whether attention stays within samples, which padding_free implies."""
         return not self.cuts_samples

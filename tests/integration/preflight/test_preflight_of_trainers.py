@@ -12,6 +12,7 @@ from trainers import Batch, is_sft, run, save_tokenizer
 
 import batchstat
 from batchstat.frameworks.files import read_setup
+from batchstat.frameworks.sft_config import SFT_CONFIG
 from batchstat.planning.settings import Settings
 from batchstat.simulation.preflight import Preflight, profile_keywords
 from conftest import SAMPLE_DATA, needs, write_jsonl
@@ -99,3 +100,18 @@ def test_its_batches_are_the_trainers(tmp_path, tokenizer, corpora, kind, values
     if not values.get("packing", False):
         assert len(report.kept) == expected.samples
     assert (report.total_steps, report.warmup_steps) == (expected.steps, expected.warmup)
+
+
+def test_the_sample_configuration_is_one_that_trl_takes():
+    trl = needs("trl")
+    kinds = (trl.ScriptArguments, trl.SFTConfig, trl.ModelConfig, trl.DatasetMixtureConfig)
+    path = str(SAMPLE_DATA / "sft.yaml")
+    flags = ["--config", path, "--use_cpu", "true", "--bf16", "false"]
+    _, config, _, mixture = trl.TrlParser(kinds).parse_args_and_config(flags)
+    setup = read_setup(path)
+    both = [key for key in SFT_CONFIG.keys if key in vars(config)]
+    unset = {"accelerator_config"}  # filled in by transformers
+    assert len(both) > 20
+    for key in set(both) - unset:
+        assert setup.values[key] == vars(config)[key], key
+    assert len(trl.get_dataset(mixture)["train"]) == len(batchstat.preflight(path).profile)
