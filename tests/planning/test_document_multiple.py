@@ -1,5 +1,7 @@
 """Samples padded one by one in their rows: as a corpus of samples that have these lengths."""
 
+import json
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ SPECS = [
 ]
 SETTINGS = {"tokens_per_batch": 120, "max_length": MOST}
 LENGTHS = st.lists(st.integers(0, MOST), min_size=1, max_size=80)
-MULTIPLES = st.sampled_from([1, 2, 6, 16])
+MULTIPLES = st.sampled_from([1, 2, 6, 10, 16, 36])
 
 
 def padded(lengths: list[int], multiple: int) -> list[int]:
@@ -33,6 +35,11 @@ def padded(lengths: list[int], multiple: int) -> list[int]:
     return made
 
 
+def rows_of(multiple: int) -> dict[str, int]:
+    """What rows hold that have samples of these multiples."""
+    return {"max_length": padded([MOST], multiple)[0]}
+
+
 def with_multiple(spec: str, multiple: int) -> str:
     name, _, rest = spec.partition(":")
     return f"{name}:document_multiple={multiple}" + f",{rest}" * bool(rest)
@@ -43,12 +50,12 @@ def with_multiple(spec: str, multiple: int) -> str:
 def test_rows_are_those_of_longer_samples(spec, lengths, multiple, drop_last, ranks):
     settings = SETTINGS | {"drop_last": drop_last, "world_size": ranks}
 
-    def plan(spec: str, lengths: list[int]):
+    def plan(spec: str, lengths: list[int], **other: int):
         epoch = InMemoryEpoch(np.arange(len(lengths)), np.array(lengths))
-        return plan_epoch(parse_strategy(spec, settings), epoch, seed=1, epoch=2)
+        return plan_epoch(parse_strategy(spec, settings | other), epoch, seed=1, epoch=2)
 
     made = plan(with_multiple(spec, multiple), lengths)
-    longer = plan(spec, padded(lengths, multiple))
+    longer = plan(spec, padded(lengths, multiple), **rows_of(multiple))
     for column in ("samples", "row_offsets", "batch_offsets", "step_offsets", "widths"):
         assert getattr(made, column).tolist() == getattr(longer, column).tolist()
     assert made.lengths.tolist() == [lengths[i] for i in made.samples.tolist()]
@@ -67,8 +74,10 @@ def test_the_padding_of_samples_counts_as_padding(spec, remainder, lengths, mult
     settings = SETTINGS | {"world_size": 1 if spec == "axolotl" else ranks, "remainder": remainder}
     ours = with_multiple(spec, multiple)
     [row] = batchstat.compare(lengths, strategies=ours, **settings).strategies
-    [longer] = batchstat.compare(padded(lengths, multiple), strategies=spec, **settings).strategies
-    for number in ("total_tokens", "squared_tokens", "batches", "reducible_peak"):
+    [longer] = batchstat.compare(
+        padded(lengths, multiple), strategies=spec, **settings | rows_of(multiple)
+    ).strategies
+    for number in ("total_tokens", "squared_tokens", "batches", "reducible_peak", "row_tokens"):
         assert getattr(row.counts, number) == getattr(longer.counts, number)
     batches = [
         batch
@@ -92,11 +101,16 @@ def test_attention_within_samples_covers_their_padding():
     assert row.counts.real_squared_tokens == 5**2 + 17**2 + 3**2
 
 
+def test_a_multiple_needs_no_other_setting(run, tmp_path):
+    (tmp_path / "a.txt").write_text("".join("word " * n + "\n" for n in (3, 21, 9, 40)))
+    result = run("compare", "a.txt", "--strategy", "packed:document_multiple=16", "--json")
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["strategies"][0]["total_tokens"] % 16 == 0
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("packed:document_multiple=10", "max_length=48 is not a multiple .*: set it to 50"),
-        ("trl:document_multiple=36", "max_length=48 is not a multiple .*: set it to 72"),
         ("packed:method=wrapped,document_multiple=16", "needs whole samples"),
         ("trl:method=wrapped,document_multiple=16", "needs whole samples"),
         ("padding-free:document_multiple=0", "document_multiple=0"),

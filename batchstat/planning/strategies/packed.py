@@ -84,9 +84,6 @@ class Packed(PacksDocuments):
     within_samples: bool = parameter("Whether attention stays within the samples of a row.", True)
     shuffle_batches: bool = True
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-
     @property
     def window_size(self) -> None:
         """The whole epoch: `read_ahead` limits what is packed together, not what is batched."""
@@ -94,8 +91,8 @@ class Packed(PacksDocuments):
 
     @property
     def row_length(self) -> int:
-        """`max_length`: what a row may hold."""
-        return self.max_length
+        """What a row may hold: `max_length`, in multiples of `document_multiple`."""
+        return round_up(self.max_length, self.document_multiple)
 
     @property
     def attends_within_samples(self) -> bool:
@@ -194,11 +191,12 @@ def pack(
         method: one of `METHODS`.
         most: samples that a row may hold.
         firsts: the first of each group of samples that are packed together.
-        multiple: each sample is padded to a multiple of this many tokens; above 1, none is split.
+        multiple: each sample is padded to a multiple of this many tokens, as is what a row may
+            hold; above 1, none is split.
     """
     if multiple > 1:
         padded = round_up(lengths, multiple)
-        packed = pack(padded, max_length, method, most, firsts)
+        packed = pack(padded, round_up(max_length, multiple), method, most, firsts)
         return packed._replace(lengths=lengths[packed.samples])
     return pack_groups(lengths, firsts, lambda some: _together(some, max_length, method, most))
 

@@ -13,10 +13,11 @@ class PacksDocuments(Strategy):
     """A strategy with several samples per row, each padded to a multiple of its own.
 
     Megatron and Transformer Engine pad every sample of a packed row: context parallelism over cp
-    ranks needs multiples of 2 x cp, FP8 of 16. This padding counts as any other.
+    ranks needs multiples of 2 x cp, FP8 of 16. This padding counts as any other, and a row holds
+    `max_length` rounded up to that multiple.
 
     Raises:
-        OptionError: `document_multiple` where samples are cut, or rows of no such multiple.
+        OptionError: `document_multiple` where samples are cut.
     """
 
     packs_rows: ClassVar[bool] = True
@@ -27,16 +28,8 @@ class PacksDocuments(Strategy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        multiple = self.document_multiple
-        if multiple == 1:
-            return
-        if self.cuts_samples:
+        if self.document_multiple > 1 and self.cuts_samples:
             raise OptionError(
-                f"document_multiple={multiple} needs whole samples, and method=wrapped cuts them: "
-                "choose another method"
-            )
-        if (row := self._parameter("max_length") or multiple) % multiple:
-            raise OptionError(
-                f"max_length={row} is not a multiple of document_multiple={multiple}: set it to "
-                f"{row + -row % multiple}, or a lower multiple"
+                f"document_multiple={self.document_multiple} needs whole samples, and "
+                "method=wrapped cuts them: choose another method"
             )
