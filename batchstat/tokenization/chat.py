@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from importlib.metadata import version
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +56,8 @@ def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokeni
             every = [messages for messages, _ in chats]
             return templates[0].render(every, None, generation_prompt=generation_prompt)
         return [
-            *chain.from_iterable(
-                templates[bool(tools)].render(
-                    [messages], tools, generation_prompt=generation_prompt
-                )
-                for messages, tools in chats
-            )
+            templates[bool(tools)].render([messages], tools, generation_prompt=generation_prompt)[0]
+            for messages, tools in chats
         ]
 
     def render_chats(chats: list[_Chat]) -> list[str]:

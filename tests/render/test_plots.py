@@ -112,6 +112,17 @@ def test_names_are_not_parsed_as_formulas(tmp_path):
     assert "a $x$ [b].csv" in drawn_text(svg)
 
 
+def test_the_two_charts_of_ranks_have_titles_side_by_side():
+    current = "hf-trainer:batch_size=8,pad_to_multiple_of=64,drop_last=true"
+    made = batchstat.compare([*range(1, 99)] * 9, current=current, world_size=4)
+    figure = rank_plots(made)["ranks"].figure()
+    figure.draw_without_rendering()
+    first, second = (axes._left_title.get_window_extent() for axes in figure.axes)
+    assert 0 < first.width
+    assert first.x1 <= second.x0
+    assert second.x1 <= figure.bbox.x1
+
+
 @pytest.mark.parametrize(("n", "world_size"), [(9, 2), (2_000, 3), (30_000, 4), (900, 300)])
 def test_the_plot_of_ranks_has_the_true_maxima(n, world_size):
     lengths = np.random.default_rng(n).integers(1, 65, n)

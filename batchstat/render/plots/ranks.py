@@ -39,8 +39,8 @@ def _ranks(figure: Figure, comparison: Comparison) -> None:
         assert row.steps is not None
         _steps(axes, row, row.steps)
         axes.set_title(
-            f"{marked(comparison, row, 34)}: {percent(row.counts.rank_idle)} idle, "
-            f"distribute {row.distribute}",
+            f"{marked(comparison, row, 34)}\n{percent(row.counts.rank_idle)} idle, distribute "
+            f"{row.distribute}",
             fontsize=9,
         )
         highest = max(highest, int(row.steps.max()))
