@@ -118,7 +118,7 @@ def test_the_two_charts_of_ranks_have_titles_side_by_side():
     figure = rank_plots(made)["ranks"].figure()
     figure.draw_without_rendering()
     first, second = (axes._left_title.get_window_extent() for axes in figure.axes)
-    assert 0 < first.width
+    assert first.width > 0
     assert first.x1 <= second.x0
     assert second.x1 <= figure.bbox.x1
 
