@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from batchstat.documents.base import Amount, Count, Document, File, Positive, Ratio, head
+from batchstat.documents.base import Amount, Count, Document, File, Positive, head
 from batchstat.documents.comparison import Compared, Warned
 from batchstat.documents.corpus import corpus_of
 from batchstat.documents.strategy import Strategy, strategy_of
@@ -22,6 +22,21 @@ class TrainerConfig(Document):
     """The keys that decide about batches, with their values, defaults included."""
     unused: list[str]
     """Keys in the file that decide nothing about batches."""
+
+
+class Samples(Document):
+    """What the trainer keeps of the corpus before it makes batches."""
+
+    kept: Positive
+    """Samples that it batches."""
+    dropped: dict[str, Count]
+    """Samples that it drops, by the reason."""
+    held_out: Count
+    """Samples that it evaluates on instead."""
+    truncated: Count
+    """Samples among those kept that it shortened; those that batching truncates are in strategy."""
+    truncated_tokens: Count
+    """Tokens that these lost."""
 
 
 class Schedule(Document):
@@ -54,10 +69,7 @@ class PreflightFile(Compared, File):
     """
 
     config: TrainerConfig
-    untrained_samples: Count
-    """Samples that the trainer drops because none of their tokens within max_length is trained."""
-    untrained_ratio: Ratio
-    """Samples dropped for that / samples of the corpus."""
+    samples: Samples
     schedule: Schedule
     strategy: Strategy
     """An epoch of it."""
@@ -82,7 +94,13 @@ def preflight_document(report: Any) -> dict[str, Any]:
             "keys": dict(setup.values),
             "unused": list(setup.unused),
         },
-        "untrained_ratio": report.untrained_samples / len(profile),
+        "samples": {
+            "kept": len(report.samples.profile),
+            "dropped": dict(report.samples.dropped),
+            "held_out": report.samples.held_out,
+            "truncated": report.samples.truncated,
+            "truncated_tokens": report.samples.truncated_tokens,
+        },
         "schedule": {
             "epochs": setup.schedule.epochs,
             "steps_per_epoch": report.steps_per_epoch,

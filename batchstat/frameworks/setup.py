@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from batchstat.frameworks.keys import Key
+from batchstat.frameworks.samples import Preparation, keep_all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +52,7 @@ class TrainingSetup:
         unreadable: why the corpus that the configuration names cannot be read, and the remedy.
         schedule: how long training lasts.
         max_length_of_corpus: whether no sample is truncated, whatever the tokenizer's maximum is.
-        drops_untrained: whether samples without a trained token after `max_length` are dropped.
-        trains_all: whether all tokens are trained, also those of prompts.
+        prepare: returns which samples are batched, given the corpus and `max_length`.
         appends_eos: whether texts that do not end with the tokenizer's end-of-sequence token get
             one.
         warnings: what the report may not be true of.
@@ -71,8 +71,7 @@ class TrainingSetup:
     columns: tuple[Mapping[str, Any], ...] = ()
     unreadable: str = ""
     max_length_of_corpus: bool = False
-    drops_untrained: bool = False
-    trains_all: bool = False
+    prepare: Preparation = keep_all
     appends_eos: bool = False
     warnings: tuple[str, ...] = ()
 

@@ -12,6 +12,7 @@ from typing import Any
 from batchstat.errors import OptionError
 from batchstat.frameworks import training_arguments as base
 from batchstat.frameworks.keys import Key
+from batchstat.frameworks.samples import Preparation, drop_untrained, keep_all, train_all
 from batchstat.frameworks.setup import Framework, TrainingSetup
 
 _PACKINGS = ("bfd", "bfd_split", "bfd-requeue", "wrapped")
@@ -91,12 +92,18 @@ def read_config(
             "unreadable": unreadable,
             "columns": _columns(values),
             "max_length_of_corpus": longest is None,
-            "drops_untrained": not packing and longest is not None,
-            "trains_all": values["completion_only_loss"] is False,
+            "prepare": _preparation(values),
             "appends_eos": values["eos_token"] is None,
             "warnings": (*setup.warnings, *_warnings(values)),
         }
     )
+
+
+def _preparation(values: Mapping[str, Any]) -> Preparation:
+    if values["completion_only_loss"] is False:
+        return train_all
+    truncates = values["max_length"] is not None
+    return drop_untrained if truncates and not values["packing"] else keep_all
 
 
 def _check(values: Mapping[str, Any], where: str) -> None:

@@ -6,12 +6,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Unpack
 
-import numpy as np
-
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError, OptionError
 from batchstat.frameworks import CONFIGURATIONS
 from batchstat.frameworks.files import read_setup
+from batchstat.frameworks.samples import TrainedSamples
 from batchstat.frameworks.setup import TrainingSetup
 from batchstat.parameters import checks_keywords
 from batchstat.planning.settings import Settings, SettingsOptions
@@ -57,7 +56,7 @@ class Preflight:
         created: time of creation, ISO 8601 in UTC.
         setup: what the configuration means.
         profile: the corpus, before the trainer drops anything.
-        kept: the samples that it batches.
+        samples: what it keeps of it.
         simulation: an epoch of it.
         changes: changes that save compute, those that save most first.
     """
@@ -65,7 +64,7 @@ class Preflight:
     created: str
     setup: TrainingSetup
     profile: Profile
-    kept: Profile
+    samples: TrainedSamples
     simulation: Simulation
     changes: tuple[Change, ...]
 
@@ -77,11 +76,6 @@ class Preflight:
             f"{self.steps_per_epoch:,} steps per epoch, "
             f"{self.total_steps:,} in all)"
         )
-
-    @property
-    def untrained_samples(self) -> int:
-        """Samples that are dropped because none of their tokens within `max_length` is trained."""
-        return len(self.profile) - len(self.kept)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -145,7 +139,7 @@ def preflight(
     setup = read_setup(config, framework)
     if profile is None:
         profile = count(**profile_keywords(setup))
-    kept, simulation = _simulated(setup, profile, settings)
+    samples, simulation = _simulated(setup, profile, settings)
     found = []
     for keys in CONFIGURATIONS[setup.framework].alternatives(setup.values):
         changed = _change(config, setup, keys, profile, settings, simulation)
@@ -154,7 +148,7 @@ def preflight(
         created=datetime.now(UTC).isoformat(),
         setup=setup,
         profile=profile,
-        kept=kept,
+        samples=samples,
         simulation=simulation,
         changes=tuple(sorted(found, key=lambda each: -each.speed_up)),
     )
@@ -205,23 +199,6 @@ def _end_of_sequence(tokenizer: str) -> str:
     return str(token)
 
 
-def kept_samples(setup: TrainingSetup, profile: Profile, max_length: int) -> Profile:
-    """Return the samples that the trainer batches."""
-    if setup.trains_all:
-        profile = replace(profile, kinds={})
-    if not setup.drops_untrained or profile.trained is None:
-        return profile
-    kept = np.flatnonzero(profile.trained.counts(stops=max_length) > 0)
-    if len(kept) == 0:
-        raise InputError(
-            f"no sample has a trained token within max_length={max_length}: raise it, or check "
-            "which tokens are trained"
-        )
-    if len(kept) == len(profile):
-        return profile
-    return profile.take(kept)
-
-
 def settings_of(
     setup: TrainingSetup, profile: Profile, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -234,13 +211,13 @@ def settings_of(
 
 def _simulated(
     setup: TrainingSetup, profile: Profile, settings: Mapping[str, Any]
-) -> tuple[Profile, Simulation]:
+) -> tuple[TrainedSamples, Simulation]:
     wanted = Settings(**settings_of(setup, profile, settings))
     limit = wanted.resolve(longest=profile.stats.max, stated_max=profile.stated_max).max_length
-    kept = kept_samples(setup, profile, limit)
-    if kept.trained is None:
+    samples = setup.prepare(profile, limit)
+    if samples.profile.trained is None:
         wanted = replace(wanted, loss=None)
-    return kept, simulate(kept, setup.strategy, wanted)
+    return samples, simulate(samples.profile, setup.strategy, wanted)
 
 
 def _change(

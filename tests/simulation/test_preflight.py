@@ -119,12 +119,15 @@ def test_samples_without_a_trained_token_are_dropped(tmp_path):
     profile = batchstat.profile(path, prompt_column="prompt", completion_column="completion")
     config = saved(tmp_path, {"max_length": 12, "per_device_train_batch_size": 1})
     report = batchstat.preflight(config, profile)
-    assert (report.untrained_samples, report.kept.records.tolist()) == (1, [0, 1])
+    assert (sum(report.samples.dropped.values()), report.samples.profile.records.tolist()) == (
+        1,
+        [0, 1],
+    )
     assert report.steps_per_epoch == 2
     everything = saved(tmp_path, {"max_length": 12, "completion_only_loss": False}, "all.json")
-    assert batchstat.preflight(everything, profile).untrained_samples == 0
+    assert not batchstat.preflight(everything, profile).samples.dropped
     packed = saved(tmp_path, {"max_length": 12, "packing": True}, "packed.json")
-    assert batchstat.preflight(packed, profile).untrained_samples == 0
+    assert not batchstat.preflight(packed, profile).samples.dropped
     none = write_jsonl(tmp_path / "none.jsonl", rows[2:])
     profile = batchstat.profile(none, prompt_column="prompt", completion_column="completion")
     with pytest.raises(batchstat.InputError, match="no sample has a trained token within"):

@@ -46,10 +46,15 @@ def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
 
 def _samples(report: Preflight) -> Iterator[str]:
     counts = report.simulation.row.counts
-    kept = len(report.kept) - counts.dropped_samples
+    samples = report.samples
+    kept = len(samples.profile) - counts.dropped_samples
     yield f"{counted(len(report.profile), 'sample')}, {kept:,} per epoch"
-    if report.untrained_samples:
-        yield f"{report.untrained_samples:,} dropped without a trained token in max_length"
+    for reason, number in samples.dropped.items():
+        yield f"{number:,} dropped {reason}"
+    if samples.held_out:
+        yield f"{samples.held_out:,} held out for evaluation"
+    if samples.truncated:
+        yield f"{samples.truncated:,} truncated by {counted(samples.truncated_tokens, 'token')}"
     if counts.dropped_samples:
         yield f"{counts.dropped_samples:,} dropped"
     if counts.truncated_samples:

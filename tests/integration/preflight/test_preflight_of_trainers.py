@@ -68,7 +68,9 @@ def corpora(tmp_path_factory) -> dict[str, Path]:
 def batches_of(report: Preflight, rank: int, *, with_trained: bool) -> list[Batch]:
     basis = asdict(report.simulation.basis)
     settings = {key: value for key, value in basis.items() if key in Settings.__dataclass_fields__}
-    sampler = batchstat.BatchSampler(report.kept, report.setup.strategy, rank=rank, **settings)
+    sampler = batchstat.BatchSampler(
+        report.samples.profile, report.setup.strategy, rank=rank, **settings
+    )
     made: list[Batch] = []
     for batch in sampler.batches():
         lengths = [b - a for a, b in zip(batch.starts, batch.stops, strict=True)]
@@ -98,7 +100,7 @@ def test_its_batches_are_the_trainers(tmp_path, tokenizer, corpora, kind, values
         theirs = [(*batch[:2], batch[2] if with_trained else None) for batch in theirs]
         assert batches_of(report, rank, with_trained=with_trained) == theirs
     if not values.get("packing", False):
-        assert len(report.kept) == expected.samples
+        assert len(report.samples.profile) == expected.samples
     assert (report.total_steps, report.warmup_steps) == (expected.steps, expected.warmup)
 
 
