@@ -5,12 +5,16 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 from typing import Any
 
 from batchstat.corpus.chat import Message, Tool
 
 _MARKS = re.compile(r"\{%-?\s*generation\s*-?%\}")
 
+# transformers compiles a template once per process, and keeps the marks of the chat that is being
+# rendered with it: another thread would add its own.
+_RENDERING = Lock()
 
 Locate = Callable[[list[str]], Any]
 """Returns the tokens of texts and their characters, as a BatchEncoding of transformers does."""
@@ -47,13 +51,14 @@ class ChatTemplate:
         """Return the texts of chats that have the same tools."""
         if not chats:
             return []
-        texts: list[str] = self.tokenizer.apply_chat_template(
-            list(chats),
-            tools=tools or None,
-            chat_template=self.source,
-            tokenize=False,
-            add_generation_prompt=generation_prompt,
-        )
+        with _RENDERING:
+            texts: list[str] = self.tokenizer.apply_chat_template(
+                list(chats),
+                tools=tools or None,
+                chat_template=self.source,
+                tokenize=False,
+                add_generation_prompt=generation_prompt,
+            )
         return texts
 
     def mask(
@@ -69,14 +74,15 @@ class ChatTemplate:
             tools: these tools.
             locate: returns the tokens of their texts.
         """
-        found = _called(self.tokenizer, locate).apply_chat_template(
-            chats,
-            tools=tools or None,
-            chat_template=self.source,
-            tokenize=True,
-            return_dict=True,
-            return_assistant_tokens_mask=True,
-        )
+        with _RENDERING:
+            found = _called(self.tokenizer, locate).apply_chat_template(
+                chats,
+                tools=tools or None,
+                chat_template=self.source,
+                tokenize=True,
+                return_dict=True,
+                return_assistant_tokens_mask=True,
+            )
         masks: list[list[int]] = found["assistant_masks"]
         return masks
 

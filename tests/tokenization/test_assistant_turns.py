@@ -1,7 +1,10 @@
 """Chats of which only the assistants' turns carry loss: by marks, or by what a turn adds."""
 
 import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -10,6 +13,7 @@ from transformers import PreTrainedTokenizerFast
 
 import batchstat
 from batchstat.tokenization.builtin import CHAT_TEMPLATE, definition
+from batchstat.tokenization.chat_template import ChatTemplate
 from batchstat.tokenization.engine_counter import EngineCounter
 from conftest import SAMPLE_DATA, write_jsonl
 
@@ -214,3 +218,29 @@ def test_tool_calls_of_an_assistant_carry_loss(tmp_path, builtin):
 def test_options_that_contradict_each_other(options, message):
     with pytest.raises(batchstat.OptionError, match=message):
         batchstat.profile("a.jsonl", assistant_only_loss=True, **options)
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_threads_that_render_with_one_template(builtin, is_marked):
+    chat, other = chats_of(SAMPLE_DATA / "conversations.jsonl")[:2]
+    # Slow enough for threads to meet inside a turn.
+    loop = "{% for i in range(999) %}{% for j in range(999) %}{% endfor %}{% endfor %}"
+    made = ChatTemplate(
+        builtin, CHAT_TEMPLATE.replace("{% generation %}", "{% generation %}" + loop)
+    )
+    start = Barrier(2)
+
+    def mask(chat: list[dict[str, str]]) -> object:
+        return made.mask([chat], None, lambda texts: builtin(texts, add_special_tokens=False))
+
+    def render(chat: list[dict[str, str]]) -> object:
+        return made.render([chat], None)
+
+    def together(work: Callable[..., object], chat: list[dict[str, str]]) -> object:
+        start.wait(60)
+        return work(chat)
+
+    second = mask if is_marked else render
+    expected = [mask(chat), second(other)]
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(together, (mask, second), (chat, other))) == expected
