@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from datetime import UTC, datetime
 
+from batchstat.cli.current import trained_samples
 from batchstat.cli.inputs import Inputs, read_configuration, read_inputs
 from batchstat.cli.options import Options
 from batchstat.cli.pasted import written
@@ -11,7 +12,7 @@ from batchstat.cli.records import Checks
 from batchstat.cli.results import warn_of_ignored
 from batchstat.cli.streams import say
 from batchstat.errors import InputError
-from batchstat.gate.check import DEFAULT_STRATEGY, CheckedReport, check, measure_report
+from batchstat.gate.check import CheckedReport, check, measure_report
 from batchstat.gate.outcome import Check
 from batchstat.planning.strategies.spec import parse_strategies
 from batchstat.profiling.parquet import load_profile
@@ -38,7 +39,7 @@ def chosen_checks(options: Options) -> list[Inputs]:
     chosen = [read_inputs(options, each) for each in checks]
     for inputs in chosen:
         basis = inputs.settings.resolve(longest=1, stated_max=None)
-        parse_strategies([inputs.get("strategy", DEFAULT_STRATEGY)], basis)
+        parse_strategies([inputs.strategy], basis)
         _ = inputs.reading
     return chosen
 
@@ -49,29 +50,25 @@ def run_check(inputs: Inputs) -> Check:
     Raises:
         OptionError: options that do not fit the corpus's formats.
     """
-    strategy = inputs.get("strategy", DEFAULT_STRATEGY)
     try:
+        samples, settings, _ = trained_samples(inputs, _profile(inputs))
         return check(
-            _profile(inputs),
+            samples,
             inputs.limits_in_force,
-            strategy=strategy,
+            strategy=inputs.strategy,
             baseline=inputs.get("baseline"),
             name=inputs.name,
             written=lambda changes: written(inputs, changes),
-            **asdict(inputs.settings),
+            **asdict(settings),
         )
     except InputError as error:
-        return Check(name=inputs.name, strategy=strategy, report=None, error=str(error))
+        return Check(name=inputs.name, strategy=inputs.strategy, report=None, error=str(error))
 
 
 def measure_inputs(inputs: Inputs) -> CheckedReport:
     """Return the numbers of a check. Raises as `batchstat.gate.check.measure_report`."""
-    return measure_report(
-        _profile(inputs),
-        inputs.get("strategy", DEFAULT_STRATEGY),
-        inputs.settings,
-        inputs.limits_in_force,
-    )
+    samples, settings, _ = trained_samples(inputs, _profile(inputs))
+    return measure_report(samples, inputs.strategy, settings, inputs.limits_in_force)
 
 
 def _profile(inputs: Inputs) -> Profile:

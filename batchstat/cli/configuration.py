@@ -25,7 +25,10 @@ _PATHS = ("corpus", "chat_template", "baseline")
 _FIELDS: dict[str, "Field[Any]"] = {
     each.name: each for record in (CorpusOptions, Settings) for each in fields(record)
 }
-KEYS = ("corpus", "tokenizer", "chat_template", "strategy", "model", "baseline", *_FIELDS)
+KEYS = (
+    *("corpus", "tokenizer", "chat_template", "current", "framework", "strategy", "model"),
+    *("baseline", *_FIELDS),
+)
 """Keys of a check, as fields; written with `-` for `_`."""
 
 
@@ -224,6 +227,8 @@ class _Reader:
         if key in _PATHS:
             located = [self._located(each) for each in ([typed] if key != "corpus" else typed)]
             return tuple(located) if key == "corpus" else Path(located[0])
+        if key == "current" and is_trainer_config(typed):
+            return self._located(typed)
         is_name = key == "model" and known_shape(typed) is not None
         if key in ("tokenizer", "model") and not is_name and self._is_there(typed):
             return self._located(typed)
@@ -245,6 +250,13 @@ class _Reader:
             return Path(os.path.relpath(self.folder / path)).as_posix()
         except ValueError:  # on another drive
             return (self.folder / path).as_posix()
+
+
+def is_trainer_config(current: str) -> bool:
+    """Return whether a current setup is a trainer's configuration, by the ending of its name."""
+    from batchstat.frameworks.files import PICKLE, SUFFIXES
+
+    return current.endswith((*SUFFIXES, PICKLE))
 
 
 def _by_field(table: Mapping[str, Any], also: tuple[str, ...]) -> dict[str, Any]:
@@ -292,5 +304,6 @@ def _validate(values: Mapping[str, Any]) -> None:
     if "sampler" in own:
         own["sampler"] = inlined(own["sampler"])
     settings = Settings(**own)
-    if "strategy" in values:
-        parse_strategies([values["strategy"]], settings.resolve(longest=1, stated_max=None))
+    for key in ("current", "strategy"):
+        if key in values and not is_trainer_config(values[key]):
+            parse_strategies([values[key]], settings.resolve(longest=1, stated_max=None))

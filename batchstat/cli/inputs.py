@@ -4,24 +4,30 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from batchstat.cli.configuration import (
     KEYS,
     CheckSettings,
     Configuration,
     Setting,
+    is_trainer_config,
     load_configuration,
 )
+from batchstat.cli.current import settings_of_setup
 from batchstat.cli.options import Options, Record
 from batchstat.cli.records import ConfigFile, Folder
 from batchstat.cli.streams import say
 from batchstat.cli.weights import inlined
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import OptionError
+from batchstat.gate.check import DEFAULT_STRATEGY
 from batchstat.gate.limits import Limit, in_force, read_limits
 from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.planning.settings import Settings
+
+if TYPE_CHECKING:
+    from batchstat.frameworks.setup import TrainingSetup
 
 COMMAND_LINE = "the command line"
 
@@ -52,6 +58,7 @@ class Inputs:
         values: by the names of `KEYS`, with where each is set; defaults are not included.
         limits: by the quantity they limit; None for one that is off.
         table: the file, and the table in it, for settings of this check only; None without a file.
+        setup: what the trainer's configuration means that is the current setup; None without one.
     """
 
     options: Options
@@ -59,6 +66,18 @@ class Inputs:
     values: Mapping[str, Setting]
     limits: Mapping[str, Limit | None]
     table: str | None = None
+    setup: "TrainingSetup | None" = None
+
+    @property
+    def current(self) -> str | None:
+        """The current setup as a strategy; None if none is named."""
+        return self.get("current") if self.setup is None else self.setup.strategy
+
+    @property
+    def strategy(self) -> str:
+        """The strategy of a command that simulates one: by default that of the current setup."""
+        named: str = self.get("strategy") or self.current or DEFAULT_STRATEGY
+        return named
 
     @property
     def is_configured(self) -> bool:
@@ -120,8 +139,21 @@ def read_configuration(options: Options) -> Configuration:
     return found
 
 
-def read_inputs(options: Options, check: CheckSettings | None = None) -> Inputs:
-    """Return the settings in force for a check, by default for what all checks share.
+def read_inputs(
+    options: Options,
+    check: CheckSettings | None = None,
+    setup: "TrainingSetup | None" = None,
+) -> Inputs:
+    """Return the settings in force for a check.
+
+    A trainer's configuration overrides what is below the place that names it, and is overridden by
+    what stands beside it or above.
+
+    Args:
+        options: those given.
+        check: the settings in the configuration file; by default those that all checks share.
+        setup: what a trainer's configuration means that the command line names, other than by
+            `--current`.
 
     Raises:
         OptionError: an invalid limit, or a configuration with invalid keys or values.
@@ -131,6 +163,11 @@ def read_inputs(options: Options, check: CheckSettings | None = None) -> Inputs:
         check = read_configuration(options).shared
     flags = _flags(options)
     kept = dict(check.values)
+    is_flag = setup is not None or "current" in flags
+    setup = setup or _current_setup({**kept, **flags})
+    if setup is not None:
+        above, below = (flags, kept) if is_flag else ({**kept, **flags}, {})
+        kept = {**below, **settings_of_setup(setup, above, below), **(kept if not is_flag else {})}
     for content, others in _ONLY_FOR_OTHERS.items():
         if content in flags:
             for key in others:
@@ -146,7 +183,18 @@ def read_inputs(options: Options, check: CheckSettings | None = None) -> Inputs:
         {**kept, **flags},
         {**check.limits, **read_limits(limits, COMMAND_LINE)},
         check.table,
+        setup,
     )
+
+
+def _current_setup(values: Mapping[str, Setting]) -> "TrainingSetup | None":
+    """Return what the trainer's configuration means that is the current setup, if one is."""
+    if "current" not in values or not is_trainer_config(values["current"].value):
+        return None
+    from batchstat.frameworks.files import read_setup
+
+    framework = values["framework"].value if "framework" in values else None
+    return read_setup(values["current"].value, framework)
 
 
 def _flags(options: Options) -> dict[str, Setting]:

@@ -14,20 +14,22 @@ from batchstat.planning.settings import Settings
 from batchstat.render.command_lines import flags
 from batchstat.render.toml import setting
 
-_BATCHING = tuple(each.name for each in fields(Settings))
+_BATCHING = {each.name: each.default for each in fields(Settings)}
 
 
 def command_line(inputs: Inputs, command: str, **values: str | int | None) -> str:
     """Return `batchstat COMMAND` on the profile in the results folder, under the settings in force.
 
-    A configuration could name another corpus, so the line ignores it and has its settings as flags.
+    A configuration could name another corpus, so the line ignores it and has its settings as flags,
+    those other than the defaults.
 
     Args:
         inputs: the settings in force.
         command: the one to run next.
         values: by the names of `KEYS`, added to or replacing the settings; None omits one.
     """
-    settings = {key: inputs.values[key].value for key in _BATCHING if key in inputs.values}
+    in_force = {key: inputs.values[key].value for key in _BATCHING if key in inputs.values}
+    settings = {key: value for key, value in in_force.items() if value != _BATCHING[key]}
     return shlex.join(["batchstat", command, *flags(settings | values), *where(inputs)])
 
 

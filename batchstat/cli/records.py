@@ -24,6 +24,12 @@ def _executor_names() -> Iterable[str]:
     return NAMES
 
 
+def _framework_names() -> Iterable[str]:
+    from batchstat.frameworks import CONFIGURATIONS
+
+    return CONFIGURATIONS
+
+
 def _model_names() -> Iterable[str]:
     from batchstat.simulation.known_models import KNOWN_MODELS
 
@@ -131,7 +137,29 @@ class Partial:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Strategy:
+class Current:
+    """The setup of today."""
+
+    current: str | None = option(
+        None,
+        "Your setup: a strategy or a trainer's .yaml, .json.",
+        "Batching",
+        "SPEC",
+        names=strategy_names,
+        is_common=True,
+    )
+    framework: str | None = option(
+        None,
+        "Framework that the trainer's configuration is for.",
+        "Batching",
+        "NAME",
+        shown="the one that knows most of its keys",
+        names=_framework_names,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strategy(Current):
     """The strategy of a command that simulates one."""
 
     strategy: str | None = option(
@@ -140,7 +168,7 @@ class Strategy:
         "Batching",
         "SPEC",
         names=strategy_names,
-        shown="token-budget",
+        shown="current, else token-budget",
         is_common=True,
     )
 

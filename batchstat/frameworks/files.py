@@ -11,6 +11,7 @@ from batchstat.frameworks.keys import read_values
 from batchstat.frameworks.setup import Framework, TrainingSetup
 
 SUFFIXES = (".json", ".yaml", ".yml")
+PICKLE = ".bin"
 _KNOWN_SHARE = 0.5
 """Share of a file's keys that a framework must know for it to be its configuration."""
 
@@ -69,7 +70,7 @@ def _recognised(path: Path, given: Mapping[str, Any]) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     where = path.as_posix()
-    if path.suffix == ".bin":
+    if path.suffix == PICKLE:
         raise OptionError(
             f"{where} is a pickle, which could run any code: save it as JSON, with "
             "open('training_args.json', 'w').write(training_args.to_json_string())"

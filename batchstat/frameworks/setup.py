@@ -75,6 +75,12 @@ class TrainingSetup:
     appends_eos: bool = False
     warnings: tuple[str, ...] = ()
 
+    @property
+    def no_corpus(self) -> str:
+        """The message where a corpus is needed and neither named nor readable."""
+        why = self.unreadable or "names no corpus: pass its files as CORPUS"
+        return f"{self.path.as_posix()} {why}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Framework:

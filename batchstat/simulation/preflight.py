@@ -166,10 +166,8 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
             end-of-sequence token.
     """
     found = {**setup.reading, **given}
-    where = setup.path.as_posix()
     if not found.get("corpus"):
-        why = setup.unreadable or "names no corpus: pass its files as CORPUS"
-        raise InputError(f"{where} {why}")
+        raise InputError(setup.no_corpus)
     if isinstance(found["corpus"], str | Path):
         found["corpus"] = (found["corpus"],)
     if not any(key.endswith("_column") for key in found):
@@ -199,24 +197,36 @@ def _end_of_sequence(tokenizer: str) -> str:
     return str(token)
 
 
-def settings_of(
+def _settings(
     setup: TrainingSetup, profile: Profile, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the settings of a configuration for a corpus; those given override it."""
     found = {**setup.settings, **settings}
     if setup.max_length_of_corpus and "max_length" not in settings:
         found["max_length"] = profile.stats.max
     return found
 
 
-def _simulated(
+def as_trained(
     setup: TrainingSetup, profile: Profile, settings: Mapping[str, Any]
-) -> tuple[TrainedSamples, Simulation]:
-    wanted = Settings(**settings_of(setup, profile, settings))
+) -> tuple[TrainedSamples, Settings]:
+    """Return what a trainer keeps of a corpus, and the settings for it; those given override its.
+
+    Raises:
+        OptionError: settings that contradict each other.
+        InputError: it keeps no sample.
+    """
+    wanted = Settings(**_settings(setup, profile, settings))
     limit = wanted.resolve(longest=profile.stats.max, stated_max=profile.stated_max).max_length
     samples = setup.prepare(profile, limit)
     if samples.profile.trained is None:
         wanted = replace(wanted, loss=None)
+    return samples, wanted
+
+
+def _simulated(
+    setup: TrainingSetup, profile: Profile, settings: Mapping[str, Any]
+) -> tuple[TrainedSamples, Simulation]:
+    samples, wanted = as_trained(setup, profile, settings)
     return samples, simulate(samples.profile, setup.strategy, wanted)
 
 

@@ -49,13 +49,13 @@ def command(options: Options) -> None:
     """
     from dataclasses import asdict, replace
 
+    from batchstat.cli.current import trained_samples
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pasted import command_line
     from batchstat.cli.profiles import find_profile
     from batchstat.cli.results import CommandResult, publish
     from batchstat.cli.weights import inlined
     from batchstat.documents.balance import balance_document
-    from batchstat.gate.check import DEFAULT_STRATEGY
     from batchstat.planning.strategies.spec import parse_strategies
     from batchstat.render.html.pages import balance_page
     from batchstat.render.screens.balance import balance_screen
@@ -65,17 +65,16 @@ def command(options: Options) -> None:
     settings = inputs.settings
     usual = tuple(dict.fromkeys((*DEFAULT_SAMPLERS, settings.sampler)))
     samplers = tuple(map(inlined, asked.samplers or usual))
-    strategy = inputs.get("strategy", DEFAULT_STRATEGY)
+    strategy = inputs.strategy
     check_epochs(settings, asked.epochs)
     for spec in samplers:
         basis = replace(settings, sampler=spec).resolve(longest=1, stated_max=None)
         parse_strategies([strategy], basis)
     found = find_profile(inputs)
+    samples, settings, warnings = trained_samples(inputs, found.profile)
     shared = {key: value for key, value in asdict(settings).items() if key != "sampler"}
-    report = balance(
-        found.profile, samplers=samplers, strategy=strategy, epochs=asked.epochs, **shared
-    )
-    report = replace(report, warnings=found.warnings + report.warnings)
+    report = balance(samples, samplers=samplers, strategy=strategy, epochs=asked.epochs, **shared)
+    report = replace(report, warnings=found.warnings + warnings + report.warnings)
 
     def to_use(spec: str) -> str:
         return command_line(inputs, "compare", sampler=spec, strategy=strategy)
@@ -85,7 +84,7 @@ def command(options: Options) -> None:
         balance_document(report),
         balance_screen(report, to_use, options.read(Details).details),
         report,
-        lambda: balance_page(report, found.profile, to_use),
+        lambda: balance_page(report, samples, to_use),
         [warning.message for warning in report.warnings],
     )
     publish(found, result, output)

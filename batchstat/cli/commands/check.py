@@ -53,9 +53,8 @@ class Gate:
 def command(options: Options) -> None:
     """Check padding and other numbers against limits, for CI.
 
-    Exit code 0: all limits are kept. 1: a limit is exceeded.
-
-    2: the arguments or the configuration are wrong. 3: there is no answer.
+    Exit code 0: all limits are kept. 1: a limit is exceeded. 2: the arguments or the configuration
+    are wrong. 3: there is no answer.
 
     Examples:
         # At most 5% padding
@@ -64,8 +63,8 @@ def command(options: Options) -> None:
         # The checks of the configuration, as annotations of a GitHub workflow
         batchstat check --format github
 
-        # As a report for other CI systems, and as a page to share
-        batchstat check --format junit=report.xml --format html=report.html
+        # What your trainer's configuration does, with a page to share
+        batchstat check --current sft.yaml --max-padding 5% --format html=report.html
     """
     from datetime import UTC, datetime
 

@@ -8,6 +8,7 @@ from batchstat.cli.options import Options, takes
 from batchstat.cli.records import (
     READING,
     ConfigFile,
+    Current,
     Details,
     Model,
     OptionalCorpus,
@@ -39,15 +40,6 @@ class Table:
         shown="fixed, static, bucketed, token-budget, packed",
         is_common=True,
     )
-    current: str | None = option(
-        None,
-        "Your setup of today, as a strategy; its batch size sets the budget.",
-        "Batching",
-        "SPEC",
-        names=strategy_names,
-        shown="static",
-        is_common=True,
-    )
     every: bool = option(
         False, "Compare every strategy of batchstat's own.", "Batching", flags=("--all",)
     )
@@ -74,7 +66,7 @@ class Table:
     )
 
 
-@takes(OptionalCorpus, Table, Settings, Model, *READING, Output, Details, ConfigFile)
+@takes(OptionalCorpus, Table, Current, Settings, Model, *READING, Output, Details, ConfigFile)
 def command(options: Options) -> None:
     """Compare batching strategies on a corpus, at equal peak memory.
 
@@ -90,11 +82,11 @@ def command(options: Options) -> None:
         # What to change if you train with the Hugging Face Trainer's defaults
         batchstat compare --current hf-trainer --model qwen2-0.5b
 
+        # The same for your trainer's configuration, as preflight reads it
+        batchstat compare --current sft.yaml --world-size 8
+
         # Several corpora, one row each
         batchstat compare --each english.txt german.txt --current hf-trainer
-
-        # Two of your own choice, on 8 ranks
-        batchstat compare --strategy static --strategy fairseq --world-size 8
     """
     from batchstat.cli.results import publish
 
@@ -119,6 +111,7 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
     """
     from dataclasses import asdict, replace
 
+    from batchstat.cli.current import trained_samples
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.profiles import find_profile
     from batchstat.errors import OptionError
@@ -133,7 +126,8 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
     settings = inputs.settings
     strategies = _strategies(inputs, table)
     check_seeds(settings, table.seeds)
-    requested = strategies if table.current is None else (table.current, *strategies)
+    current = inputs.current
+    requested = strategies if current is None else (current, *strategies)
     parse_strategies(requested, settings.resolve(longest=1, stated_max=None))
     share = None
     if table.subsample is not None:
@@ -143,17 +137,18 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
             raise OptionError("--export writes the batches of the whole corpus: remove --subsample")
     model = as_model(inputs.get("model"))
     found = find_profile(inputs)
+    samples, settings, warnings = trained_samples(inputs, found.profile)
     comparison = compare(
-        found.profile,
+        samples,
         strategies=strategies,
-        current=table.current,
+        current=current,
         model=model,
         seeds=table.seeds,
         subsample=share,
         **asdict(settings),
     )
-    comparison = replace(comparison, warnings=found.warnings + comparison.warnings)
-    return found, comparison, _result(inputs, found.profile, comparison)
+    comparison = replace(comparison, warnings=found.warnings + warnings + comparison.warnings)
+    return found, comparison, _result(inputs, samples, comparison)
 
 
 def _result(inputs: "Inputs", profile: "Profile", comparison: "Comparison") -> "CommandResult":
@@ -224,10 +219,10 @@ def _strategies(inputs: "Inputs", table: Table) -> tuple[str, ...]:
     from batchstat.planning.strategies import OWN_STRATEGIES
     from batchstat.simulation.compare import default_strategies
 
-    usual = default_strategies(inputs.settings, table.current)
+    usual = default_strategies(inputs.settings, inputs.current)
     wanted = inputs.get("strategy", usual)
     if isinstance(wanted, str):
         wanted = tuple(dict.fromkeys((*usual, wanted)))
-    named = {spec.partition(":")[0] for spec in (*wanted, table.current or "")}
+    named = {spec.partition(":")[0] for spec in (*wanted, inputs.current or "")}
     others = [name for name in OWN_STRATEGIES if name not in named] if table.every else []
     return (*wanted, *others)

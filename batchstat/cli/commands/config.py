@@ -46,10 +46,9 @@ def _rows(inputs: "Inputs") -> list[tuple[str, str, str]]:
     from dataclasses import MISSING, fields
 
     from batchstat.cli.configuration import KEYS
-    from batchstat.gate.check import DEFAULT_STRATEGY
     from batchstat.tokenization.builtin import NAME
 
-    defaults: dict[str, Any] = {"tokenizer": NAME, "strategy": DEFAULT_STRATEGY}
+    defaults: dict[str, Any] = {"tokenizer": NAME, "strategy": inputs.strategy}
     for record in (CorpusOptions, Settings):
         defaults |= {each.name: each.default for each in fields(record)}
     rows = []
@@ -59,7 +58,10 @@ def _rows(inputs: "Inputs") -> list[tuple[str, str, str]]:
             setting = inputs.values[key]
             rows.append((name, _shown(setting.value), setting.origin))
         elif defaults.get(key) not in (None, (), MISSING):
-            rows.append((name, _shown(defaults[key]), "default"))
+            origin = "default"
+            if key == "strategy" and inputs.current is not None:
+                origin = inputs.values["current"].origin
+            rows.append((name, _shown(defaults[key]), origin))
         else:
             rows.append((name, "", "not set"))
     for limit in inputs.limits_in_force:

@@ -34,20 +34,20 @@ def command(options: Options) -> None:
         # Settings and limits
         batchstat init data/train.jsonl --tokens-per-batch 16k
 
-        # Of what the Hugging Face Trainer does
-        batchstat init data/train.jsonl --strategy hf-trainer --max-length 512
+        # Of what the trainer's own configuration does; every check reads it again
+        batchstat init --current sft.yaml --world-size 8
 
         # The workflow too
         batchstat init data/train.jsonl > .github/workflows/batchstat.yml
     """
     from batchstat.cli.configuration import DEFAULT_CHECK, CheckSettings
+    from batchstat.cli.current import trained_samples
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.profiles import count
     from batchstat.cli.streams import emit, say
     from batchstat.corpus.sources import STANDARD_INPUT
     from batchstat.documents.comparison import report_document
     from batchstat.errors import OptionError
-    from batchstat.gate.check import DEFAULT_STRATEGY
     from batchstat.gate.proposal import propose_limits
     from batchstat.planning.strategies.spec import parse_strategies
     from batchstat.render.recipes.writing import workflow
@@ -56,14 +56,14 @@ def command(options: Options) -> None:
     inputs = read_inputs(options, CheckSettings(DEFAULT_CHECK))
     if not inputs.corpus or STANDARD_INPUT in map(str, inputs.corpus):
         raise OptionError("no corpus: name the files that the check reads")
-    strategy, settings = inputs.get("strategy", DEFAULT_STRATEGY), inputs.settings
-    parse_strategies([strategy], settings.resolve(longest=1, stated_max=None))
+    parse_strategies([inputs.strategy], inputs.settings.resolve(longest=1, stated_max=None))
     path, before = _target()
-    profile, _ = count(inputs)
-    simulation = simulate(profile, strategy, settings)
-    limits = propose_limits(report_document(profile, simulation))
+    samples, settings, _ = trained_samples(inputs, count(inputs)[0])
+    simulation = simulate(samples, inputs.strategy, settings)
+    limits = propose_limits(report_document(samples, simulation))
     _write(path, before, inputs, limits, simulation.basis.max_length)
-    named = (*inputs.corpus, *filter(None, [inputs.get("tokenizer")]))
+    named = [inputs.get(key) for key in ("tokenizer", "current")]
+    named = [*inputs.corpus, *filter(None, named)]
     if absolute := [str(each) for each in named if Path(each).is_absolute()]:
         say(f"warning: absolute paths, which other machines may not have: {', '.join(absolute)}")
     say(f"wrote to {path}: {', '.join(f'{name} {limit}' for name, limit, _ in limits)}")
@@ -106,6 +106,10 @@ def _write(path: Path, before: str, inputs: "Inputs", limits: "Limits", max_leng
     table = "tool.batchstat" if path.name == SHARED_FILE else ""
     values = {key.replace("_", "-"): setting.value for key, setting in inputs.values.items()}
     values |= {"corpus": inputs.corpus, "max-length": max_length}
+    if inputs.setup is not None:  # each check reads it again
+        origin = inputs.setup.path.as_posix()
+        read = [key for key, setting in inputs.values.items() if setting.origin == origin]
+        values = {key: value for key, value in values.items() if key.replace("-", "_") not in read}
     whole = before.rstrip("\r\n") + "\n\n" if before.strip() else ""
     whole += configuration_toml(table, values, limits)
     if "\r\n" in before:

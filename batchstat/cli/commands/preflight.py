@@ -1,22 +1,11 @@
 """batchstat preflight"""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
-from batchstat.cli.records import READING, Details, Output
-from batchstat.parameters import option
+from batchstat.cli.records import READING, Current, Details, Folder, Output
+from batchstat.parameters import option, options_of
 from batchstat.planning.settings import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Any
-
-
-def _frameworks() -> "Iterable[str]":
-    from batchstat.frameworks import CONFIGURATIONS
-
-    return CONFIGURATIONS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,15 +22,6 @@ class Trainer:
         "CORPUS",
         is_argument=True,
     )
-    framework: str | None = option(
-        None,
-        "Framework that the configuration is for.",
-        "Corpus",
-        "NAME",
-        shown="the one that knows most of its keys",
-        names=_frameworks,
-        is_common=True,
-    )
 
 
 _DECIDED = (
@@ -52,7 +32,10 @@ _DECIDED = (
 """Settings that a trainer's configuration decides."""
 
 
-@takes(Trainer, Settings, *READING, Output, Details, without=(*_DECIDED, "html", "open_page"))
+@takes(
+    *(Trainer, Current, Settings, *READING, Output, Details),
+    without=(*_DECIDED, "current", "html", "open_page"),
+)
 def command(options: Options) -> None:
     """Report what a trainer's own configuration does to a corpus.
 
@@ -69,28 +52,26 @@ def command(options: Options) -> None:
     """
     from dataclasses import fields
 
-    from batchstat.cli.configuration import DEFAULT_CHECK, CheckSettings, Setting
+    from batchstat.cli.configuration import DEFAULT_CHECK, CheckSettings
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pages import check_outputs
-    from batchstat.cli.pasted import command_line
+    from batchstat.cli.pasted import repeated
     from batchstat.cli.profiles import FoundProfile, count
     from batchstat.cli.results import CommandResult, publish
     from batchstat.documents.preflight import preflight_document
-    from batchstat.errors import OptionError
+    from batchstat.errors import InputError, OptionError
     from batchstat.frameworks.files import read_setup
     from batchstat.render.screens.preflight import preflight_screen
-    from batchstat.simulation.preflight import preflight, profile_keywords
+    from batchstat.simulation.preflight import preflight
     from batchstat.storage.result_files import PREFLIGHT_FILE, profile_version
 
     trainer, output = options.read(Trainer), options.read(Output)
     if not trainer.trainer_config:
         raise OptionError("no configuration: name the trainer's, such as training_args.json")
-    setup = read_setup(trainer.trainer_config, trainer.framework)
-    reading = {key: options.given[key] for key in _reading_keys() if key in options.given}
-    named = profile_keywords(setup, **reading)
-    origin = setup.path.as_posix()
-    values = {key: Setting(value, origin) for key, value in named.items()}
-    inputs = read_inputs(options, CheckSettings(DEFAULT_CHECK, values))
+    setup = read_setup(trainer.trainer_config, options.read(Current).framework)
+    inputs = read_inputs(options, CheckSettings(DEFAULT_CHECK), setup)
+    if not inputs.corpus:
+        raise InputError(setup.no_corpus)
     check_outputs(output)
     version = profile_version(output.output)
     profile, is_reused = count(inputs, folder=output.output, reuse=True)
@@ -101,10 +82,10 @@ def command(options: Options) -> None:
         framework=setup.framework,
         **{each.name: given[each.name] for each in fields(Settings) if each.name in options.given},
     )
-    usual = {each.name: each.default for each in fields(Settings)}
-    own = {key: value for key, value in setup.settings.items() if value != usual[key]}
-    own.pop("loss", None)  # that of the current setup
-    compare = command_line(inputs, "compare", **own, current=setup.strategy)
+    records = (Current, Settings, *READING, Folder)
+    kept = {"corpus", *(name for record in records for name in options_of(record))}
+    asked = {key: value for key, value in options.given.items() if key in kept}
+    compare = repeated(Options(asked), "compare", current=trainer.trainer_config)
     result = CommandResult(
         PREFLIGHT_FILE,
         preflight_document(report),
@@ -114,10 +95,3 @@ def command(options: Options) -> None:
         [warning.message for warning in report.warnings],
     )
     publish(FoundProfile(profile, version if is_reused else ""), result, output)
-
-
-def _reading_keys() -> "Mapping[str, Any]":
-    from batchstat.corpus.options import CorpusOptions
-    from batchstat.parameters import options_of
-
-    return {"corpus": None, "tokenizer": None, "chat_template": None, **options_of(CorpusOptions)}

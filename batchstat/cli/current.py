@@ -1,0 +1,70 @@
+"""The current setup: a strategy, or what a trainer's own configuration means."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+from batchstat.cli.configuration import Setting
+from batchstat.corpus.options import CorpusOptions
+from batchstat.planning.settings import Settings
+from batchstat.simulation.comparison import ReportWarning
+
+if TYPE_CHECKING:
+    from batchstat.cli.inputs import Inputs
+    from batchstat.frameworks.setup import TrainingSetup
+    from batchstat.profiling.profile import Profile
+
+_READING = ("corpus", "tokenizer", "chat_template", *(each.name for each in fields(CorpusOptions)))
+
+
+def settings_of_setup(
+    setup: "TrainingSetup", above: Mapping[str, Setting], below: Mapping[str, Setting]
+) -> dict[str, Setting]:
+    """Return the settings of a trainer's configuration, by the names of `KEYS`.
+
+    Args:
+        setup: what the configuration means.
+        above: settings that override it; without a corpus here, there or below, none of those that
+            read one are returned.
+        below: settings that it overrides.
+
+    Raises:
+        InputError: its corpus or its tokenizer is not available.
+    """
+    from batchstat.simulation.preflight import profile_keywords
+
+    origin = setup.path.as_posix()
+    found = {key: Setting(value, origin) for key, value in setup.settings.items()}
+    given = {key: above[key].value for key in _READING if key in above}
+    if "corpus" not in given and "corpus" not in setup.reading and "corpus" in below:
+        given["corpus"] = below["corpus"].value
+    if given.get("corpus") or setup.reading.get("corpus"):
+        named = profile_keywords(setup, **given)
+        found |= {key: Setting(value, origin) for key, value in named.items()}
+    return found
+
+
+def trained_samples(
+    inputs: "Inputs", profile: "Profile"
+) -> "tuple[Profile, Settings, tuple[ReportWarning, ...]]":
+    """Return the samples that are batched, the settings for them, and what a report has to say.
+
+    Raises:
+        InputError: the trainer keeps none.
+    """
+    if inputs.setup is None:
+        return profile, inputs.settings, ()
+    from batchstat.simulation.preflight import as_trained
+
+    given = {each.name: getattr(inputs.settings, each.name) for each in fields(Settings)}
+    if given["max_length"] is None:
+        del given["max_length"]
+    samples, settings = as_trained(inputs.setup, profile, given)
+    left = len(profile) - len(samples.profile)
+    if not left:
+        return samples.profile, settings, ()
+    message = (
+        f"{inputs.setup.path.as_posix()} leaves out {left:,} of {len(profile):,} samples, and so "
+        "does every row: batchstat preflight says why"
+    )
+    return samples.profile, settings, (ReportWarning("configuration", message),)
