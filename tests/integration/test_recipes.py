@@ -455,15 +455,12 @@ def write_some(folder: Path, file: str) -> None:
 
 
 TRIED = [
-    *product(
-        ["torch", "accelerate", "trainer", "lightning"], ["classes"], ["token-budget", "fixed"]
-    ),
+    *product(["torch", "trainer"], ["classes"], ["token-budget"]),
+    *product(["accelerate", "lightning"], ["classes"], ["fixed"]),
     *product(["torch", "trainer", "lightning"], ["text"], ["packed"]),
-    ("torch", "text", "token-budget"),
     ("accelerate", "chat", "token-budget"),
-    ("torch", "answers", "token-budget"),
     ("trainer", "answers", "packed"),
-    ("accelerate", "chats", "token-budget"),
+    ("torch", "chats", "token-budget"),
     ("lightning", "assistants", "token-budget"),
 ]
 

@@ -65,7 +65,7 @@ def real_texts() -> list[str]:
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_families_on_crafted_and_real_texts(name):
-    texts = crafted_texts(1500, seed=len(name)) + real_texts()[::3]
+    texts = crafted_texts(700, seed=len(name)) + real_texts()[::9]
     assert_equal_counts(of_pairs(*FAMILIES[name], seed=len(name)), texts)
     assert_equal_counts(trained(*FAMILIES[name]), texts)
 
@@ -81,10 +81,11 @@ def test_characters_in_every_context(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_character_in_every_context(name):
-    """Of large blocks of characters that are alike, one in sixteen; all were tried once."""
-    rng = random.Random(name)
-    skipped = {sign for sign in ALIKE if rng.random() > 1 / 16}
-    signs = [sign for sign in EVERY[:0x33500] if sign not in skipped]
+    """A quarter of them; of large blocks that are alike, one in 64. All were tried once."""
+    rng, alike = random.Random(name), set(ALIKE)
+    signs = [
+        sign for sign in EVERY[:0x33500] if rng.random() < (1 / 64 if sign in alike else 1 / 4)
+    ]
     assert_equal_counts(of_pairs(*FAMILIES[name]), [in_contexts(sign) for sign in signs])
 
 
@@ -105,8 +106,8 @@ def test_random_tokenizers(seeds):
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(40, 1000, 120))
 def test_many_random_tokenizers(first):
-    """A third of a thousand: all of them, and 1,800 more, were tried once."""
-    seeds = range(first, first + 120, 3)
+    """An eighth of a thousand: all of them, and 1,800 more, were tried once."""
+    seeds = range(first, first + 120, 8)
     assert sum(map(tried, seeds)) > len(seeds) / 2
 
 
