@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from batchstat.documents.base import (
     Amount,
@@ -176,7 +176,10 @@ class Trained(Document):
     """Trained tokens of a step, over all ranks."""
     per_rank: Amounts
     """Trained tokens of one rank in one step."""
-    token_weight: Annotated[TokenWeight | None, Field(validation_alias="weights")]
+    # check.json is made of a document, which has its own name already.
+    token_weight: Annotated[
+        TokenWeight | None, Field(validation_alias=AliasChoices("weights", "token_weight"))
+    ]
     """How much a trained token weighs in the gradient of its step; null if there is none."""
 
 

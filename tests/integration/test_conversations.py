@@ -96,6 +96,18 @@ def test_weights_on_several_ranks(run: Run, oracle):
     assert run("check", *ranks, *limit, "--loss", "token-sum").returncode == 0
 
 
+def test_checks_and_comparisons_have_the_same_numbers_of_trained_tokens(run: Run):
+    setting = ("--tokens-per-batch", 4096, "--loss", "mean-per-batch")
+    compared = run("compare", CONVERSATIONS, *FLAGS, *setting, "--strategy", "static", "--json")
+    [row] = json.loads(compared.stdout)["strategies"]
+    limit = ("--max-padding", "100%", "--format", "json")
+    flags = [flag for flag in FLAGS if flag != "--no-plots"]
+    checked = run("check", CONVERSATIONS, *flags, *setting, "--strategy", "static", *limit)
+    [check] = json.loads(checked.stdout)["checks"]
+    assert check["report"]["strategy"]["trained"] == row["trained"]
+    assert row["trained"]["token_weight"] is not None
+
+
 def test_chats_without_a_trained_token_are_counted_by_every_command(run: Run, tmp_path, oracle):
     """A system prompt alone and a question without an answer have none; silence has its end."""
     unusual = [[SYSTEM], [USER], [SYSTEM, USER], [USER, SILENT]]

@@ -1,0 +1,152 @@
+"""`--current`: a trainer's own configuration as the current setup of `compare` and `check`."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Run, write_jsonl
+
+SETTINGS = {"max_length": 48, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
+
+
+@pytest.fixture
+def config(tmp_path) -> Path:
+    """A configuration that names pairs, of which the trainer drops some."""
+    rng = random.Random(0)
+    rows = [
+        {"prompt": "word " * rng.randint(1, 60), "completion": "end " * rng.randint(1, 9)}
+        for _ in range(60)
+    ]
+    write_jsonl(tmp_path / "pairs.jsonl", rows)
+    return saved(tmp_path / "sft.json", SETTINGS | naming("pairs.jsonl"))
+
+
+def naming(file: str) -> dict[str, Any]:
+    return {"datasets": [{"path": "json", "data_files": file}]}
+
+
+def saved(path: Path, values: dict[str, Any]) -> Path:
+    path.write_text(json.dumps(values))
+    return path
+
+
+def printed(run: Run, *arguments: object, code: int = 0, **environment: Any) -> Any:
+    done = run(*arguments, **environment)
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout)
+
+
+def checked(run: Run, *arguments: object, code: int = 0) -> Any:
+    [check] = printed(run, "check", *arguments, "--format", "json", code=code)["checks"]
+    return check["report"]
+
+
+def numbers_of(row: dict[str, Any]) -> dict[str, Any]:
+    """A row but for what only a comparison has."""
+    kept = {key: row[key] for key in row if key not in ("first_batches", "speed_up")}
+    return kept | {"ranks": row["ranks"] | {"timeline": None}}
+
+
+def test_the_current_row_is_what_preflight_reports(run, config):
+    report = printed(run, "preflight", config.name, "--world-size", 2, "--json")
+    assert report["samples"]["dropped"]
+    compared = printed(run, "compare", "--current", config.name, "--world-size", 2, "--json")
+    row = report["strategy"]
+    assert numbers_of(compared["strategies"][0]) == numbers_of(row)
+    assert compared["basis"]["tokens_per_batch"] == report["basis"]["tokens_per_batch"]
+    kept = report["samples"]["kept"]
+    assert {row["samples"] for row in compared["strategies"]} <= {kept, kept + 1, kept + 2}
+    [warning] = [each for each in compared["warnings"] if each["code"] == "configuration"]
+    assert f"leaves out {60 - kept} of 60 samples" in warning["message"]
+    found = checked(run, "--current", config.name, "--world-size", 2, "--max-padding", "100%")
+    assert numbers_of(found["strategy"]) == numbers_of(row)
+
+
+def test_what_stands_beside_it_and_above_overrides_it(run, config, tmp_path):
+    def basis(*arguments: object) -> tuple[int, int]:
+        limit = [] if "limits" in own.read_text() else ["--max-padding", "100%"]
+        found = checked(run, *arguments, *limit)["basis"]
+        return found["max_length"], found["gradient_accumulation_steps"]
+
+    own = tmp_path / "batchstat.toml"
+    own.write_text('current = "sft.json"\n')
+    assert basis() == (48, 2)
+    own.write_text('current = "sft.json"\nmax-length = 32\n')
+    assert basis() == (32, 2)
+    assert basis("--max-length", 16) == (16, 2)
+    own.write_text('corpus = "other.jsonl"\nmax-length = 32\ngradient-accumulation-steps = 3\n')
+    assert basis("--current", config.name) == (48, 2)
+    own.write_text(
+        'max-length = 32\n[checks.sft]\ncurrent = "sft.json"\nlimits.max-padding = "99%"'
+    )
+    assert basis() == (32, 2)
+
+
+def test_a_named_strategy_is_checked_on_what_the_trainer_keeps(run, config):
+    arguments = ("--current", config.name, "--strategy", "bucketed", "--max-padding", "100%")
+    found = checked(run, *arguments)
+    assert found["strategy"]["name"] == "bucketed"
+    assert found["strategy"]["samples"] < 60
+
+
+def test_init_writes_its_name_so_that_a_change_of_it_is_checked(run, config, tmp_path):
+    assert run("init", "--current", config.name).returncode == 0
+    text = (tmp_path / "batchstat.toml").read_text()
+    assert text.splitlines()[:2] == ['current = "sft.json"', ""]
+    assert run("check").returncode == 0
+    assert run("baseline", "save").returncode == 0
+    saved(config, SETTINGS | naming("pairs.jsonl") | {"max_length": 16})
+    done = run("check")
+    assert (done.returncode, "max-truncated" in done.stdout) == (1, True)
+
+
+def test_a_path_in_the_file_is_relative_to_it(run, config, tmp_path):
+    saved(config, SETTINGS)
+    (tmp_path / "batchstat.toml").write_text('current = "sft.json"\ncorpus = "pairs.jsonl"\n')
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    assert checked(run, "--max-padding", "100%")["basis"]["max_length"] == 48
+    shown = run("config", cwd=inside).stdout
+    for word in ("../sft.json", "../pairs.jsonl", "hf-trainer:batch_size=2"):
+        assert word in shown
+
+
+def test_a_configuration_without_a_corpus_is_of_the_profile_in_the_folder(run, config):
+    flags = ("--prompt-column", "prompt", "--completion-column", "completion")
+    assert run("profile", "pairs.jsonl", *flags).returncode == 0
+    named = printed(run, "compare", "--current", config.name, "--no-plots", "--json")
+    saved(config, SETTINGS)
+    assert run("profile", "pairs.jsonl", *flags).returncode == 0
+    stored = printed(run, "compare", "--current", config.name, "--no-plots", "--json")
+    assert stored["strategies"] == named["strategies"]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "code", "message"),
+    [
+        ("a.json", SETTINGS | {"packin": True}, 2, "unknown key 'packin'"),
+        ("a.json", SETTINGS | naming("gone.jsonl"), 3, "gone.jsonl"),
+        ("training_args.bin", SETTINGS, 2, "is a pickle"),
+        ("gone.yaml", None, 3, "no such file: gone.yaml"),
+        ("hf-trainr", None, 2, "hf-trainer"),
+    ],
+)
+@pytest.mark.parametrize("command", ["compare", "check"])
+def test_one_that_is_wrong(run, tmp_path, command, name, values, code, message):
+    if values is not None:
+        saved(tmp_path / name, values)
+    limit = ["--max-padding", "5%"] if command == "check" else []
+    done = run(command, "--current", name, *limit)
+    assert (done.returncode, message in done.stderr) == (code, True), done.stderr
+
+
+def test_the_framework_can_be_named(run, tmp_path):
+    write_jsonl(tmp_path / "texts.jsonl", [{"text": "word " * i} for i in range(1, 30)])
+    saved(tmp_path / "few.json", {"seed": 1})
+    for framework, longest in (("trl", 1024), ("transformers", 30)):
+        named = ("--current", "few.json", "--framework", framework)
+        compared = printed(run, "compare", "texts.jsonl", *named, "--json", "--no-plots")
+        assert compared["basis"]["max_length"] == longest
