@@ -129,6 +129,11 @@ def read_config(
     if values["disable_shuffling"]:
         values |= {"train_sampling_strategy": base.SEQUENTIAL, "group_by_length": False}
     _check(values, where)
+    if "warmup_ratio" in given and values["warmup_steps"]:
+        raise OptionError(
+            f"{where}: of warmup_ratio and warmup_steps={values['warmup_steps']:g}, versions of "
+            "transformers that LLaMA-Factory allows take one or the other: remove one"
+        )
     template, turns = named_template(values, where)
     corpus, unreadable = named_data(values)
     setup = base.read_arguments(values, where, given, **facts)
@@ -153,7 +158,7 @@ def read_config(
             "columns": COLUMNS,
             "prepare": preparation(values),
             "turns": turns,
-            "warnings": (*setup.warnings, *_warnings(values)),
+            "warnings": tuple(_warnings(values, where)),
         }
     )
 
@@ -208,7 +213,9 @@ def _check_packing(values: Mapping[str, Any], where: str) -> None:
         )
 
 
-def _warnings(values: Mapping[str, Any]) -> Iterator[str]:
+def _warnings(values: Mapping[str, Any], where: str) -> Iterator[str]:
+    # LLaMA-Factory itself has the keys of transformers 4 that others are warned of.
+    yield from base.warnings_of(values, base.sampling_strategy(values, where), frozenset())
     for key in _LOSSES:
         if values[key]:
             yield f"{key} gives each token a weight of its own, which is not reported"

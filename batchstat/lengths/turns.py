@@ -80,11 +80,8 @@ class Turns:
 
 
 def _shared(prompts: Ints, answers: Ints, limits: Ints) -> tuple[Ints, Ints]:
-    """Return what limits leave of prompts and answers.
-
-    The proportion is rounded as floating-point numbers are: even a turn that has exactly as many
-    tokens as the limit may lose one.
-    """
+    """Return what limits leave of prompts and answers."""
+    # The share before the product, as there: it decides what rounding gives.
     share = answers / np.maximum(prompts + answers, 1)
     most = (limits * share).astype(np.int64)
     most = np.where(prompts * 2 < limits, limits - prompts, most)
