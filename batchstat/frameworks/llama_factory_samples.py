@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from batchstat.errors import InputError
+from batchstat.errors import InputError, counted
 from batchstat.frameworks.samples import Preparation, TrainedSamples
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.lengths.turns import Turns
-from batchstat.profiling.chat_rows import chat_rows
+from batchstat.profiling.chat_rows import ChatRows, chat_rows
 from batchstat.profiling.profile import Profile
 
 _IN_TURN = "whose turns are not user and assistant"
@@ -26,7 +26,8 @@ def preparation(values: Mapping[str, Any]) -> Preparation:
     """Return what prepares the samples by a configuration."""
 
     def prepare(profile: Profile, max_length: int) -> TrainedSamples:
-        chosen, order, held_out, dropped = _chosen(profile, values)
+        rows = _rows(profile)
+        chosen, order, held_out, dropped = _chosen(profile, rows, values)
         if len(chosen) == 0:
             raise InputError("no sample is left to train on: raise max_samples, or lower val_size")
         if values["packing"] and len(chosen) < len(order):
@@ -42,18 +43,29 @@ def preparation(values: Mapping[str, Any]) -> Preparation:
             held_out=held_out,
             truncated=int(np.count_nonzero(lost)),
             truncated_tokens=int(lost.sum()),
+            warnings=_warnings(rows),
         )
 
     return prepare
 
 
-def _chosen(profile: Profile, values: Mapping[str, Any]) -> tuple[Ints, Ints, int, dict[str, int]]:
+def _warnings(rows: ChatRows) -> tuple[str, ...]:
+    if not rows.indented:
+        return ()
+    return (
+        f"{counted(rows.indented, 'chat')} with an answer that begins with whitespace: "
+        "LLaMA-Factory tokenizes answers by themselves, which may give these another token",
+    )
+
+
+def _chosen(
+    profile: Profile, rows: ChatRows, values: Mapping[str, Any]
+) -> tuple[Ints, Ints, int, dict[str, int]]:
     """Return the samples to train on in sequence, the rows of the data sets that may be samples,
     how many are held out, and the number dropped by reason.
     """
-    sizes, out_of_turn = _rows(profile)
-    starts = offsets_from_sizes(np.array(sizes))
-    used = np.array(sizes)
+    starts = offsets_from_sizes(np.array(rows.sizes))
+    used = np.array(rows.sizes)
     if values["max_samples"] is not None:
         used = np.minimum(used, values["max_samples"])
     source = np.searchsorted(starts, profile.records, side="right") - 1
@@ -64,7 +76,7 @@ def _chosen(profile: Profile, values: Mapping[str, Any]) -> tuple[Ints, Ints, in
     order, held_out = _trained_rows(len(samples), values)
     chosen = samples[order]
     chosen = chosen[chosen >= 0]
-    in_turn = ~np.isin(profile.records[chosen], out_of_turn)
+    in_turn = ~np.isin(profile.records[chosen], rows.out_of_turn)
     dropped = {
         "beyond max_samples": len(profile) - int(is_used.sum()),
         _IN_TURN: int(np.count_nonzero(~in_turn)),
@@ -72,11 +84,12 @@ def _chosen(profile: Profile, values: Mapping[str, Any]) -> tuple[Ints, Ints, in
     return chosen[in_turn], order, held_out, {why: n for why, n in dropped.items() if n}
 
 
-def _rows(profile: Profile) -> tuple[tuple[int, ...], Ints]:
+def _rows(profile: Profile) -> ChatRows:
     """Return the records of each file, and those of chats that are dropped."""
     corpus = profile.corpus
     if not corpus.options.may_hold_chats and len(corpus.sources) == 1:
-        return (len(profile) + sum(corpus.skipped.values()),), np.zeros(0, dtype=np.int64)
+        rows = len(profile) + sum(corpus.skipped.values())
+        return ChatRows((rows,), np.zeros(0, dtype=np.int64), 0, "")
     found = chat_rows(profile)
     if found.with_tools:
         raise InputError(
@@ -84,7 +97,7 @@ def _rows(profile: Profile) -> tuple[tuple[int, ...], Ints]:
             "in a format of its own: remove it, or pass token ids with --tokens-column and "
             "--trained-column"
         )
-    return found.sizes, found.out_of_turn
+    return found
 
 
 def _trained_rows(rows: int, values: Mapping[str, Any]) -> tuple[Ints, int]:

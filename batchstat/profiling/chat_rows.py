@@ -26,11 +26,13 @@ class ChatRows:
         sizes: records of each file, in order.
         out_of_turn: (n,) records of chats in which user and assistant do not take turns, the
             user first and the assistant last; a system message may precede them.
+        indented: chats in which an answer begins with whitespace.
         with_tools: location of the first chat that has tools, or their results; empty if none.
     """
 
     sizes: tuple[int, ...]
     out_of_turn: Ints
+    indented: int
     with_tools: str
 
 
@@ -50,7 +52,7 @@ def chat_rows(profile: Profile) -> ChatRows:
 def _read(sources: tuple[Source, ...], options: CorpusOptions) -> ChatRows:
     sizes: list[int] = []
     out_of_turn: list[Ints] = [np.zeros(0, dtype=np.int64)]
-    with_tools, before = "", 0
+    with_tools, before, indented = "", 0, 0
     for source in sources:
         in_file = 0
         for split in splits_of([source], options):
@@ -61,6 +63,7 @@ def _read(sources: tuple[Source, ...], options: CorpusOptions) -> ChatRows:
                 chats = block.content
                 wrong = [i for i, chat in enumerate(chats.messages) if not _takes_turns(chat)]
                 out_of_turn.append(before + in_file + block.records[wrong])
+                indented += sum(map(_is_indented, chats.messages))
                 found = next((i for i, chat in enumerate(chats.messages) if _calls(chat)), None)
                 if found is not None and not with_tools:
                     first = block.locations.first
@@ -70,7 +73,7 @@ def _read(sources: tuple[Source, ...], options: CorpusOptions) -> ChatRows:
             in_file += sum(reading.records for reading in reader.readings)
         sizes.append(in_file)
         before += in_file
-    return ChatRows(tuple(sizes), np.concatenate(out_of_turn), with_tools)
+    return ChatRows(tuple(sizes), np.concatenate(out_of_turn), indented, with_tools)
 
 
 def _takes_turns(chat: list[Message]) -> bool:
@@ -78,6 +81,11 @@ def _takes_turns(chat: list[Message]) -> bool:
     turns = roles[1:] if roles[0] == "system" else roles
     expected = [_TURNS[i % 2] for i in range(len(turns))]
     return bool(turns) and len(turns) % 2 == 0 and turns == expected
+
+
+def _is_indented(chat: list[Message]) -> bool:
+    answers = (each["content"] or "" for each in chat if each["role"] == "assistant")
+    return any(answer[:1].isspace() for answer in answers)
 
 
 def _calls(chat: list[Message]) -> bool:

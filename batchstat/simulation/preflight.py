@@ -101,7 +101,7 @@ class Preflight:
     @property
     def warnings(self) -> tuple[ReportWarning, ...]:
         """What the report may not be true of, and what else to know about its numbers."""
-        found = list(self.setup.warnings)
+        found = [*self.setup.warnings, *self.samples.warnings]
         counter = self.profile.tokenizer
         if counter is not None and counter.name == BUILTIN:
             found.append(

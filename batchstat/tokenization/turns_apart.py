@@ -3,20 +3,19 @@
 Some trainers tokenize each turn by itself, in slots that they read out of the chat template.
 """
 
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 from batchstat.corpus.chat import Message
-from batchstat.errors import InputError
+from batchstat.errors import InputError, short
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.chat import with_chat_template
 from batchstat.tokenization.loading import load_tokenizer
 from batchstat.tokenization.tokenizer import Tokenizer
 
 _ASKED: Message = {"role": "user", "content": "Who found the 12 letters, and when?"}
-_ANSWERED: Message = {"role": "assistant", "content": "Nobody did."}
+_ANSWERS = ("Nobody did.", "12 people", "- nobody", "“No”, he said.", "没有人。", "{}")
 _SYSTEM: Message = {"role": "system", "content": "Be brief."}
-_TURNS = [_ASKED, _ANSWERED, _ASKED, _ANSWERED]
 
 _REMEDY = "pass a template with {% generation %} around all of each answer, with --chat-template"
 
@@ -38,18 +37,22 @@ def check_turns(name: str | None, template: Path | None, special_tokens: tuple[s
                 "adds to it: save the tokenizer with it, or name the model's own template"
             )
     chats = with_chat_template(loaded, template)
-    for before in ([], [_SYSTEM]):
-        problem = _problem(chats, before, is_own=template is None)
+    for answer, before in product(_ANSWERS, ([], [_SYSTEM])):
+        try:
+            problem = _problem(chats, before, answer, is_own=template is None)
+        except Exception as error:  # a template may raise anything
+            problem = f"does not render a chat of user and assistant ({short(error)})"
         if problem:
             raise InputError(f"the chat template of tokenizer {loaded.name!r} {problem}: {_REMEDY}")
 
 
-def _problem(tokenizer: Tokenizer, before: list[Message], *, is_own: bool) -> str:
+def _problem(tokenizer: Tokenizer, before: list[Message], answer: str, *, is_own: bool) -> str:
     """Return why a chat is not its turns one by one; empty if it is."""
     assert tokenizer.split_chats is not None, "it was given its chat template before"
     assert tokenizer.render_chats is not None
     assert tokenizer.mark_chats is not None
-    chat, first = [*before, *_TURNS], len(before) + 1
+    turn: list[Message] = [_ASKED, {"role": "assistant", "content": answer}]
+    chat, first = [*before, *turn, *turn], len(before) + 1
     ended = [chat[: first + 1], chat]
     if is_own:
         # What begins an answer is its generation prompt; a template that was passed has marks.
@@ -58,7 +61,7 @@ def _problem(tokenizer: Tokenizer, before: list[Message], *, is_own: bool) -> st
         ]
     else:
         marker = "zqxj"
-        open_ended = [[*each[:-1], {**_ANSWERED, "content": marker}] for each in ended]
+        open_ended = [[*each[:-1], {**turn[1], "content": marker}] for each in ended]
         asked = [
             text.rpartition(marker)[0]
             for text in tokenizer.render_chats([(each, []) for each in open_ended])

@@ -8,6 +8,7 @@ import pytest
 
 import batchstat
 from batchstat.frameworks.files import read_setup
+from batchstat.simulation.preflight import profile_keywords
 from conftest import needs, write_jsonl
 
 BASE = {"stage": "sft", "do_train": True, "finetuning_type": "lora", "cutoff_len": 32}
@@ -120,19 +121,34 @@ def test_alpaca_is_read_as_chats(tmp_path):
     assert report.samples.profile.stats.max == 24
 
 
+TEMPLATES = {
+    "broken": "{{ raise_exception('no system') }}",
+    "merged": "{% for message in messages %}{% if message.role == 'assistant' %}"
+    "{% generation %}{{ message.content }}{% endgeneration %}"
+    "{% else %}{{ message.content }} un{% endif %}{% endfor %}",
+}
+
+
 @pytest.mark.parametrize(
     ("template", "message"),
     [
         ("vicuna", "has template=vicuna.*pass what it renders with --chat-template"),
+        ("broken", "does not render a chat of user and assistant"),
+        ("merged", "has marks, or tokens that merge, where an answer begins or ends"),
         (None, "has marks, or tokens that merge.*pass a template with"),
         ("llama3", "no token '<.start_header_id.>'.*save the tokenizer with it"),
     ],
 )
 def test_a_template_that_the_tokenizer_does_not_go_with(tmp_path, template, message):
     needs("transformers")
+    passed = {}
+    if template in TEMPLATES:
+        path = tmp_path / "template.jinja"
+        path.write_text(TEMPLATES[template])
+        passed, template = {"chat_template": path}, "vicuna"
     config = with_data(tmp_path, {"file_name": "a.json"}, ALPACA, template=template)
     with pytest.raises(batchstat.InputError, match=message):
-        batchstat.preflight(config)
+        profile_keywords(read_setup(config), **passed)
 
 
 def test_chats_with_tools_and_chats_out_of_turn(tmp_path):
@@ -154,6 +170,16 @@ def test_chats_with_tools_and_chats_out_of_turn(tmp_path):
     tool = {"messages": [*CHATS[0]["messages"], {"role": "tool", "content": "1"}]}
     with pytest.raises(batchstat.InputError, match="a.json, record 1: a chat has tools"):
         batchstat.preflight(with_data(tmp_path, entry, [*CHATS[:1], tool]))
+
+
+def test_answers_that_begin_with_whitespace_are_named(tmp_path):
+    needs("transformers")
+    rows = [ALPACA[0], {**ALPACA[1], "output": "\n\nend"}, {**ALPACA[2], "output": " end"}]
+    report = batchstat.preflight(with_data(tmp_path, {"file_name": "a.json"}, rows))
+    messages = [warning.message for warning in report.warnings]
+    assert any(m.startswith("2 chats with an answer that begins with") for m in messages)
+    report = batchstat.preflight(with_data(tmp_path, {"file_name": "a.json"}, ALPACA))
+    assert not any("whitespace" in warning.message for warning in report.warnings)
 
 
 def test_token_ids_need_no_template(tmp_path):
