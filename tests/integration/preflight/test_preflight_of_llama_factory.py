@@ -12,6 +12,7 @@ from llama_factory_cases import CASES, save_data, save_tokenizer, values_of
 from reports import batches_of
 
 import batchstat
+from batchstat.frameworks.llama_factory import LLAMA_FACTORY
 from conftest import SAMPLE_DATA, needs
 
 RECORD = json.loads((Path(__file__).parent / "llama_factory.json").read_text(encoding="utf-8"))
@@ -29,6 +30,11 @@ def folder(tmp_path_factory) -> Path:
 def test_every_configuration_is_recorded():
     assert len(RECORD["cases"]) == len(CASES) >= 12
     assert RECORD["versions"]["llamafactory"] == "0.9.5"
+
+
+def test_every_key_is_known():
+    known = set(LLAMA_FACTORY.keys) | LLAMA_FACTORY.unused
+    assert not set(RECORD["keys"].split()) - known
 
 
 @pytest.mark.parametrize(
