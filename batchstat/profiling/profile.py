@@ -200,7 +200,8 @@ class Profile:
         return batchstat.plot(self, name)
 
     def take(self, samples: Ints) -> "Profile":
-        """Return the profile of the samples at these positions, in ascending order."""
+        """Return the profile of the samples at these positions, in this order; whoever plans batches
+        of it needs its records in ascending order."""
         return replace(
             self,
             records=self.records[samples],
