@@ -61,10 +61,10 @@ def trained_samples(
         del given["max_length"]
     samples, settings = as_trained(inputs.setup, profile, given)
     left = len(profile) - len(samples.profile)
-    if not left:
-        return samples.profile, settings, ()
-    message = (
-        f"{inputs.setup.path.as_posix()} leaves out {left:,} of {len(profile):,} samples, and so "
-        "does every row: batchstat preflight says why"
-    )
-    return samples.profile, settings, (ReportWarning("configuration", message),)
+    found = [*samples.warnings]
+    if left:
+        found.append(
+            f"{inputs.setup.path.as_posix()} leaves out {left:,} of {len(profile):,} samples, and "
+            "so does every row: batchstat preflight says why"
+        )
+    return samples.profile, settings, tuple(ReportWarning("configuration", each) for each in found)

@@ -31,8 +31,9 @@ _ENDINGS = {
     ".feather": "arrow",
     ".npy": "npy",
 }
-FORMATS = tuple(dict.fromkeys(_ENDINGS.values()))
-"""Names of the formats, whose readers load only where a corpus is read."""
+FORMATS = (*dict.fromkeys(_ENDINGS.values()), "alpaca")
+"""Names of the formats, whose readers load only where a corpus is read; one without an ending of
+its own is read where it is named."""
 
 
 @dataclass(frozen=True)

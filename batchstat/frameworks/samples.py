@@ -19,6 +19,7 @@ class TrainedSamples:
         held_out: number of samples that it evaluates on instead.
         truncated: number of samples that it shortened before it batches them, in `profile`.
         truncated_tokens: tokens that these lost.
+        warnings: what may not be true of these samples.
     """
 
     profile: Profile
@@ -26,6 +27,7 @@ class TrainedSamples:
     held_out: int = 0
     truncated: int = 0
     truncated_tokens: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 Preparation = Callable[[Profile, int], TrainedSamples]

@@ -34,6 +34,19 @@ class Schedule:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TurnRules:
+    """How a trainer tokenizes chats, turn by turn.
+
+    Attributes:
+        special_tokens: tokens that its chat template writes.
+        unknown_template: why its chat template is not known, and the remedy; empty if it is.
+    """
+
+    special_tokens: tuple[str, ...] = ()
+    unknown_template: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrainingSetup:
     """What a trainer does with a corpus.
 
@@ -55,6 +68,7 @@ class TrainingSetup:
         prepare: returns which samples are batched, given the corpus and `max_length`.
         appends_eos: whether texts that do not end with the tokenizer's end-of-sequence token get
             one.
+        turns: how it tokenizes each turn of a chat by itself; None if it tokenizes whole chats.
         warnings: what the report may not be true of.
     """
 
@@ -73,6 +87,7 @@ class TrainingSetup:
     max_length_of_corpus: bool = False
     prepare: Preparation = keep_all
     appends_eos: bool = False
+    turns: TurnRules | None = None
     warnings: tuple[str, ...] = ()
 
     @property

@@ -21,11 +21,17 @@ from batchstat.simulation.compare import simulate
 from batchstat.simulation.comparison import ReportWarning, Simulation
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.loading import load_tokenizer
+from batchstat.tokenization.turns_apart import check_turns
 
 LEAST_SPEED_UP = 1.05
 """Changes that save less are not shown."""
 MOST_LOST = 0.005
 """Share of the corpus that a change may lose beyond what is lost already."""
+
+
+_CONTENTS = ("text_column", "prompt_column", "tokens_column", "length_column")
+_OF_CHATS = ("messages_column", "assistant_only_loss", "chat_template", "input_format")
+"""Keywords of a configuration that those for another content replace."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +101,7 @@ class Preflight:
     @property
     def warnings(self) -> tuple[ReportWarning, ...]:
         """What the report may not be true of, and what else to know about its numbers."""
-        found = list(self.setup.warnings)
+        found = [*self.setup.warnings, *self.samples.warnings]
         counter = self.profile.tokenizer
         if counter is not None and counter.name == BUILTIN:
             found.append(
@@ -117,7 +123,8 @@ def preflight(
     """Report what a trainer's own configuration does to a corpus.
 
     Args:
-        config: a JSON or YAML file of transformers' `TrainingArguments` or TRL's `SFTConfig`.
+        config: a JSON or YAML file of transformers' `TrainingArguments`, TRL's `SFTConfig` or
+            LLaMA-Factory's training arguments.
         profile: the corpus, counted as `profile_keywords` says; by default the one that the
             configuration names.
         framework: the one that it is for; by default the one that knows most of its keys.
@@ -162,10 +169,12 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
         given: keywords that override it.
 
     Raises:
-        InputError: it names no corpus, one that cannot be read, or a tokenizer without an
-            end-of-sequence token.
+        InputError: it names no corpus, one that cannot be read, a tokenizer without an
+            end-of-sequence token, or a chat template that is not the trainer's.
     """
-    found = {**setup.reading, **given}
+    others = set(_CONTENTS) & set(given)
+    own = {key: value for key, value in setup.reading.items() if key not in _OF_CHATS}
+    found = {**(own if others else setup.reading), **given}
     if not found.get("corpus"):
         raise InputError(setup.no_corpus)
     if isinstance(found["corpus"], str | Path):
@@ -175,7 +184,22 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
     is_text = not {"messages_column", "tokens_column", "length_column", "append"} & set(found)
     if setup.appends_eos and is_text and (named := found.get("tokenizer")):
         found["append"] = _end_of_sequence(named)
+    if "messages_column" in found:
+        _check_turns(setup, found)
+    elif "chat_template" not in given:
+        found.pop("chat_template", None)
     return found
+
+
+def _check_turns(setup: TrainingSetup, found: Mapping[str, Any]) -> None:
+    """Raise InputError if a trainer tokenizes turns of chats otherwise than the whole."""
+    if setup.turns is None:
+        return
+    template = found.get("chat_template")
+    if setup.turns.unknown_template and template is None:
+        raise InputError(f"{setup.path.as_posix()} {setup.turns.unknown_template}")
+    file = None if template is None else Path(template)
+    check_turns(found.get("tokenizer"), file, setup.turns.special_tokens)
 
 
 def _columns(setup: TrainingSetup, path: str) -> Mapping[str, Any]:
@@ -243,7 +267,10 @@ def _change(
         changed = read_setup(config, setup.framework, keys)
     except OptionError:  # they contradict other keys
         return None
-    _, simulation = _simulated(changed, profile, settings)
+    try:
+        _, simulation = _simulated(changed, profile, settings)
+    except InputError:  # this corpus does not go with them
+        return None
     before, after = now.row.counts, simulation.row.counts
     speed_up = before.compute / after.compute
     if speed_up < LEAST_SPEED_UP or after.lost_ratio > before.lost_ratio + MOST_LOST:

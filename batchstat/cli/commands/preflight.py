@@ -39,7 +39,8 @@ _DECIDED = (
 def command(options: Options) -> None:
     """Report what a trainer's own configuration does to a corpus.
 
-    Reads transformers' TrainingArguments and TRL's SFTConfig. Options override the configuration.
+    Reads transformers' TrainingArguments, TRL's SFTConfig and LLaMA-Factory's training arguments.
+    Options override the configuration.
 
     Writes preflight.json and a new profile to the results folder.
 

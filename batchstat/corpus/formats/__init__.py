@@ -6,6 +6,7 @@ A new format is one file here, one line in `READERS` and its endings in `corpus/
 from collections.abc import Callable, Iterator
 
 from batchstat.corpus.chunk import Chunk
+from batchstat.corpus.formats.alpaca import read_alpaca
 from batchstat.corpus.formats.columnar import read_arrow, read_parquet
 from batchstat.corpus.formats.delimited import read_csv, read_tsv
 from batchstat.corpus.formats.json import read_json
@@ -26,6 +27,7 @@ READERS: dict[str, Reader] = {
     "parquet": read_parquet,
     "arrow": read_arrow,
     "npy": read_npy,
+    "alpaca": read_alpaca,
 }
 
 __all__ = ["READERS", "Chunk", "Reader"]

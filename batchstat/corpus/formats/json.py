@@ -3,7 +3,7 @@
 import codecs
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from batchstat.corpus.bad_records import MOST_RECORD_BYTES, BadRecord, Location, too_long
@@ -22,8 +22,14 @@ _PIECE_BYTES = 1 << 18
 _STRUCTURE = re.compile(r'[\\"{}\[\],]')
 
 
-def read_json(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
+def read_json(
+    opened: OpenSource,
+    options: CorpusOptions,
+    convert: Callable[[object], object] = lambda record: record,
+) -> Iterator[Chunk]:
     """Yield the columns of the objects in an array, which is never entirely in memory.
+
+    `convert` returns what is read of each record.
 
     Raises:
         InputError: not an array of objects; JSON that is malformed or ends early, or bytes that are
@@ -32,7 +38,7 @@ def read_json(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
     collector = RecordCollector(opened, options)
     for some in grouped(_elements(opened), lambda each: each.chars + _RECORD_CHARS, _CHUNK_CHARS):
         yield from collector.chunks(
-            each.value
+            convert(each.value)
             if each.chars <= MOST_RECORD_BYTES
             else BadRecord("too_long", too_long("record", each.chars))
             for each in some

@@ -1,7 +1,7 @@
 """JSON Lines: one object per line."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 import numpy as np
@@ -19,13 +19,20 @@ from batchstat.storage.sealed_records import unique_keys
 _scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
 
-def read_jsonl(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
-    """Yield the columns of the object on each line; a blank line is an empty record."""
+def read_jsonl(
+    opened: OpenSource,
+    options: CorpusOptions,
+    convert: Callable[[object], object] = lambda record: record,
+) -> Iterator[Chunk]:
+    """Yield the columns of the object on each line; a blank line is an empty record.
+
+    `convert` returns what is read of each record.
+    """
     collector = RecordCollector(opened, options)
     if opened.split.first:
         _decide_by_head(collector, opened)
     for lines in read_lines(opened):
-        yield from collector.chunks(_parsed(lines), lines.numbers)
+        yield from collector.chunks(map(convert, _parsed(lines)), lines.numbers)
 
 
 def _parsed(lines: Lines) -> list[object]:

@@ -2,19 +2,17 @@
 
 import json
 import random
-from dataclasses import asdict
-from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from trainers import Batch, is_sft, run, save_tokenizer
+from reports import batches_of
+from trainers import is_sft, run, save_tokenizer
 
 import batchstat
 from batchstat.frameworks.files import read_setup
 from batchstat.frameworks.sft_config import SFT_CONFIG
-from batchstat.planning.settings import Settings
-from batchstat.simulation.preflight import Preflight, profile_keywords
+from batchstat.simulation.preflight import profile_keywords
 from conftest import SAMPLE_DATA, needs, write_jsonl
 
 PLAIN = {"num_train_epochs": 3, "warmup_steps": 0.1}
@@ -63,24 +61,6 @@ def corpora(tmp_path_factory) -> dict[str, Path]:
         "completion": write_jsonl(folder / "completion.jsonl", pairs),
         "chat": write_jsonl(folder / "chat.jsonl", [json.loads(each) for each in chats]),
     }
-
-
-def batches_of(report: Preflight, rank: int, *, with_trained: bool) -> list[Batch]:
-    basis = asdict(report.simulation.basis)
-    settings = {key: value for key, value in basis.items() if key in Settings.__dataclass_fields__}
-    sampler = batchstat.BatchSampler(
-        report.samples.profile, report.setup.strategy, rank=rank, **settings
-    )
-    made: list[Batch] = []
-    for batch in sampler.batches():
-        lengths = [b - a for a, b in zip(batch.starts, batch.stops, strict=True)]
-        ends = [0, *accumulate(batch.rows)]
-        rows = [sum(lengths[a:b]) for a, b in pairwise(ends)]
-        trained = batch.trained_tokens
-        if trained is None:  # all but the first of each sample
-            trained = sum(lengths) - len(lengths)
-        made.append((batch.width, rows, trained if with_trained else None))
-    return made
 
 
 @pytest.mark.parametrize(("kind", "values", "ranks"), CASES, ids=str)

@@ -102,7 +102,7 @@ def _found(trainer: Any, ranks: int) -> Found:
     whole = trainer.get_train_dataloader()
     loaders = [whole]
     if ranks > 1:
-        plain = _before_accelerate(trainer)
+        plain = before_accelerate(trainer)
         loaders = [
             prepare_data_loader(
                 plain,
@@ -125,7 +125,7 @@ def _found(trainer: Any, ranks: int) -> Found:
     )
 
 
-def _before_accelerate(trainer: Any) -> Any:
+def before_accelerate(trainer: Any) -> Any:
     """The trainer's DataLoader, before accelerate prepares it for one process."""
     made = []
     prepare = trainer.accelerator.prepare

@@ -1,0 +1,171 @@
+"""The data sets and the chat template that a configuration of LLaMA-Factory names.
+
+Checked against LLaMA-Factory 0.9.5: `get_dataset_list` of src/llamafactory/data/parser.py,
+`_load_single_dataset` of loader.py, the converters of converter.py, templates of template.py.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from batchstat.errors import OptionError, short
+from batchstat.frameworks.setup import TurnRules
+
+_CHATML = ("<|im_start|>", "<|im_end|>")
+_TEMPLATES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "chatml": ("chatml", _CHATML),
+    "qwen": ("qwen", _CHATML),
+    "qwen3_nothink": ("chatml", _CHATML),
+    "llama3": ("llama3", ("<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")),
+    "phi4": ("phi4", (*_CHATML, "<|im_sep|>")),
+}
+"""Templates that are here, in chat_templates, and the special tokens that they write."""
+
+_OTHERS = """
+alpaca chatml_de cohere cpm4 dbrx deepseek deepseek3 deepseekr1 hy3 deepseekcoder default empty
+ernie ernie_nothink exaone falcon_h1 gemma granite3 granite4 hunyuan hunyuan_small intern2 lfm2
+llama2 llama2_zh moonlight mimo mimo_v2 minimax1 minimax2 ministral mistral olmo openchat
+openchat-3.6 opencoder phi phi_small phi4_mini qwen3 sailor seed_coder seed_oss smollm smollm2
+starchat telechat2 vicuna xuanyuan yi youtu yuan zephyr
+"""
+_NEEDS_TEMPLATE = frozenset(_OTHERS.split())
+"""Templates of texts that write the end of an answer themselves."""
+
+_CHATS = {"assistant_only_loss": True}
+ALPACA = {"messages_column": "messages", "input_format": "alpaca", **_CHATS}
+COLUMNS: tuple[Mapping[str, Any], ...] = (
+    {"tokens_column": "input_ids", "trained_column": "labels"},
+    {"messages_column": "messages", **_CHATS},
+    {"messages_column": "conversations", **_CHATS},
+    ALPACA,
+)
+"""Columns that a corpus may have where the configuration names none that can be read."""
+
+_ALPACA_COLUMNS = {"prompt": "instruction", "query": "input", "response": "output"}
+_TAGS = (
+    {"role_tag": "from", "content_tag": "value", "user_tag": "human", "assistant_tag": "gpt"},
+    {
+        "role_tag": "role",
+        "content_tag": "content",
+        "user_tag": "user",
+        "assistant_tag": "assistant",
+    },
+)
+_NO_SYSTEM_TAGS = ("observation_tag", "function_tag")
+"""Tags of messages that are refused where they occur."""
+
+_ALPACA_ENDINGS = (".json", ".jsonl")
+
+
+def named_template(values: Mapping[str, Any], where: str) -> tuple[dict[str, Any], TurnRules]:
+    """Return the chat template, as keywords of `profile`, and how turns are tokenized.
+
+    Raises:
+        OptionError: a template that is unknown, or whose batches are not modelled.
+    """
+    name = values["template"]
+    passed = "pass what it renders with --chat-template"
+    if name is not None and name not in _TEMPLATES and name not in _NEEDS_TEMPLATE:
+        raise OptionError(
+            f"{where}: template={name} is not modelled: it is unknown, adds images or sounds to "
+            "batches, or ends answers by efficient_eos; name another, such as "
+            f"{', '.join(_TEMPLATES)}"
+        )
+    if values["default_system"] is not None:
+        why = f"has default_system={short(values['default_system'])}: {passed}"
+        return {}, TurnRules(unknown_template=why)
+    if name is None:
+        return {}, TurnRules()
+    if name in _NEEDS_TEMPLATE:
+        why = f"has template={name}, which is LLaMA-Factory's own and not known here: {passed}"
+        return {}, TurnRules(unknown_template=why)
+    file, tokens = _TEMPLATES[name]
+    path = Path(__file__).parent / "chat_templates" / f"llama_factory_{file}.jinja"
+    return {"chat_template": path}, TurnRules(special_tokens=tokens)
+
+
+def named_data(values: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return the corpus and its columns, as keywords of `profile`; or why it is not read, and the
+    remedy.
+    """
+    named, folder = values["dataset"], values["dataset_dir"]
+    names = [each.strip() for each in named.split(",")] if isinstance(named, str) else named
+    if not names:
+        return {}, "names no dataset: set dataset, or pass its files as CORPUS"
+    info, why = _info(folder)
+    files, found = list[str](), list[dict[str, Any]]()
+    for name in dict.fromkeys(names) if not why else ():
+        entry = info.get(name)
+        if not isinstance(entry, dict):
+            why = f"has the dataset {name!r}, which is not in dataset_info.json"
+            break
+        file = Path(folder, str(entry.get("file_name")))
+        problem = _problem(entry)
+        if not problem and not file.is_file():
+            problem = f"is {file.as_posix()}, which is not a file"
+        if problem:
+            why = f"has the dataset {name!r}, which {problem}"
+            break
+        files.append(file.as_posix())
+        found.append(_reading(entry))
+    if not why and any(each != found[0] for each in found):
+        why = "has datasets of several formats or columns"
+    if why:
+        return {}, f"{why}: pass its files as CORPUS, with chats in a column of messages"
+    return {"corpus": tuple(files), **found[0]}, ""
+
+
+def _info(folder: Any) -> tuple[dict[str, Any], str]:
+    """Return the content of dataset_info.json, and why it is not known, if that is so."""
+    path = Path(str(folder), "dataset_info.json")
+    if not isinstance(folder, str) or folder == "ONLINE" or folder.startswith("REMOTE:"):
+        return {}, f"has dataset_dir={short(folder)}, which is not a folder here"
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not JSON"
+        return {}, f"has dataset_dir={folder}, but {path.as_posix()} cannot be read ({reason})"
+    return (found, "") if isinstance(found, dict) else ({}, f"needs a table in {path.as_posix()}")
+
+
+def _problem(entry: Mapping[str, Any]) -> str:
+    """Return why a data set is not read; empty if it is."""
+    given = {key: value for key, value in entry.items() if value not in (None, False)}
+    more = set(given) - {"file_name", "formatting", "columns", "tags"}
+    if given.get("split") == "train":
+        more -= {"split"}
+    if more or "file_name" not in given:
+        return f"is not a file alone (it has {', '.join(sorted(more)) or 'no file_name'})"
+    formatting, columns = given.get("formatting", "alpaca"), given.get("columns")
+    if formatting == "alpaca":
+        if not str(given["file_name"]).endswith(_ALPACA_ENDINGS):
+            return f"is in alpaca format, but does not end in {' or '.join(_ALPACA_ENDINGS)}"
+        if columns is not None and _named(columns) != _ALPACA_COLUMNS:
+            return f"has other columns than {', '.join(_ALPACA_COLUMNS.values())}"
+        return ""
+    if formatting != "sharegpt":
+        return f"has formatting={short(formatting)}, to which LLaMA-Factory adds a system message"
+    if columns is not None and set(_named(columns)) != {"messages"}:
+        return "has other columns than messages"
+    return "" if _knows_tags(given.get("tags")) else "has tags that are not read here"
+
+
+def _named(table: Any) -> dict[str, Any]:
+    """Return the keys of a table that have a value."""
+    items = table.items() if isinstance(table, dict) else ()
+    return {key: value for key, value in items if value is not None}
+
+
+def _knows_tags(tags: Any) -> bool:
+    if tags is None:
+        return True
+    named = {key: value for key, value in _named(tags).items() if key not in _NO_SYSTEM_TAGS}
+    return any(named == {**known, "system_tag": "system"} for known in _TAGS)
+
+
+def _reading(entry: Mapping[str, Any]) -> dict[str, Any]:
+    if entry.get("formatting", "alpaca") == "alpaca":
+        return dict(ALPACA)
+    column = _named(entry.get("columns")).get("messages", "conversations")
+    return {"messages_column": column, **_CHATS}

@@ -1,0 +1,94 @@
+"""What the files of a profile hold beside lengths: records of each, and chats out of turn."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from batchstat.corpus.chat import Message
+from batchstat.corpus.content import Chats
+from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.reader import CorpusReader
+from batchstat.corpus.sources import STANDARD_INPUT, Source
+from batchstat.corpus.splits import splits_of
+from batchstat.errors import InputError
+from batchstat.lengths.arrays import Ints
+from batchstat.profiling.profile import Profile
+
+_TURNS = ("user", "assistant")
+
+
+@dataclass(frozen=True)
+class ChatRows:
+    """The records of a corpus.
+
+    Attributes:
+        sizes: records of each file, in order.
+        out_of_turn: (n,) records of chats in which user and assistant do not take turns, the
+            user first and the assistant last; a system message may precede them.
+        indented: chats in which an answer begins with whitespace.
+        with_tools: location of the first chat that has tools, or their results; empty if none.
+    """
+
+    sizes: tuple[int, ...]
+    out_of_turn: Ints
+    indented: int
+    with_tools: str
+
+
+def chat_rows(profile: Profile) -> ChatRows:
+    """Read the files of a profile again.
+
+    Raises:
+        InputError: they cannot be read again, or have blank lines, which other readers skip.
+    """
+    sources = profile.corpus.sources
+    if any(source.path == STANDARD_INPUT for source in sources):
+        raise InputError("standard input cannot be read again: save the corpus to a file")
+    return _read(sources, profile.corpus.options)
+
+
+@lru_cache(maxsize=4)
+def _read(sources: tuple[Source, ...], options: CorpusOptions) -> ChatRows:
+    sizes: list[int] = []
+    out_of_turn: list[Ints] = [np.zeros(0, dtype=np.int64)]
+    with_tools, before, indented = "", 0, 0
+    for source in sources:
+        in_file = 0
+        for split in splits_of([source], options):
+            reader = CorpusReader([split], options)
+            for block in reader.blocks():
+                if not isinstance(block.content, Chats):
+                    continue
+                chats = block.content
+                wrong = [i for i, chat in enumerate(chats.messages) if not _takes_turns(chat)]
+                out_of_turn.append(before + in_file + block.records[wrong])
+                indented += sum(map(_is_indented, chats.messages))
+                found = next((i for i, chat in enumerate(chats.messages) if _calls(chat)), None)
+                if found is not None and not with_tools:
+                    first = block.locations.first
+                    with_tools = str(block.locations(int(block.records[found]) - first))
+            if any(reading.blank for reading in reader.readings):
+                raise InputError(f"{source.shown} has blank lines: remove them")
+            in_file += sum(reading.records for reading in reader.readings)
+        sizes.append(in_file)
+        before += in_file
+    return ChatRows(tuple(sizes), np.concatenate(out_of_turn), indented, with_tools)
+
+
+def _takes_turns(chat: list[Message]) -> bool:
+    roles = [message["role"] for message in chat]
+    turns = roles[1:] if roles[0] == "system" else roles
+    expected = [_TURNS[i % 2] for i in range(len(turns))]
+    return bool(turns) and len(turns) % 2 == 0 and turns == expected
+
+
+def _is_indented(chat: list[Message]) -> bool:
+    answers = (each["content"] or "" for each in chat if each["role"] == "assistant")
+    return any(answer[:1].isspace() for answer in answers)
+
+
+def _calls(chat: list[Message]) -> bool:
+    return any(
+        each["role"] in ("tool", "function", "ipython") or each.get("tool_calls") for each in chat
+    )

@@ -1,0 +1,56 @@
+"""Alpaca's objects, read as chats of two messages."""
+
+import json
+
+import pytest
+
+from batchstat import InputError
+from batchstat.corpus.options import CorpusOptions
+from batchstat.corpus.reader import CorpusReader
+from batchstat.corpus.sources import find_sources
+from batchstat.corpus.splits import splits_of
+
+OPTIONS = {"input_format": "alpaca", "messages_column": "messages"}
+ROWS = [
+    {"instruction": "Add.", "input": "1 2", "output": "3", "history": [["a", "b"]]},
+    {"instruction": "Say hi.", "input": "", "output": "Hi."},
+    {"instruction": "", "input": None, "output": ""},
+    {"instruction": "Nothing else.", "output": "Fine."},
+]
+CHATS = [("Add.\n1 2", "3"), ("Say hi.", "Hi."), ("", ""), ("Nothing else.", "Fine.")]
+
+
+def chats(path, **options):
+    reading = CorpusOptions(**OPTIONS, **options)
+    reader = CorpusReader(splits_of(find_sources([path], "alpaca"), reading), reading)
+    blocks = list(reader.blocks())
+    found = [tuple(m["content"] for m in chat) for b in blocks for chat in b.content.messages]
+    roles = {tuple(m["role"] for m in chat) for b in blocks for chat in b.content.messages}
+    assert roles == {("user", "assistant")}
+    return found, sum(reader.readings[0].bad_records.counts.values())
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.JSONL"])
+def test_an_object_is_a_chat(tmp_path, name):
+    path = tmp_path / name
+    lines = "\n".join(map(json.dumps, ROWS))
+    path.write_text(json.dumps(ROWS) if name.endswith(".json") else lines)
+    assert chats(path) == (CHATS, 0)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"instruction": "a", "input": ""}, "column 'output' is missing"),
+        ({"instruction": "a", "output": None}, "'output' is null where text is expected"),
+        ({"instruction": 1, "output": "b"}, "'instruction' is a number where text is expected"),
+        ({"instruction": "a", "input": ["b"], "output": "c"}, "'input' is a list where text"),
+        ("a", "where an object is expected"),
+    ],
+)
+def test_an_object_that_is_no_chat(tmp_path, row, message):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([*ROWS, row]))
+    with pytest.raises(InputError, match=f"record 4: .*{message}"):
+        chats(path)
+    assert chats(path, on_error="skip") == (CHATS, 1)

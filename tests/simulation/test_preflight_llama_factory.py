@@ -1,0 +1,217 @@
+"""`preflight` of LLaMA-Factory's arguments: what is refused; its batches are in integration."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import batchstat
+from batchstat.frameworks.files import read_setup
+from batchstat.simulation.preflight import profile_keywords
+from conftest import needs, write_jsonl
+
+BASE = {"stage": "sft", "do_train": True, "finetuning_type": "lora", "cutoff_len": 32}
+ALPACA = [{"instruction": "word " * n, "input": "", "output": "end " * n} for n in range(1, 13)]
+CHATS = [
+    {"messages": [{"role": role, "content": "word " * n} for role in ("user", "assistant")]}
+    for n in range(1, 13)
+]
+
+
+def saved(folder: Path, values: dict[str, Any], name: str = "config.json") -> Path:
+    (folder / name).write_text(json.dumps({**BASE, **values}))
+    return folder / name
+
+
+def with_data(folder: Path, entry: dict[str, Any], rows: list[dict[str, Any]], **more: Any) -> Path:
+    """A configuration with one data set, of these rows."""
+    (folder / "a.json").write_text(json.dumps(rows))
+    (folder / "dataset_info.json").write_text(json.dumps({"a": entry}))
+    data = {"dataset": "a", "dataset_dir": str(folder), "template": "qwen3_nothink"}
+    return saved(folder, {**data, **more})
+
+
+@pytest.fixture
+def chats(tmp_path) -> batchstat.Profile:
+    """Chats with answers as long as their prompts."""
+    path = write_jsonl(tmp_path / "chats.jsonl", CHATS)
+    template = tmp_path / "chat.jinja"
+    template.write_text(
+        "{% for message in messages %}{% if message.role == 'assistant' %}"
+        "{% generation %}{{ message.content }}<|im_end|>{% endgeneration %}"
+        "{% else %}{{ message.content }}<|im_start|>{% endif %}{% endfor %}"
+    )
+    needs("transformers")
+    return batchstat.profile(
+        path, messages_column="messages", assistant_only_loss=True, chat_template=template
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"packin": True}, "unknown key 'packin', which may decide batches: did you mean"),
+        ({"stage": "dpo"}, "stage='dpo' is not modelled"),
+        ({"do_train": False}, "do_train=false trains nothing"),
+        ({"streaming": True}, "streaming=True is not modelled: remove it"),
+        ({"tokenized_path": "saved"}, "tokenized_path='saved' is not modelled: pass the files"),
+        ({"mix_strategy": "interleave_under"}, "mix_strategy='interleave_under' is not modelled"),
+        ({"add_tokens": "<a>,<b>"}, "add_tokens='<a>,<b>' is not modelled: save the tokenizer"),
+        ({"ignore_pad_token_for_loss": False}, "ignore_pad_token_for_loss=False is not modelled"),
+        ({"mask_history": True, "train_on_prompt": True}, "mask_history contradicts"),
+        ({"val_size": 0.1, "eval_dataset": "b"}, "val_size contradicts eval_dataset"),
+        ({"val_size": 1}, "val_size=1 is neither a share nor a number"),
+        ({"packing": True, "disable_shuffling": True}, "packing with disable_shuffling is not"),
+        ({"neat_packing": True, "flash_attn": "fa3"}, "flash_attn=fa3 is not modelled"),
+        ({"neat_packing": True, "flash_attn": "fa2"}, "per_device_train_batch_size=8: set it to 1"),
+        ({"warmup_ratio": 0.1, "warmup_steps": 5}, "warmup_ratio and warmup_steps=5.*remove one"),
+        ({"template": "qwen2_vl"}, "template=qwen2_vl is not modelled: it is unknown, adds images"),
+        ({"template": "glm4"}, "template=glm4 is not modelled.*efficient_eos"),
+    ],
+)
+def test_a_configuration_that_is_not_modelled(tmp_path, chats, values, message):
+    with pytest.raises(batchstat.OptionError, match=message):
+        batchstat.preflight(saved(tmp_path, values), chats, framework="llama-factory")
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"hf_hub_url": "who/what"}, "is not a file alone .it has hf_hub_url"),
+        ({"file_name": "a.json", "ranking": True}, "is not a file alone .it has ranking"),
+        ({"file_name": "a.json", "num_samples": 9}, "is not a file alone .it has num_samples"),
+        ({"file_name": "b.json"}, "b.json, which is not a file"),
+        ({"file_name": "a.csv"}, "does not end in .json or .jsonl"),
+        ({"file_name": "a.json", "columns": {"prompt": "q", "response": "a"}}, "other columns"),
+        ({"file_name": "a.json", "formatting": "openai"}, "formatting='openai', to which"),
+        (
+            {"file_name": "a.json", "formatting": "sharegpt", "columns": {"tools": "tools"}},
+            "other columns than messages",
+        ),
+        ({"file_name": "a.json", "formatting": "sharegpt", "tags": {"role_tag": "r"}}, "has tags"),
+        ("a.json", "is not in dataset_info.json"),
+    ],
+)
+def test_a_data_set_that_is_not_read_can_be_passed(tmp_path, chats, entry, message):
+    config = with_data(tmp_path, entry, ALPACA)
+    with pytest.raises(batchstat.InputError, match=f"{message}.*pass its files as CORPUS"):
+        batchstat.preflight(config)
+    assert batchstat.preflight(config, chats).steps_per_epoch
+
+
+def test_dataset_info_that_is_missing(tmp_path):
+    config = saved(tmp_path, {"dataset": "a", "dataset_dir": str(tmp_path)})
+    with pytest.raises(batchstat.InputError, match=r"dataset_info.json cannot be read \(No such"):
+        batchstat.preflight(config)
+    with pytest.raises(batchstat.InputError, match="names no dataset"):
+        batchstat.preflight(saved(tmp_path, {}), framework="llama-factory")
+
+
+def test_alpaca_is_read_as_chats(tmp_path):
+    needs("transformers")
+    config = with_data(tmp_path, {"file_name": "a.json"}, ALPACA, max_samples=9, val_size=2)
+    report = batchstat.preflight(config, max_length=24)
+    assert report.setup.framework == "llama-factory"
+    assert (len(report.profile), len(report.samples.profile)) == (12, 7)
+    assert report.samples.dropped == {"beyond max_samples": 3}
+    assert report.samples.held_out == 2
+    assert report.samples.truncated > 0
+    assert report.simulation.row.counts.truncated_samples == 0
+    assert report.samples.profile.stats.max == 24
+
+
+TEMPLATES = {
+    "broken": "{{ raise_exception('no system') }}",
+    "merged": "{% for message in messages %}{% if message.role == 'assistant' %}"
+    "{% generation %}{{ message.content }}{% endgeneration %}"
+    "{% else %}{{ message.content }} un{% endif %}{% endfor %}",
+}
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("vicuna", "has template=vicuna.*pass what it renders with --chat-template"),
+        ("broken", "does not render a chat of user and assistant"),
+        ("merged", "has marks, or tokens that merge, where an answer begins or ends"),
+        (None, "has marks, or tokens that merge.*pass a template with"),
+        ("llama3", "no token '<.start_header_id.>'.*save the tokenizer with it"),
+    ],
+)
+def test_a_template_that_the_tokenizer_does_not_go_with(tmp_path, template, message):
+    needs("transformers")
+    passed = {}
+    if template in TEMPLATES:
+        path = tmp_path / "template.jinja"
+        path.write_text(TEMPLATES[template])
+        passed, template = {"chat_template": path}, "vicuna"
+    config = with_data(tmp_path, {"file_name": "a.json"}, ALPACA, template=template)
+    with pytest.raises(batchstat.InputError, match=message):
+        profile_keywords(read_setup(config), **passed)
+
+
+def test_chats_with_tools_and_chats_out_of_turn(tmp_path):
+    needs("transformers")
+    entry = {
+        "file_name": "a.json",
+        "formatting": "sharegpt",
+        "columns": {"messages": "messages"},
+    }
+    twice = {"messages": CHATS[0]["messages"] * 2}
+    unanswered = {"messages": CHATS[0]["messages"][:1]}
+    rows = [unanswered, *CHATS, twice, {"messages": twice["messages"][:3]}]
+    report = batchstat.preflight(with_data(tmp_path, entry, rows))
+    assert report.samples.dropped == {"whose turns are not user and assistant": 2}
+    assert report.samples.profile.records.tolist() == list(range(1, 14))
+    packed = with_data(tmp_path, entry, rows, packing=True, preprocessing_num_workers=2)
+    with pytest.raises(batchstat.InputError, match="packing with samples that LLaMA-Factory drops"):
+        batchstat.preflight(packed)
+    tool = {"messages": [*CHATS[0]["messages"], {"role": "tool", "content": "1"}]}
+    with pytest.raises(batchstat.InputError, match="a.json, record 1: a chat has tools"):
+        batchstat.preflight(with_data(tmp_path, entry, [*CHATS[:1], tool]))
+
+
+def test_answers_that_begin_with_whitespace_are_named(tmp_path):
+    needs("transformers")
+    rows = [ALPACA[0], {**ALPACA[1], "output": "\n\nend"}, {**ALPACA[2], "output": " end"}]
+    report = batchstat.preflight(with_data(tmp_path, {"file_name": "a.json"}, rows))
+    messages = [warning.message for warning in report.warnings]
+    assert any(m.startswith("2 chats with an answer that begins with") for m in messages)
+    report = batchstat.preflight(with_data(tmp_path, {"file_name": "a.json"}, ALPACA))
+    assert not any("whitespace" in warning.message for warning in report.warnings)
+
+
+def test_token_ids_need_no_template(tmp_path):
+    rows = [{"input_ids": [1] * n, "labels": [-100] * (n - 3) + [1] * 3} for n in range(4, 50)]
+    path = write_jsonl(tmp_path / "ids.jsonl", rows)
+    profile = batchstat.profile(path, tokens_column="input_ids", trained_column="labels")
+    report = batchstat.preflight(saved(tmp_path, {"template": "vicuna"}), profile)
+    lengths = report.samples.profile.lengths.tolist()
+    assert lengths == [min(n, 32) for n in range(4, 50)]
+    # A short answer stays whole, and its prompt is shortened.
+    assert report.samples.profile.trained.counts().tolist() == [3] * 46
+    untrained = batchstat.profile(path, tokens_column="input_ids")
+    with pytest.raises(batchstat.InputError, match="unknown which tokens are answers"):
+        batchstat.preflight(saved(tmp_path, {}), untrained, framework="llama-factory")
+    rows = [{"input_ids": [1, 2, 3], "labels": [-100, 2, -100]}]
+    odd = write_jsonl(tmp_path / "odd.jsonl", rows)
+    odd_profile = batchstat.profile(odd, tokens_column="input_ids", trained_column="labels")
+    with pytest.raises(batchstat.InputError, match="record 0 has tokens after its last answer"):
+        batchstat.preflight(saved(tmp_path, {}), odd_profile, framework="llama-factory")
+
+
+def test_a_loss_of_its_own_is_not_weighed(tmp_path, chats):
+    report = batchstat.preflight(saved(tmp_path, {"use_dft_loss": True}), chats)
+    assert read_setup(saved(tmp_path, {"use_dft_loss": True})).settings["loss"] is None
+    assert any("use_dft_loss" in warning.message for warning in report.warnings)
+
+
+def test_changes_are_keys_of_the_same_configuration(tmp_path, chats):
+    report = batchstat.preflight(saved(tmp_path, {"warmup_ratio": 0.1}), chats)
+    assert not report.setup.warnings
+    assert {"neat_packing": True} in [change.keys for change in report.changes]
+    packed = saved(tmp_path, {"neat_packing": True, "per_device_train_batch_size": 1})
+    report = batchstat.preflight(packed, chats)
+    assert report.setup.strategy.startswith("llama-factory:batch_size=1")
+    assert [change.keys for change in report.changes] in ([], [{"flash_attn": "fa2"}])
