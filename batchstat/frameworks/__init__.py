@@ -3,6 +3,7 @@
 A new framework is one file and one line below.
 """
 
+from batchstat.frameworks.axolotl import AXOLOTL
 from batchstat.frameworks.setup import Framework
 from batchstat.frameworks.sft_config import SFT_CONFIG
 from batchstat.frameworks.training_arguments import TRAINING_ARGUMENTS
@@ -10,4 +11,5 @@ from batchstat.frameworks.training_arguments import TRAINING_ARGUMENTS
 CONFIGURATIONS: dict[str, Framework] = {
     "transformers": TRAINING_ARGUMENTS,
     "trl": SFT_CONFIG,
+    "axolotl": AXOLOTL,
 }

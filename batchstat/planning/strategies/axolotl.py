@@ -105,11 +105,8 @@ class Axolotl(PackedRows, PacksDocuments):
         Raises:
             InputError: a sample is longer than `max_length`.
         """
-        n, seed = len(window.lengths), window.torch_seed - window.epoch
-        if self.curriculum:
-            order, most = np.arange(n), MAX_INT
-        else:
-            order, most = self._order(window.lengths, seed, window.torch_seed)
+        seed = window.torch_seed - window.epoch
+        order, most = self._order(window.lengths, seed, window.torch_seed)
         starts = None if window.starts is None else window.starts[order]
         made = super().plan(replace(window, lengths=window.lengths[order], starts=starts))
         return _first_batches(replace(made, samples=order[made.samples]), most)
@@ -120,6 +117,8 @@ class Axolotl(PackedRows, PacksDocuments):
         A RandomSampler without a generator draws its seed, one for each order. The first order is
         drawn for nothing.
         """
+        if self.curriculum:
+            return np.arange(len(lengths)), MAX_INT
         counts = 1 if self.world_size >= _RANKS_THAT_COUNT_ONCE else _COUNTS
         orders = [torch_permutation(len(lengths), each) for each in torch_seeds(1 + counts, seed)]
         most = min(self._count(lengths[order]) for order in orders[1:])
