@@ -77,9 +77,8 @@ def wrong(folder: Path, **values: Any) -> Path:
     ],
 )
 def test_what_is_not_modelled_is_refused(tmp_path, values, message):
-    profile = batchstat.profile(wrong(tmp_path, text="a"), text_column="base_model")
     with pytest.raises(batchstat.OptionError, match=message):
-        batchstat.preflight(wrong(tmp_path, **values), profile, framework="axolotl")
+        batchstat.preflight(wrong(tmp_path, **values), framework="axolotl")
 
 
 @pytest.mark.parametrize(
