@@ -16,7 +16,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-
 from axolotl_corpora import save_corpora, save_marked_tokenizer
 from trainers import _before_accelerate
 
