@@ -56,7 +56,8 @@ _DECIDED = (
 def command(options: Options) -> None:
     """Report what a trainer's own configuration does to a corpus.
 
-    Reads transformers' TrainingArguments and TRL's SFTConfig. Options override the configuration.
+    Reads transformers' TrainingArguments, TRL's SFTConfig and axolotl's YAML. Options override the
+    configuration.
 
     Writes preflight.json and a new profile to the results folder.
 

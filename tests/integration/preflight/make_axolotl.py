@@ -84,7 +84,7 @@ CASES: list[tuple[str, str, dict[str, Any], int]] = [
         1,
     ),
     (
-        "archived/code-llama/13b/lora.yml, truncated, in sequence",
+        "archived/code-llama/13b/lora.yml, in sequence",
         "text",
         PACKED
         | FLASH
