@@ -16,8 +16,8 @@ class Key:
 
     Attributes:
         default: its value where the configuration does not have it.
-        kind: int, float, bool, str, dict, list, or object for text or a list; null is allowed where
-            it is the default.
+        kind: int, float, bool, str, list, dict, or object for any; null is allowed where it is the
+            default.
         least: the smallest number that is allowed; -1 where the framework takes that for none.
         values: the names that are allowed, if not any text.
     """
@@ -72,7 +72,7 @@ _WORDS: dict[type[Any], str] = {
     str: "text",
     dict: "a table of keys",
     list: "a list",
-    object: "text",
+    object: "anything",
 }
 
 

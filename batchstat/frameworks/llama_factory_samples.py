@@ -33,8 +33,6 @@ def preparation(values: Mapping[str, Any]) -> Preparation:
         if values["packing"] and len(chosen) < len(order):
             _check_packed_together(len(order), values)
         whole = profile.take(chosen)
-        if held_out:  # the sequence is a new one, in which records are numbered
-            whole = replace(whole, records=np.arange(len(chosen)))
         kept = _truncated(whole, max_length - bool(values["packing"]), values)
         lost = whole.lengths - kept.lengths
         return TrainedSamples(

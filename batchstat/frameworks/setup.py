@@ -11,6 +11,23 @@ from batchstat.frameworks.samples import Preparation, keep_all
 
 
 @dataclass(frozen=True, kw_only=True)
+class EpochSize:
+    """How much an epoch has.
+
+    Attributes:
+        samples: number of samples, before any is repeated.
+        batches: batches on each rank.
+        steps: optimizer steps.
+        world_size: number of ranks.
+    """
+
+    samples: int
+    batches: int
+    steps: int
+    world_size: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Schedule:
     """How long training lasts, in epochs or in steps.
 
@@ -24,13 +41,15 @@ class Schedule:
     max_steps: int | None = None
     warmup: float = 0.0
 
-    def total_steps(self, steps_per_epoch: int) -> int:
+    def total_steps(self, epoch: EpochSize) -> int:
         """Return the number of optimizer steps."""
-        return self.max_steps or math.ceil(self.epochs * steps_per_epoch)
+        return self.max_steps or math.ceil(self.epochs * epoch.steps)
 
-    def warmup_steps(self, total_steps: int) -> int:
+    def warmup_steps(self, epoch: EpochSize) -> int:
         """Return how many of the steps are warm-up."""
-        return int(self.warmup) if self.warmup >= 1 else math.ceil(total_steps * self.warmup)
+        if self.warmup >= 1:
+            return int(self.warmup)
+        return math.ceil(self.total_steps(epoch) * self.warmup)
 
 
 @dataclass(frozen=True, kw_only=True)

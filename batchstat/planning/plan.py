@@ -21,6 +21,7 @@ class Window:
         trained: (n,) trained tokens of each sample; None where no strategy needs them.
         torch_seed: what torch's samplers are seeded with: the seed + the epoch.
         starts: (n,) first token of each part of a sample; None where none is split.
+        epoch: number of the epoch.
     """
 
     lengths: Ints
@@ -29,6 +30,7 @@ class Window:
     trained: Ints | None = None
     torch_seed: int = 0
     starts: Ints | None = None
+    epoch: int = 0
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -43,6 +45,7 @@ class Windows:
         trained: (n,) trained tokens of each sample; None where no strategy needs them.
         torch_seed: what torch's samplers are seeded with: the seed + the epoch.
         starts: (n,) first token of each part of a sample; None where none is split.
+        epoch: number of the epoch.
     """
 
     lengths: Ints
@@ -52,6 +55,7 @@ class Windows:
     trained: Ints | None = None
     torch_seed: int = 0
     starts: Ints | None = None
+    epoch: int = 0
 
     def __iter__(self) -> Iterator[Window]:
         """Yield each window."""
@@ -62,7 +66,13 @@ class Windows:
             starts = None if self.starts is None else self.starts[first:end]
             last = self.last and end >= n
             yield Window(
-                self.lengths[first:end], self.rng(k), last, trained, self.torch_seed, starts
+                self.lengths[first:end],
+                self.rng(k),
+                last,
+                trained,
+                self.torch_seed,
+                starts,
+                self.epoch,
             )
 
 

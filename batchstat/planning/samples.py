@@ -15,11 +15,11 @@ from batchstat.planning.classes import Classes
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """The samples of a corpus, in its order.
+    """The samples of a corpus, in its order or in the sequence of a trainer.
 
     Attributes:
         lengths: (n,) tokens of each, before `max_length`.
-        records: (n,) record number of each in its corpus, ascending.
+        records: (n,) record number of each in its corpus, each one once.
         classes: the class of each; None if there are no labels.
         known: statistics of the lengths, if already known.
         trained: the tokens of each that carry loss; None if they are unknown.
@@ -39,7 +39,17 @@ class Samples:
     @cached_property
     def is_contiguous(self) -> bool:
         """Whether no record is skipped, so that a sample's number is its record's."""
-        return len(self.records) == 0 or int(self.records[-1]) == len(self.records) - 1
+        ends = len(self.records) == 0 or int(self.records[-1]) == len(self.records) - 1
+        return ends and self._is_ascending
+
+    @cached_property
+    def _is_ascending(self) -> bool:
+        return bool((self.records[1:] > self.records[:-1]).all())
+
+    @cached_property
+    def _by_record(self) -> Ints:
+        """(n,) the samples in the sequence of their records."""
+        return np.argsort(self.records)
 
     def __len__(self) -> int:
         """Return the number of samples."""
@@ -86,4 +96,6 @@ class Samples:
         """Return (n,) the index of each record among the samples."""
         if self.is_contiguous:
             return records
-        return np.searchsorted(self.records, records)
+        if self._is_ascending:
+            return np.searchsorted(self.records, records)
+        return self._by_record[np.searchsorted(self.records, records, sorter=self._by_record)]

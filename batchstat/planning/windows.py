@@ -58,7 +58,9 @@ def _windows(
         rng = partial(generators.after, first)
         first += several
         last = first * size >= n
-        windows = Windows(part.lengths, size, rng, last, part.trained, seed + epoch, part.starts)
+        windows = Windows(
+            part.lengths, size, rng, last, part.trained, seed + epoch, part.starts, epoch
+        )
         yield windows, part
 
 

@@ -200,10 +200,7 @@ class Profile:
         return batchstat.plot(self, name)
 
     def take(self, samples: Ints) -> "Profile":
-        """Return the profile of the samples at these positions, in this order.
-
-        To plan batches of it, records must ascend.
-        """
+        """Return the profile of the samples at these positions, in this sequence."""
         return replace(
             self,
             records=self.records[samples],

@@ -11,7 +11,7 @@ from batchstat.errors import InputError, OptionError
 from batchstat.frameworks import CONFIGURATIONS
 from batchstat.frameworks.files import read_setup
 from batchstat.frameworks.samples import TrainedSamples
-from batchstat.frameworks.setup import TrainingSetup
+from batchstat.frameworks.setup import EpochSize, TrainingSetup
 from batchstat.parameters import checks_keywords
 from batchstat.planning.settings import Settings, SettingsOptions
 from batchstat.profiling.build import profile as count
@@ -91,12 +91,22 @@ class Preflight:
     @property
     def total_steps(self) -> int:
         """Optimizer steps of the whole training."""
-        return self.setup.schedule.total_steps(self.steps_per_epoch)
+        return self.setup.schedule.total_steps(self._epoch)
 
     @property
     def warmup_steps(self) -> int:
         """Steps of the warm-up."""
-        return self.setup.schedule.warmup_steps(self.total_steps)
+        return self.setup.schedule.warmup_steps(self._epoch)
+
+    @property
+    def _epoch(self) -> EpochSize:
+        counts, ranks = self.simulation.row.counts, self.simulation.basis.world_size
+        return EpochSize(
+            samples=len(self.samples.profile),
+            batches=counts.batches // ranks,
+            steps=counts.steps,
+            world_size=ranks,
+        )
 
     @property
     def warnings(self) -> tuple[ReportWarning, ...]:
@@ -123,8 +133,8 @@ def preflight(
     """Report what a trainer's own configuration does to a corpus.
 
     Args:
-        config: a JSON or YAML file of transformers' `TrainingArguments`, TRL's `SFTConfig` or
-            LLaMA-Factory's training arguments.
+        config: a JSON or YAML file of transformers' `TrainingArguments`, TRL's `SFTConfig`,
+            axolotl's configuration or LLaMA-Factory's training arguments.
         profile: the corpus, counted as `profile_keywords` says; by default the one that the
             configuration names.
         framework: the one that it is for; by default the one that knows most of its keys.

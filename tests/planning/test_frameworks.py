@@ -142,13 +142,6 @@ def test_trls_batches_have_its_tokens_with_torch(method, drop_last):
                 assert found == expected
 
 
-def test_axolotl():
-    made = plan("axolotl", [3, 10, 4, 5, 1], tokens_per_batch=30, max_length=10)
-    assert sorted(rows(made)) == [[0, 2, 4], [1], [3]]
-    many = plan("axolotl", [1] * 500, tokens_per_batch=5000, max_length=500)
-    assert np.diff(many.row_offsets).tolist() == [200, 200, 100]
-
-
 @pytest.mark.parametrize("max_length", [16, 17])
 def test_tf_data(max_length):
     """Run with TensorFlow 2.21 and tensor2tensor's edges (8, 9, … below the maximum) and sizes."""
@@ -181,8 +174,6 @@ def test_every_framework_is_a_row(name):
 
 EQUAL = {
     "hf-trainer": "static:batch_size=3",
-    "axolotl": "packed:method=first-fit,read_ahead=100000,max_samples_per_row=200,"
-    "within_samples=true",
     "tf-data": "boundaries:boundaries=8,9,10,11,12,13,14,15,16,17,18,19,20,exclusive=true,"
     "shuffle_batches=false",
     "infinibatch": "token-budget:read_ahead=10000",

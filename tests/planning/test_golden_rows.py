@@ -1,7 +1,7 @@
 """Frameworks that pack: the rows of the originals, made by golden/make.py, sample for sample."""
 
 import json
-from itertools import pairwise, product
+from itertools import accumulate, pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,26 @@ def test_llama_factory_isolates_samples_with_neat_packing_only():
     assert made[0].counts.total_tokens == made[1].counts.total_tokens
     with pytest.raises(OptionError, match="set batch_size=1"):
         batchstat.compare(lengths, strategies=["llama-factory:neat_packing=unpadded"])
+
+
+@pytest.mark.parametrize("case", cases("axolotl"), ids=lambda case: case["spec"] or "default")
+def test_axolotl(case):
+    """The batches of every rank in sequence, in two epochs."""
+    given = {key: case[key] for key in ("max_length", "batch_size", "world_size", "seed")}
+    for epoch, ranks in enumerate(case["epochs"]):
+        for rank, expected in enumerate(ranks):
+            sampler = batchstat.BatchSampler(
+                case["lengths"], f"axolotl:{case['spec']}", rank=rank, epoch=epoch, **given
+            )
+            if not expected:
+                with pytest.raises(InputError, match="no batches left"):
+                    list(sampler.batches())
+                continue
+            found = []
+            for batch in sampler.batches():
+                ends = [0, *accumulate(batch.rows)]
+                found.append([batch.records[a:b] for a, b in pairwise(ends)])
+            assert found == expected
 
 
 @pytest.mark.parametrize("case", cases("torchtune"), ids=lambda case: case["spec"])

@@ -45,6 +45,16 @@ def torch_permutation(n: int, seed: int) -> Ints:
 _STEP_BITS = 31
 
 
+def torch_seeds(count: int, seed: int) -> list[int]:
+    """Return the lower 32 bits of the seeds that torch's RandomSampler draws for itself, one for
+    each iteration, after `torch.manual_seed(seed)`.
+
+    Each is `torch.empty((), dtype=torch.int64).random_()`, of which generators use these bits.
+    """
+    drawn: list[int] = _raw(2 * count, seed)[1::2].tolist()
+    return drawn
+
+
 def torch_multinomial(weights: Floats, count: int, seed: int, *, replacement: bool) -> Ints:
     """Return (count,) what `torch.multinomial` draws in double precision, as in
     WeightedRandomSampler.

@@ -4,12 +4,13 @@ A new strategy is one file and one line below; every shared property test runs o
 """
 
 from batchstat.planning.strategies.asym import Asym
+from batchstat.planning.strategies.axolotl import Axolotl
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.boundaries import Boundaries
 from batchstat.planning.strategies.bucketed import Bucketed
 from batchstat.planning.strategies.fairseq import Fairseq
 from batchstat.planning.strategies.fixed import Fixed
-from batchstat.planning.strategies.frameworks import Axolotl, HfTrainer, Infinibatch, TfData
+from batchstat.planning.strategies.frameworks import HfTrainer, Infinibatch, TfData
 from batchstat.planning.strategies.hf_group_by_length import HfGroupByLength
 from batchstat.planning.strategies.lhotse import Lhotse
 from batchstat.planning.strategies.llama_factory import LlamaFactory

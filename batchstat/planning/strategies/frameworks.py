@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from batchstat.planning.strategies.boundaries import Boundaries
-from batchstat.planning.strategies.packed import Packed
 from batchstat.planning.strategies.static import Static
 from batchstat.planning.strategies.token_budget import TokenBudget
 
@@ -26,25 +25,6 @@ class HfTrainer(Static):
     remainder: ClassVar[str | None] = "fill"
     usual_batch_size: ClassVar[int | None] = 8
     loss: ClassVar[str] = "num-items-in-batch"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Axolotl(Packed):
-    """axolotl with sample_packing: first fit in the sampler's order, 100,000 samples at a time, at
-    most 200 per row; its attention keeps samples apart.
-
-    Ranks: batches in turn; all ranks stop with the shortest. Last batch: kept. Longer samples:
-    dropped before packing; any that remain get a row of their own, over its length. Budget: rows of
-    sequence_len.
-    """
-
-    distribute: ClassVar[str | None] = "batches"
-    remainder: ClassVar[str | None] = "drop"
-    loss: ClassVar[str] = "axolotl"
-
-    method: str = "first-fit"
-    read_ahead: int | None = 100_000
-    max_samples_per_row: int | None = 200
 
 
 @dataclass(frozen=True, kw_only=True)

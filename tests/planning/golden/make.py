@@ -1,9 +1,11 @@
 """Make the golden vectors of packing frameworks by running the originals; not part of the tests.
 
     python tests/planning/golden/make.py NAME REPOSITORY.git
+    python tests/planning/golden/make.py axolotl axolotl-0.19.0-py3-none-any.whl
 
-REPOSITORY.git is a clone of the framework's repository; its newest commit is what runs. Nothing
-of it is copied here but its results: for random lengths, the samples of each row in order.
+REPOSITORY.git is a clone of the framework's repository; its newest commit is what runs. Of axolotl
+it is the wheel that users install. Nothing of it is copied here but its results: for random
+lengths, the samples of each row in order.
 """
 
 import json
@@ -14,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 
@@ -215,7 +218,98 @@ def ms_swift(tree: Path) -> Cases:
             }
 
 
+def axolotl(tree: Path) -> Cases:
+    """The batches of every rank, as the Trainer gets them from accelerate, in two epochs."""
+    stub("axolotl", tree / "axolotl")
+    stub("axolotl.utils", tree / "axolotl/utils")
+    stub("axolotl.utils.samplers", tree / "axolotl/utils/samplers")
+    stub("axolotl.utils.distributed", reduce_and_broadcast=lambda find, merge: merge([find()]))
+    log = types.SimpleNamespace(debug=print, info=str, warning=str)
+    stub("axolotl.utils.logging", get_logger=lambda _: log)
+    shapes = [(1, 9, 1, 1), (40, 33, 2, 1), (40, 64, 1, 2), (50, 64, 2, 3), (60, 50, 3, 4)]
+    ways: list[dict[str, Any]] = [
+        {},
+        {"real_batches": True},
+        {"method": "sequential"},
+        {"curriculum": True},
+        {"read_ahead": 25, "max_samples_per_row": 3},
+    ]
+    for case, (n, longest, size, ranks) in enumerate(shapes):
+        for way in ways[: 1 if n == 1 else None]:
+            lengths = lengths_of(case, n, longest)
+            given = {"max_length": longest, "batch_size": size, "world_size": ranks, "seed": case}
+            epochs = [axolotl_batches(lengths, epoch, **given, **way) for epoch in (0, 1)]
+            spec = ",".join(f"{key}={str(value).lower()}" for key, value in way.items())
+            yield {"spec": spec, **given, "lengths": lengths, "epochs": epochs}
+
+
+def axolotl_batches(
+    lengths: list[int],
+    epoch: int,
+    *,
+    max_length: int,
+    batch_size: int,
+    world_size: int,
+    seed: int,
+    method: str = "parallel",
+    read_ahead: int = 100_000,
+    max_samples_per_row: int = 200,
+    real_batches: bool = False,
+    curriculum: bool = False,
+) -> list[list[list[list[int]]]]:
+    """For each rank, its batches of rows of samples, with what _create_multipack_sampler passes."""
+    import os
+
+    import torch
+    from accelerate.data_loader import prepare_data_loader
+    from axolotl.utils.samplers.multipack import MultipackBatchSampler
+    from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
+
+    os.environ["WORLD_SIZE"] = str(world_size)
+    ranks = []
+    for rank in range(world_size):
+        torch.manual_seed(seed)  # as the Trainer does before
+        samples = range(len(lengths))
+        sampler = MultipackBatchSampler(
+            SequentialSampler(samples) if curriculum else RandomSampler(samples),
+            lengths=np.array(lengths),
+            batch_max_len=max_length * (1 if real_batches else batch_size),
+            batch_size=batch_size if real_batches else 1,
+            group_size=read_ahead,
+            bin_size=max_samples_per_row,
+            sequential=method == "sequential",
+            drop_last=True,
+            num_processes=1,
+        )
+        len(sampler)
+        loader = prepare_data_loader(
+            DataLoader(Picked(len(lengths)), batch_sampler=sampler, collate_fn=list),
+            num_processes=world_size,
+            process_index=rank,
+            put_on_device=False,
+            use_seedable_sampler=True,
+            even_batches=False,
+        )
+        loader.set_epoch(epoch)
+        ranks.append([[*map(list, batch)] for batch in loader])
+    return ranks
+
+
+class Picked:
+    """A data set whose samples are their numbers, also several at a time."""
+
+    def __init__(self, n: int):
+        self.n = n
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, picked: Any) -> Any:
+        return picked
+
+
 ORIGINALS: dict[str, tuple[str, str, Callable[[Path], Cases]]] = {
+    "axolotl": ("axolotl", "axolotl/utils/samplers/multipack.py", axolotl),
     "llama-factory": (
         "hiyouga/LLaMA-Factory",
         "src/llamafactory/data/processor/supervised.py",
@@ -233,15 +327,29 @@ ORIGINALS: dict[str, tuple[str, str, Callable[[Path], Cases]]] = {
 }
 
 
-def main(name: str, repository: str) -> None:
-    owner, file, run = ORIGINALS[name]
+def checked_out(repository: str, folder: str, file: str) -> str:
+    """Put the part of a repository that has the file into a folder, and return the commit."""
     git = ["git", "-C", repository]
     commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, check=True, text=True)
+    tree = subprocess.run(
+        [*git, "archive", "HEAD", file.split("/")[0]], capture_output=True, check=True
+    )
+    subprocess.run(["tar", "-x", "-C", folder], input=tree.stdout, check=True)
+    return commit.stdout.strip()
+
+
+def main(name: str, original: str) -> None:
+    owner, file, run = ORIGINALS[name]
     with TemporaryDirectory() as folder:
-        top = file.split("/")[0]
-        tree = subprocess.run([*git, "archive", "HEAD", top], capture_output=True, check=True)
-        subprocess.run(["tar", "-x", "-C", folder], input=tree.stdout, check=True)
-        source = {"repository": owner, "file": file, "commit": commit.stdout.strip()}
+        if original.endswith(".whl"):
+            ZipFile(original).extractall(folder)
+            source = {"wheel": Path(original).name, "file": file}
+        else:
+            source = {
+                "repository": owner,
+                "file": file,
+                "commit": checked_out(original, folder, file),
+            }
         cases = [json.dumps(case, separators=(",", ":")) for case in run(Path(folder))]
     text = f'{{"source": {json.dumps(source)},\n"cases": [\n' + ",\n".join(cases) + "\n]}\n"
     (Path(__file__).parent / f"{name}.json").write_text(text)

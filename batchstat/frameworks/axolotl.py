@@ -1,0 +1,238 @@
+"""axolotl's configuration, as YAML.
+
+Checked against axolotl 0.19: the keys of `AxolotlInputConfig` in src/axolotl/utils/schemas,
+`merge_datasets`, `handle_long_seq_in_dataset` and `create_train_validation_split` in
+src/axolotl/utils/data, `HFCausalTrainerBuilder` in src/axolotl/core/builders/causal.py. Steps are
+in `axolotl_schedule`, data sets in `axolotl_datasets`, the keys in `axolotl_keys`.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from batchstat.errors import OptionError, short
+from batchstat.frameworks.axolotl_datasets import corpus_of
+from batchstat.frameworks.axolotl_keys import ATTENTION, KEYS, REFUSED, UNUSED
+from batchstat.frameworks.axolotl_samples import AxolotlSamples
+from batchstat.frameworks.axolotl_schedule import AxolotlSchedule
+from batchstat.frameworks.setup import Framework, TrainingSetup
+
+_PAD_TO = 64
+_SEED = 42
+"""Of the Trainer; axolotl itself has none unless the configuration names one."""
+
+_TAKES_LONG_ROWS = (
+    "flash_attention_2",
+    "flash_attention_3",
+    "flash_attention_4",
+    "flash_attention_torch",
+    "flex_attention",
+    "xformers",
+    "sage",
+    "kernels-community/flash-attn2",
+    "kernels-community/flash-attn3",
+    "kernels-community/sage-attention",
+)
+"""Attention for which the rows of a batch are one."""
+
+_PLUGINS = ("liger", "cut_cross_entropy", "spectrum", "lm_eval", "swanlab", "kernels")
+"""Those of axolotl.integrations that leave samples, collator and trainer as they are."""
+
+
+def read_config(
+    values: Mapping[str, Any], where: str, given: frozenset[str], **facts: Any
+) -> TrainingSetup:
+    """Return the setup of axolotl's configuration."""
+    del given  # a key that is null is one that is missing
+    _check(values, where)
+    size, accumulation = _sizes(values, where)
+    packing = bool(values["sample_packing"])
+    seed = _SEED if values["seed"] is None else values["seed"]
+    corpus = corpus_of(values)
+    settings = {
+        "max_length": values["sequence_len"],
+        "overflow": "truncate" if values["excess_length_strategy"] == "truncate" else "drop",
+        "gradient_accumulation_steps": accumulation,
+        "seed": seed,
+        "drop_last": bool(values["dataloader_drop_last"]) and not packing,
+        "loss": "axolotl",
+    }
+    strategy = _packed(values, size) if packing else _padded(values, size, settings)
+    multiple = _multiple(values, packing)
+    if multiple > 1:
+        settings["pad_to_multiple_of"] = multiple
+    several = len(values["datasets"] or []) > 1
+    shuffles = values["shuffle_merged_datasets"] and (several or not values["curriculum_sampling"])
+    return TrainingSetup(
+        values=values,
+        strategy=strategy,
+        settings=settings,
+        reading=corpus.reading,
+        columns=corpus.columns,
+        unreadable=corpus.unreadable,
+        appends_eos=corpus.appends_eos,
+        schedule=AxolotlSchedule(
+            epochs=values["num_epochs"],
+            max_steps=values["max_steps"] or None,
+            packing=packing,
+            samples_per_step=size * accumulation,
+            accumulation=accumulation,
+            drop_last=bool(values["dataloader_drop_last"]),
+            warmup_given=values["warmup_steps"],
+            warmup_ratio=values["warmup_ratio"],
+        ),
+        prepare=AxolotlSamples(
+            seed=seed if shuffles else None,
+            least=values["min_sample_len"] or 2,
+            excess=values["excess_length_strategy"] or "drop",
+            only_trained=packing,
+            splits=corpus.splits,
+            held_out=values["val_set_size"],
+        ),
+        warnings=(*corpus.warnings, *_warnings(values)),
+        **facts,
+    )
+
+
+def _check(values: Mapping[str, Any], where: str) -> None:
+    """Raise OptionError for what is not modelled."""
+    for key, remedy in REFUSED.items():
+        if values[key]:
+            raise OptionError(f"{where}: {key}={short(values[key])} is not modelled: {remedy}")
+    for key in ("context_parallel_size", "sequence_parallel_degree", "tensor_parallel_size"):
+        if (values[key] or 1) > 1:
+            raise OptionError(
+                f"{where}: {key}={values[key]} is not modelled: remove it, and pass the number of "
+                "data-parallel ranks with --world-size"
+            )
+    for plugin in values["plugins"] or []:
+        if not str(plugin).startswith(tuple(f"axolotl.integrations.{name}." for name in _PLUGINS)):
+            raise OptionError(
+                f"{where}: plugins has {plugin!r}, which may change batches: remove it if it does "
+                "not"
+            )
+    if values["val_set_size"] == 1:
+        raise OptionError(f"{where}: val_set_size=1 leaves no sample: give a share or a number")
+    if values["attn_implementation"] and (flags := [key for key in ATTENTION if values[key]]):
+        raise OptionError(f"{where}: attn_implementation contradicts {flags[0]}: remove one")
+
+
+def _sizes(values: Mapping[str, Any], where: str) -> tuple[int, int]:
+    """Return samples per batch, and batches per step."""
+    size, accumulation = values["micro_batch_size"], values["gradient_accumulation_steps"]
+    if values["batch_size"] is not None and values["batch_size"] != size * accumulation:
+        raise OptionError(
+            f"{where}: batch_size={values['batch_size']} is not micro_batch_size × "
+            "gradient_accumulation_steps: remove it"
+        )
+    return size, accumulation
+
+
+def attention_of(values: Mapping[str, Any]) -> str | None:
+    """Return the name of the attention, without the suffix of a kernel."""
+    named = values["attn_implementation"]
+    if named is None:
+        return next((name for key, name in ATTENTION.items() if values[key]), None)
+    return str(named).split(":", 1)[0].split("@", 1)[0].strip()
+
+
+def _packed(values: Mapping[str, Any], size: int) -> str:
+    """Return the strategy of sample packing."""
+    attention = attention_of(values)
+    real = values["multipack_real_batches"]
+    chosen = {
+        "batch_size": size,
+        "read_ahead": values["sample_packing_group_size"],
+        "max_samples_per_row": values["sample_packing_bin_size"],
+        "method": "sequential" if values["sample_packing_sequentially"] else "parallel",
+        "real_batches": attention not in _TAKES_LONG_ROWS if real is None else real,
+        "curriculum": bool(values["curriculum_sampling"]),
+        "within_samples": attention in (*_TAKES_LONG_ROWS, "sdpa", "eager"),
+        "pad_to_sequence_len": values["pad_to_sequence_len"] is not False,
+    }
+    usual = {
+        "read_ahead": 100_000,
+        "max_samples_per_row": 200,
+        "method": "parallel",
+        "real_batches": False,
+        "curriculum": False,
+        "within_samples": True,
+        "pad_to_sequence_len": True,
+    }
+    changed = {key: value for key, value in chosen.items() if usual.get(key) != value}
+    return "axolotl:" + ",".join(f"{key}={str(value).lower()}" for key, value in changed.items())
+
+
+def _padded(values: Mapping[str, Any], size: int, settings: dict[str, Any]) -> str:
+    """Return the strategy of one sample per row: that of the Trainer."""
+    if values["curriculum_sampling"]:
+        settings |= {"order": "file", "distribute": "batches", "remainder": "fill"}
+        return f"static:batch_size={size}"
+    return (
+        f"{'hf-group-by-length' if values['group_by_length'] else 'hf-trainer'}:batch_size={size}"
+    )
+
+
+def _multiple(values: Mapping[str, Any], packing: bool) -> int:
+    """Return what widths are padded to a multiple of."""
+    multiple, whole = values["pad_to_multiple_of"], values["pad_to_sequence_len"]
+    if packing:  # the strategy pads to sequence_len
+        return multiple or 1 if whole is not False else 1
+    if whole is False:
+        return 1
+    multiple = multiple or _PAD_TO
+    return -(-values["sequence_len"] // multiple) * multiple if whole else multiple
+
+
+def _warnings(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the report may not be true of."""
+    if values["seed"] is None:
+        yield (
+            "without seed, axolotl shuffles the data set differently in each run: which samples "
+            "meet, and are held out, is of one such run"
+        )
+    if values["sample_packing"] and not values["max_steps"]:
+        yield (
+            "axolotl estimates the number of steps from unseeded orders of the samples: it may "
+            "differ by a few from the one here"
+        )
+    if values["sample_packing"] and attention_of(values) is None:
+        yield (
+            "sample_packing without attn_implementation: samples of a row see each other, and a "
+            "batch is micro_batch_size rows"
+        )
+    if values["group_by_length"] and not values["sample_packing"]:
+        yield (
+            "group_by_length draws unseeded random numbers: which samples meet differs between "
+            "runs; the numbers of batches and steps do not"
+        )
+    if values["special_tokens"]:
+        yield "the tokenizer is taken to have the special_tokens already"
+    if values["auto_find_batch_size"]:
+        yield "auto_find_batch_size may halve the batch size when memory runs out"
+
+
+def alternatives(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield changes of keys that may save compute."""
+    if values["sample_packing"]:
+        if values["pad_to_sequence_len"] is not False:
+            yield {"pad_to_sequence_len": False}
+        return
+    packing: dict[str, Any] = {"sample_packing": True}
+    if attention_of(values) not in _TAKES_LONG_ROWS:
+        packing["attn_implementation"] = "flash_attention_2"
+        packing |= {key: False for key in ATTENTION if values[key]}
+    yield packing
+    if not values["group_by_length"] and not values["curriculum_sampling"]:
+        yield {"group_by_length": True}
+    if values["pad_to_sequence_len"]:
+        yield {"pad_to_sequence_len": False}
+
+
+AXOLOTL = Framework(
+    title="axolotl's configuration",
+    version="0.19",
+    keys=KEYS,
+    unused=UNUSED,
+    read=read_config,
+    alternatives=alternatives,
+)

@@ -1,0 +1,172 @@
+"""The corpus of axolotl's configuration: `datasets`, the tokenizer and the chat template."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import Any
+
+_FORMATS = {
+    ".jsonl": "json",
+    ".json": "json",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".txt": "text",
+}
+_OF_FILES = {"path", "type", "ds_type", "data_files", "split", "trust_remote_code"}
+_OF_CHATS = {
+    "field_messages": None,
+    "roles_to_train": (["assistant"], ["gpt", "assistant"]),
+    "train_on_eos": ("turn",),
+    "train_on_eot": ("turn",),
+    "chat_template": None,
+    "chat_template_jinja": None,
+    "message_property_mappings": ({"role": "role", "content": "content"},),
+    "message_field_role": ("role",),
+    "message_field_content": ("content",),
+    "drop_system_message": (False,),
+    "split_thinking": (False,),
+}
+"""Keys of an entry with chats, and the values that are read; None for any."""
+_TOKENIZER_DEFAULT = "tokenizer_default"
+_REMEDY = "pass the files as CORPUS, with the flags for their columns"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedCorpus:
+    """What a configuration says about its corpus.
+
+    Attributes:
+        reading: keywords of `profile`.
+        columns: keywords of `profile` for its columns.
+        unreadable: why the corpus cannot be read, and the remedy.
+        appends_eos: whether texts end with the tokenizer's end-of-sequence token.
+        splits: whether longer texts become several samples.
+        warnings: what the counts may not be true of.
+    """
+
+    reading: Mapping[str, Any]
+    columns: tuple[Mapping[str, Any], ...] = ()
+    unreadable: str = ""
+    appends_eos: bool = False
+    splits: bool = False
+    warnings: tuple[str, ...] = field(default=())
+
+
+def corpus_of(values: Mapping[str, Any]) -> NamedCorpus:
+    """Return what the configuration says about its corpus."""
+    entries = values["datasets"] or []
+    reading: dict[str, Any] = {}
+    if tokenizer := values["tokenizer_config"] or values["base_model"]:
+        reading["tokenizer"] = tokenizer
+    if not entries:
+        return NamedCorpus(reading=reading)
+    kinds = {_kind(entry) for entry in entries}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    if kind is None:
+        named = [entry.get("type") if isinstance(entry, dict) else entry for entry in entries]
+        unread = next((each for each in named if each not in ("chat_template", "completion")), None)
+        why = f"type {unread!r}" if unread is not None else "entries that differ"
+        return NamedCorpus(
+            reading=reading, unreadable=f"has datasets with {why}, not read here: {_REMEDY}"
+        )
+    content, column = kind
+    files = _files(entries)
+    if files:
+        reading["corpus"] = files
+    unreadable = "" if files else f"has datasets that are not local files: {_REMEDY}"
+    if content == "completion":
+        if eos := (values["special_tokens"] or {}).get("eos_token"):
+            reading["append"] = eos
+        return NamedCorpus(
+            reading=reading,
+            columns=({"text_column": (column,)},),
+            unreadable=unreadable,
+            appends_eos="append" not in reading,
+            splits=True,
+        )
+    warnings = [
+        "axolotl trains assistants' content and the token that ends their turn; counted is what "
+        "{% generation %} marks in the chat template, or all that their messages add to it"
+    ]
+    template, unknown = _template(values, entries[0])
+    if template is not None:
+        reading["chat_template"] = template
+    if unknown:
+        warnings.append(
+            f"{unknown} is a template of axolotl's own: pass its text with --chat-template, or "
+            "chats are counted by the template of the tokenizer"
+        )
+        reading.pop("corpus", None)
+        unreadable = (
+            f"names {unknown}, a template of axolotl's own: pass its text with --chat-template, "
+            "and the files as CORPUS"
+        )
+    return NamedCorpus(
+        reading=reading,
+        columns=({"messages_column": column, "assistant_only_loss": True},),
+        unreadable=unreadable,
+        warnings=tuple(warnings),
+    )
+
+
+def _kind(entry: object) -> tuple[str, str] | None:
+    """Return the kind of an entry's samples, and their column; None if they are not read."""
+    if not isinstance(entry, dict):
+        return None
+    others = {key: value for key, value in entry.items() if value is not None}
+    others = {key: value for key, value in others.items() if key not in _OF_FILES}
+    if entry.get("type") == "completion":
+        is_known = set(others) <= {"field"} and isinstance(others.get("field", ""), str)
+        return ("completion", others.get("field", "text")) if is_known else None
+    if entry.get("type") != "chat_template":
+        return None
+    for key, value in others.items():
+        if key not in _OF_CHATS or not _is_read(value, _OF_CHATS[key]):
+            return None
+    column = others.get("field_messages", "messages")
+    return ("chat_template", column) if isinstance(column, str) else None
+
+
+def _is_read(value: object, known: Sequence[object] | None) -> bool:
+    return known is None or value in known
+
+
+def _template(values: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[Path | None, str]:
+    """Return the file of the chat template, if one is named, and the name of an unknown one."""
+    own = entry if entry.get("chat_template") else values
+    name, text = own.get("chat_template"), own.get("chat_template_jinja")
+    if name in (None, "jinja") and text is not None:
+        is_file = "\n" not in text and "{" not in text
+        return (Path(text), "") if is_file else (None, "chat_template_jinja")
+    if name is None or name == _TOKENIZER_DEFAULT:
+        return None, ""
+    if str(name).startswith(f"{_TOKENIZER_DEFAULT}_fallback_"):
+        return None, ""  # the tokenizer's, which is missed where it has none
+    return None, f"chat_template {str(name)!r}"
+
+
+def _files(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the files of all entries; none if any of them is something else."""
+    found: list[str] = []
+    for entry in entries:
+        named = entry.get("data_files") or entry.get("path")
+        for name in named if isinstance(named, list) else [named]:
+            if not isinstance(name, str) or not _is_file(name, entry):
+                return ()
+            found.append(name)
+    return tuple(found)
+
+
+def _is_file(name: str, entry: Mapping[str, Any]) -> bool:
+    found = _FORMATS.get(PurePath(name).suffix)
+    is_local = found is not None and "://" not in name
+    return (
+        is_local
+        and entry.get("ds_type") in (None, found)
+        and entry.get("split")
+        in (
+            None,
+            "train",
+        )
+    )

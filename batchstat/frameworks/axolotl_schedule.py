@@ -1,0 +1,54 @@
+"""How long axolotl trains, which it counts before training."""
+
+import math
+from dataclasses import dataclass
+
+from batchstat.frameworks.setup import EpochSize, Schedule
+
+_WARMUP_SHARE, _MOST_WARMUP = 0.03, 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxolotlSchedule(Schedule):
+    """How long axolotl trains.
+
+    Source: calculate_total_num_steps of src/axolotl/utils/trainer.py, and
+    _configure_warmup_and_logging of src/axolotl/core/builders/base.py, in axolotl 0.19.
+
+    Attributes:
+        packing: whether samples are packed.
+        samples_per_step: samples per step on each rank, where they are not.
+        accumulation: batches per step on each rank.
+        drop_last: whether an epoch is counted as one step less where samples are packed.
+        warmup_given: steps of the warm-up; None if a share decides.
+        warmup_ratio: the share of the warm-up; None for axolotl's own.
+    """
+
+    packing: bool
+    samples_per_step: int
+    accumulation: int
+    drop_last: bool = False
+    warmup_given: int | None = None
+    warmup_ratio: float | None = None
+
+    def total_steps(self, epoch: EpochSize) -> int:
+        """Return the number of optimizer steps."""
+        return self.max_steps or self._counted(epoch)
+
+    def warmup_steps(self, epoch: EpochSize) -> int:
+        """Return how many of the steps are warm-up; of a single one, axolotl makes two."""
+        total = min(self.total_steps(epoch), self._counted(epoch))
+        if self.warmup_given is not None:
+            steps = self.warmup_given
+        elif self.warmup_ratio is not None:
+            steps = int(self.warmup_ratio * total)
+        else:
+            steps = min(int(_WARMUP_SHARE * total), _MOST_WARMUP)
+        return 2 if steps == 1 else steps
+
+    def _counted(self, epoch: EpochSize) -> int:
+        if not self.packing:
+            per_step = self.samples_per_step * epoch.world_size
+            return math.ceil(epoch.samples * self.epochs / per_step)
+        counted = math.floor(max(1, epoch.batches // self.accumulation) * self.epochs)
+        return counted - math.ceil(self.epochs) if self.drop_last else counted
