@@ -32,13 +32,14 @@ def read_setup(
         InputError: the file cannot be read.
     """
     path = Path(path)
-    given = {**_read(path), **(changes or {})}
-    name = _recognised(path, given) if framework is None else framework
+    content = _read(path)
+    name = _recognised(path, content) if framework is None else framework
     if name not in CONFIGURATIONS:
         raise unknown("framework", name, CONFIGURATIONS)
     found = CONFIGURATIONS[name]
+    given = {**found.named(content), **(changes or {})}
     where = path.as_posix()
-    values = read_values(where, given, found.keys, found.unused)
+    values = read_values(where, given, found.keys, found.decides_nothing, found.unused)
     return found.read(
         values,
         where=where,
@@ -46,21 +47,23 @@ def read_setup(
         title=found.title,
         version=found.version,
         path=path,
-        unused=tuple(key for key in given if key in found.unused),
+        unused=tuple(key for key in given if found.decides_nothing(key)),
         given=frozenset(given),
     )
 
 
-def _recognised(path: Path, given: Mapping[str, Any]) -> str:
-    """Return the framework that knows most of the keys; of equals, the first."""
+def _recognised(path: Path, content: Mapping[str, Any]) -> str:
+    """Return the framework that knows the largest share of the keys; of equals, the first."""
 
-    def known(framework: Framework) -> int:
-        return sum(key in framework.keys or key in framework.unused for key in given)
+    def known(framework: Framework) -> float:
+        given = framework.named(content)
+        is_known = [key in framework.keys or framework.decides_nothing(key) for key in given]
+        return sum(is_known) / max(len(is_known), 1)
 
     name = max(CONFIGURATIONS, key=lambda each: known(CONFIGURATIONS[each]))
-    if known(CONFIGURATIONS[name]) < _KNOWN_SHARE * len(given) or not given:
+    if known(CONFIGURATIONS[name]) < _KNOWN_SHARE or not content:
         titles = ", ".join(each.title for each in CONFIGURATIONS.values())
-        keys = ", ".join(list(map(str, given))[:4]) or "none"
+        keys = ", ".join(list(map(str, content))[:4]) or "none"
         raise OptionError(
             f"{path.as_posix()} is not a configuration of a known trainer ({titles}): its keys "
             f"begin with {keys}; name the trainer with --framework"

@@ -1,7 +1,7 @@
 """Keys of a trainer's configuration: their types, their defaults, and which are known."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -29,7 +29,11 @@ class Key:
 
 
 def read_values(
-    where: str, given: Mapping[str, Any], keys: Mapping[str, Key], unused: frozenset[str]
+    where: str,
+    given: Mapping[str, Any],
+    keys: Mapping[str, Key],
+    decides_nothing: Callable[[str], bool],
+    others: Iterable[str] = (),
 ) -> dict[str, Any]:
     """Return the value of each key, given or default.
 
@@ -37,14 +41,15 @@ def read_values(
         where: the configuration, for messages.
         given: its keys.
         keys: those that decide about batches.
-        unused: those that do not.
+        decides_nothing: returns whether a key does not.
+        others: names of such keys, to suggest one in place of an unknown one.
 
     Raises:
-        OptionError: a key that is in neither, or a value of another type or out of range.
+        OptionError: a key that is neither, or a value of another type or out of range.
     """
     for name in given:
-        if name not in keys and name not in unused:
-            near = get_close_matches(str(name), [*keys, *unused], 1)
+        if name not in keys and not decides_nothing(name):
+            near = get_close_matches(str(name), [*keys, *others], 1)
             meant = f"did you mean {near[0]!r}?" if near else "remove it if it decides nothing"
             raise OptionError(f"{where}: unknown key {name!r}, which may decide batches: {meant}")
     return {

@@ -124,6 +124,8 @@ class Framework:
         title: what its configuration is called.
         keys: the keys that decide about batches, with their defaults.
         unused: names of keys that do not.
+        unused_tables: names of tables whose keys do not, unless `keys` has them.
+        is_nested: whether keys are in tables; one is called `table.key` then, also here.
         read: returns the `TrainingSetup` of values, given its other fields. Raises OptionError for
             keys that contradict each other, or a value whose batches are not modelled.
         alternatives: yields changes of keys that may save compute, given the values.
@@ -135,6 +137,27 @@ class Framework:
     keys: Mapping[str, Key]
     unused: frozenset[str]
     read: Callable[..., TrainingSetup]
+    unused_tables: tuple[str, ...] = ()
+    is_nested: bool = False
     alternatives: Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]] = field(
         default=lambda _: iter(())
     )
+
+    def named(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the keys of a configuration with their values."""
+        return dict(_named(content)) if self.is_nested else dict(content)
+
+    def decides_nothing(self, key: str) -> bool:
+        """Whether a key has no influence on batches."""
+        inside = tuple(f"{table}." for table in self.unused_tables)
+        is_unused = key in self.unused or key in self.unused_tables or str(key).startswith(inside)
+        return is_unused and key not in self.keys
+
+
+def _named(content: Mapping[Any, Any], table: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in content.items():
+        name = f"{table}{key}"
+        if isinstance(value, Mapping) and value:
+            yield from _named(value, f"{name}.")
+        else:
+            yield name, value
