@@ -205,7 +205,7 @@ def _warnings(values: Mapping[str, Any]) -> Iterator[str]:
             "group_by_length draws unseeded random numbers: which samples meet differs between "
             "runs; the numbers of batches and steps do not"
         )
-    if values["special_tokens"]:
+    if set(values["special_tokens"] or {}) - {"pad_token"}:
         yield "the tokenizer is taken to have the special_tokens already"
     if values["auto_find_batch_size"]:
         yield "auto_find_batch_size may halve the batch size when memory runs out"

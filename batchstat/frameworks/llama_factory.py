@@ -186,7 +186,9 @@ def _check(values: Mapping[str, Any], where: str) -> None:
             raise OptionError(f"{where}: {key}={short(values[key])} is not modelled: {remedy}")
     for key, only in _ONLY.items():
         if values[key] != only:
-            raise OptionError(f"{where}: {key}={short(values[key])} is not modelled: remove it")
+            raise OptionError(
+                f"{where}: {key}={short(values[key])} is not modelled, only {short(only)} is"
+            )
     for key, other in (("mask_history", "train_on_prompt"), ("val_size", "eval_dataset")):
         if values[key] and values[other]:
             raise OptionError(f"{where}: {key} contradicts {other}: remove one")

@@ -114,12 +114,16 @@ class Preflight:
         found = [*self.setup.warnings, *self.samples.warnings]
         counter = self.profile.tokenizer
         if counter is not None and counter.name == BUILTIN:
+            named = self.setup.reading.get("tokenizer")
+            why = "names no tokenizer" if named is None else f"trains with {named}"
             found.append(
-                "the configuration names no tokenizer, so the built-in one counted: pass the one "
-                "that you train with, --tokenizer"
+                f"the configuration {why}, but the built-in one counted: pass the one that you "
+                "train with, --tokenizer"
             )
         own = (ReportWarning("configuration", message) for message in found)
-        return (*own, *self.simulation.warnings)
+        # The remedy for unequal weights is a setting that a trainer does not have.
+        others = (each for each in self.simulation.warnings if each.code != "token_weights")
+        return (*own, *others)
 
 
 @checks_keywords(Settings)

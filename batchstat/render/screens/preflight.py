@@ -71,7 +71,8 @@ def _steps(report: Preflight) -> Iterator[str]:
     counts, schedule = report.simulation.row.counts, report.setup.schedule
     yield f"{report.steps_per_epoch:,} per epoch of {counts.batches:,} batches"
     lasts = f"{report.total_steps:,} in all"
-    yield lasts if schedule.max_steps else f"{lasts} ({schedule.epochs:g} epochs)"
+    epochs = "1 epoch" if schedule.epochs == 1 else f"{schedule.epochs:g} epochs"
+    yield lasts if schedule.max_steps else f"{lasts} ({epochs})"
     yield f"{report.warmup_steps:,} of warm-up"
 
 
@@ -95,7 +96,7 @@ def _changes(report: Preflight) -> Iterator[RenderableType]:
 def _gives(change: Change) -> Iterator[str]:
     row = change.simulation.row
     yield f"{percent(row.counts.padding_ratio)} padding"
-    yield f"{row.counts.steps:,} steps per epoch"
+    yield f"{counted(row.counts.steps, 'step')} per epoch"
     yield f"largest batch {counted(row.counts.max_batch_tokens, 'token')}"
     if row.packs_rows:
         yield "needs varlen attention"
