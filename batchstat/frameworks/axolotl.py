@@ -143,7 +143,7 @@ def _packed(values: Mapping[str, Any], size: int) -> str:
         "batch_size": size,
         "read_ahead": values["sample_packing_group_size"],
         "max_samples_per_row": values["sample_packing_bin_size"],
-        "method": "sequential" if values["sample_packing_sequentially"] else "parallel",
+        "sequential": bool(values["sample_packing_sequentially"]),
         "real_batches": attention not in _TAKES_LONG_ROWS if real is None else real,
         "curriculum": bool(values["curriculum_sampling"]),
         "within_samples": attention in (*_TAKES_LONG_ROWS, "sdpa", "eager"),
@@ -152,7 +152,7 @@ def _packed(values: Mapping[str, Any], size: int) -> str:
     usual = {
         "read_ahead": 100_000,
         "max_samples_per_row": 200,
-        "method": "parallel",
+        "sequential": False,
         "real_batches": False,
         "curriculum": False,
         "within_samples": True,

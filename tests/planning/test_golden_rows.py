@@ -96,6 +96,33 @@ def test_axolotl(case):
             assert found == expected
 
 
+@pytest.mark.parametrize("case", cases("grain"), ids=lambda case: case["spec"])
+def test_grain(case):
+    spec = f"grain:{case['spec']}"
+    made = plan(spec, case["lengths"], epoch=2, max_length=case["max_length"])
+    assert batches(made) == [[row] for row in case["rows"]]
+    assert set(made.widths.tolist()) == {case["max_length"]}
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_ranks_of_grain_pack_their_own_slices(drop_last):
+    lengths = cases("grain")[-1]["lengths"]
+    given = {"max_length": 128, "drop_last": drop_last, "batch_size": 4}
+    spec = "grain:num_packing_bins=5"
+    for rank in range(3):
+        own = plan(spec, lengths[rank::3], **given)
+        expected = [
+            [sample * 3 + rank for row in rows for sample, _ in row] for rows in batches(own)
+        ]
+        sampler = batchstat.BatchSampler(
+            lengths, spec, rank=rank, world_size=3, order="file", **given
+        )
+        assert [list(batch.records) for batch in sampler.batches()] == expected
+        sizes = [len(rows) for rows in batches(own)]
+        assert set(sizes[:-1]) == {4}
+        assert (sizes[-1] == 4) or not drop_last
+
+
 @pytest.mark.parametrize("case", cases("torchtune"), ids=lambda case: case["spec"])
 def test_torchtune(case):
     spec = f"torchtune:{case['spec']}"

@@ -11,6 +11,7 @@ from batchstat.planning.strategies.bucketed import Bucketed
 from batchstat.planning.strategies.fairseq import Fairseq
 from batchstat.planning.strategies.fixed import Fixed
 from batchstat.planning.strategies.frameworks import HfTrainer, Infinibatch, TfData
+from batchstat.planning.strategies.grain import Grain
 from batchstat.planning.strategies.hf_group_by_length import HfGroupByLength
 from batchstat.planning.strategies.lhotse import Lhotse
 from batchstat.planning.strategies.llama_factory import LlamaFactory
@@ -47,6 +48,7 @@ FRAMEWORKS: dict[str, type[Strategy]] = {
     "llm-foundry": LlmFoundry,
     "nemo": Nemo,
     "ms-swift": MsSwift,
+    "grain": Grain,
     "tf-data": TfData,
     "infinibatch": Infinibatch,
     "asym": Asym,

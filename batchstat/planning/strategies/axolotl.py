@@ -1,6 +1,5 @@
 """`axolotl`: axolotl's training with sample_packing: true."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -14,11 +13,6 @@ from batchstat.planning.strategies.cutting import cut_every
 from batchstat.planning.strategies.packed import PackedSamples, pack
 from batchstat.planning.strategies.packed_rows import PackedRows
 from batchstat.planning.strategies.packs_documents import PacksDocuments
-
-METHODS: Mapping[str, str] = {
-    "parallel": "Each sample into the first row that has room for it.",
-    "sequential": "Each sample into the last row or a new one (sample_packing_sequentially).",
-}
 
 _PAD_TO = 64
 _COUNTS, _RANKS_THAT_COUNT_ONCE = 4, 4
@@ -53,7 +47,11 @@ class Axolotl(PackedRows, PacksDocuments):
 
     batch_size: int
     world_size: int = 1
-    method: str = parameter("How samples are packed into rows.", "parallel", values=METHODS)
+    sequential: bool = parameter(
+        "Whether a sample joins the last row or a new one (sample_packing_sequentially), not the "
+        "first that has room.",
+        False,
+    )
     read_ahead: int = 100_000
     max_samples_per_row: int = parameter("The most samples in a row.", 200)
     real_batches: bool = parameter("Whether a batch is `batch_size` rows.", False)
@@ -87,7 +85,7 @@ class Axolotl(PackedRows, PacksDocuments):
         del begins  # axolotl splits samples before it packs them: each part counts
         multiple, most = self.document_multiple, self.max_samples_per_row
         # A row holds whole multiples; `pack` rounds up what it is given.
-        if self.method == "sequential":
+        if self.sequential:
             return pack(lengths, self.row_length, "next-fit", MAX_INT, (0,), multiple)
         firsts = range(0, len(lengths), self.read_ahead)
         return pack(lengths, self.row_length, "first-fit", most, firsts, multiple)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import types
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -230,7 +231,7 @@ def axolotl(tree: Path) -> Cases:
     ways: list[dict[str, Any]] = [
         {},
         {"real_batches": True},
-        {"method": "sequential"},
+        {"sequential": True},
         {"curriculum": True},
         {"read_ahead": 25, "max_samples_per_row": 3},
     ]
@@ -251,7 +252,7 @@ def axolotl_batches(
     batch_size: int,
     world_size: int,
     seed: int,
-    method: str = "parallel",
+    sequential: bool = False,
     read_ahead: int = 100_000,
     max_samples_per_row: int = 200,
     real_batches: bool = False,
@@ -277,7 +278,7 @@ def axolotl_batches(
             batch_size=batch_size if real_batches else 1,
             group_size=read_ahead,
             bin_size=max_samples_per_row,
-            sequential=method == "sequential",
+            sequential=sequential,
             drop_last=True,
             num_processes=1,
         )
@@ -295,6 +296,33 @@ def axolotl_batches(
     return ranks
 
 
+def grain(tree: Path) -> Cases:
+    """The rows of both packers in the sequence in which they are emitted."""
+    sys.path.insert(0, str(tree))
+    from grain import MapDataset
+    from grain.experimental import BestFitPackIterDataset, FirstFitPackIterDataset
+
+    packers = {False: FirstFitPackIterDataset, True: BestFitPackIterDataset}
+    shapes = [(1, 9, 2, None), (40, 33, 4, 3), (90, 64, 7, None), (120, 128, 16, 5)]
+    for seed, (n, longest, bins, most) in enumerate(shapes):
+        lengths = lengths_of(seed, n, longest)
+        samples = [{"ids": np.array(ids)} for ids in tokens_of(lengths)]
+        for (best, packer), shuffle in product(packers.items(), (True, False)[: 1 + (n == 40)]):
+            packed = packer(
+                MapDataset.source(samples).to_iter_dataset(),
+                length_struct={"ids": longest},
+                num_packing_bins=bins,
+                seed=seed,
+                shuffle_bins=shuffle,
+                max_sequences_per_bin=most,
+            )
+            spec = f"best_fit={str(best).lower()},num_packing_bins={bins},packing_seed={seed}"
+            spec += f",shuffle_bins={str(shuffle).lower()}"
+            spec += f",max_sequences_per_bin={most}" * (most is not None)
+            rows = [samples_in(row["ids"].tolist()) for row in packed]
+            yield {"spec": spec, "max_length": longest, "lengths": lengths, "rows": rows}
+
+
 class Picked:
     """A data set whose samples are their numbers, also several at a time."""
 
@@ -310,6 +338,7 @@ class Picked:
 
 ORIGINALS: dict[str, tuple[str, str, Callable[[Path], Cases]]] = {
     "axolotl": ("axolotl", "axolotl/utils/samplers/multipack.py", axolotl),
+    "grain": ("grain", "grain/_src/python/dataset/transformations/packing.py", grain),
     "llama-factory": (
         "hiyouga/LLaMA-Factory",
         "src/llamafactory/data/processor/supervised.py",
