@@ -6,14 +6,18 @@ whole text. That is not so where a template renders a message differently becaus
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import accumulate, pairwise
 
 from batchstat.corpus.chat import Message, Tool
 from batchstat.tokenization.chat_template import ChatTemplate, Locate, TemplateError
+from batchstat.tokenization.message_edges import EDGE, with_edges
 
 _REMEDY = "mark assistants' turns with {% generation %} in a --chat-template"
+
+_Turns = list[tuple[int, int]]
+"""Where turns begin and end in a text."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +41,7 @@ class AssistantTurns:
         """
         if self.template.has_marks:
             return [bytes(mask) for mask in self.template.mask(chats, tools, locate)]
-        texts = self.template.render(chats, tools)
-        turns = self._turns(chats, tools, texts)
+        texts, turns = self._turns(chats, tools)
         encoded = locate(texts)
         return [
             _mask(len(ids), partial(encoded.char_to_token, i), turns[i])
@@ -46,24 +49,50 @@ class AssistantTurns:
         ]
 
     def _turns(
-        self, chats: list[list[Message]], tools: list[Tool] | None, texts: list[str]
-    ) -> list[list[tuple[int, int]]]:
-        """Return where each assistant's turn begins and ends in the texts of chats."""
+        self, chats: list[list[Message]], tools: list[Tool] | None
+    ) -> tuple[list[str], list[_Turns]]:
+        """Return the texts of chats, and where each assistant's turn begins and ends in them."""
         positions = [
             [i for i, message in enumerate(chat) if message["role"] == "assistant"]
             for chat in chats
         ]
+        if any(found and found[0] == 0 for found in positions):
+            raise TemplateError(f"it begins with an assistant: {_REMEDY}")
+        if any(positions) and not self._separates_turns:
+            raise TemplateError(
+                f"the chat template has neither marks nor a generation prompt: {_REMEDY}"
+            )
+        if self._with_edges is not None:
+            parts = [text.split(EDGE) for text in self._with_edges.render(chats, tools)]
+            if all(len(own) == len(chat) + 1 for own, chat in zip(parts, chats, strict=True)):
+                found = [
+                    self._between(own, turns) for own, turns in zip(parts, positions, strict=True)
+                ]
+                return ["".join(own) for own in parts], found
+        texts = self.template.render(chats, tools)
+        return texts, self._by_beginnings(chats, tools, texts, positions)
+
+    def _between(self, parts: list[str], positions: list[int]) -> _Turns:
+        """Return the turns of a chat by what each of its messages adds."""
+        ends = list(accumulate(map(len, parts)))
+        for i in positions:
+            if not parts[i].startswith(self._prompt):
+                raise TemplateError(_differs(i))
+        return [(ends[i - 1] + len(self._prompt), ends[i]) for i in positions]
+
+    def _by_beginnings(
+        self,
+        chats: list[list[Message]],
+        tools: list[Tool] | None,
+        texts: list[str],
+        positions: list[list[int]],
+    ) -> list[_Turns]:
+        """Return the turns of chats by rendering what comes before each of them, and with it."""
         places = [
             (chat, text, i)
             for chat, text, found in zip(chats, texts, positions, strict=True)
             for i in found
         ]
-        if any(i == 0 for _, _, i in places):
-            raise TemplateError(f"it begins with an assistant: {_REMEDY}")
-        if places and not self._separates_turns:
-            raise TemplateError(
-                f"the chat template has neither marks nor a generation prompt: {_REMEDY}"
-            )
         before = self.template.render(
             [chat[:i] for chat, _, i in places], tools, generation_prompt=True
         )
@@ -73,13 +102,24 @@ class AssistantTurns:
         for (chat, text, i), begun in zip(places, before, strict=True):
             ended = next(after) if i + 1 < len(chat) else text
             if not (text.startswith(ended) and ended.startswith(begun)):
-                raise TemplateError(
-                    f"the chat template renders message {i} differently without those after it: "
-                    f"{_REMEDY}"
-                )
+                raise TemplateError(_differs(i))
             turns.append((len(begun), len(ended)))
         edges = accumulate(map(len, positions), initial=0)
         return [turns[first:last] for first, last in pairwise(edges)]
+
+    @cached_property
+    def _with_edges(self) -> ChatTemplate | None:
+        """The template that also writes where each message ends; None if there is none."""
+        source = with_edges(self.template.source)
+        return None if source is None else replace(self.template, source=source)
+
+    @cached_property
+    def _prompt(self) -> str:
+        """The generation prompt, if it is the same for all chats."""
+        asked: list[list[Message]] = [[{"role": "user", "content": "?"}]]
+        [alone] = self.template.render(asked, None)
+        [prompted] = self.template.render(asked, None, generation_prompt=True)
+        return prompted.removeprefix(alone)
 
     @cached_property
     def _separates_turns(self) -> bool:
@@ -97,6 +137,10 @@ class AssistantTurns:
             return False
         added = after[len(before) :].lstrip() if after.startswith(before) else ""
         return bool(alone != before or added.startswith("zqxj"))
+
+
+def _differs(i: int) -> str:
+    return f"the chat template renders message {i} differently without those after it: {_REMEDY}"
 
 
 def _mask(
