@@ -12,6 +12,7 @@ from itertools import accumulate, pairwise
 
 from batchstat.corpus.chat import Message, Tool
 from batchstat.tokenization.chat_template import ChatTemplate, Locate, TemplateError
+from batchstat.tokenization.generation_marks import find_marked, mask_tokens, with_characters
 from batchstat.tokenization.message_edges import EDGE, with_edges
 
 _REMEDY = "mark assistants' turns with {% generation %} in a --chat-template"
@@ -40,13 +41,27 @@ class AssistantTurns:
             TemplateError: the template has no marks, and it is ambiguous what a turn adds.
         """
         if self.template.has_marks:
-            return [bytes(mask) for mask in self.template.mask(chats, tools, locate)]
+            return self._marked(chats, tools, locate)
         texts, turns = self._turns(chats, tools)
         encoded = locate(texts)
         return [
             _mask(len(ids), partial(encoded.char_to_token, i), turns[i])
             for i, ids in enumerate(encoded["input_ids"])
         ]
+
+    def _marked(
+        self, chats: list[list[Message]], tools: list[Tool] | None, locate: Locate
+    ) -> list[bytes]:
+        if self._with_characters is not None:
+            found = [find_marked(text) for text in self._with_characters.render(chats, tools)]
+            known = [each for each in found if each is not None]
+            if len(known) == len(chats):
+                encoded = locate([text for text, _ in known])
+                return [
+                    mask_tokens(len(ids), partial(encoded.char_to_token, i), known[i][1])
+                    for i, ids in enumerate(encoded["input_ids"])
+                ]
+        return [bytes(mask) for mask in self.template.mask(chats, tools, locate)]
 
     def _turns(
         self, chats: list[list[Message]], tools: list[Tool] | None
@@ -106,6 +121,12 @@ class AssistantTurns:
             turns.append((len(begun), len(ended)))
         edges = accumulate(map(len, positions), initial=0)
         return [turns[first:last] for first, last in pairwise(edges)]
+
+    @cached_property
+    def _with_characters(self) -> ChatTemplate | None:
+        """The template that writes characters around what it marks; None if there is none."""
+        source = with_characters(self.template.source)
+        return None if source is None else replace(self.template, source=source)
 
     @cached_property
     def _with_edges(self) -> ChatTemplate | None:

@@ -1,0 +1,86 @@
+"""What templates mark, by characters in an ordinary rendering: as transformers has it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_message_edges import HEAD, LOOP, chats
+from tokenizers import Tokenizer
+from transformers import PreTrainedTokenizerFast
+
+from batchstat.tokenization.assistant_turns import AssistantTurns
+from batchstat.tokenization.builtin import CHAT_TEMPLATE, definition
+from batchstat.tokenization.chat_template import ChatTemplate
+from batchstat.tokenization.generation_marks import BEGIN, END, find_marked, with_characters
+
+MARKED = "{% generation %}{{ message.content }}{% endgeneration %}"
+
+TEMPLATES = {
+    "the built-in one": CHAT_TEMPLATE,
+    "all": LOOP + MARKED + "{% endfor %}",
+    "whitespace": LOOP + HEAD + "\n  {%- generation -%}\n {{ message.content }} \n"
+    "{%- endgeneration -%}\n  {% endfor %}",
+    "lines": "{% for message in messages %}\n    " + HEAD + "\n    {% generation %}\n"
+    "    {{ message['content'] }}\n    {% endgeneration %}\n\n{% endfor %}",
+    "twice in a turn": LOOP + MARKED + ", " + MARKED + "{% endfor %}",
+    "nothing, and much": "{% generation %}{% endgeneration %}a"
+    + LOOP
+    + HEAD
+    + MARKED
+    + "{% endfor "
+    "%}{% generation %}{% for m in messages %}{{ m.content }}{% endfor %}{% endgeneration %}",
+    "in a comment": LOOP + "{# {% generation %} #}" + MARKED + "{% endfor %}",
+    "the last only": LOOP + "{% if loop.last %}" + MARKED + "{% else %}{{ message.content }}"
+    "{% endif %}{% endfor %}",
+}
+OTHERS = {
+    "in a macro": "{% macro m(message) %}" + MARKED + "{% endmacro %}{{ m(messages[0]) }}",
+    "in a variable": "{% set a %}" + MARKED + "{% endset %}{{ a | trim }}",
+    "in a filter": "{% filter trim %}" + LOOP + MARKED + "{% endfor %}{% endfilter %}",
+    "in each other": "{% generation %}" + MARKED + "{% endgeneration %}",
+    "sets a variable": "{% generation %}{% set a = 1 %}{% endgeneration %}{{ a }}",
+    "leaves the loop": LOOP + "{% generation %}{% continue %}{% endgeneration %}{% endfor %}",
+    "in a text": LOOP + "{{ '{% generation %}' }}" + MARKED + "{% endfor %}",
+    "not ended": LOOP + "{% generation %}{% endfor %}",
+    "its own characters": LOOP + MARKED + BEGIN + "{% endfor %}",
+}
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> PreTrainedTokenizerFast:
+    return PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(definition()))
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+@given(chats())
+def test_masks_are_those_of_transformers(tokenizer, name, chats):
+    turns = AssistantTurns(ChatTemplate(tokenizer, TEMPLATES[name]))
+    assert turns._with_characters is not None
+
+    def locate(texts: list[str]) -> object:
+        return tokenizer(texts, add_special_tokens=False)
+
+    try:
+        expected = turns.template.mask(chats, None, locate)
+    except OverflowError:  # of an empty part that begins a text
+        with pytest.raises(OverflowError):
+            turns.mark(chats, None, locate)
+        return
+    assert turns.mark(chats, None, locate) == [bytes(mask) for mask in expected]
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_template_whose_parts_may_be_elsewhere_is_left_as_it_is(name):
+    assert with_characters(OTHERS[name]) is None
+
+
+@given(st.text(st.sampled_from("ab" + BEGIN + END), max_size=9))
+def test_characters_of_a_chat_are_not_taken_for_marks(text):
+    found = find_marked(text)
+    own = [sign for sign in text if sign in (BEGIN, END)]
+    assert (found is None) == (own != [BEGIN, END] * (len(own) // 2))
+    if found is not None:
+        plain, ranges = found
+        assert plain == text.replace(BEGIN, "").replace(END, "")
+        assert [plain[a:b] for a, b in ranges] == [
+            part.split(END)[0] for part in text.split(BEGIN)[1:]
+        ]
