@@ -7,6 +7,7 @@ from batchstat.frameworks.axolotl import AXOLOTL
 from batchstat.frameworks.llama_factory import LLAMA_FACTORY
 from batchstat.frameworks.setup import Framework
 from batchstat.frameworks.sft_config import SFT_CONFIG
+from batchstat.frameworks.torchtune import TORCHTUNE
 from batchstat.frameworks.training_arguments import TRAINING_ARGUMENTS
 
 CONFIGURATIONS: dict[str, Framework] = {
@@ -14,4 +15,5 @@ CONFIGURATIONS: dict[str, Framework] = {
     "trl": SFT_CONFIG,
     "axolotl": AXOLOTL,
     "llama-factory": LLAMA_FACTORY,
+    "torchtune": TORCHTUNE,
 }
