@@ -65,7 +65,7 @@ run_val_every_n_steps
 
 _TABLES = (
     *("model", "optimizer", "loss", "checkpointer", "metric_logger", "profiler", "tokenizer"),
-    *("lr_scheduler", "dataset_val", "tensor_parallel_plan", "compile"),
+    *("lr_scheduler", "dataset_val", "tensor_parallel_plan", "compile", "fsdp"),
 )
 
 _LOSSES = tuple(
