@@ -125,7 +125,7 @@ def test_packing_is_a_change_that_is_as_simulated(tmp_path):
     ids = [[1] * (1 + 37 * i % 200) for i in range(2000)]
     rows = [{"input_ids": each, "labels": each} for each in ids]
     profile = counted(write_jsonl(tmp_path / "many.jsonl", rows))
-    values = {"tokenizer": {"max_seq_len": 256}, "batch_size": 2}
+    values = {"tokenizer": {"max_seq_len": 1024}, "batch_size": 2}
     report = batchstat.preflight(whole(tmp_path, **values), profile)
     (change,) = report.changes
     assert change.keys == {"dataset.packed": True}
