@@ -86,6 +86,7 @@ class TrainingSetup:
         schedule: how long training lasts.
         max_length_of_corpus: whether no sample is truncated, whatever the tokenizer's maximum is.
         prepare: returns which samples are batched, given the corpus and `max_length`.
+        leaves_out_remainder: whether the last samples are left out so that ranks have as many.
         appends_eos: whether texts that do not end with the tokenizer's end-of-sequence token get
             one.
         turns: how it tokenizes each turn of a chat by itself; None if it tokenizes whole chats.
@@ -106,6 +107,7 @@ class TrainingSetup:
     unreadable: str = ""
     max_length_of_corpus: bool = False
     prepare: Preparation = keep_all
+    leaves_out_remainder: bool = False
     appends_eos: bool = False
     turns: TurnRules | None = None
     warnings: tuple[str, ...] = ()

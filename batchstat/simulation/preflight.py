@@ -10,7 +10,7 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError, OptionError
 from batchstat.frameworks import CONFIGURATIONS
 from batchstat.frameworks.files import read_setup
-from batchstat.frameworks.samples import TrainedSamples
+from batchstat.frameworks.samples import TrainedSamples, without_remainder
 from batchstat.frameworks.setup import EpochSize, TrainingSetup
 from batchstat.parameters import checks_keywords
 from batchstat.planning.settings import Settings, SettingsOptions
@@ -252,6 +252,8 @@ def as_trained(
     wanted = Settings(**_settings(setup, profile, settings))
     limit = wanted.resolve(longest=profile.stats.max, stated_max=profile.stated_max).max_length
     samples = setup.prepare(profile, limit)
+    if setup.leaves_out_remainder:
+        samples = without_remainder(samples, wanted.world_size)
     if samples.profile.trained is None:
         wanted = replace(wanted, loss=None)
     return samples, wanted
