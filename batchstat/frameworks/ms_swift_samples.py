@@ -97,7 +97,7 @@ class MsSwiftSamples:
 
     def _order(self, sizes: tuple[int, ...]) -> tuple[Ints, int]:
         """Return the samples in sequence, and how many are held out."""
-        random = np.random.RandomState(self.seed)  # noqa: NPY002 (ms-swift's generator)
+        random = np.random.RandomState(self.seed)
         parts, held_out, first = [], 0, 0
         sampled = self.sampled if len(self.sampled) == len(sizes) else (None,) * len(sizes)
         for size, wanted in zip(sizes, sampled, strict=True):
@@ -112,7 +112,6 @@ class MsSwiftSamples:
             order = order[np.random.default_rng(seed).permutation(len(order))]
         return order, held_out
 
-    # The generator is a legacy one of NumPy, which mypy knows by this name only.
     def _part(self, size: int, wanted: int, random: np.random.RandomState) -> tuple[Ints, int]:
         """Return the samples of a data set that are trained on, and how many are held out."""
         if wanted > size:

@@ -69,7 +69,8 @@ class MsSwift(ShuffledRows):
     def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:
         """Return the rows of each process in turn."""
         if self.packing_strategy == "none":
-            return PackedSamples(begins, lengths, None, whole_rows(lengths, np.ones_like(begins)))
+            each = np.ones(len(lengths), dtype=np.int64)
+            return PackedSamples(np.arange(len(each)), lengths, None, whole_rows(lengths, each))
         processes = min(self.packing_num_proc, -(-len(begins) // self.read_ahead))
         shares = np.linspace(0, len(begins), max(processes, 1) + 1, dtype=np.int64)
         edges = np.append(begins, len(lengths))[shares].tolist()
