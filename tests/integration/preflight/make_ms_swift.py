@@ -34,45 +34,47 @@ def sizes(batch: int, accumulation: int, epochs: float = 1, warmup: float = 0.05
     }
 
 
+PACKED = FLASH | {"packing": True}
+FEW = {"split_dataset_ratio": 0.01}
 CASES: list[tuple[str, list[str], dict[str, Any], int]] = [
     ("lora_sft.sh", ["a#20", "b#20", "c#20"], sizes(1, 16), 1),
-    ("padding_free/sft.sh", ["a"], sizes(8, 1) | FLASH | {"padding_free": True}, 4),
-    (
-        "packing/llm.sh",
-        ["a#40", "b#30", "c"],
-        sizes(1, 4, 3) | FLASH | {"packing": True, "split_dataset_ratio": 0.01},
-        1,
-    ),
-    ("full/train.sh", ["a", "b#31"], sizes(1, 4) | {"split_dataset_ratio": 0.1}, 3),
-    (
-        "packing/liger_kernel.sh",
-        ["a", "b"],
-        sizes(2, 1, 2) | FLASH | {"packing": True, "packing_strategy": "sequential"},
-        2,
-    ),
+    ("padding_free/sft.sh", ["a"], sizes(8, 1, 3) | FLASH | FEW | {"padding_free": True}, 4),
+    ("packing/llm.sh", ["a#40", "b#30", "c"], sizes(1, 4, 3) | PACKED | FEW, 1),
+    ("packing/liger_kernel.sh", ["a", "b"], sizes(1, 2, 3) | PACKED | FEW, 4),
+    ("liger/sft.sh", ["c", "b#30"], sizes(1, 2, 5) | PACKED | FEW, 4),
+    ("full/train.sh", ["b#31"], sizes(1, 16), 1),
+    ("multi-gpu/ddp/train.sh", ["a#42"], sizes(1, 8), 2),
     (
         "think_model/qwen3_demo1.sh",
         ["a", "b"],
-        sizes(4, 2, 1.5) | {"dataset_shuffle": False, "split_dataset_ratio": 0.05},
-        2,
+        sizes(1, 16) | {"loss_scale": "ignore_empty_think"},
+        3,
     ),
     (
-        "multi-gpu/ddp/train.sh",
+        "multi-gpu/ddp/train.sh, changed",
+        ["a", "b#31"],
+        sizes(4, 2, 1.5) | {"split_dataset_ratio": 0.1, "dataset_shuffle": False},
+        3,
+    ),
+    (
+        "multi-gpu/ddp/train.sh, truncating",
         ["c", "a"],
         sizes(3, 2) | {"truncation_strategy": "right", "dataloader_drop_last": True},
         2,
     ),
     (
-        "multi-gpu/ddp/train.sh, from the left",
+        "multi-gpu/ddp/train.sh, truncating from the left",
         ["b#25"],
         sizes(2, 3) | {"truncation_strategy": "left", "data_seed": 7, "max_steps": 40},
         1,
     ),
     (
-        "packing/llm.sh, with packing_length",
+        "packing/llm.sh, changed",
         ["a", "c"],
-        sizes(1, 2) | FLASH | {"packing": True, "packing_length": 400, "eval_strategy": "no"}
-        | {"split_dataset_ratio": 0.2},
+        sizes(2, 2)
+        | PACKED
+        | {"packing_length": 400, "packing_strategy": "sequential"}
+        | {"eval_strategy": "no", "split_dataset_ratio": 0.2},
         2,
     ),
 ]
@@ -137,6 +139,7 @@ def prepared(values: dict[str, Any], folder: Path) -> tuple[Any, Any]:
         use_cpu=True,
         dataloader_num_workers=0,
         report_to=[],
+        check_model=False,
     )
     pipeline = SwiftSft(args)
     train, held_out = pipeline._prepare_dataset()
