@@ -13,7 +13,7 @@ from typing import Any
 from batchstat.errors import OptionError, short
 from batchstat.frameworks import training_arguments as base
 from batchstat.frameworks.ms_swift_keys import KEYS, REFUSED, UNUSED
-from batchstat.frameworks.ms_swift_samples import MsSwiftSamples
+from batchstat.frameworks.ms_swift_samples import TOKENIZES, MsSwiftSamples
 from batchstat.frameworks.setup import Framework, TrainingSetup
 
 _FLASH = ("flash_attn", "flash_attention_2", "flash_attention_3", "flash_attention_4")
@@ -21,10 +21,6 @@ _WHOLE_LOSS = {"default", "last_round", "all", "ignore_empty_think", "ignore_thi
 """Parts of loss_scale after which a token carries loss or not, and nothing between."""
 
 _SAMPLED = re.compile(r"#(\d+)$")
-_TOKENIZES = (
-    "ms-swift tokenizes with templates of its own: pass what its template's encode makes of each "
-    "sample as CORPUS, a file for each data set, with the columns input_ids and labels"
-)
 
 
 def read_config(
@@ -50,7 +46,7 @@ def read_config(
         settings=settings,
         reading={},
         columns=({"tokens_column": "input_ids", "trained_column": "labels"},),
-        unreadable=f"names data sets: {_TOKENIZES}",
+        unreadable=f"names data sets: {TOKENIZES}",
         schedule=base.schedule_of(values, given),
         max_length_of_corpus=length is None,
         prepare=_samples(values, where),

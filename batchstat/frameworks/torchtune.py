@@ -275,7 +275,7 @@ def alternatives(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 TORCHTUNE = Framework(
     title="torchtune's configuration",
-    version="at commit bd2a0fc",
+    version="bd2a0fc",
     keys=KEYS,
     unused=frozenset(_UNUSED.split()) | {f"dataset.{key}" for key in _OF_DATASETS.split()},
     unused_tables=_TABLES,

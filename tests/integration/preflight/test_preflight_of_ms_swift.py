@@ -117,3 +117,21 @@ def test_more_ranks_than_samples_and_no_corpus(tmp_path):
     profile = counted(tmp_path, ["c"])
     with pytest.raises(batchstat.InputError, match="samples are fewer than 9 ranks"):
         batchstat.preflight(config, profile, framework="ms-swift", world_size=9)
+
+
+def test_a_change_is_what_the_changed_file_gives(tmp_path):
+    values = ONE | {"max_length": 400, "per_device_train_batch_size": 4}
+    profile = counted(tmp_path, ["a", "b", "c"])
+    report = batchstat.preflight(saved(tmp_path, values), profile, framework="ms-swift")
+    assert [next(iter(change.keys)) for change in report.changes] == ["packing", "padding_free"]
+    for change in report.changes:
+        config = saved(tmp_path, {**values, **change.keys})
+        again = batchstat.preflight(config, profile, framework="ms-swift")
+        assert again.simulation.row.counts == change.simulation.row.counts
+
+
+def test_texts_are_counted_with_a_warning(tmp_path):
+    texts = write_jsonl(tmp_path / "texts.jsonl", [{"text": "some words"}] * 9)
+    config = saved(tmp_path, ONE)
+    report = batchstat.preflight(config, batchstat.profile(texts), framework="ms-swift")
+    assert any("counts may differ" in warning.message for warning in report.warnings)
