@@ -61,7 +61,7 @@ class MsSwiftSamples:
     def _trained(self, profile: Profile) -> TrainedSamples:
         order, held_out = self._order(self._sizes(profile))
         not_sampled = len(profile) - len(order) - held_out
-        dropped = {"not sampled": not_sampled} if not_sampled else {}
+        dropped = {"by sampling": not_sampled} if not_sampled else {}
         found = profile.take(order)
         if self.longest is None or not (found.lengths > self.longest).any():
             return TrainedSamples(profile=found, dropped=dropped, held_out=held_out)

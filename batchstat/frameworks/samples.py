@@ -73,6 +73,6 @@ def without_remainder(samples: TrainedSamples, ranks: int) -> TrainedSamples:
         raise InputError(f"{len(profile)} samples are fewer than {ranks} ranks: lower world_size")
     if not excess:
         return samples
-    dropped = {**samples.dropped, f"so that {ranks} ranks have as many": excess}
+    dropped = {**samples.dropped, f"so that {ranks} ranks have equally many": excess}
     kept = profile.take(np.arange(len(profile) - excess))
     return replace(samples, profile=kept, dropped=dropped)
