@@ -5,8 +5,10 @@ A new framework is one file and one line below.
 
 from batchstat.frameworks.axolotl import AXOLOTL
 from batchstat.frameworks.llama_factory import LLAMA_FACTORY
+from batchstat.frameworks.ms_swift import MS_SWIFT
 from batchstat.frameworks.setup import Framework
 from batchstat.frameworks.sft_config import SFT_CONFIG
+from batchstat.frameworks.torchtune import TORCHTUNE
 from batchstat.frameworks.training_arguments import TRAINING_ARGUMENTS
 
 CONFIGURATIONS: dict[str, Framework] = {
@@ -14,4 +16,6 @@ CONFIGURATIONS: dict[str, Framework] = {
     "trl": SFT_CONFIG,
     "axolotl": AXOLOTL,
     "llama-factory": LLAMA_FACTORY,
+    "torchtune": TORCHTUNE,
+    "ms-swift": MS_SWIFT,
 }

@@ -59,3 +59,20 @@ def drop_untrained(profile: Profile, max_length: int) -> TrainedSamples:
 def train_all(profile: Profile, max_length: int) -> TrainedSamples:
     """Train on every token, also on those of prompts."""
     return keep_all(replace(profile, kinds={}), max_length)
+
+
+def without_remainder(samples: TrainedSamples, ranks: int) -> TrainedSamples:
+    """Return as many samples for each rank, without the last ones.
+
+    Raises:
+        InputError: there are fewer samples than ranks.
+    """
+    profile = samples.profile
+    excess = len(profile) % ranks
+    if excess == len(profile):
+        raise InputError(f"{len(profile)} samples are fewer than {ranks} ranks: lower world_size")
+    if not excess:
+        return samples
+    dropped = {**samples.dropped, f"so that {ranks} ranks have equally many": excess}
+    kept = profile.take(np.arange(len(profile) - excess))
+    return replace(samples, profile=kept, dropped=dropped)

@@ -1,6 +1,7 @@
 """`TrainingSetup`: what a trainer's configuration means in batchstat's settings."""
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,6 +86,7 @@ class TrainingSetup:
         schedule: how long training lasts.
         max_length_of_corpus: whether no sample is truncated, whatever the tokenizer's maximum is.
         prepare: returns which samples are batched, given the corpus and `max_length`.
+        leaves_out_remainder: whether the last samples are left out so that ranks have as many.
         appends_eos: whether texts that do not end with the tokenizer's end-of-sequence token get
             one.
         turns: how it tokenizes each turn of a chat by itself; None if it tokenizes whole chats.
@@ -105,6 +107,7 @@ class TrainingSetup:
     unreadable: str = ""
     max_length_of_corpus: bool = False
     prepare: Preparation = keep_all
+    leaves_out_remainder: bool = False
     appends_eos: bool = False
     turns: TurnRules | None = None
     warnings: tuple[str, ...] = ()
@@ -126,6 +129,8 @@ class Framework:
         unused: names of keys that do not.
         unused_tables: names of tables whose keys do not, unless `keys` has them.
         is_nested: whether keys are in tables; one is called `table.key` then, also here.
+        interpolates: whether the value `${table.key}` is that of another key. Keys that are only
+            referred to, and otherwise unknown, are the user's own.
         read: returns the `TrainingSetup` of values, given its other fields. Raises OptionError for
             keys that contradict each other, or a value whose batches are not modelled.
         alternatives: yields changes of keys that may save compute, given the values.
@@ -139,13 +144,19 @@ class Framework:
     read: Callable[..., TrainingSetup]
     unused_tables: tuple[str, ...] = ()
     is_nested: bool = False
+    interpolates: bool = False
     alternatives: Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]] = field(
         default=lambda _: iter(())
     )
 
     def named(self, content: Mapping[str, Any]) -> dict[str, Any]:
         """Return the keys of a configuration with their values."""
-        return dict(_named(content)) if self.is_nested else dict(content)
+        found = dict(_named(content)) if self.is_nested else dict(content)
+        if not self.interpolates:
+            return found
+        used = {name for value in found.values() for name in _REFERENCE.findall(str(value))}
+        own = {key for key in used if key not in self.keys and not self.decides_nothing(key)}
+        return {key: _resolved(value, found) for key, value in found.items() if key not in own}
 
     def decides_nothing(self, key: str) -> bool:
         """Whether a key has no influence on batches."""
@@ -161,3 +172,20 @@ def _named(content: Mapping[Any, Any], table: str = "") -> Iterator[tuple[str, A
             yield from _named(value, f"{name}.")
         else:
             yield name, value
+
+
+_REFERENCE = re.compile(r"\$\{([\w.]+)\}")
+"""What OmegaConf replaces by the value of another key."""
+
+
+def _resolved(value: Any, values: Mapping[str, Any]) -> Any:
+    """Return what a reference stands for; the value itself if it is another text, or circular."""
+    seen: set[str] = set()
+    found = value
+    while isinstance(found, str) and (reference := _REFERENCE.fullmatch(found)):
+        name = reference[1]
+        if name in seen or name not in values:
+            return value
+        seen.add(name)
+        found = values[name]
+    return found

@@ -10,7 +10,7 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError, OptionError
 from batchstat.frameworks import CONFIGURATIONS
 from batchstat.frameworks.files import read_setup
-from batchstat.frameworks.samples import TrainedSamples
+from batchstat.frameworks.samples import TrainedSamples, without_remainder
 from batchstat.frameworks.setup import EpochSize, TrainingSetup
 from batchstat.parameters import checks_keywords
 from batchstat.planning.settings import Settings, SettingsOptions
@@ -138,7 +138,7 @@ def preflight(
 
     Args:
         config: a JSON or YAML file of transformers' `TrainingArguments`, TRL's `SFTConfig`,
-            axolotl's configuration or LLaMA-Factory's training arguments.
+            axolotl's or torchtune's configuration, LLaMA-Factory's or ms-swift's arguments.
         profile: the corpus, counted as `profile_keywords` says; by default the one that the
             configuration names.
         framework: the one that it is for; by default the one that knows most of its keys.
@@ -256,6 +256,8 @@ def as_trained(
     wanted = Settings(**_settings(setup, profile, settings))
     limit = wanted.resolve(longest=profile.stats.max, stated_max=profile.stated_max).max_length
     samples = setup.prepare(profile, limit)
+    if setup.leaves_out_remainder:
+        samples = without_remainder(samples, wanted.world_size)
     if samples.profile.trained is None:
         wanted = replace(wanted, loss=None)
     return samples, wanted

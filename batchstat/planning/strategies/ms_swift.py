@@ -20,6 +20,7 @@ STRATEGIES: Mapping[str, str] = {
     "binpack": "Longest first, each into the emptiest row if it has room there: binpacking 2.",
     "binpack-1": "Longest first, each into the fullest row that has room: binpacking 1.",
     "sequential": "In the sequence of the corpus, each into the last row or a new one.",
+    "none": "One per row: padding_free without packing.",
 }
 
 
@@ -67,6 +68,9 @@ class MsSwift(ShuffledRows):
 
     def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:
         """Return the rows of each process in turn."""
+        if self.packing_strategy == "none":
+            each = np.ones(len(lengths), dtype=np.int64)
+            return PackedSamples(np.arange(len(each)), lengths, None, whole_rows(lengths, each))
         processes = min(self.packing_num_proc, -(-len(begins) // self.read_ahead))
         shares = np.linspace(0, len(begins), max(processes, 1) + 1, dtype=np.int64)
         edges = np.append(begins, len(lengths))[shares].tolist()

@@ -27,3 +27,18 @@ def batches_of(report: Preflight, rank: int, *, with_trained: bool) -> list[Batc
             trained = sum(lengths) - len(lengths)
         made.append((batch.width, rows, trained if with_trained else None))
     return made
+
+
+def sizes_of(report: Preflight, rank: int, epoch: int) -> list[list[int]]:
+    """Width, tokens and trained tokens of each batch of a rank."""
+    basis = asdict(report.simulation.basis)
+    settings = {key: value for key, value in basis.items() if key in Settings.__dataclass_fields__}
+    sampler = batchstat.BatchSampler(
+        report.samples.profile, report.setup.strategy, rank=rank, **settings | {"epoch": epoch}
+    )
+    made = []
+    for batch in sampler.batches():
+        held = sum(b - a for a, b in zip(batch.starts, batch.stops, strict=True))
+        trained = held if batch.trained_tokens is None else batch.trained_tokens
+        made.append([batch.width, held, trained])
+    return made
