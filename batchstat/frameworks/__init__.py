@@ -8,10 +8,12 @@ from batchstat.frameworks.llama_factory import LLAMA_FACTORY
 from batchstat.frameworks.setup import Framework
 from batchstat.frameworks.sft_config import SFT_CONFIG
 from batchstat.frameworks.training_arguments import TRAINING_ARGUMENTS
+from batchstat.frameworks.verl import VERL
 
 CONFIGURATIONS: dict[str, Framework] = {
     "transformers": TRAINING_ARGUMENTS,
     "trl": SFT_CONFIG,
     "axolotl": AXOLOTL,
     "llama-factory": LLAMA_FACTORY,
+    "verl": VERL,
 }

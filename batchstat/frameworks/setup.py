@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from batchstat.frameworks.keys import Key
+from batchstat.frameworks.references import resolved
 from batchstat.frameworks.samples import Preparation, keep_all
 
 
@@ -144,8 +145,10 @@ class Framework:
     )
 
     def named(self, content: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the keys of a configuration with their values."""
-        return dict(_named(content)) if self.is_nested else dict(content)
+        """Return the keys of a configuration with their values; where they are in tables, the
+        values of other keys in place of references to them.
+        """
+        return resolved(dict(_named(content))) if self.is_nested else dict(content)
 
     def decides_nothing(self, key: str) -> bool:
         """Whether a key has no influence on batches."""
