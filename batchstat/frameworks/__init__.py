@@ -7,6 +7,7 @@ from batchstat.frameworks.axolotl import AXOLOTL
 from batchstat.frameworks.llama_factory import LLAMA_FACTORY
 from batchstat.frameworks.setup import Framework
 from batchstat.frameworks.sft_config import SFT_CONFIG
+from batchstat.frameworks.slime import SLIME
 from batchstat.frameworks.training_arguments import TRAINING_ARGUMENTS
 from batchstat.frameworks.verl import VERL
 
@@ -16,4 +17,5 @@ CONFIGURATIONS: dict[str, Framework] = {
     "axolotl": AXOLOTL,
     "llama-factory": LLAMA_FACTORY,
     "verl": VERL,
+    "slime": SLIME,
 }

@@ -129,6 +129,7 @@ class Framework:
         is_nested: whether keys are in tables; one is called `table.key` then, also here.
         read: returns the `TrainingSetup` of values, given its other fields. Raises OptionError for
             keys that contradict each other, or a value whose batches are not modelled.
+        has_dashes: whether keys may be written with - in place of _.
         alternatives: yields changes of keys that may save compute, given the values.
         version: the version whose rules these are.
     """
@@ -140,6 +141,7 @@ class Framework:
     read: Callable[..., TrainingSetup]
     unused_tables: tuple[str, ...] = ()
     is_nested: bool = False
+    has_dashes: bool = False
     alternatives: Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]] = field(
         default=lambda _: iter(())
     )
@@ -148,6 +150,8 @@ class Framework:
         """Return the keys of a configuration with their values; where they are in tables, the
         values of other keys in place of references to them.
         """
+        if self.has_dashes:
+            return {str(key).replace("-", "_"): value for key, value in content.items()}
         return resolved(dict(_named(content))) if self.is_nested else dict(content)
 
     def decides_nothing(self, key: str) -> bool:

@@ -36,7 +36,7 @@ def read_config(
         "seed": _SEED,
         "world_size": ranks,
     }
-    if (multiple := _multiple(values)) > 1:
+    if (multiple := _multiple(values, where)) > 1:
         settings["pad_to_multiple_of"] = multiple
     return TrainingSetup(
         values=values,
@@ -108,13 +108,18 @@ def _ranks(values: Mapping[str, Any], where: str) -> int:
     return int(gpus // others)
 
 
-def _multiple(values: Mapping[str, Any]) -> int:
+def _multiple(values: Mapping[str, Any], where: str) -> int:
     """Return what the tokens of a batch are padded to a multiple of."""
     others: int = values["engine.ulysses_sequence_parallel_size"]
+    bucket: int = values["engine.pad_to_length_bucket"]
     if not values["engine.pad_to_length"]:
         return others
-    bucket: int = values["engine.pad_to_length_bucket"]
-    return -(-bucket // others) * others
+    if bucket % others:
+        raise OptionError(
+            f"{where}: engine.pad_to_length_bucket={bucket} with "
+            f"engine.ulysses_sequence_parallel_size={others} is not modelled: make it a multiple"
+        )
+    return bucket
 
 
 def _corpus(values: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

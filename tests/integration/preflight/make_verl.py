@@ -63,13 +63,18 @@ CASES: list[tuple[str, dict[str, Any], int]] = [
     ),
     (
         "sft/vlm/run_qwen3_vl_2b_fsdp.sh",
-        {"data.truncation": "error", "trainer.total_epochs": 10, **WARM, "engine.strategy": "fsdp2"},
+        {
+            "data.truncation": "error",
+            "trainer.total_epochs": 10,
+            **WARM,
+            "engine.strategy": "fsdp2",
+        },
         2,
     ),
     (
         "sft/vlm/run_qwen3_vl_2b_fsdp.sh, some samples",
         {"data.train_max_samples": 44, "+data.shuffle": True, "+data.seed": 7, **WARM}
-        | {"engine.pad_to_length": True, "engine.pad_to_length_bucket": 65, **SP}
+        | {"engine.pad_to_length": True, "engine.pad_to_length_bucket": 66, **SP}
         | {"trainer.total_epochs": 10, "trainer.total_training_steps": 12},
         4,
     ),
@@ -100,7 +105,9 @@ def run(values: dict[str, Any], rank: int, ranks: int, out: Path) -> None:
     import torch.distributed as dist
     from transformers import AutoTokenizer
     from verl.trainer.sft_trainer import SFTTrainer
+    from verl.utils import seqlen_balancing
 
+    seqlen_balancing.get_device_name = lambda: "cpu"  # verl has no platform for it
     dist.init_process_group("gloo", rank=rank, world_size=ranks)
     pairs = [f"++{key}={json.dumps(value)}" for key, value in values.items()]
     trainer = SFTTrainer.__new__(SFTTrainer)
@@ -176,13 +183,16 @@ def warmup(optim: Any) -> int:
     made = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
     settings = SimpleNamespace(optimizer_config=optim, rank=1)
     share = FSDPEngine._build_lr_scheduler(settings, made).lr_lambdas[0]
-    return next(step for step in range(10_000) if share(step + 1) <= share(step) or share(step) >= 1)
+    return next(
+        step for step in range(10_000) if share(step + 1) <= share(step) or share(step) >= 1
+    )
 
 
 def keys() -> list[str]:
     """All keys of verl's configuration, with any engine."""
-    from batchstat.frameworks.setup import Framework
     from omegaconf import OmegaConf
+
+    from batchstat.frameworks.setup import Framework
 
     plain = Framework(title="", version="", keys={}, unused=frozenset(), read=dict, is_nested=True)
     found: set[str] = set()
@@ -211,7 +221,9 @@ def main() -> None:
             for each in started:
                 each.join()
             found = [json.loads(path.read_text()) for path in paths]
-            epochs = [list(each) for each in zip(*(one.pop("epochs") for one in found), strict=True)]
+            epochs = [
+                list(each) for each in zip(*(one.pop("epochs") for one in found), strict=True)
+            ]
             case = {"example": example, "values": values, "ranks": ranks, **found[0]}
             lines.append(json.dumps({**case, "epochs": epochs}, separators=(",", ":")))
     source = {"package": "verl 0.9.1", "examples": f"verl-project/verl@{COMMIT}"}
