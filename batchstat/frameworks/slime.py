@@ -131,8 +131,6 @@ def _corpus(values: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     with_ids = "pass the files as CORPUS, with token ids: --tokens-column"
     if values["loss_mask_type"] == "distill_qwen":
         return reading, f"has loss_mask_type='distill_qwen', not read here: {with_ids}"
-    if values["apply_chat_template_kwargs"] not in (None, "{}", {}):
-        return reading, f"has apply_chat_template_kwargs, not read here: {with_ids}"
     if values["tool_key"] != "tools":
         return reading, f"has tool_key={values['tool_key']!r}, not read here: call it 'tools'"
     named = values["prompt_data"]

@@ -2,7 +2,8 @@
 
 Checked against slime 624b824: `Dataset.shuffle` of slime/utils/data.py, `get_samples` of
 slime/rollout/data_source.py, `get_num_rollout_per_epoch` of slime/ray/rollout.py,
-`get_optimizer_param_scheduler` of slime/backends/megatron_utils/model.py.
+`get_optimizer_param_scheduler` of slime/backends/megatron_utils/model.py; samples
+without an answer fail in `get_batch` of its data.py.
 """
 
 import math
@@ -33,11 +34,12 @@ class SlimeSamples:
         """Return what slime batches.
 
         Raises:
-            InputError: too few samples for a rollout.
+            InputError: too few samples for a rollout, or one of them has no trained token.
         """
+        _check_answers(profile)
         order = list(range(len(profile)))
         if self.seed is not None:
-            random.Random(self.seed).shuffle(order)
+            random.Random(self.seed).shuffle(order)  # noqa: S311  (slime shuffles so)
         kept = len(order) - len(order) % self.samples_per_rollout
         if not kept:
             raise InputError(
@@ -47,6 +49,17 @@ class SlimeSamples:
         left = len(order) - kept
         dropped = {"in a rollout with the next epoch's": left} if left else {}
         return TrainedSamples(profile=profile.take(np.array(order[:kept])), dropped=dropped)
+
+
+def _check_answers(profile: Profile) -> None:
+    if profile.trained is None:
+        return
+    without = np.flatnonzero(profile.trained.counts() == 0)
+    if len(without):
+        raise InputError(
+            f"record {int(profile.records[without[0]]):,} has no trained token, at which slime "
+            "stops: remove it"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -134,7 +134,8 @@ def preflight(
 
     Args:
         config: a JSON or YAML file of transformers' `TrainingArguments`, TRL's `SFTConfig`,
-            axolotl's configuration or LLaMA-Factory's training arguments.
+            axolotl's configuration, LLaMA-Factory's training arguments, verl's configuration for
+            SFT or slime's arguments.
         profile: the corpus, counted as `profile_keywords` says; by default the one that the
             configuration names.
         framework: the one that it is for; by default the one that knows most of its keys.

@@ -39,7 +39,8 @@ _DECIDED = (
 def command(options: Options) -> None:
     """Report what a trainer's own configuration does to a corpus.
 
-    Reads those of transformers, TRL, axolotl and LLaMA-Factory. Options override the configuration.
+    Reads those of transformers, TRL, axolotl, LLaMA-Factory, verl and slime. Options override
+    the configuration.
 
     Writes preflight.json and a new profile to the results folder.
 

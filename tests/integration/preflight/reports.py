@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 from itertools import accumulate, pairwise
+from typing import Any
 
 from trainers import Batch
 
@@ -26,4 +27,18 @@ def batches_of(report: Preflight, rank: int, *, with_trained: bool) -> list[Batc
         if trained is None:  # all but the first of each sample
             trained = sum(lengths) - len(lengths)
         made.append((batch.width, rows, trained if with_trained else None))
+    return made
+
+
+def steps_of(report: Preflight, rank: int, epoch: int = 0) -> list[list[Any]]:
+    """Width, tokens of each sample and trained tokens of each batch of a rank."""
+    basis = asdict(report.simulation.basis)
+    settings = {key: value for key, value in basis.items() if key in Settings.__dataclass_fields__}
+    sampler = batchstat.BatchSampler(
+        report.samples.profile, report.setup.strategy, rank=rank, **settings | {"epoch": epoch}
+    )
+    made = []
+    for batch in sampler.batches():
+        held = [stop - start for start, stop in zip(batch.starts, batch.stops, strict=True)]
+        made.append([batch.width, held, batch.trained_tokens])
     return made

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from make_verl import configuration
+from reports import steps_of
 from verl_corpora import save_answering_tokenizer, save_chats
 
 import batchstat
@@ -25,20 +26,6 @@ def tokenizer(tmp_path_factory) -> Path:
 def corpus(tmp_path_factory) -> Path:
     needs("pyarrow")
     return save_chats(tmp_path_factory.mktemp("verl-corpus"))
-
-
-def steps_of(report: batchstat.Preflight, rank: int, epoch: int) -> list[list[Any]]:
-    """Width, tokens of each sample and trained tokens of each batch, step by step."""
-    basis = report.simulation.basis
-    settings = {name: getattr(basis, name) for name in batchstat.Settings.__dataclass_fields__}
-    sampler = batchstat.BatchSampler(
-        report.samples.profile, report.setup.strategy, rank=rank, **settings | {"epoch": epoch}
-    )
-    made = []
-    for batch in sampler.batches():
-        held = [stop - start for start, stop in zip(batch.starts, batch.stops, strict=True)]
-        made.append([batch.width, held, batch.trained_tokens])
-    return made
 
 
 def written(folder: Path, values: dict[str, Any]) -> Path:

@@ -23,11 +23,15 @@ def save_answering_tokenizer(folder: Path) -> Path:
     return folder
 
 
-def save_chats(folder: Path) -> Path:
-    """Chats with an answer, as Parquet."""
+def save_chats(folder: Path, *, all_answered: bool = False) -> Path:
+    """Chats, as Parquet; some have no answer, unless all should."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     lines = save_corpora(folder)["chat"].read_text(encoding="utf-8").splitlines()
-    pq.write_table(pa.Table.from_pylist(list(map(json.loads, lines))), folder / "chats.parquet")
+    chats = list(map(json.loads, lines))
+    if all_answered:
+        answered = [any(m["role"] == "assistant" for m in chat["messages"]) for chat in chats]
+        chats = [chat for chat, has_answer in zip(chats, answered, strict=True) if has_answer]
+    pq.write_table(pa.Table.from_pylist(chats), folder / "chats.parquet")
     return folder / "chats.parquet"
