@@ -11,8 +11,8 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from batchstat.errors import OptionError, short
-from batchstat.frameworks.setup import Framework, TrainingSetup, TurnRules
-from batchstat.frameworks.verl_keys import ENGINES, KEYS, REFUSED, UNUSED, UNUSED_TABLES
+from batchstat.frameworks.setup import Framework, TrainingSetup
+from batchstat.frameworks.verl_keys import ENGINES, KEYS, OF_PPO, REFUSED, UNUSED, UNUSED_TABLES
 from batchstat.frameworks.verl_samples import VerlSamples, VerlSchedule
 
 _SEED = 0
@@ -23,7 +23,12 @@ def read_config(
     values: Mapping[str, Any], where: str, given: frozenset[str], **facts: Any
 ) -> TrainingSetup:
     """Return the setup of a configuration of verl's SFT trainer."""
-    del given  # defaults are those of verl's own file
+    if any(key.split(".")[0] == OF_PPO for key in given):
+        raise OptionError(
+            f"{where} is of verl's PPO trainer (actor_rollout_ref), which is not read: pass the "
+            "lengths of its rollouts to `batchstat compare --length-column`, with the strategy "
+            "verl:samples_per_step=<ppo_mini_batch_size x rollout.n>"
+        )
     _check(values, where)
     ranks, others = _ranks(values, where), values["engine.ulysses_sequence_parallel_size"]
     size = values["data.train_batch_size"]
@@ -57,7 +62,6 @@ def read_config(
             refuses_longer=values["data.truncation"] == "error",
             samples_per_step=size,
         ),
-        turns=TurnRules(),
         warnings=tuple(_warnings(values, ranks)),
         **facts,
     )
@@ -174,6 +178,10 @@ def _warnings(values: Mapping[str, Any], ranks: int) -> Iterator[str]:
     yield (
         "verl passes enable_thinking, of that column or data.enable_thinking_default, to the chat "
         "template; counted is what it renders without"
+    )
+    yield (
+        "verl tokenizes messages one by one, and stops where they have other tokens than the whole "
+        "chat, which is counted"
     )
 
 
