@@ -12,7 +12,16 @@ from typing import Any
 
 from batchstat.errors import OptionError, short
 from batchstat.frameworks.setup import Framework, TrainingSetup
-from batchstat.frameworks.verl_keys import ENGINES, KEYS, OF_PPO, REFUSED, UNUSED, UNUSED_TABLES
+from batchstat.frameworks.verl_keys import (
+    ENGINE_CLASS,
+    ENGINES,
+    KEYS,
+    OF_OTHER_ENGINES,
+    OF_PPO,
+    REFUSED,
+    UNUSED,
+    UNUSED_TABLES,
+)
 from batchstat.frameworks.verl_samples import VerlSamples, VerlSchedule
 
 _SEED = 0
@@ -29,6 +38,7 @@ def read_config(
             "lengths of its rollouts to `batchstat compare --length-column`, with the strategy "
             "verl:samples_per_step=<ppo_mini_batch_size x rollout.n>"
         )
+    _check_engine(values, where, given)
     _check(values, where)
     ranks, others = _ranks(values, where), values["engine.ulysses_sequence_parallel_size"]
     size = values["data.train_batch_size"]
@@ -67,16 +77,24 @@ def read_config(
     )
 
 
+def _check_engine(values: Mapping[str, Any], where: str, given: frozenset[str]) -> None:
+    """Raise OptionError for another engine, which may be told by its class or its keys alone."""
+    found = {f"{key} is a key" for key in sorted(given & OF_OTHER_ENGINES)[:1]}
+    if values["engine.strategy"] not in ENGINES:
+        found = {f"engine.strategy={values['engine.strategy']!r} is"}
+    elif values["engine._target_"] != ENGINE_CLASS:
+        found = {f"engine._target_={values['engine._target_']!r} is"}
+    for each in found:
+        raise OptionError(
+            f"{where}: {each} of an engine that is not modelled: only {' and '.join(ENGINES)} are"
+        )
+
+
 def _check(values: Mapping[str, Any], where: str) -> None:
     """Raise OptionError for what is not modelled."""
     for key, remedy in REFUSED.items():
         if values[key]:
             raise OptionError(f"{where}: {key}={short(values[key])} is not modelled: {remedy}")
-    if values["engine.strategy"] not in ENGINES:
-        raise OptionError(
-            f"{where}: engine.strategy={values['engine.strategy']!r} is not modelled: only "
-            f"{' and '.join(ENGINES)} are"
-        )
     for key, modelled in _MODELLED.items():
         if values[key] != modelled:
             raise OptionError(

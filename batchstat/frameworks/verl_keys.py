@@ -9,6 +9,8 @@ from batchstat.frameworks.keys import Key
 ENGINES = ("fsdp", "fsdp2")
 """Engines whose batches are modelled."""
 
+ENGINE_CLASS = "verl.workers.config.FSDPEngineConfig"
+
 TRUNCATIONS = ("error", "left", "right")
 
 REFUSED = {
@@ -40,6 +42,7 @@ KEYS: dict[str, Key] = {
     "data.max_length": Key(1024, int, 1),
     "data.truncation": Key("error", str, values=TRUNCATIONS),
     "data.custom_cls.path": Key(None, str),
+    "engine._target_": Key(ENGINE_CLASS, str),
     "engine.strategy": Key("fsdp", str),
     "engine.ulysses_sequence_parallel_size": Key(1, int, 1),
     "engine.pad_to_length": Key(False, bool),
@@ -113,30 +116,36 @@ profile_interval project_name resume_from_path resume_mode save_freq seed test_f
 """
 
 _ENGINE = """
-_target_ activation_checkpoint activation_checkpointing activation_offload_host_cache_limit_gb
+dtype entropy_checkpointing entropy_from_logits_chunk_size entropy_from_logits_with_chunking
+forward_only forward_prefetch fsdp_size full_determinism model_dtype offload_policy
+optimizer_offload param_offload reshard_after_forward seed use_no_sync_for_gradient_accumulation
+use_orig_params use_torch_compile
+"""
+
+_OTHER_ENGINES = """
+activation_checkpoint activation_checkpointing activation_offload_host_cache_limit_gb
 activation_offload_modules attn_implementation attn_type basic_modules
 causal_conv1d_implementation chunk_gated_delta_rule_implementation ckpt_manager
 context_parallel_size cp_size cross_entropy_loss_implementation data_parallel_replicate_size
 data_parallel_shard_size data_parallel_size defer_fsdp_grad_sync dist_checkpointing_path
 dist_checkpointing_prefix dist_ckpt_optim_fully_reshardable
 distrib_optim_fully_reshardable_mem_efficient distributed_strategy dp_replicate_size
-dsa_attention_implementation dsa_indexer_implementation dtype dynamic_context_parallel
+dsa_attention_implementation dsa_indexer_implementation dynamic_context_parallel
 enable_async_activation_offload enable_compile enable_fp8 enable_fsdp_offload enable_full_shard
-enable_reentrant entropy_checkpointing entropy_from_logits_chunk_size
-entropy_from_logits_with_chunking ep_size expert_model_parallel_size expert_parallel_size
-expert_tensor_parallel_size force_use_huggingface forward_only forward_prefetch fsdp_size
-full_determinism init_device load_balancing_loss_implementation load_checkpoint_path max_seq_len
-max_seqlen_per_dp_cp_rank mhc_implementation model_dtype moe_implementation mp_output_dtype
-mp_param_dtype mp_reduce_dtype offload_policy optimizer_offload pad_bshd_to_minibatch_max
-param_offload pipeline_model_parallel_size pipeline_parallel_size pp_size qat_implementation
-reshard_after_forward rms_norm_gated_implementation rms_norm_implementation
-rotary_pos_emb_implementation seed sequence_parallel spmd_backend swiglu_mlp_implementation
-tensor_model_parallel_size tensor_parallel_size tp_size ulysses_parallel_size
-use_dist_checkpointing use_distributed_optimizer use_mbridge use_megatron_fsdp
-use_no_sync_for_gradient_accumulation use_orig_params use_remove_padding use_torch_compile
-vanilla_mbridge virtual_pipeline_model_parallel_size
+enable_reentrant ep_size expert_model_parallel_size expert_parallel_size
+expert_tensor_parallel_size force_use_huggingface init_device load_balancing_loss_implementation
+load_checkpoint_path max_seq_len max_seqlen_per_dp_cp_rank mhc_implementation moe_implementation
+mp_output_dtype mp_param_dtype mp_reduce_dtype pad_bshd_to_minibatch_max
+pipeline_model_parallel_size pipeline_parallel_size pp_size qat_implementation
+rms_norm_gated_implementation rms_norm_implementation rotary_pos_emb_implementation
+sequence_parallel spmd_backend swiglu_mlp_implementation tensor_model_parallel_size
+tensor_parallel_size tp_size ulysses_parallel_size use_dist_checkpointing
+use_distributed_optimizer use_mbridge use_megatron_fsdp use_remove_padding vanilla_mbridge
+virtual_pipeline_model_parallel_size
 """
-"""Those of other engines decide nothing here either, since their engines are refused."""
+
+OF_OTHER_ENGINES = frozenset(f"engine.{name}" for name in _OTHER_ENGINES.split())
+"""Keys that only engines have whose batches are not modelled."""
 
 UNUSED = frozenset(
     f"{table}.{name}"
@@ -144,7 +153,7 @@ UNUSED = frozenset(
         "data": _DATA + _PPO_DATA,
         "model": _MODEL,
         "trainer": _TRAINER + _PPO_TRAINER,
-        "engine": _ENGINE,
+        "engine": _ENGINE + _OTHER_ENGINES,
     }.items()
     for name in names.split()
 )

@@ -52,6 +52,19 @@ CASES: list[tuple[str, dict[str, Any], int]] = [
         3,
     ),
     (
+        "sft/gsm8k/run_gemma_7b_fsdp.sh, little room",
+        {"data.micro_batch_size_per_gpu": 4, "trainer.total_epochs": 4, "data.max_length": 170}
+        | {"data.max_token_len_per_gpu": 180, "data.train_batch_size": 24}
+        | {"data.truncation": "left"},
+        4,
+    ),
+    (
+        "sft/gsm8k/run_gemma_2b_fsdp.sh, little room",
+        {"trainer.total_epochs": 2, "data.max_length": 90, "data.truncation": "right"}
+        | {"data.max_token_len_per_gpu": 99},
+        2,
+    ),
+    (
         "sft/gsm8k/run_seed_oss_36b_fsdp.sh",
         {"data.micro_batch_size_per_gpu": 4, "trainer.total_training_steps": 1, **SP},
         2,

@@ -97,7 +97,12 @@ def test_ranks_are_the_gpus_over_sequence_parallelism(tmp_path):
         ({"data.use_dynamic_bsz": False}, "data.use_dynamic_bsz=False is not modelled: set it to"),
         ({"data.pad_mode": "right"}, "data.pad_mode='right' is not modelled"),
         ({"model.use_remove_padding": False}, "model.use_remove_padding=False is not modelled"),
-        ({"engine.strategy": "megatron"}, "engine.strategy='megatron' is not modelled"),
+        ({"engine.strategy": "megatron"}, "engine.strategy='megatron' is of an engine"),
+        (
+            {"engine._target_": "verl.workers.config.McoreEngineConfig"},
+            "McoreEngineConfig' is of an",
+        ),
+        ({"engine.context_parallel_size": 1}, "engine.context_parallel_size is a key of an engine"),
         ({"data.custom_cls.path": "mine.py"}, "data.custom_cls.path='mine.py' is not modelled"),
         ({"data.max_length": "${oc.env:LENGTH}"}, "refers to what is not in this file"),
         ({"data.train_max_samples": 3, "data.shuffle": True}, "set data.seed"),
