@@ -65,6 +65,7 @@ def read_config(
         prepare=SlimeSamples(
             seed=values["rollout_seed"] if values["rollout_shuffle"] else None,
             samples_per_rollout=values["rollout_batch_size"],
+            turn_by_turn=values["loss_mask_type"] in _TURN_BY_TURN,
         ),
         turns=TurnRules() if values["loss_mask_type"] in _TURN_BY_TURN else None,
         warnings=tuple(_warnings(values, ranks)),

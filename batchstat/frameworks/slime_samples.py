@@ -15,6 +15,7 @@ import numpy as np
 from batchstat.errors import InputError
 from batchstat.frameworks.samples import TrainedSamples
 from batchstat.frameworks.setup import EpochSize, Schedule
+from batchstat.profiling.chat_rows import chat_rows
 from batchstat.profiling.profile import Profile
 
 
@@ -25,18 +26,22 @@ class SlimeSamples:
     Attributes:
         seed: of Python's random numbers, which shuffle; None where the sequence is the corpus's.
         samples_per_rollout: samples of a rollout.
+        turn_by_turn: whether each message is tokenized by itself.
     """
 
     seed: int | None
     samples_per_rollout: int
+    turn_by_turn: bool
 
     def __call__(self, profile: Profile, _max_length: int) -> TrainedSamples:
         """Return what slime batches.
 
         Raises:
-            InputError: too few samples for a rollout, or one of them has no trained token.
+            InputError: too few samples for a rollout, or one without a trained token, or with tools.
         """
         _check_answers(profile)
+        if self.turn_by_turn and profile.corpus.options.may_hold_chats:
+            _check_tools(profile)
         order = list(range(len(profile)))
         if self.seed is not None:
             random.Random(self.seed).shuffle(order)  # noqa: S311  (slime shuffles so)
@@ -59,6 +64,14 @@ def _check_answers(profile: Profile) -> None:
         raise InputError(
             f"record {int(profile.records[without[0]]):,} has no trained token, at which slime "
             "stops: remove it"
+        )
+
+
+def _check_tools(profile: Profile) -> None:
+    if found := chat_rows(profile).with_tools:
+        raise InputError(
+            f"{found}: a chat has tools or their results, which slime tokenizes by themselves: "
+            "remove it, or pass token ids with --tokens-column and --trained-column"
         )
 
 

@@ -102,3 +102,12 @@ def test_too_few_samples_for_a_rollout_are_refused(tmp_path):
     profile = batchstat.profile(tmp_path / "lengths.jsonl", length_column="tokens")
     with pytest.raises(batchstat.InputError, match="lower rollout_batch_size=16"):
         batchstat.preflight(written(tmp_path, SCRIPT), profile)
+
+
+def test_a_chat_with_the_result_of_a_tool_is_refused(tmp_path, tokenizer):
+    turns = [("user", "What is it?"), ("tool", "12"), ("assistant", "It is 12.")]
+    chat = {"messages": [{"role": role, "content": text} for role, text in turns]}
+    path = tmp_path / "chats.jsonl"
+    path.write_text((json.dumps(chat) + "\n") * 16)
+    with pytest.raises(batchstat.InputError, match="tools or their results, which slime tokenizes"):
+        batchstat.preflight(written(tmp_path, configuration({}, path, tokenizer)))
