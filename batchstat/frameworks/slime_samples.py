@@ -37,7 +37,7 @@ class SlimeSamples:
         """Return what slime batches.
 
         Raises:
-            InputError: too few samples for a rollout, or one without a trained token, or with tools.
+            InputError: too few samples, or one without a trained token, or with tools.
         """
         _check_answers(profile)
         if self.turn_by_turn and profile.corpus.options.may_hold_chats:
