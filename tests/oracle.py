@@ -290,7 +290,13 @@ def equal_parts(
 
 
 def verl(
-    lengths: list[int], *, tokens_per_batch: int, ranks: int, assign: str, steps: int
+    lengths: list[int],
+    *,
+    tokens_per_batch: int,
+    ranks: int,
+    assign: str,
+    steps: int,
+    keeps_budget: bool = False,
 ) -> list[list[list[int]]]:
     """One rollout of so many steps: batches of each rank, of one step after another."""
     work = [24576 * length + length**2 for length in lengths]
@@ -310,9 +316,18 @@ def verl(
         full = 1
         while any(sum(lengths[i] for i in part) > full * tokens_per_batch for part in now):
             full += 1
+        full = min(full, len(now[0]))
+        while keeps_budget and any(
+            sum(lengths[part[i]] for i in batch) > tokens_per_batch
+            for part in now
+            for batch in equal_parts(
+                [work[i] for i in part], full, lambda rising: [[i] for i in rising]
+            )
+        ):
+            full += 1
         for part in now:
             each = [work[i] for i in part]
-            made = equal_parts(each, min(full, len(part)), lambda rising: [[i] for i in rising])
+            made = equal_parts(each, full, lambda rising: [[i] for i in rising])
             made.sort(key=lambda batch: (-sum(each[i] for i in batch), -batch[0]))
             around: list[list[int]] = []
             for place, batch in enumerate(made):

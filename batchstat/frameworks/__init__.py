@@ -8,8 +8,10 @@ from batchstat.frameworks.llama_factory import LLAMA_FACTORY
 from batchstat.frameworks.ms_swift import MS_SWIFT
 from batchstat.frameworks.setup import Framework
 from batchstat.frameworks.sft_config import SFT_CONFIG
+from batchstat.frameworks.slime import SLIME
 from batchstat.frameworks.torchtune import TORCHTUNE
 from batchstat.frameworks.training_arguments import TRAINING_ARGUMENTS
+from batchstat.frameworks.verl import VERL
 
 CONFIGURATIONS: dict[str, Framework] = {
     "transformers": TRAINING_ARGUMENTS,
@@ -18,4 +20,6 @@ CONFIGURATIONS: dict[str, Framework] = {
     "llama-factory": LLAMA_FACTORY,
     "torchtune": TORCHTUNE,
     "ms-swift": MS_SWIFT,
+    "verl": VERL,
+    "slime": SLIME,
 }

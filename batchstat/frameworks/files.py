@@ -8,6 +8,7 @@ from typing import Any
 from batchstat.errors import InputError, OptionError, short, unknown
 from batchstat.frameworks import CONFIGURATIONS
 from batchstat.frameworks.keys import read_values
+from batchstat.frameworks.references import check_resolved
 from batchstat.frameworks.setup import Framework, TrainingSetup
 
 SUFFIXES = (".json", ".yaml", ".yml")
@@ -39,6 +40,8 @@ def read_setup(
     found = CONFIGURATIONS[name]
     given = {**found.named(content), **(changes or {})}
     where = path.as_posix()
+    if found.is_nested:
+        check_resolved(where, given, found.keys)
     values = read_values(where, given, found.keys, found.decides_nothing, found.unused)
     return found.read(
         values,

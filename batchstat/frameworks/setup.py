@@ -1,13 +1,13 @@
 """`TrainingSetup`: what a trainer's configuration means in batchstat's settings."""
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from batchstat.frameworks.keys import Key
+from batchstat.frameworks.references import referred, resolved
 from batchstat.frameworks.samples import Preparation, keep_all
 
 
@@ -129,10 +129,9 @@ class Framework:
         unused: names of keys that do not.
         unused_tables: names of tables whose keys do not, unless `keys` has them.
         is_nested: whether keys are in tables; one is called `table.key` then, also here.
-        interpolates: whether the value `${table.key}` is that of another key. Keys that are only
-            referred to, and otherwise unknown, are the user's own.
         read: returns the `TrainingSetup` of values, given its other fields. Raises OptionError for
             keys that contradict each other, or a value whose batches are not modelled.
+        has_dashes: whether keys may be written with - in place of _.
         alternatives: yields changes of keys that may save compute, given the values.
         version: the version whose rules these are.
     """
@@ -144,19 +143,24 @@ class Framework:
     read: Callable[..., TrainingSetup]
     unused_tables: tuple[str, ...] = ()
     is_nested: bool = False
-    interpolates: bool = False
+    has_dashes: bool = False
     alternatives: Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]] = field(
         default=lambda _: iter(())
     )
 
     def named(self, content: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the keys of a configuration with their values."""
-        found = dict(_named(content)) if self.is_nested else dict(content)
-        if not self.interpolates:
-            return found
-        used = {name for value in found.values() for name in _REFERENCE.findall(str(value))}
-        own = {key for key in used if key not in self.keys and not self.decides_nothing(key)}
-        return {key: _resolved(value, found) for key, value in found.items() if key not in own}
+        """Return the keys of a configuration with their values; where they are in tables, the
+        values of other keys in place of references to them, without the user's own keys for these.
+        """
+        if self.has_dashes:
+            return {str(key).replace("-", "_"): value for key, value in content.items()}
+        if not self.is_nested:
+            return dict(content)
+        found = dict(_named(content))
+        own = {
+            key for key in referred(found) if not (key in self.keys or self.decides_nothing(key))
+        }
+        return {key: value for key, value in resolved(found).items() if key not in own}
 
     def decides_nothing(self, key: str) -> bool:
         """Whether a key has no influence on batches."""
@@ -172,20 +176,3 @@ def _named(content: Mapping[Any, Any], table: str = "") -> Iterator[tuple[str, A
             yield from _named(value, f"{name}.")
         else:
             yield name, value
-
-
-_REFERENCE = re.compile(r"\$\{([\w.]+)\}")
-"""What OmegaConf replaces by the value of another key."""
-
-
-def _resolved(value: Any, values: Mapping[str, Any]) -> Any:
-    """Return what a reference stands for; the value itself if it is another text, or circular."""
-    seen: set[str] = set()
-    found = value
-    while isinstance(found, str) and (reference := _REFERENCE.fullmatch(found)):
-        name = reference[1]
-        if name in seen or name not in values:
-            return value
-        seen.add(name)
-        found = values[name]
-    return found

@@ -280,7 +280,6 @@ TORCHTUNE = Framework(
     unused=frozenset(_UNUSED.split()) | {f"dataset.{key}" for key in _OF_DATASETS.split()},
     unused_tables=_TABLES,
     is_nested=True,
-    interpolates=True,
     read=read_config,
     alternatives=alternatives,
 )

@@ -138,7 +138,8 @@ def preflight(
 
     Args:
         config: a JSON or YAML file of transformers' `TrainingArguments`, TRL's `SFTConfig`,
-            axolotl's or torchtune's configuration, LLaMA-Factory's or ms-swift's arguments.
+            the configuration of axolotl, torchtune or verl's SFT trainer, or the arguments of
+            LLaMA-Factory, ms-swift or slime.
         profile: the corpus, counted as `profile_keywords` says; by default the one that the
             configuration names.
         framework: the one that it is for; by default the one that knows most of its keys.

@@ -116,15 +116,29 @@ SIZES = {
 }
 
 
-@given(**SIZES, assign=st.sampled_from(["balanced", "turns", "chunks"]), steps=st.integers(1, 3))
-def test_verl_is_the_plain_loop(ranks, of_rank, budget, lengths, assign, steps):
+@given(
+    **SIZES,
+    assign=st.sampled_from(["balanced", "turns", "chunks"]),
+    steps=st.integers(1, 3),
+    keeps=st.booleans(),
+)
+def test_verl_is_the_plain_loop(ranks, of_rank, budget, lengths, assign, steps, keeps):
     size = ranks * of_rank
     spec = f"verl:samples_per_step={size},samples_per_rollout={size * steps},assign={assign}"
+    spec += ",keeps_budget=true" if keeps else ""
     expected = []
     for first in range(0, len(lengths) - size * steps + 1, size * steps):
         rollout = lengths[first : first + size * steps]
         found = oracle.verl(
-            rollout, tokens_per_batch=budget, ranks=ranks, assign=assign, steps=steps
+            rollout,
+            tokens_per_batch=budget,
+            ranks=ranks,
+            assign=assign,
+            steps=steps,
+            keeps_budget=keeps,
+        )
+        assert not keeps or all(
+            sum(rollout[i] for i in batch) <= budget for rank in found for batch in rank
         )
         expected += [[[first + i for i in batch] for batch in rank] for rank in found]
     assert units(spec, lengths, tokens_per_batch=budget, world_size=ranks) == expected

@@ -39,8 +39,8 @@ _DECIDED = (
 def command(options: Options) -> None:
     """Report what a trainer's own configuration does to a corpus.
 
-    Reads those of transformers, TRL, axolotl, LLaMA-Factory, torchtune and ms-swift. Options
-    override the configuration.
+    Reads those of transformers, TRL, axolotl, LLaMA-Factory, torchtune, ms-swift, verl and slime.
+    Options override the configuration.
 
     Writes preflight.json and a new profile to the results folder.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from batchstat.errors import InputError, OptionError
 from batchstat.parameters import parameter
@@ -32,13 +33,15 @@ class Verl(RankSteps):
     Ranks: as `assign` says; equally many samples and batches on each. Last batch: incomplete steps,
     and rollouts, are dropped. Longer samples: truncated or filtered by its data sets; refused where
     one is over the budget. Budget: decides how many batches there are, not what is in each: work is
-    balanced, so that a batch can exceed it. Checked against verl 0.8.0.dev (b178a3c).
+    balanced, so that a batch can exceed it. With `keeps_budget`, as of verl 0.9.1, a step gets one
+    batch more until none does. Checked against verl 0.8.0.dev (b178a3c) and 0.9.1.
     """
 
     samples_per_rollout: int | None = parameter(
         "Samples that are divided over the ranks together, of several steps.", None
     )
     assign: str = parameter("How samples reach the ranks.", "balanced", values=ASSIGNMENTS)
+    keeps_budget: bool = parameter("Whether no batch exceeds the budget: from verl 0.9.1.", False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,7 +75,15 @@ class Verl(RankSteps):
             step = [samples[first : first + of_rank] for samples in ranks]
             tokens = max(sum(lengths[i] for i in samples) for samples in step)
             n_batches = min(of_rank, max(1, -(-tokens // self.tokens_per_batch)))
-            yield from (_batches(samples, n_batches, work) for samples in step)
+            made = [_batches(samples, n_batches, work) for samples in step]
+            while self.keeps_budget and self._exceeds_budget(made, lengths):
+                n_batches += 1
+                made = [_batches(samples, n_batches, work) for samples in step]
+            yield from made
+
+    def _exceeds_budget(self, ranks: Sequence[Sequence[RankBatch]], lengths: Sequence[int]) -> bool:
+        batches = chain.from_iterable(ranks)
+        return any(sum(lengths[i] for i in each) > self.tokens_per_batch for each in batches)
 
     def _assigned(self, work: Sequence[int]) -> list[list[int]]:
         """Return the samples of each rank, in the sequence in which it computes them."""

@@ -1,7 +1,9 @@
 """The batches that `preflight` reports, in the form in which trainers' own are compared."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import accumulate, pairwise
+from typing import Any
 
 from trainers import Batch
 
@@ -10,16 +12,21 @@ from batchstat.planning.settings import Settings
 from batchstat.simulation.preflight import Preflight
 
 
-def batches_of(report: Preflight, rank: int, *, with_trained: bool) -> list[Batch]:
-    """The batches of a rank as a trainer has them; trained tokens where these are compared."""
+def sampled(report: Preflight, rank: int, epoch: int = 0) -> Iterator[Any]:
+    """The batches of a rank in an epoch, each with the tokens of its samples."""
     basis = asdict(report.simulation.basis)
     settings = {key: value for key, value in basis.items() if key in Settings.__dataclass_fields__}
     sampler = batchstat.BatchSampler(
-        report.samples.profile, report.setup.strategy, rank=rank, **settings
+        report.samples.profile, report.setup.strategy, rank=rank, **settings | {"epoch": epoch}
     )
-    made: list[Batch] = []
     for batch in sampler.batches():
-        lengths = [b - a for a, b in zip(batch.starts, batch.stops, strict=True)]
+        yield batch, [b - a for a, b in zip(batch.starts, batch.stops, strict=True)]
+
+
+def batches_of(report: Preflight, rank: int, *, with_trained: bool) -> list[Batch]:
+    """The batches of a rank as a trainer has them; trained tokens where these are compared."""
+    made: list[Batch] = []
+    for batch, lengths in sampled(report, rank):
         ends = [0, *accumulate(batch.rows)]
         rows = [sum(lengths[a:b]) for a, b in pairwise(ends)]
         trained = batch.trained_tokens
@@ -31,14 +38,16 @@ def batches_of(report: Preflight, rank: int, *, with_trained: bool) -> list[Batc
 
 def sizes_of(report: Preflight, rank: int, epoch: int) -> list[list[int]]:
     """Width, tokens and trained tokens of each batch of a rank."""
-    basis = asdict(report.simulation.basis)
-    settings = {key: value for key, value in basis.items() if key in Settings.__dataclass_fields__}
-    sampler = batchstat.BatchSampler(
-        report.samples.profile, report.setup.strategy, rank=rank, **settings | {"epoch": epoch}
-    )
     made = []
-    for batch in sampler.batches():
-        held = sum(b - a for a, b in zip(batch.starts, batch.stops, strict=True))
-        trained = held if batch.trained_tokens is None else batch.trained_tokens
-        made.append([batch.width, held, trained])
+    for batch, lengths in sampled(report, rank, epoch):
+        trained = sum(lengths) if batch.trained_tokens is None else batch.trained_tokens
+        made.append([batch.width, sum(lengths), trained])
     return made
+
+
+def steps_of(report: Preflight, rank: int, epoch: int = 0) -> list[list[Any]]:
+    """Width, tokens of each sample and trained tokens of each batch of a rank."""
+    return [
+        [batch.width, lengths, batch.trained_tokens]
+        for batch, lengths in sampled(report, rank, epoch)
+    ]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from axolotl_corpora import save_corpora, save_marked_tokenizer
 from make_axolotl import configuration
+from reports import sizes_of
 
 import batchstat
 from conftest import needs
@@ -25,21 +26,6 @@ def corpora(tmp_path_factory) -> dict[str, Path]:
     return save_corpora(tmp_path_factory.mktemp("axolotl-corpora"))
 
 
-def batches_of(report: batchstat.Preflight, rank: int, epoch: int) -> list[list[int]]:
-    """Width, tokens and trained tokens of each batch."""
-    basis = report.simulation.basis
-    settings = {name: getattr(basis, name) for name in batchstat.Settings.__dataclass_fields__}
-    sampler = batchstat.BatchSampler(
-        report.samples.profile, report.setup.strategy, rank=rank, **settings | {"epoch": epoch}
-    )
-    made = []
-    for batch in sampler.batches():
-        held = sum(b - a for a, b in zip(batch.starts, batch.stops, strict=True))
-        trained = held if batch.trained_tokens is None else batch.trained_tokens
-        made.append([batch.width, held, trained])
-    return made
-
-
 @pytest.mark.parametrize("case", MADE, ids=lambda case: f"{case['example']} {case['ranks']}")
 def test_its_batches_are_axolotls(tmp_path, tokenizer, corpora, case):
     values = configuration(case["values"], case["corpus"], corpora[case["corpus"]], tokenizer)
@@ -50,7 +36,7 @@ def test_its_batches_are_axolotls(tmp_path, tokenizer, corpora, case):
     assert report.samples.held_out == case["held_out"]
     for epoch, ranks in enumerate(case["epochs"]):
         for rank, expected in enumerate(ranks):
-            assert batches_of(report, rank, epoch) == expected
+            assert sizes_of(report, rank, epoch) == expected
     assert (report.total_steps, report.warmup_steps) == (case["steps"], case["warmup"])
 
 

@@ -1,0 +1,167 @@
+"""slime's arguments for supervised training, as JSON or YAML.
+
+Checked against slime 624b824: `parse_args` and `slime_validate_args` of slime/utils/arguments.py,
+`generate_rollout` of slime/rollout/sft_rollout.py, `build_dp_schedule` of
+slime/utils/dp_schedule.py, `get_batch` of slime/backends/megatron_utils/data.py. Samples and steps
+are in `slime_samples`, the keys in `slime_keys`.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePath
+from typing import Any
+
+from batchstat.errors import OptionError, short
+from batchstat.frameworks.setup import Framework, TrainingSetup, TurnRules
+from batchstat.frameworks.slime_keys import DATA_SOURCE, KEYS, REFUSED, SFT_ROLLOUT, UNUSED
+from batchstat.frameworks.slime_samples import SlimeSamples, SlimeSchedule
+
+_FORMATS = (".jsonl", ".parquet")
+_TURN_BY_TURN = ("qwen", "qwen3")
+
+_MODELLED: dict[str, Any] = {
+    "rollout_function_path": SFT_ROLLOUT,
+    "loss_type": "sft_loss",
+    "n_samples_per_prompt": 1,
+    "use_dynamic_batch_size": True,
+    "calculate_per_token_loss": True,
+    "context_parallel_size": 1,
+    "rollout_global_dataset": True,
+    "data_source_path": DATA_SOURCE,
+}
+"""The values whose batches are modelled."""
+
+
+def read_config(
+    values: Mapping[str, Any], where: str, given: frozenset[str], **facts: Any
+) -> TrainingSetup:
+    """Return the setup of slime's arguments."""
+    del given  # defaults are slime's own
+    _check(values, where)
+    size, steps_of_rollout = _sizes(values, where)
+    ranks = _ranks(values, where)
+    reading, unreadable = _corpus(values)
+    max_steps = values["num_rollout"] and values["num_rollout"] * steps_of_rollout
+    multiple = values["tensor_model_parallel_size"] * values["data_pad_size_multiplier"]
+    return TrainingSetup(
+        values=values,
+        strategy=f"slime:samples_per_step={size}",
+        settings={
+            "tokens_per_batch": values["max_tokens_per_gpu"],
+            "order": "file",
+            "world_size": ranks,
+            "pad_to_multiple_of": multiple,
+        },
+        max_length_of_corpus=True,
+        reading=reading,
+        columns=({"messages_column": values["input_key"], "assistant_only_loss": True},),
+        unreadable=unreadable,
+        schedule=SlimeSchedule(
+            epochs=values["num_epoch"] or 1,
+            max_steps=max_steps,
+            warmup_fraction=values["lr_warmup_fraction"],
+            warmup_given=values["lr_warmup_iters"],
+            decay_steps=values["lr_decay_iters"],
+        ),
+        prepare=SlimeSamples(
+            seed=values["rollout_seed"] if values["rollout_shuffle"] else None,
+            samples_per_rollout=values["rollout_batch_size"],
+            turn_by_turn=values["loss_mask_type"] in _TURN_BY_TURN,
+        ),
+        turns=TurnRules() if values["loss_mask_type"] in _TURN_BY_TURN else None,
+        warnings=tuple(_warnings(values, ranks)),
+        **facts,
+    )
+
+
+def _check(values: Mapping[str, Any], where: str) -> None:
+    """Raise OptionError for what is not modelled, or missing."""
+    for key, remedy in REFUSED.items():
+        if values[key]:
+            raise OptionError(f"{where}: {key}={short(values[key])} is not modelled: {remedy}")
+    for key, modelled in _MODELLED.items():
+        if values[key] != modelled:
+            raise OptionError(
+                f"{where}: {key}={short(values[key])} is not modelled: only "
+                f"{str(modelled).lower() if isinstance(modelled, bool) else modelled} is"
+            )
+    for key in ("rollout_batch_size", "max_tokens_per_gpu"):
+        if values[key] is None:
+            raise OptionError(f"{where} has no {key}, which slime needs: add it")
+    if values["num_rollout"] is None and values["num_epoch"] is None:
+        raise OptionError(f"{where} has neither num_epoch nor num_rollout: add one")
+
+
+def _sizes(values: Mapping[str, Any], where: str) -> tuple[int, int]:
+    """Return samples per step, and steps per rollout."""
+    rollout, size = values["rollout_batch_size"], values["global_batch_size"]
+    steps = values["num_steps_per_rollout"]
+    if steps is not None:
+        if size not in (None, rollout // steps):
+            raise OptionError(
+                f"{where}: global_batch_size={size} is not rollout_batch_size / "
+                f"num_steps_per_rollout={steps}: remove one"
+            )
+        size = rollout // steps
+    if not size:
+        raise OptionError(f"{where} has no global_batch_size: add it")
+    if rollout % size:
+        raise OptionError(
+            f"{where}: rollout_batch_size={rollout} is not a multiple of global_batch_size={size}, "
+            "so that slime drops samples of each rollout, which is not modelled: change one"
+        )
+    return size, rollout // size
+
+
+def _ranks(values: Mapping[str, Any], where: str) -> int:
+    """Return the number of data-parallel ranks."""
+    gpus = values["actor_num_nodes"] * values["actor_num_gpus_per_node"]
+    others = values["tensor_model_parallel_size"] * values["pipeline_model_parallel_size"]
+    if gpus % others:
+        raise OptionError(
+            f"{where}: tensor and pipeline parallelism of {others} do not divide {gpus} GPUs: "
+            "change actor_num_gpus_per_node"
+        )
+    return int(gpus // others)
+
+
+def _corpus(values: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return keywords of `profile`, and why the corpus cannot be read, with the remedy."""
+    reading: dict[str, Any] = {}
+    if values["hf_checkpoint"]:
+        reading["tokenizer"] = str(Path(values["hf_checkpoint"]).expanduser())
+    with_ids = "pass the files as CORPUS, with token ids: --tokens-column"
+    if values["loss_mask_type"] == "distill_qwen":
+        return reading, f"has loss_mask_type='distill_qwen', not read here: {with_ids}"
+    if values["tool_key"] != "tools":
+        return reading, f"has tool_key={values['tool_key']!r}, not read here: call it 'tools'"
+    named = values["prompt_data"]
+    if named and PurePath(named).suffix not in _FORMATS:
+        return reading, f"has prompt_data={named!r}, not read here: pass its rows as CORPUS"
+    if named:
+        reading["corpus"] = (named,)
+    return reading, ""
+
+
+def _warnings(values: Mapping[str, Any], ranks: int) -> Iterator[str]:
+    """Yield what the report may not be true of."""
+    yield (
+        f"{ranks} data-parallel ranks are actor_num_nodes x actor_num_gpus_per_node / (tensor x "
+        "pipeline parallelism), unless --world-size says otherwise"
+    )
+    if values["rollout_shuffle"]:
+        yield "batches are those of the first epoch: slime shuffles the others otherwise"
+    if values["loss_mask_type"] == "qwen":
+        yield (
+            "chats are counted as loss_mask_type=qwen tokenizes them, which differs where the "
+            "tokenizer has the added token <｜Assistant｜>"
+        )
+
+
+SLIME = Framework(
+    title="slime's arguments",
+    version="624b824",
+    keys=KEYS,
+    unused=UNUSED,
+    has_dashes=True,
+    read=read_config,
+)
