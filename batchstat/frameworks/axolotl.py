@@ -231,6 +231,7 @@ def alternatives(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 AXOLOTL = Framework(
     title="axolotl's configuration",
     version="0.19",
+    package="axolotl",
     keys=KEYS,
     unused=UNUSED,
     read=read_config,

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def read_setup(
     if found.is_nested:
         check_resolved(where, given, found.keys)
     values = read_values(where, given, found.keys, found.decides_nothing, found.unused)
-    return found.read(
+    setup = found.read(
         values,
         where=where,
         framework=name,
@@ -53,6 +54,13 @@ def read_setup(
         unused=tuple(key for key in given if found.decides_nothing(key)),
         given=frozenset(given),
     )
+    if other := found.other_version:
+        message = (
+            f"{found.package} {other} is installed, but these are the rules of {found.version}: "
+            "what has changed between them is not known here"
+        )
+        setup = replace(setup, warnings=(*setup.warnings, message))
+    return setup
 
 
 def _recognised(path: Path, content: Mapping[str, Any]) -> str:

@@ -238,6 +238,7 @@ def alternatives(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 LLAMA_FACTORY = Framework(
     title="LLaMA-Factory's training arguments",
     version="0.9.5",
+    package="llamafactory",
     keys=KEYS,
     unused=(base.TRAINING_ARGUMENTS.unused | frozenset(_UNUSED.split())) - set(KEYS),
     read=read_config,

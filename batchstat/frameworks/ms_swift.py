@@ -185,7 +185,8 @@ def alternatives(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 MS_SWIFT = Framework(
     title="ms-swift's training arguments",
-    version="4.6.0",
+    version="4.6",
+    package="ms-swift",
     keys=KEYS,
     unused=UNUSED,
     read=read_config,

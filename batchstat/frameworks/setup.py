@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,7 @@ class Framework:
         has_dashes: whether keys may be written with - in place of _.
         alternatives: yields changes of keys that may save compute, given the values.
         version: the version whose rules these are.
+        package: the package whose version that is, as it is installed; empty if it is none.
     """
 
     title: str
@@ -144,6 +146,7 @@ class Framework:
     unused_tables: tuple[str, ...] = ()
     is_nested: bool = False
     has_dashes: bool = False
+    package: str = ""
     alternatives: Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]] = field(
         default=lambda _: iter(())
     )
@@ -161,6 +164,15 @@ class Framework:
             key for key in referred(found) if not (key in self.keys or self.decides_nothing(key))
         }
         return {key: value for key, value in resolved(found).items() if key not in own}
+
+    @property
+    def other_version(self) -> str:
+        """The version that is installed here, if it is another than the one of these rules."""
+        try:
+            installed = version(self.package) if self.package else self.version
+        except PackageNotFoundError:
+            return ""
+        return "" if f"{installed}.".startswith(f"{self.version}.") else installed
 
     def decides_nothing(self, key: str) -> bool:
         """Whether a key has no influence on batches."""

@@ -215,6 +215,7 @@ def alternatives(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 SFT_CONFIG = Framework(
     title="TRL's SFTConfig",
     version="1.16",
+    package="trl",
     keys=KEYS,
     unused=base.TRAINING_ARGUMENTS.unused | frozenset(_UNUSED.split()),
     read=read_config,

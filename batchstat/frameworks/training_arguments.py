@@ -182,6 +182,7 @@ def alternatives(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 TRAINING_ARGUMENTS = Framework(
     title="transformers' TrainingArguments",
     version="5.23",
+    package="transformers",
     keys=KEYS,
     unused=frozenset(_UNUSED.split()) | _OF_VERSION_4,
     read=read_arguments,

@@ -212,6 +212,7 @@ def alternatives(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 VERL = Framework(
     title="the configuration of verl's SFT trainer",
     version="0.9.1",
+    package="verl",
     keys=KEYS,
     unused=UNUSED,
     unused_tables=UNUSED_TABLES,

@@ -103,6 +103,21 @@ def test_no_key_both_decides_and_does_not():
         assert not set(framework.keys) & framework.unused
 
 
+@pytest.mark.parametrize(
+    ("installed", "is_other"),
+    [("1.16.0", False), ("1.16", False), ("1.17.0", True), ("1.160", True)],
+)
+def test_another_version_that_is_installed_is_a_warning(tmp_path, monkeypatch, installed, is_other):
+    folder = tmp_path / "site" / f"trl-{installed}.dist-info"
+    folder.mkdir(parents=True)
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: trl\nVersion: {installed}\n")
+    monkeypatch.syspath_prepend(str(folder.parent))
+    found = read_setup(saved(tmp_path, SFT))
+    about = [each for each in found.warnings if "is installed" in each]
+    expected = [f"trl {installed} is installed, but these are the rules of 1.16"] * is_other
+    assert [each.partition(":")[0] for each in about] == expected
+
+
 def test_keys_of_transformers_4_are_read_with_a_warning(tmp_path, texts):
     values = {"group_by_length": True, "warmup_ratio": 0.5, "evaluation_strategy": "no"}
     report = batchstat.preflight(saved(tmp_path, values), texts)
