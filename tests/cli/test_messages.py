@@ -257,6 +257,11 @@ def test_examples_of_the_help(cli: Cli, files: Path, name: str, line: str):
     for corpus in ("corpus.txt", "train.txt", "a.txt", "english.txt", "german.txt"):
         (files / corpus).write_text("".join("so " * n + "\n" for n in range(1, 30)))
     (files / "data" / "train.txt").write_text("some words\n" * 20)
+    texts = "".join(f'{{"text": "{"so " * n}"}}\n' for n in range(1, 30))
+    (files / "texts.jsonl").write_text(texts)
+    (files / "sft.yaml").write_text(
+        "datasets: [{path: json, data_files: texts.jsonl}]\npacking: false\n"
+    )
     rows = [f"{'w ' * (n % 90)}good,{'positive' if n % 3 else 'negative'}" for n in range(90)]
     (files / "reviews.csv").write_text("review,label\n" + "\n".join(rows) + "\n")
     program, *arguments = shlex.split(re.sub("bert-base-cased|gpt2", "builtin", line))
