@@ -49,6 +49,37 @@ class AssistantTurns:
             for i, ids in enumerate(encoded["input_ids"])
         ]
 
+    def split(
+        self, chats: list[list[Message]], firsts: list[int], tools: list[Tool] | None
+    ) -> list[tuple[str, str]]:
+        """Return the texts of the first messages of chats that have the same tools, each with its
+        generation prompt, and those of the whole chats.
+
+        Args:
+            chats: the chats.
+            firsts: number of the first messages of each.
+            tools: the tools.
+        """
+        parts = None if 0 in firsts else self._parts(chats, tools)
+        if parts is not None:
+            return [
+                ("".join(own[:n]) + self._prompt, "".join(own))
+                for own, n in zip(parts, firsts, strict=True)
+            ]
+        begun = [chat[:n] for chat, n in zip(chats, firsts, strict=True)]
+        prompts = self.template.render(begun, tools, generation_prompt=True)
+        return list(zip(prompts, self.template.render(chats, tools), strict=True))
+
+    def _parts(
+        self, chats: list[list[Message]], tools: list[Tool] | None
+    ) -> list[list[str]] | None:
+        """Return what each message of chats adds to their texts; None if that is not known."""
+        if self._with_edges is None:
+            return None
+        parts = [text.split(EDGE) for text in self._with_edges.render(chats, tools)]
+        is_known = all(len(own) == len(chat) + 1 for own, chat in zip(parts, chats, strict=True))
+        return parts if is_known else None
+
     def _marked(
         self, chats: list[list[Message]], tools: list[Tool] | None, locate: Locate
     ) -> list[bytes]:
@@ -77,13 +108,9 @@ class AssistantTurns:
             raise TemplateError(
                 f"the chat template has neither marks nor a generation prompt: {_REMEDY}"
             )
-        if self._with_edges is not None:
-            parts = [text.split(EDGE) for text in self._with_edges.render(chats, tools)]
-            if all(len(own) == len(chat) + 1 for own, chat in zip(parts, chats, strict=True)):
-                found = [
-                    self._between(own, turns) for own, turns in zip(parts, positions, strict=True)
-                ]
-                return ["".join(own) for own in parts], found
+        if (parts := self._parts(chats, tools)) is not None:
+            found = [self._between(own, turns) for own, turns in zip(parts, positions, strict=True)]
+            return ["".join(own) for own in parts], found
         texts = self.template.render(chats, tools)
         return texts, self._by_beginnings(chats, tools, texts, positions)
 

@@ -1,6 +1,7 @@
 """Render chats with a tokenizer's chat template, as transformers' `apply_chat_template` does."""
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -51,14 +52,10 @@ def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokeni
             if _TOOL_CALLS not in template and any(each.get(_TOOL_CALLS) for each in messages):
                 raise TemplateError("the chat template cannot render its tool call")
 
-    def render(chats: list[_Chat], *, generation_prompt: bool = False) -> list[str]:
-        if not any(tools for _, tools in chats):
-            every = [messages for messages, _ in chats]
-            return templates[0].render(every, None, generation_prompt=generation_prompt)
-        return [
-            templates[bool(tools)].render([messages], tools, generation_prompt=generation_prompt)[0]
-            for messages, tools in chats
-        ]
+    def render(chats: list[_Chat]) -> list[str]:
+        return _by_tools(
+            chats, lambda some, tools: templates[bool(tools)].render(_messages(some), tools)
+        )
 
     def render_chats(chats: list[_Chat]) -> list[str]:
         check(chats)
@@ -67,16 +64,19 @@ def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokeni
     def split_chats(
         chats: list[tuple[list[Message], list[Tool] | None, int]],
     ) -> list[tuple[str, str]]:
-        whole = [(messages, tools) for messages, tools, _ in chats]
-        check(whole)
-        prompts = [(messages[:n], tools) for messages, tools, n in chats]
-        return list(zip(render(prompts, generation_prompt=True), render(whole), strict=True))
+        check([(messages, tools) for messages, tools, _ in chats])
+        return _by_tools(
+            chats,
+            lambda some, tools: turns[bool(tools)].split(
+                _messages(some), [n for *_, n in some], tools
+            ),
+        )
 
     def mark_chats(chats: list[_Chat], locate: Locate) -> list[bytes]:
         check(chats)
-        if not any(tools for _, tools in chats):
-            return turns[0].mark([messages for messages, _ in chats], None, locate)
-        return [turns[bool(tools)].mark([messages], tools, locate)[0] for messages, tools in chats]
+        return _by_tools(
+            chats, lambda some, tools: turns[bool(tools)].mark(_messages(some), tools, locate)
+        )
 
     # A template may write the special tokens, which come from the tokenizer's configuration.
     special = json.dumps(loaded.special_tokens_map, default=repr)
@@ -95,6 +95,19 @@ def _with_templates(tokenizer: Tokenizer, plain: str, with_tools: str) -> Tokeni
         left_out=TemplateCoverage(lambda *chat: render([chat])[0]).left_out,
         made_by=(_with_templates, (tokenizer, plain, with_tools)),
     )
+
+
+def _messages(chats: Sequence[Any]) -> list[list[Message]]:
+    return [messages for messages, *_ in chats]
+
+
+def _by_tools(
+    chats: Sequence[Any], work: Callable[[Sequence[Any], list[Tool] | None], list[Any]]
+) -> list[Any]:
+    """Return what `work` makes of chats: of all at once if none has tools, else one by one."""
+    if not any(tools for _, tools, *_ in chats):
+        return work(chats, None)
+    return [found for chat in chats for found in work([chat], chat[1])]
 
 
 def _own_templates(tokenizer: Any) -> tuple[str, str]:

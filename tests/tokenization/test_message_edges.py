@@ -103,6 +103,17 @@ def test_turns_are_those_of_rendering_each_beginning(tokenizer, name, chats):
     assert turns._turns(chats, None) == expected
 
 
+@pytest.mark.parametrize("name", STREAMED)
+@given(chats(), st.randoms(use_true_random=False))
+def test_prompts_are_those_of_rendering_them(tokenizer, name, chats, rng):
+    turns = AssistantTurns(ChatTemplate(tokenizer, STREAMED[name]))
+    firsts = [rng.randint(1, len(chat)) for chat in chats]
+    begun = [chat[:n] for chat, n in zip(chats, firsts, strict=True)]
+    prompts = turns.template.render(begun, None, generation_prompt=True)
+    wholes = turns.template.render(chats, None)
+    assert turns.split(chats, firsts, None) == list(zip(prompts, wholes, strict=True))
+
+
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_template_that_may_look_ahead_is_left_as_it_is(name):
     assert with_edges(OTHERS[name]) is None
