@@ -9,11 +9,12 @@ in `axolotl_schedule`, data sets in `axolotl_datasets`, the keys in `axolotl_key
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from batchstat.errors import OptionError, short
+from batchstat.errors import OptionError
 from batchstat.frameworks.axolotl_datasets import corpus_of
 from batchstat.frameworks.axolotl_keys import ATTENTION, KEYS, REFUSED, UNUSED
 from batchstat.frameworks.axolotl_samples import AxolotlSamples
 from batchstat.frameworks.axolotl_schedule import AxolotlSchedule
+from batchstat.frameworks.keys import refuse
 from batchstat.frameworks.setup import Framework, TrainingSetup
 
 _PAD_TO = 64
@@ -95,9 +96,7 @@ def read_config(
 
 def _check(values: Mapping[str, Any], where: str) -> None:
     """Raise OptionError for what is not modelled."""
-    for key, remedy in REFUSED.items():
-        if values[key]:
-            raise OptionError(f"{where}: {key}={short(values[key])} is not modelled: {remedy}")
+    refuse(where, values, REFUSED)
     for key in ("context_parallel_size", "sequence_parallel_degree", "tensor_parallel_size"):
         if (values[key] or 1) > 1:
             raise OptionError(

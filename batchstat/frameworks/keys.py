@@ -58,6 +58,31 @@ def read_values(
     }
 
 
+def refuse(
+    where: str,
+    values: Mapping[str, Any],
+    refused: Mapping[str, str],
+    only: Mapping[str, Any] | None = None,
+) -> None:
+    """Raise OptionError for a value whose batches are not modelled.
+
+    Args:
+        where: the configuration, for messages.
+        values: its keys.
+        refused: keys that must have none but false or an empty one, and the remedies.
+        only: keys with the one value that is modelled.
+    """
+    for key, remedy in refused.items():
+        if values[key]:
+            raise OptionError(f"{where}: {key}={short(values[key])} is not modelled: {remedy}")
+    for key, modelled in (only or {}).items():
+        if values[key] != modelled:
+            shown = str(modelled).lower() if isinstance(modelled, bool) else modelled
+            raise OptionError(
+                f"{where}: {key}={short(values[key])} is not modelled: only {shown} is"
+            )
+
+
 def _typed(name: str, value: Any, key: Key) -> Any:
     if value is None:
         if key.default is None:

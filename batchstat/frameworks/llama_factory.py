@@ -11,9 +11,9 @@ them in `llama_factory_samples`.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from batchstat.errors import OptionError, short
+from batchstat.errors import OptionError
 from batchstat.frameworks import training_arguments as base
-from batchstat.frameworks.keys import Key
+from batchstat.frameworks.keys import Key, refuse
 from batchstat.frameworks.llama_factory_data import COLUMNS, named_data, named_template
 from batchstat.frameworks.llama_factory_samples import preparation
 from batchstat.frameworks.setup import Framework, TrainingSetup
@@ -181,14 +181,7 @@ def _check(values: Mapping[str, Any], where: str) -> None:
     """Raise OptionError for keys that contradict each other, or that are not modelled."""
     if not values["do_train"]:
         raise OptionError(f"{where}: do_train=false trains nothing: set do_train to true")
-    for key, remedy in _NOT_MODELLED.items():
-        if values[key]:
-            raise OptionError(f"{where}: {key}={short(values[key])} is not modelled: {remedy}")
-    for key, only in _ONLY.items():
-        if values[key] != only:
-            raise OptionError(
-                f"{where}: {key}={short(values[key])} is not modelled, only {short(only)} is"
-            )
+    refuse(where, values, _NOT_MODELLED, _ONLY)
     for key, other in (("mask_history", "train_on_prompt"), ("val_size", "eval_dataset")):
         if values[key] and values[other]:
             raise OptionError(f"{where}: {key} contradicts {other}: remove one")

@@ -12,6 +12,7 @@ from typing import Any
 
 from batchstat.errors import OptionError, short
 from batchstat.frameworks import training_arguments as base
+from batchstat.frameworks.keys import refuse
 from batchstat.frameworks.ms_swift_keys import KEYS, REFUSED, UNUSED
 from batchstat.frameworks.ms_swift_samples import TOKENIZES, MsSwiftSamples
 from batchstat.frameworks.setup import Framework, TrainingSetup
@@ -95,9 +96,7 @@ def _held_out_share(values: Mapping[str, Any]) -> float:
 
 def _check(values: Mapping[str, Any], where: str) -> None:
     """Raise OptionError for keys that contradict each other, or that are not modelled."""
-    for key, remedy in REFUSED.items():
-        if values[key]:
-            raise OptionError(f"{where}: {key}={short(values[key])} is not modelled: {remedy}")
+    refuse(where, values, REFUSED)
     if values["gradient_accumulation_steps"] is None:
         raise OptionError(
             f"{where} has no gradient_accumulation_steps, which ms-swift then derives from the "

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
-from batchstat.errors import OptionError, short
+from batchstat.errors import OptionError
+from batchstat.frameworks.keys import refuse
 from batchstat.frameworks.setup import Framework, TrainingSetup, TurnRules
 from batchstat.frameworks.slime_keys import DATA_SOURCE, KEYS, REFUSED, SFT_ROLLOUT, UNUSED
 from batchstat.frameworks.slime_samples import SlimeSamples, SlimeSchedule
@@ -75,15 +76,7 @@ def read_config(
 
 def _check(values: Mapping[str, Any], where: str) -> None:
     """Raise OptionError for what is not modelled, or missing."""
-    for key, remedy in REFUSED.items():
-        if values[key]:
-            raise OptionError(f"{where}: {key}={short(values[key])} is not modelled: {remedy}")
-    for key, modelled in _MODELLED.items():
-        if values[key] != modelled:
-            raise OptionError(
-                f"{where}: {key}={short(values[key])} is not modelled: only "
-                f"{str(modelled).lower() if isinstance(modelled, bool) else modelled} is"
-            )
+    refuse(where, values, REFUSED, _MODELLED)
     for key in ("rollout_batch_size", "max_tokens_per_gpu"):
         if values[key] is None:
             raise OptionError(f"{where} has no {key}, which slime needs: add it")

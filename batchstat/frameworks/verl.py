@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from batchstat.errors import OptionError, short
+from batchstat.frameworks.keys import refuse
 from batchstat.frameworks.setup import Framework, TrainingSetup
 from batchstat.frameworks.verl_keys import (
     ENGINE_CLASS,
@@ -92,15 +93,7 @@ def _check_engine(values: Mapping[str, Any], where: str, given: frozenset[str]) 
 
 def _check(values: Mapping[str, Any], where: str) -> None:
     """Raise OptionError for what is not modelled."""
-    for key, remedy in REFUSED.items():
-        if values[key]:
-            raise OptionError(f"{where}: {key}={short(values[key])} is not modelled: {remedy}")
-    for key, modelled in _MODELLED.items():
-        if values[key] != modelled:
-            raise OptionError(
-                f"{where}: {key}={short(values[key])} is not modelled: set it to "
-                f"{str(modelled).lower()}, or remove it"
-            )
+    refuse(where, values, REFUSED, _MODELLED)
     draws = values["data.shuffle"] and values["data.train_max_samples"] > 0
     if draws and values["data.seed"] is None:
         raise OptionError(

@@ -94,7 +94,10 @@ def test_ranks_are_the_gpus_over_sequence_parallelism(tmp_path):
     [
         ({"actor_rollout_ref.rollout.n": 8, "data.max_prompt_length": 9}, "verl's PPO trainer"),
         ({"data.max_lengt": 4}, "unknown key 'data.max_lengt'"),
-        ({"data.use_dynamic_bsz": False}, "data.use_dynamic_bsz=False is not modelled: set it to"),
+        (
+            {"data.use_dynamic_bsz": False},
+            "data.use_dynamic_bsz=False is not modelled: only true is",
+        ),
         ({"data.pad_mode": "right"}, "data.pad_mode='right' is not modelled"),
         ({"model.use_remove_padding": False}, "model.use_remove_padding=False is not modelled"),
         ({"engine.strategy": "megatron"}, "engine.strategy='megatron' is of an engine"),
