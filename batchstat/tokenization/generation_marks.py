@@ -73,12 +73,13 @@ def mask_tokens(
     return bytes(mask)
 
 
-class _Generation(Extension):
-    """The tag as what `_replaced` makes of it."""
+class Generation(Extension):
+    """The tag, parsed as what `_replaced` makes of it."""
 
     tags = {"generation"}  # noqa: RUF012 - as jinja2 declares it
 
     def parse(self, parser: Parser) -> nodes.Node:
+        """Return the part up to the tag that ends it."""
         line = next(parser.stream).lineno
         body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
         begin, end = (nodes.Output([nodes.TemplateData(each)]) for each in (BEGIN, END))
@@ -97,7 +98,7 @@ def _replaced(tag: re.Match[str]) -> str:
 def _parsed(source: str) -> nodes.Template:
     # As transformers parses it, which treats whitespace so.
     return Environment(  # noqa: S701 - nothing is rendered
-        trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols]
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
     ).parse(source)
 
 

@@ -12,6 +12,8 @@ from typing import TypeGuard
 from jinja2 import Environment, TemplateSyntaxError, nodes
 from jinja2.ext import loopcontrols
 
+from batchstat.tokenization.generation_marks import Generation
+
 EDGE = "\ufdd0"
 """What `with_edges` adds after each message: a noncharacter, which no text should have."""
 
@@ -32,7 +34,7 @@ def with_edges(source: str) -> str | None:
     """
     try:
         loop = _loop_of_messages(_parsed(source))
-    except TemplateSyntaxError:  # also for tags of transformers' own
+    except TemplateSyntaxError:
         return None
     if loop is None or EDGE in source:
         return None
@@ -51,7 +53,7 @@ def with_edges(source: str) -> str | None:
 def _parsed(source: str) -> nodes.Template:
     # As transformers parses it, which treats whitespace so.
     return Environment(  # noqa: S701 - nothing is rendered
-        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
     ).parse(source)
 
 

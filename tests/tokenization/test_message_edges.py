@@ -35,6 +35,10 @@ STREAMED = {
     "{% if not loop.last %}, {% endif %}{% endfor %}{% endfor %}" + PROMPT,
     "prompt with the question": LOOP + "{% if message.role == 'assistant' %}{{ message.content }}"
     "{{ eos_token }}{% else %}" + HEAD + "{{ message.content }}<assistant>{% endif %}{% endfor %}",
+    "marks": LOOP
+    + HEAD
+    + "{% generation %}{{ message.content }}{% endgeneration %}\n{% endfor %}"
+    + PROMPT,
     "endfor as text": "{{ '{% endfor %}' }}{# {% endfor %} #}" + LOOP + HEAD + "{{ message.content "
     "}}{{ '{% endfor %}' }}{% endfor %}" + PROMPT,
 }
