@@ -104,6 +104,20 @@ def test_init_writes_its_name_so_that_a_change_of_it_is_checked(run, config, tmp
     assert (done.returncode, "max-truncated" in done.stdout) == (1, True)
 
 
+def test_init_does_not_write_a_length_that_the_trainer_does_not_limit(run, tmp_path):
+    rows = [{"input_ids": [1] * n, "labels": [1] * n} for n in range(2, 20)]
+    write_jsonl(tmp_path / "ids.jsonl", rows)
+    saved(tmp_path / "swift.json", {"gradient_accumulation_steps": 1, "tuner_type": "lora"})
+    columns = ("--tokens-column", "input_ids", "--trained-column", "labels")
+    named = ("--current", "swift.json", "--framework", "ms-swift")
+    done = run("init", "ids.jsonl", *columns, *named)
+    assert done.returncode == 0, done.stderr
+    assert "max-length" not in (tmp_path / "batchstat.toml").read_text()
+    write_jsonl(tmp_path / "ids.jsonl", [*rows, {"input_ids": [1] * 90, "labels": [1] * 90}])
+    # The longer sample pads more than the limits allow, but is whole.
+    assert checked(run, code=1)["strategy"]["truncated_samples"] == 0
+
+
 def test_a_path_in_the_file_is_relative_to_it(run, config, tmp_path):
     saved(config, SETTINGS)
     (tmp_path / "batchstat.toml").write_text('current = "sft.json"\ncorpus = "pairs.jsonl"\n')

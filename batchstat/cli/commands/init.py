@@ -109,6 +109,8 @@ def _write(path: Path, before: str, inputs: "Inputs", limits: "Limits", max_leng
     if inputs.setup is not None:  # each check reads it again
         origin = inputs.setup.path.as_posix()
         read = [key for key, setting in inputs.values.items() if setting.origin == origin]
+        if inputs.setup.max_length_of_corpus and "max_length" not in inputs.options.given:
+            read.append("max_length")
         values = {key: value for key, value in values.items() if key.replace("-", "_") not in read}
     whole = before.rstrip("\r\n") + "\n\n" if before.strip() else ""
     whole += configuration_toml(table, values, limits)
