@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from batchstat._version import __version__
 
 if TYPE_CHECKING:
+    from batchstat.calibration.cost_model import CostModel, load_model
     from batchstat.corpus.options import CorpusOptions
     from batchstat.errors import BatchstatError, InputError, OptionError
     from batchstat.gate.check import check
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from batchstat.simulation.bucket_search import find_buckets
     from batchstat.simulation.compare import compare
     from batchstat.simulation.comparison import Comparison
-    from batchstat.simulation.cost_model import CostModel, load_model
     from batchstat.simulation.preflight import Preflight, preflight
     from batchstat.tokenization.token_lengths import token_lengths
     from batchstat.training.batch_sampler import BatchSampler
@@ -79,7 +79,7 @@ _HOMES = {
     "BatchstatError": "batchstat.errors",
     "Comparison": "batchstat.simulation.comparison",
     "CorpusOptions": "batchstat.corpus.options",
-    "CostModel": "batchstat.simulation.cost_model",
+    "CostModel": "batchstat.calibration.cost_model",
     "InputError": "batchstat.errors",
     "OptionError": "batchstat.errors",
     "Profile": "batchstat.profiling.profile",
@@ -89,7 +89,7 @@ _HOMES = {
     "compare": "batchstat.simulation.compare",
     "find_buckets": "batchstat.simulation.bucket_search",
     "Preflight": "batchstat.simulation.preflight",
-    "load_model": "batchstat.simulation.cost_model",
+    "load_model": "batchstat.calibration.cost_model",
     "merge": "batchstat.profiling.shards",
     "plot": "batchstat.render.plots.pictures",
     "preflight": "batchstat.simulation.preflight",

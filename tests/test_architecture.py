@@ -14,13 +14,13 @@ PACKAGE = ROOT / "batchstat"
 
 # A room may import from itself and from the rooms that stand before it in this list.
 LAYERS = [
-    ["errors", "rng", "_version"],
+    ["errors", "_version"],
     ["lengths", "parameters"],
     ["storage"],
     ["corpus"],
     ["tokenization"],
     ["profiling"],
-    ["planning"],
+    ["calibration", "planning"],
     ["documents", "frameworks"],
     ["simulation", "training"],
     ["gate"],
@@ -29,7 +29,7 @@ LAYERS = [
     ["__main__"],
 ]
 MAX_ROOMS, MAX_LAYERS, MAX_ARROWS = 20, 13, 87
-PURE = ["errors", "rng", "_version", "lengths", "parameters", "planning"]
+PURE = ["errors", "_version", "lengths", "parameters", "planning"]
 HEAVY = {"numpy", "pandas", "pyarrow", "transformers", "tokenizers", "matplotlib", "rich", "torch"}
 
 

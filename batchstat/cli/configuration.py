@@ -7,6 +7,7 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_args
 
+from batchstat.calibration.known_models import known_shape
 from batchstat.cli.weights import inlined
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import BatchstatError, InputError, OptionError, short, unknown
@@ -15,7 +16,6 @@ from batchstat.parameters import whole_number
 from batchstat.planning.samplers.spec import weights_file
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.spec import parse_strategies
-from batchstat.simulation.known_models import known_shape
 from batchstat.storage.addresses import is_remote
 
 OWN_FILE, SHARED_FILE = "batchstat.toml", "pyproject.toml"

@@ -31,7 +31,7 @@ def _framework_names() -> Iterable[str]:
 
 
 def _model_names() -> Iterable[str]:
-    from batchstat.simulation.known_models import KNOWN_MODELS
+    from batchstat.calibration.known_models import KNOWN_MODELS
 
     return KNOWN_MODELS
 

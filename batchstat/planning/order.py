@@ -6,9 +6,9 @@ import numpy as np
 
 from batchstat.lengths.arrays import Ints
 from batchstat.parameters import one_of
+from batchstat.planning.rng import order_rng
 from batchstat.planning.rules import ORDERS
 from batchstat.planning.samplers.torch_random import torch_permutation
-from batchstat.rng import order_rng
 
 BLOCK_SIZE = 1_000
 """Samples per block of the `blocks` order: the default of Hugging Face's streaming shuffle."""

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.random.bit_generator import ISeedSequence
 
 from batchstat.lengths.arrays import Ints
-from batchstat.rng import window_rng
+from batchstat.planning.rng import window_rng
 
 _AT_ONCE = 1 << 10
 """Windows seeded together."""

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from batchstat.calibration.cost_model import CostModel
+from batchstat.calibration.known_models import KNOWN_MODELS
 from batchstat.corpus.options import CorpusOptions
 from batchstat.documents.schema import schema
 from batchstat.errors import OptionError, did_you_mean
@@ -20,8 +22,6 @@ from batchstat.planning.settings import Settings
 from batchstat.planning.strategies import FRAMEWORKS, OWN_STRATEGIES, STRATEGIES
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.bucket_edges import RULES
-from batchstat.simulation.cost_model import CostModel
-from batchstat.simulation.known_models import KNOWN_MODELS
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 import numpy.typing as npt
 
+from batchstat.calibration.cost_model import CostModel, as_model
 from batchstat.errors import NoBatchError, OptionError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
 from batchstat.lengths.exact import product, sums_at
@@ -28,7 +29,6 @@ from batchstat.planning.strategies.spec import parse_strategies
 from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
 from batchstat.simulation.compare import make_row
 from batchstat.simulation.comparison import StrategyResult
-from batchstat.simulation.cost_model import CostModel, as_model
 
 NUMBERS = range(2, 17)
 """Numbers of buckets that are tried."""

@@ -7,6 +7,8 @@ from typing import Unpack
 
 import numpy.typing as npt
 
+from batchstat.calibration.cost_model import CostModel, as_model
+from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
 from batchstat.errors import InputError, NoBatchError, OptionError
 from batchstat.lengths.stats import log_edges
 from batchstat.parameters import MAX_INT, checks_keywords, whole_number
@@ -29,7 +31,6 @@ from batchstat.simulation.comparison import (
     Simulation,
     StrategyResult,
 )
-from batchstat.simulation.cost_model import CostModel, as_model
 from batchstat.simulation.counts import PlanCounts
 from batchstat.simulation.epoch_lengths import EpochLengths
 from batchstat.simulation.estimate import Drawn, check_share, draw
@@ -88,6 +89,7 @@ def compare(
         InputError: no samples, or the settings leave none.
     """
     wanted, shape = Settings(**settings), as_model(model)
+    cost = TOTAL_TOKENS if shape is None else shape.cost
     check_seeds(wanted, seeds)
     inputs = resolve_inputs(lengths, labels, wanted.keep_labels)
     if strategies is None:
@@ -103,7 +105,7 @@ def compare(
         windows = [request.strategy.looks_ahead or 0 for request in requests]
         drawn = draw(inputs.samples, check_share(subsample, wanted), basis, max(windows))
     epochs = _EpochCache(inputs.samples if drawn is None else drawn.samples)
-    rows, empty = _rows(requests, epochs, shape)
+    rows, empty = _rows(requests, epochs, cost)
     if seeds > 1:
         rows = _over_seeds(rows, epochs.samples, seeds)
     if drawn is not None:
@@ -216,7 +218,7 @@ class _EpochCache:
 
 
 def _rows(
-    requests: list[RowRequest], epochs: _EpochCache, model: CostModel | None
+    requests: list[RowRequest], epochs: _EpochCache, cost: BatchCost
 ) -> tuple[list[StrategyResult], list[ReportWarning]]:
     """Measure the rows that have a batch; return them, and warnings for those without one.
 
@@ -226,7 +228,7 @@ def _rows(
     rows, empty = [], []
     for request in requests:
         try:
-            rows.append(make_row(request, epochs.of(request.settings), model))
+            rows.append(make_row(request, epochs.of(request.settings), cost))
         except NoBatchError as error:
             if len(requests) == 1:
                 raise
@@ -237,10 +239,10 @@ def _rows(
 
 
 def make_row(
-    request: RowRequest, shares: EpochShares, model: CostModel | None = None
+    request: RowRequest, shares: EpochShares, cost: BatchCost = TOTAL_TOKENS
 ) -> StrategyResult:
     """Measure one row. Raises InputError if there is no batch, or no token."""
-    counts, widths, steps = measure(request, shares, model=model)
+    counts, widths, steps = measure(request, shares, cost=cost)
     trained = None
     if request.settings.loss is not None:
         trained = measure_trained(plan_ranks(shares, request), request, shares.samples)

@@ -6,6 +6,7 @@ from html import escape
 from statistics import mean, pstdev
 from typing import TYPE_CHECKING, Any
 
+from batchstat.calibration.cost_model import CostModel
 from batchstat.lengths.stats import Histogram
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.rules import SHUFFLED
@@ -13,7 +14,6 @@ from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
 from batchstat.simulation.bounds import Bounds
-from batchstat.simulation.cost_model import CostModel
 from batchstat.simulation.counts import PlanCounts
 from batchstat.simulation.epoch_lengths import EpochLengths
 from batchstat.simulation.estimate import Interval, SampleFacts

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
 from batchstat.errors import InputError, NoBatchError
 from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.exact import added, product, total
@@ -14,7 +15,6 @@ from batchstat.lengths.stats import LengthStats, distinct
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.epoch import Epoch
 from batchstat.planning.strategies.spec import RowRequest
-from batchstat.simulation.cost_model import CostModel
 from batchstat.simulation.counts import PlanCounts
 from batchstat.simulation.coverage import Coverage, CoverageMeter, DistinctCounts
 from batchstat.simulation.grouping import GroupingMeter
@@ -42,16 +42,17 @@ class Measurement(NamedTuple):
 class EpochMeter:
     """Accumulates the numbers of an epoch whose batches come in rounds, in the order of turns."""
 
-    def __init__(self, request: RowRequest, model: CostModel | None = None) -> None:
+    def __init__(self, request: RowRequest, cost: BatchCost = TOTAL_TOKENS) -> None:
         """Start without batches.
 
         Args:
             request: the strategy that makes them, with its settings.
-            model: the cost model that estimates compute; None for total tokens.
+            cost: what compute is counted in.
         """
         self._strategy, self._settings = request.strategy, request.settings
         self._budget = request.strategy.budget or request.settings.tokens_per_batch
-        self._ranks = RankMeter(request.settings, model)
+        self._ranks = RankMeter(request.settings, cost)
+        self._memory, self._varying = cost.memory, 0.0
         self._units = CoverageMeter(request.settings.world_size)
         self._grouping = GroupingMeter()
         self._sums: Counter[str] = Counter()
@@ -115,14 +116,17 @@ class EpochMeter:
         return product(batches.total_tokens, batches.widths)
 
     def _note_batches(self, distributed: BatchTable) -> None:
-        whole = distributed.total_tokens
+        whole, pairs = distributed.total_tokens, self._attention(distributed)
+        if self._memory is not None:
+            varying = self._memory.per_token * whole + self._memory.per_pair * pairs.astype(float)
+            self._varying = max(self._varying, float(varying.max()))
         self._samples += int(distributed.samples.sum())
         self._sums.update(
             rows=int(distributed.rows.sum()),
             batches=len(distributed),
             real_tokens=total(distributed.tokens),
             total_tokens=total(whole),
-            squared_tokens=total(self._attention(distributed)),
+            squared_tokens=total(pairs),
             real_squared_tokens=total(distributed.squares),
             over_budget_batches=int(np.count_nonzero(whole > self._budget)),
             sum_samples_per_batch=int(distributed.entries.sum()),
@@ -155,7 +159,11 @@ class EpochMeter:
         if self._sums["real_tokens"] == 0:
             raise InputError(f"no tokens in {self._samples:,} samples: nothing to batch")
         unique, coverage = self._from_units(epoch) if traced is None else traced()
-        samples, ranks, lost = self._samples + unique.headless, self._ranks.counts, epoch.lost
+        samples, ranks, lost = (
+            self._samples + unique.headless,
+            self._ranks.counts(len(self._shapes)),
+            epoch.lost,
+        )
         packs_within = self._strategy.attends_within_samples
         row_length = self._strategy.row_length or (
             None if packs_within else self._settings.max_length
@@ -169,6 +177,7 @@ class EpochMeter:
             row_tokens=None if row_length is None else self._sums["rows"] * row_length,
             max_batch_tokens=self._largest,
             reducible_peak=self._reducible,
+            peak_bytes=None if self._memory is None else self._memory.peak(self._varying),
             distinct_shapes=len(self._shapes),
             truncated_samples=lost.truncated_samples,
             truncated_tokens=lost.truncated_tokens,

@@ -16,9 +16,9 @@ import numpy as np
 from batchstat.errors import InputError, OptionError
 from batchstat.lengths.arrays import Ints
 from batchstat.planning.order import BLOCK_SIZE
+from batchstat.planning.rng import estimate_rng
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings, Settings
-from batchstat.rng import estimate_rng
 
 GROUPS = 10
 CONFIDENCE = 0.95

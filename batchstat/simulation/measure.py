@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.rank_plans import (
@@ -14,11 +15,10 @@ from batchstat.planning.rank_plans import (
     tabulate_shares,
     trained_to_balance,
 )
+from batchstat.planning.rng import window_rng
 from batchstat.planning.samples import Samples
 from batchstat.planning.shares import EpochShares
 from batchstat.planning.strategies.spec import RowRequest
-from batchstat.rng import window_rng
-from batchstat.simulation.cost_model import CostModel
 from batchstat.simulation.coverage import Coverage, DistinctCounts, trace_samples
 from batchstat.simulation.epoch_meter import EpochMeter, Measurement
 
@@ -28,7 +28,7 @@ def measure(
     shares: EpochShares,
     *,
     by_sample: bool = True,
-    model: CostModel | None = None,
+    cost: BatchCost = TOTAL_TOKENS,
 ) -> Measurement:
     """Plan, distribute and measure an epoch.
 
@@ -37,7 +37,7 @@ def measure(
         shares: the epoch.
         by_sample: whether each sample is followed to its ranks if the distribution alone does not
             determine where it goes; else repeated, dropped and mixed samples are not reported.
-        model: the cost model that estimates compute; None for total tokens.
+        cost: what compute is counted in.
 
     Raises:
         InputError: there is no batch, or no token.
@@ -47,7 +47,7 @@ def measure(
     in_parts = shares.epoch.is_split or strategy.cuts_samples or strategy.repeats_samples
     once = shares.is_distributed and not in_parts and not rebatches(strategy, settings)
     by_sample = by_sample and not (once and settings.draws_all and shares.samples.classes is None)
-    meter = EpochMeter(request, model)
+    meter = EpochMeter(request, cost)
     noted: list[BatchPlan] = []
     rounds: list[RankRound] = []
     summary = None

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.exact import added, total
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.settings import ResolvedSettings
-from batchstat.simulation.cost_model import CostModel
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,7 @@ class RankCounts:
         slowest_tokens: sum over steps of the slowest rank's total tokens.
         squares: cost of attention of all ranks.
         slowest_squares: sum over steps of the slowest rank's cost of attention.
-        compute: sum over steps of the slowest rank's compute: total tokens, or a cost model's
-            operations.
+        compute: sum over steps of the slowest rank's compute, in the unit of its `BatchCost`.
         worst: the step in which ranks wait the most, in tokens.
     """
 
@@ -80,10 +79,10 @@ class RankCounts:
 class RankMeter:
     """Accumulates the `RankCounts` of units that come in groups of whole steps, except the last."""
 
-    def __init__(self, settings: ResolvedSettings, model: CostModel | None = None) -> None:
-        """Start without units; compute is by the model, or total tokens if there is none."""
+    def __init__(self, settings: ResolvedSettings, cost: BatchCost = TOTAL_TOKENS) -> None:
+        """Start without units; `cost` is what compute is counted in."""
         self._settings = settings
-        self._cost = (1, 0) if model is None else (model.linear, model.quadratic)
+        self._cost = cost
         self._compute = 0
         self._held = np.zeros(settings.world_size, dtype=np.int64)
         self._steps = self._tokens = self._slowest_tokens = 0
@@ -106,7 +105,7 @@ class RankMeter:
         linear = steps_of(turns, batches.sum_by_unit(batches.total_tokens), accumulation)
         quadratic = steps_of(turns, batches.sum_by_unit(attention), accumulation)
         slowest = linear.max(axis=1)
-        self._compute += self._slowest_compute(linear, quadratic)
+        self._compute += self._slowest_compute(turns, batches, linear, quadratic)
         self._tokens += total(linear)
         self._slowest_tokens += total(slowest)
         self._squares += total(quadratic)
@@ -120,14 +119,28 @@ class RankMeter:
         self._steps += len(linear)
         return linear
 
-    def _slowest_compute(self, linear: Ints, quadratic: Ints) -> int:
+    def _slowest_compute(
+        self, turns: Ints, batches: BatchTable, linear: Ints, quadratic: Ints
+    ) -> int:
         """Return the exact sum over steps; floats only decide which rank is the slowest."""
-        per_token, per_pair = self._cost
-        if per_pair == 0:
-            return per_token * total(linear.max(axis=1))
-        compute = per_token * linear.astype(np.float64) + per_pair * quadratic.astype(np.float64)
+        cost = self._cost
+        steps = cost.per_step * len(linear)
+        if not cost.per_batch and not cost.per_pair:
+            return steps + cost.per_token * total(linear.max(axis=1))
+        accumulation = self._settings.gradient_accumulation_steps
+        held = steps_of(turns, np.diff(batches.unit_offsets), accumulation)
+        compute = (
+            cost.per_batch * held.astype(np.float64)
+            + cost.per_token * linear.astype(np.float64)
+            + cost.per_pair * quadratic.astype(np.float64)
+        )
         slowest = (np.arange(len(linear)), compute.argmax(axis=1))
-        return per_token * total(linear[slowest]) + per_pair * total(quadratic[slowest])
+        return (
+            steps
+            + cost.per_batch * total(held[slowest])
+            + cost.per_token * total(linear[slowest])
+            + cost.per_pair * total(quadratic[slowest])
+        )
 
     def _step(self, step: int, turns: Ints, batches: BatchTable, linear: Ints) -> WorstStep:
         rank = int(linear[step].argmax())
@@ -145,9 +158,8 @@ class RankMeter:
             ranks_without=int(np.count_nonzero((shared < 0).all(axis=0))),
         )
 
-    @property
-    def counts(self) -> RankCounts:
-        """The counts of all units added, at least one."""
+    def counts(self, shapes: int) -> RankCounts:
+        """Return the counts of all units added, at least one, of so many shapes."""
         assert self._worst is not None
         accumulation = self._settings.gradient_accumulation_steps
         # With dummy batches, a rank without a unit runs an empty step.
@@ -161,7 +173,7 @@ class RankMeter:
             slowest_tokens=self._slowest_tokens,
             squares=self._squares,
             slowest_squares=self._slowest_squares,
-            compute=self._compute,
+            compute=self._compute + self._cost.per_shape * shapes,
             worst=self._worst,
         )
 

@@ -14,9 +14,9 @@ from batchstat.parameters import one_of, whole_number
 from batchstat.planning.classes import Classes
 from batchstat.planning.distribution import round_robin
 from batchstat.planning.order import make_order
+from batchstat.planning.rng import rank_sampler_seed
 from batchstat.planning.samplers.per_class import Count, Downsampling, PerClassSampler, Upsampling
 from batchstat.planning.samplers.weights import Weights
-from batchstat.rng import rank_sampler_seed
 from batchstat.training.state import check_rank
 
 _SHARDED_ALREADY = ("num_replicas", "world_size")

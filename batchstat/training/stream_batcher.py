@@ -12,10 +12,10 @@ from batchstat.errors import InputError, OptionError
 from batchstat.parameters import MAX_INT, checks_keywords, whole_number
 from batchstat.planning.epoch import make_epoch
 from batchstat.planning.plan import Window
+from batchstat.planning.rng import window_rng
 from batchstat.planning.settings import Settings, SettingsOptions
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import RowRequest, request_row
-from batchstat.rng import window_rng
 from batchstat.storage.sealed_records import seal
 from batchstat.training.state import check_same_sampler, digest
 

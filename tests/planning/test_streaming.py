@@ -25,6 +25,7 @@ from batchstat.planning.epoch import InMemoryEpoch, make_epoch
 from batchstat.planning.order import make_order
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.rank_plans import plan_shares
+from batchstat.planning.rng import distribution_rng, window_rng
 from batchstat.planning.rules import OVERFLOWS
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import Settings
@@ -35,7 +36,6 @@ from batchstat.planning.streamed_epoch import StreamedEpoch
 from batchstat.planning.windows import plan_windows, tabulate_windows
 from batchstat.profiling import memmap as arrays
 from batchstat.profiling.parquet import read_file, save_lengths
-from batchstat.rng import distribution_rng, window_rng
 from batchstat.simulation.epoch_meter import EpochMeter, Measurement
 from batchstat.simulation.measure import measure
 from conftest import SAMPLE_DATA

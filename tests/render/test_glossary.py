@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import batchstat
+from batchstat.calibration.cost_model import CostModel
 from batchstat.corpus.options import CorpusOptions
 from batchstat.documents.schema import schema
 from batchstat.errors import OptionError
@@ -20,7 +21,6 @@ from batchstat.render.glossary import COLUMNS, Entry, entries, explain, explain_
 from batchstat.render.screens.balance import balance_screen
 from batchstat.render.screens.comparison import comparison_screen
 from batchstat.render.screens.layout import Fitting, Rows
-from batchstat.simulation.cost_model import CostModel
 from conftest import SAMPLE_DATA
 
 

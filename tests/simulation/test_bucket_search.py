@@ -11,12 +11,12 @@ from hypothesis import given
 
 import batchstat
 from batchstat import InputError, OptionError
+from batchstat.calibration.cost_model import CostModel
 from batchstat.documents.base import to_text
 from batchstat.documents.buckets import buckets_document
 from batchstat.documents.schema import schema
 from batchstat.planning.strategies.bucket_edges import RULES
 from batchstat.simulation.bucket_search import find_buckets
-from batchstat.simulation.cost_model import CostModel
 from conftest import SAMPLE_DATA
 
 SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 512)

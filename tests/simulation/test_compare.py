@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 
 import batchstat
+from batchstat.calibration.cost_model import CostModel
 from batchstat.documents.base import to_text
 from batchstat.documents.comparison import comparison_document
 from batchstat.documents.schema import schema
@@ -20,7 +21,6 @@ from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies import OWN_STRATEGIES, STRATEGIES
 from batchstat.planning.strategies.spec import parse_strategies, parse_strategy
 from batchstat.simulation.compare import DEFAULT_STRATEGIES
-from batchstat.simulation.cost_model import CostModel
 from batchstat.simulation.measure import measure
 from conftest import plan_epoch
 

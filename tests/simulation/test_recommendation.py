@@ -13,13 +13,13 @@ import pytest
 from hypothesis import assume, given, settings
 
 import batchstat
+from batchstat.calibration.cost_model import CostModel
 from batchstat.errors import InputError, OptionError
 from batchstat.planning.samples import Samples
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies import OWN_STRATEGIES, STRATEGIES
 from batchstat.planning.strategies.spec import parse_strategy
 from batchstat.simulation.compare import DEFAULT_STRATEGIES
-from batchstat.simulation.cost_model import CostModel
 from conftest import ROOT, SAMPLE_DATA, plan_epoch
 
 SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 900)

@@ -51,6 +51,7 @@ def command(options: Options) -> None:
     """
     from dataclasses import asdict
 
+    from batchstat.calibration.cost_model import as_model
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pasted import command_line
     from batchstat.cli.profiles import find_profile
@@ -59,7 +60,6 @@ def command(options: Options) -> None:
     from batchstat.render.html.pages import buckets_page
     from batchstat.render.screens.buckets import buckets_screen
     from batchstat.simulation.bucket_search import find_buckets
-    from batchstat.simulation.cost_model import as_model
 
     inputs, search, output = read_inputs(options), options.read(Buckets), options.read(Output)
     settings, shape = inputs.settings, inputs.get("model")

@@ -111,13 +111,13 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
     """
     from dataclasses import asdict, replace
 
+    from batchstat.calibration.cost_model import as_model
     from batchstat.cli.current import trained_samples
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.profiles import find_profile
     from batchstat.errors import OptionError
     from batchstat.planning.strategies.spec import parse_strategies
     from batchstat.simulation.compare import check_seeds, compare
-    from batchstat.simulation.cost_model import as_model
     from batchstat.simulation.estimate import check_share, read_share
 
     table, inputs = options.read(Table), read_inputs(options, check)

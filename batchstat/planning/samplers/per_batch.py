@@ -9,9 +9,9 @@ from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
 from batchstat.parameters import parameter
 from batchstat.planning.classes import Classes
+from batchstat.planning.rng import sampler_rng
 from batchstat.planning.samplers.base import Sampler
 from batchstat.planning.samplers.draws import check_total, draw_distinct
-from batchstat.rng import sampler_rng
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from batchstat.lengths.arrays import Ints
 from batchstat.parameters import parameter
 from batchstat.planning.classes import Classes
+from batchstat.planning.rng import sampler_rng
 from batchstat.planning.samplers.base import Sampler
 from batchstat.planning.samplers.draws import draw_counts
-from batchstat.rng import sampler_rng
 
 
 class PerClassSampler(Sampler):

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
+from batchstat.calibration.cost_model import CostModel
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.planning.strategies.spec import request_row
 from batchstat.render.command_lines import flags
 from batchstat.render.html.embedding import histogram, is_small, packed
 from batchstat.render.toml import setting
 from batchstat.simulation.comparison import Comparison
-from batchstat.simulation.cost_model import CostModel
 from batchstat.simulation.epoch_lengths import EpochLengths
 
 STRATEGIES = ("static", "bucketed", "token-budget", "packed")

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from batchstat.calibration.cost_model import CostModel
 from batchstat.errors import counted
 from batchstat.render.screens.advice import advice
 from batchstat.render.screens.comparison_details import comparison_details
 from batchstat.render.screens.layout import Fitting, Line, Rows, basis_line, batch_size, folded
 from batchstat.render.text import percent
 from batchstat.simulation.comparison import Comparison, SeedSpread, StrategyResult
-from batchstat.simulation.cost_model import CostModel
 from batchstat.simulation.estimate import SampleFacts
 
 _LONGEST_NAME = 28

@@ -1,6 +1,6 @@
 /*
  * The random numbers of NumPy's `default_rng`, to the digit: the page plans the same epochs as
- * batchstat. The streams are those of batchstat/rng.py.
+ * batchstat. The streams are those of batchstat/planning/rng.py.
  *
  * Sources: Melissa O'Neill, "PCG: A Family of Simple Fast Space-Efficient Statistically Good
  * Algorithms for Random Number Generation" (2014), PCG XSL RR 128/64; Melissa O'Neill, "Developing

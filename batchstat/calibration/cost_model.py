@@ -4,9 +4,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from batchstat.calibration.costs import BatchCost
+from batchstat.calibration.known_models import KNOWN_MODELS, known_shape
 from batchstat.errors import InputError, OptionError, did_you_mean, short
 from batchstat.parameters import MAX_INT, check_fields, read_parameters
-from batchstat.simulation.known_models import KNOWN_MODELS, known_shape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +72,11 @@ class CostModel:
     def quadratic(self) -> int:
         """Operations per pair of tokens of a row."""
         return 4 * self.layers * self._attention_width
+
+    @property
+    def cost(self) -> BatchCost:
+        """The operations of a batch."""
+        return BatchCost(per_token=self.linear, per_pair=self.quadratic)
 
 
 def as_model(given: CostModel | str | None) -> CostModel | None:

@@ -7,8 +7,8 @@ import pytest
 
 import batchstat
 from batchstat import InputError, OptionError
-from batchstat.simulation.cost_model import CostModel, load_model
-from batchstat.simulation.known_models import KNOWN_MODELS
+from batchstat.calibration.cost_model import CostModel, load_model
+from batchstat.calibration.known_models import KNOWN_MODELS
 
 
 def operations(width: int, matrices: list[tuple[int, int]], layers: int, hidden: int, head: int):

@@ -1,0 +1,1 @@
+"""What a batch costs: by the shape of a transformer, or measured on a device."""
