@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from batchstat._version import __version__
 
 if TYPE_CHECKING:
+    from batchstat.calibration.calibration import Calibration, load_calibration
     from batchstat.calibration.cost_model import CostModel, load_model
     from batchstat.corpus.options import CorpusOptions
     from batchstat.errors import BatchstatError, InputError, OptionError
@@ -42,6 +43,7 @@ __all__ = [
     "BatchPlan",
     "BatchSampler",
     "BatchstatError",
+    "Calibration",
     "ClassBalancedSampler",
     "Comparison",
     "CorpusOptions",
@@ -59,6 +61,7 @@ __all__ = [
     "check",
     "compare",
     "find_buckets",
+    "load_calibration",
     "load_model",
     "merge",
     "plot",
@@ -79,6 +82,7 @@ _HOMES = {
     "BatchstatError": "batchstat.errors",
     "Comparison": "batchstat.simulation.comparison",
     "CorpusOptions": "batchstat.corpus.options",
+    "Calibration": "batchstat.calibration.calibration",
     "CostModel": "batchstat.calibration.cost_model",
     "InputError": "batchstat.errors",
     "OptionError": "batchstat.errors",
@@ -89,6 +93,7 @@ _HOMES = {
     "compare": "batchstat.simulation.compare",
     "find_buckets": "batchstat.simulation.bucket_search",
     "Preflight": "batchstat.simulation.preflight",
+    "load_calibration": "batchstat.calibration.calibration",
     "load_model": "batchstat.calibration.cost_model",
     "merge": "batchstat.profiling.shards",
     "plot": "batchstat.render.plots.pictures",

@@ -28,7 +28,7 @@ LAYERS = [
     ["cli"],
     ["__main__"],
 ]
-MAX_ROOMS, MAX_LAYERS, MAX_ARROWS = 20, 13, 87
+MAX_ROOMS, MAX_LAYERS, MAX_ARROWS = 20, 13, 95
 PURE = ["errors", "_version", "lengths", "parameters", "planning"]
 HEAVY = {"numpy", "pandas", "pyarrow", "transformers", "tokenizers", "matplotlib", "rich", "torch"}
 

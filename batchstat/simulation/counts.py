@@ -20,8 +20,8 @@ class PlanCounts:
     samples of the squared length if attention stays within samples. `real_squared_tokens` is always
     the latter. `row_tokens` is how many tokens fit in all rows of `max_length`; None if rows have
     no such length. `reducible_peak` is the most total tokens in a batch that could be smaller: one
-    of several samples, or one padded beyond its only sample. `peak_bytes` is
-    the most memory that a batch takes; None where that is not known.
+    of several samples, or one padded beyond its only sample. `peak_bytes` is the
+    most memory that a batch takes; None where that is not known.
     """
 
     tokens_per_batch: int

@@ -1,0 +1,285 @@
+"""`Calibration`: what training on batches of any shape takes on one device."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from batchstat.calibration.cost_model import CostModel
+from batchstat.calibration.costs import BatchCost, BatchMemory
+from batchstat.calibration.fit import Floats, non_negative_least_squares
+from batchstat.calibration.shapes import Shape
+from batchstat.errors import InputError
+from batchstat.storage.sealed_records import OtherSchemaError, decoded, parse, seal, unseal
+
+SCHEMA = "batchstat.calibration/1"
+
+PER_SECOND = 10**12
+"""Compute by a calibration is counted in picoseconds, so that it is exact and adds up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """What was measured: the model, and how it is trained.
+
+    Attributes:
+        model: its configuration, or the `module:function` that runs a step.
+        shape: its shape; None for a function.
+        dtype: of weights and computation: float32, bfloat16 or float16.
+        mixed_precision: whether weights stay in float32 while `dtype` computes.
+        attention: implementation of attention, as transformers names it.
+        optimizer: name of the optimizer.
+        gradient_checkpointing: whether activations are computed again in the backward pass.
+        compile: whether torch.compile compiled the model for each shape.
+    """
+
+    model: str
+    shape: CostModel | None
+    dtype: str = "float32"
+    mixed_precision: bool = False
+    attention: str = "sdpa"
+    optimizer: str = "adamw"
+    gradient_checkpointing: bool = False
+    compile: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hardware:
+    """Where it was measured.
+
+    Attributes:
+        device: type of the device: cpu, cuda, mps, …
+        name: its name.
+        memory: its bytes; None where batches are not held to it.
+        versions: of torch, transformers and Python.
+    """
+
+    device: str
+    name: str
+    memory: int | None
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One batch measured.
+
+    Attributes:
+        rows: number of rows.
+        width: tokens of each row.
+        samples_per_row: samples of each row.
+        seconds: of the forward and backward pass, the median of several.
+        update_seconds: of the optimizer's update, the median of several; 0 where `seconds` has it.
+        first_seconds: of the first pass, which compiles where anything does.
+        peak: bytes at the peak of the forward and backward pass; None where these are not known.
+        update_peak: bytes at the peak of the update.
+    """
+
+    rows: int
+    width: int
+    samples_per_row: int = 1
+    seconds: float
+    update_seconds: float
+    first_seconds: float
+    peak: int | None
+    update_peak: int | None
+
+    @property
+    def shape(self) -> Shape:
+        """The batch."""
+        return Shape(self.rows, self.width, self.samples_per_row)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimeFit:
+    """The seconds of a batch: per_batch + per_token × tokens + per_pair × pairs.
+
+    Attributes:
+        per_step: seconds of an optimizer's update.
+        per_batch: seconds of a batch, whatever is in it.
+        per_token: seconds of a token.
+        per_pair: seconds of a pair of tokens that attend to each other.
+        per_shape: seconds to compile for a (rows, width), once.
+        residual: root mean square of (fitted − measured) / measured, over the points.
+        worst: the largest of these, without sign.
+    """
+
+    per_step: float
+    per_batch: float
+    per_token: float
+    per_pair: float
+    per_shape: float
+    residual: float
+    worst: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryFit:
+    """The bytes at the peak: fixed + per_token × tokens + per_pair × pairs, at least `least`.
+
+    Attributes:
+        fixed: bytes of weights, gradients, optimizer state and buffers.
+        per_token: bytes of a token.
+        per_pair: bytes of a pair of tokens that attend to each other.
+        least: bytes at the peak of an optimizer's update.
+        residual: root mean square of (fitted − measured) / measured; None for an estimate.
+        worst: the largest of these, without sign.
+    """
+
+    fixed: int
+    per_token: float
+    per_pair: float
+    least: int
+    residual: float | None
+    worst: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """The time and memory of training on batches of any shape, on one device.
+
+    Attributes:
+        created: time of creation, ISO 8601 in UTC.
+        setup: what was measured.
+        hardware: where; for an estimate, the memory that it is held against.
+        points: the batches measured; empty for an estimate.
+        time: the fit of seconds; None for an estimate.
+        memory: the fit of bytes; None where these are not known.
+        fits: the most bytes at the peak of a batch that ran; None where memory has no limit.
+        is_complete: whether all batches of the design were measured.
+    """
+
+    created: str
+    setup: Setup
+    hardware: Hardware
+    points: tuple[Point, ...]
+    time: TimeFit | None
+    memory: MemoryFit | None
+    fits: int | None
+    is_complete: bool = True
+
+    @property
+    def is_estimate(self) -> bool:
+        """Whether nothing was measured."""
+        return not self.points
+
+    @property
+    def most_tokens(self) -> int:
+        """Total tokens of the largest batch measured; above it, all is extrapolated."""
+        return max((point.shape.tokens for point in self.points), default=0)
+
+    @property
+    def widest(self) -> int:
+        """Tokens of the widest row measured that holds one sample."""
+        return max((p.width for p in self.points if p.samples_per_row == 1), default=0)
+
+    @property
+    def has_packed(self) -> bool:
+        """Whether rows of several samples were measured."""
+        return any(point.samples_per_row > 1 for point in self.points)
+
+    @property
+    def cost(self) -> BatchCost:
+        """What a batch costs, in picoseconds; in tokens, for an estimate of memory."""
+        memory = None
+        if (fit := self.memory) is not None:
+            memory = BatchMemory(
+                fixed=fit.fixed, per_token=fit.per_token, per_pair=fit.per_pair, least=fit.least
+            )
+        if self.time is None:
+            return BatchCost(memory=memory)
+        names = ("per_step", "per_batch", "per_token", "per_pair", "per_shape")
+        units = {name: round(getattr(self.time, name) * PER_SECOND) for name in names}
+        return BatchCost(**units, memory=memory)
+
+    def tokens_that_fit(self, max_length: int) -> int | None:
+        """Return the largest `tokens_per_batch` whose batches all fit the device, with rows of at
+        most `max_length` tokens: the largest batch of that width, which is the widest that sorting
+        by length can make. None where memory has no limit or is not known.
+        """
+        if self.memory is None or self.fits is None:
+            return None
+        room = self.fits / (1 + (self.memory.worst or 0)) - self.memory.fixed
+        per_token = self.memory.per_token + self.memory.per_pair * max_length
+        return max(0, int(room / per_token)) if per_token else None
+
+
+def fit_calibration(
+    points: Sequence[Point], setup: Setup, fixed: int | None
+) -> tuple[TimeFit, MemoryFit | None]:
+    """Return the fits of seconds and bytes, by non-negative least squares.
+
+    Seconds are weighted by what was measured, so that each point's relative error counts; bytes are
+    not, since what has to fit are the largest.
+
+    Args:
+        points: at least one.
+        setup: whether shapes are compiled.
+        fixed: bytes that weights and optimizer state take before a step; None where not known.
+    """
+    shapes = [point.shape for point in points]
+    columns = np.array([[1.0, shape.tokens, shape.pairs] for shape in shapes])
+    seconds = np.array([point.seconds for point in points])
+    fitted = non_negative_least_squares(columns / seconds[:, None], np.ones(len(points)))
+    residual, worst = _residual(columns @ fitted, seconds, int(np.count_nonzero(fitted)))
+    firsts = [point.first_seconds - point.seconds for point in points]
+    time = TimeFit(
+        per_step=float(np.median([point.update_seconds for point in points])),
+        per_batch=float(fitted[0]),
+        per_token=float(fitted[1]),
+        per_pair=float(fitted[2]),
+        per_shape=max(0.0, float(np.median(firsts))) if setup.compile else 0.0,
+        residual=residual,
+        worst=worst,
+    )
+    return time, None if fixed is None else _fit_memory(points, columns, fixed)
+
+
+def _fit_memory(points: Sequence[Point], columns: Floats, fixed: int) -> MemoryFit:
+    peaks = np.array([point.peak or 0 for point in points], dtype=np.float64)
+    fitted = non_negative_least_squares(columns, np.maximum(peaks - fixed, 0.0))
+    residual, worst = _residual(fixed + columns @ fitted, peaks, int(np.count_nonzero(fitted)))
+    return MemoryFit(
+        fixed=fixed + round(fitted[0]),
+        per_token=float(fitted[1]),
+        per_pair=float(fitted[2]),
+        least=max(point.update_peak or 0 for point in points),
+        residual=residual,
+        worst=worst,
+    )
+
+
+def _residual(fitted: Floats, measured: Floats, coefficients: int) -> tuple[float, float]:
+    off = np.abs(fitted - measured) / measured
+    freedom = max(1, len(measured) - coefficients)
+    return float(np.sqrt((off**2).sum() / freedom)), float(off.max())
+
+
+def save_calibration(calibration: Calibration) -> str:
+    """Return the text of a calibration file."""
+    record = {"schema": SCHEMA, **asdict(calibration)}
+    return json.dumps(seal(record), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def load_calibration(path: str | Path) -> Calibration:
+    """Return the calibration in a file that `batchstat calibrate` wrote.
+
+    Raises:
+        InputError: there is no such file, it is damaged or edited, or it has another schema.
+    """
+    path = Path(path)
+    shown = path.as_posix()
+    try:
+        record: Any = unseal(parse(path.read_bytes()), SCHEMA)
+        content = {key: value for key, value in record.items() if key != "schema"}
+        found: Calibration = decoded(Calibration, content)
+    except FileNotFoundError:
+        raise InputError(f"no such file: {shown}: write it with batchstat calibrate") from None
+    except OSError as error:
+        raise InputError(f"{shown} cannot be read: {error.strerror or error}") from None
+    except (OtherSchemaError, ValueError) as error:
+        raise InputError(f"{shown}: {error}: write it again with batchstat calibrate") from None
+    return found

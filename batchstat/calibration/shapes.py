@@ -1,0 +1,80 @@
+"""The batches that a device is measured on."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_NARROWEST = 16
+_WIDTHS = 5
+_PER_WIDTH = 3
+_SHARE = 4
+"""Each batch of a width has this many times fewer tokens than the one before."""
+
+
+@dataclass(frozen=True, order=True)
+class Shape:
+    """A batch: rows of one width, each of one sample, or packed.
+
+    Attributes:
+        rows: number of rows.
+        width: tokens of each row.
+        samples_per_row: samples of each row, of about the same length, which attention keeps apart.
+    """
+
+    rows: int
+    width: int
+    samples_per_row: int = 1
+
+    @property
+    def tokens(self) -> int:
+        """Total tokens."""
+        return self.rows * self.width
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """(samples_per_row,) lengths of the samples of a row; they differ by at most one."""
+        short, longer = divmod(self.width, self.samples_per_row)
+        return tuple(short + (i < longer) for i in range(self.samples_per_row))
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of tokens that attend to each other: Σ length² of the samples of all rows."""
+        return self.rows * sum(length**2 for length in self.lengths)
+
+    def __str__(self) -> str:
+        """Return rows x width."""
+        packed = f" of {self.samples_per_row} samples each" if self.samples_per_row > 1 else ""
+        return f"{self.rows:,} x {self.width:,}{packed}"
+
+
+def design(most_tokens: int, widest: int, *, packed: bool = False) -> list[Shape]:
+    """Return the shapes to measure, those of the most tokens first.
+
+    Widths fall from the widest in equal ratios, and tokens from the most by quarters, so that what
+    a batch, a token and a pair of tokens cost can be told apart.
+
+    Args:
+        most_tokens: total tokens of the largest batch.
+        widest: tokens of the widest row, at most `most_tokens`.
+        packed: whether to measure rows of several samples, too.
+    """
+    found = {
+        Shape(max(1, tokens // width), width)
+        for width in _widths(widest)
+        for tokens in (most_tokens // _SHARE**i for i in range(_PER_WIDTH))
+    }
+    if packed:
+        found |= set(_packed(most_tokens, widest))
+    return sorted(found, key=lambda shape: (-shape.tokens, -shape.width, shape.samples_per_row))
+
+
+def _widths(widest: int) -> list[int]:
+    narrowest = min(_NARROWEST, widest)
+    ratio = (widest / narrowest) ** (1 / (_WIDTHS - 1))
+    return sorted({round(widest / ratio**i) for i in range(_WIDTHS)}, reverse=True)
+
+
+def _packed(most_tokens: int, widest: int) -> Iterator[Shape]:
+    for width in (most_tokens, most_tokens // _SHARE):
+        for length in (widest, max(1, widest // _SHARE)):
+            if width > length:
+                yield Shape(1, width, width // length)
