@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from batchstat._version import __version__
 
 if TYPE_CHECKING:
+    from batchstat.calibration.calibrate import calibrate
     from batchstat.calibration.calibration import Calibration, load_calibration
     from batchstat.calibration.cost_model import CostModel, load_model
     from batchstat.corpus.options import CorpusOptions
@@ -58,6 +59,7 @@ __all__ = [
     "WeightedClassSampler",
     "__version__",
     "balance",
+    "calibrate",
     "check",
     "compare",
     "find_buckets",
@@ -89,6 +91,7 @@ _HOMES = {
     "Profile": "batchstat.profiling.profile",
     "Settings": "batchstat.planning.settings",
     "balance": "batchstat.simulation.balance",
+    "calibrate": "batchstat.calibration.calibrate",
     "check": "batchstat.gate.check",
     "compare": "batchstat.simulation.compare",
     "find_buckets": "batchstat.simulation.bucket_search",

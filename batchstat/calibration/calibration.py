@@ -195,6 +195,20 @@ class Calibration:
         units = {name: round(getattr(self.time, name) * PER_SECOND) for name in names}
         return BatchCost(**units, memory=memory)
 
+    def seconds(self, shape: Shape) -> float | None:
+        """Return the fitted seconds of a batch's forward and backward pass; None for an estimate of
+        memory.
+        """
+        if (fit := self.time) is None:
+            return None
+        return fit.per_batch + fit.per_token * shape.tokens + fit.per_pair * shape.pairs
+
+    def bytes(self, shape: Shape) -> int | None:
+        """Return the fitted bytes at the peak of a step; None where these are not known."""
+        if (memory := self.cost.memory) is None:
+            return None
+        return memory.peak(memory.per_token * shape.tokens + memory.per_pair * shape.pairs)
+
     def tokens_that_fit(self, max_length: int) -> int | None:
         """Return the largest `tokens_per_batch` whose batches all fit the device, with rows of at
         most `max_length` tokens: the largest batch of that width, which is the widest that sorting

@@ -98,7 +98,9 @@ def load_model(written: str) -> CostModel:
     """
     if (shape := known_shape(written)) is not None:
         return _from_pairs(shape)
-    return _from_pairs(written) if "=" in written else _from_configuration(written)
+    if "=" in written:
+        return _from_pairs(written)
+    return shape_of(written, load_configuration(written))
 
 
 def _from_pairs(written: str) -> CostModel:
@@ -110,8 +112,13 @@ def _from_pairs(written: str) -> CostModel:
     return CostModel(**found)
 
 
-def _from_configuration(written: str) -> CostModel:
-    text = _configuration(written).get_text_config()
+def shape_of(written: str, config: Any) -> CostModel:
+    """Return the shape of a configuration of transformers, given how it was named.
+
+    Raises:
+        InputError: it lacks what a shape needs, or has it of another type.
+    """
+    text = config.get_text_config()
     activation = getattr(text, "hidden_activation", None) or getattr(text, "hidden_act", None)
     gated = getattr(text, "is_gated_act", activation in _OF_GATED)
     if not isinstance(gated, bool):
@@ -127,7 +134,7 @@ def _from_configuration(written: str) -> CostModel:
         raise _refusal(written, str(error)) from None
 
 
-def _configuration(written: str) -> Any:
+def load_configuration(written: str) -> Any:
     """Load a configuration with transformers, without running code from its repository.
 
     Raises:

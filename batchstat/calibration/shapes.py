@@ -76,5 +76,5 @@ def _widths(widest: int) -> list[int]:
 def _packed(most_tokens: int, widest: int) -> Iterator[Shape]:
     for width in (most_tokens, most_tokens // _SHARE):
         for length in (widest, max(1, widest // _SHARE)):
-            if width > length:
+            if width >= 2 * length:
                 yield Shape(1, width, width // length)

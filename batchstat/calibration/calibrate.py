@@ -1,0 +1,150 @@
+"""`calibrate`: measure what training on batches takes on this machine."""
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+from batchstat.calibration.calibration import Calibration, Setup, fit_calibration
+from batchstat.calibration.cost_model import CostModel, load_configuration, shape_of
+from batchstat.calibration.measuring import OnProgress, measure_device
+from batchstat.errors import InputError, OptionError
+from batchstat.parameters import one_of, whole_number
+
+DTYPES = {
+    "float32": "full precision",
+    "bfloat16": "half the bytes, with the range of float32",
+    "float16": "half the bytes",
+}
+ATTENTIONS = {
+    "sdpa": "torch's scaled_dot_product_attention",
+    "eager": "stores the scores of all pairs of tokens",
+    "flash_attention_2": "needs the package flash-attn",
+    "flash_attention_3": "needs the package flash-attn-3",
+}
+OPTIMIZERS = {
+    "adamw": "two states per weight",
+    "sgd": "no state, without momentum",
+}
+
+_LONGEST = 4_096
+_LONGEST_OF_FUNCTION = 2_048
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+def calibrate(
+    model: str,
+    *,
+    device: str | None = None,
+    dtype: str = "float32",
+    mixed_precision: bool = False,
+    attention: str = "sdpa",
+    optimizer: str = "adamw",
+    gradient_checkpointing: bool = False,
+    compile: bool = False,  # noqa: A002  # as trainers call it
+    max_length: int | None = None,
+    tokens_per_batch: int | None = None,
+    on_progress: OnProgress = lambda _: None,
+) -> Calibration:
+    """Measure the time and memory of training steps on batches of many shapes, with random weights
+    and random token ids.
+
+    An interrupt ends the measurement early; what is measured by then is returned if it is enough.
+
+    Args:
+        model: a folder with a config.json of transformers, such a file, a name on the Hugging Face
+            Hub, or `module:function`: it is called with a dictionary of tensors (input_ids,
+            attention_mask and labels, each (rows, width)) and runs a whole step. Ids are below its
+            attribute `vocabulary`, 1,000 by default.
+        device: as torch names it, such as cuda or cuda:1; by default the accelerator of this
+            machine, else its CPU.
+        dtype: what computes: float32, bfloat16 or float16.
+        mixed_precision: keep weights in float32, as trainers do with `bf16: true`.
+        attention: implementation of attention, as transformers names it; rows of several samples
+            are measured with flash_attention_2 and flash_attention_3, which keep them apart.
+        optimizer: adamw or sgd.
+        gradient_checkpointing: compute activations again in the backward pass.
+        compile: compile the model for each shape with torch.compile.
+        max_length: tokens of the widest row; by default the model's maximum, at most 4,096.
+        tokens_per_batch: the most total tokens of a batch; by default as many as fit, on a CPU
+            16,384.
+        on_progress: called before each run.
+
+    Raises:
+        OptionError: an argument that is wrong by itself.
+        InputError: no torch, no such device or model, or not a single row fits.
+        KeyboardInterrupt: interrupted before enough was measured.
+    """
+    one_of("dtype", dtype, DTYPES)
+    one_of("attention", attention, ATTENTIONS)
+    one_of("optimizer", optimizer, OPTIMIZERS)
+    for name, value in (("max_length", max_length), ("tokens_per_batch", tokens_per_batch)):
+        if value is not None:
+            whole_number(name, value)
+    is_function = _FUNCTION.fullmatch(model) is not None
+    if mixed_precision and dtype == "float32":
+        raise OptionError("mixed_precision computes in another dtype: add dtype=bfloat16")
+    _require_torch()
+    from batchstat.calibration.torch_device import TorchDevice, find_device
+    from batchstat.calibration.torch_steps import FunctionSteps, ModelSteps
+
+    created = datetime.now(UTC).isoformat()
+    found = find_device(device)
+    config = None if is_function else load_configuration(model)
+    setup = Setup(
+        model=model,
+        shape=None if config is None else _shape(model, config),
+        dtype=dtype,
+        mixed_precision=mixed_precision,
+        attention=attention,
+        optimizer=optimizer,
+        gradient_checkpointing=gradient_checkpointing,
+        compile=compile,
+    )
+    widest = max_length or _widest(config)
+    steps: Any = FunctionSteps(model) if config is None else ModelSteps(config, setup, found)
+    runs = TorchDevice(found, steps)
+    measured = measure_device(
+        runs,
+        widest,
+        tokens_per_batch=tokens_per_batch,
+        packed=config is not None and attention.startswith("flash_attention"),
+        on_progress=on_progress,
+    )
+    has_memory = all(point.peak is not None for point in measured.points)
+    time, memory = fit_calibration(measured.points, setup, runs.fixed if has_memory else None)
+    return Calibration(
+        created=created,
+        setup=setup,
+        hardware=runs.hardware,
+        points=measured.points,
+        time=time,
+        memory=memory,
+        fits=measured.fits,
+        is_complete=measured.is_complete,
+    )
+
+
+def _require_torch() -> None:
+    """Raise InputError where torch is not installed."""
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise InputError(
+            "calibrate needs torch, which is not installed: pip install 'batchstat[torch]'"
+        ) from None
+
+
+def _shape(model: str, config: Any) -> CostModel | None:
+    """Return the shape of a model; None for one that is described in other words."""
+    try:
+        return shape_of(model, config)
+    except InputError:
+        return None
+
+
+def _widest(config: Any) -> int:
+    """Return the tokens of the widest row to measure."""
+    if config is None:
+        return _LONGEST_OF_FUNCTION
+    stated = getattr(config.get_text_config(), "max_position_embeddings", None)
+    return min(stated, _LONGEST) if isinstance(stated, int) and stated > 0 else _LONGEST

@@ -1,0 +1,228 @@
+"""Training steps on a torch device: on a CPU, or on what `torch.accelerator` knows."""
+
+import gc
+import platform
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Protocol
+
+import torch
+
+from batchstat.calibration.calibration import Hardware
+from batchstat.calibration.measuring import BatchTooLargeError, Timing, WarmUp
+from batchstat.calibration.shapes import Shape
+from batchstat.calibration.torch_memory import TensorMemory
+from batchstat.errors import InputError
+
+Batch = Mapping[str, torch.Tensor]
+
+_FIRST_ID = 1
+"""The padding of most vocabularies, 0, may be treated in another way."""
+
+
+class Steps(Protocol):
+    """What trains a model."""
+
+    vocabulary: int
+    """Token ids are below it."""
+
+    def forward_backward(self, batch: Batch) -> None:
+        """Compute the gradients of a batch."""
+
+    def update(self) -> None:
+        """Update the weights, and drop the gradients."""
+
+    def tensors(self) -> Iterable[torch.Tensor] | None:
+        """Return weights, buffers and optimizer state; None where they are not known."""
+
+
+class TorchDevice:
+    """A device that runs the steps of a model."""
+
+    def __init__(self, device: torch.device, steps: Steps) -> None:
+        """Take the device, and what trains the model that is on it."""
+        self._device, self._steps = device, steps
+        self._random = torch.Generator().manual_seed(0)
+        self.fixed: int | None = None
+
+    @property
+    def hardware(self) -> Hardware:
+        """What it is."""
+        return hardware_of(self._device)
+
+    def warm_up(self, shape: Shape) -> WarmUp:
+        """Run a step for the first time. Raises BatchTooLargeError."""
+        batch = self._batch(shape)
+        with _out_of_memory(self._device), _peaks(self._device, self._steps) as peaks:
+            began = time.perf_counter()
+            self._steps.forward_backward(batch)
+            self._wait()
+            peak = peaks.restart()
+            self._steps.update()
+            self._wait()
+            seconds = time.perf_counter() - began
+            update_peak = peaks.restart()
+        self.fixed = peaks.alive()
+        return WarmUp(seconds, peak, update_peak)
+
+    def run(self, shape: Shape) -> Timing:
+        """Run a step that ran before. Raises BatchTooLargeError."""
+        batch = self._batch(shape)
+        with _out_of_memory(self._device):
+            self._wait()
+            began = time.perf_counter()
+            self._steps.forward_backward(batch)
+            self._wait()
+            between = time.perf_counter()
+            self._steps.update()
+            self._wait()
+            return Timing(between - began, time.perf_counter() - between)
+
+    def _wait(self) -> None:
+        if self._device.type != "cpu":
+            torch.accelerator.synchronize(self._device)
+
+    def _batch(self, shape: Shape) -> Batch:
+        """Return random ids; the last row of several is padded, as in training, so that attention
+        has the mask that it has there.
+        """
+        size = (shape.rows, shape.width)
+        ids = torch.randint(_FIRST_ID, self._steps.vocabulary, size, generator=self._random)
+        batch = {"input_ids": ids, "labels": ids.clone()}
+        if shape.samples_per_row > 1:
+            places = torch.cat([torch.arange(length) for length in shape.lengths])
+            batch["position_ids"] = places.expand(size).contiguous()
+        else:
+            mask = torch.ones_like(ids)
+            if shape.rows > 1:
+                mask[-1, (shape.width + 1) // 2 :] = 0
+            batch["attention_mask"] = mask
+            batch["labels"][mask == 0] = -100
+        return {name: tensor.to(self._device) for name, tensor in batch.items()}
+
+
+class _Peaks(Protocol):
+    def restart(self) -> int | None:
+        """Return the bytes at the peak since the last call."""
+
+    def alive(self) -> int | None:
+        """Return the bytes in use."""
+
+
+@contextmanager
+def _peaks(device: torch.device, steps: Steps) -> Iterator[_Peaks]:
+    """Yield what knows the peak memory of the operations inside."""
+    if device.type != "cpu":
+        torch.accelerator.reset_peak_memory_stats(device)
+        yield _OfAccelerator(device)
+        return
+    tensors = steps.tensors()
+    if tensors is None:
+        yield _Unknown()
+        return
+    with TensorMemory(tensors) as memory:
+        yield _OfTensors(memory, steps)
+
+
+class _OfAccelerator:
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def restart(self) -> int:
+        peak: int = torch.accelerator.max_memory_allocated(self._device)
+        torch.accelerator.reset_peak_memory_stats(self._device)
+        return peak
+
+    def alive(self) -> int:
+        found: int = torch.accelerator.memory_allocated(self._device)
+        return found
+
+
+class _OfTensors:
+    def __init__(self, memory: TensorMemory, steps: Steps) -> None:
+        self._memory, self._steps = memory, steps
+
+    def restart(self) -> int:
+        peak = self._memory.peak
+        self._memory.restart()
+        return peak
+
+    def alive(self) -> int:
+        storages = {each.untyped_storage()._cdata: each for each in self._steps.tensors() or ()}
+        return sum(each.untyped_storage().nbytes() for each in storages.values())
+
+
+class _Unknown:
+    def restart(self) -> None:
+        return None
+
+    def alive(self) -> None:
+        return None
+
+
+@contextmanager
+def _out_of_memory(device: torch.device) -> Iterator[None]:
+    """Raise BatchTooLargeError where torch runs out of memory, and free what the step held."""
+    message = ""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        message = str(error)
+    except RuntimeError as error:  # of a CPU or Apple's GPU, which have no error of their own
+        if "memory" not in str(error) or "alloc" not in str(error):
+            raise
+        message = str(error)
+    if message:
+        # Outside of the handler, whose traceback holds the tensors of the step.
+        gc.collect()
+        if device.type != "cpu":
+            torch.accelerator.empty_cache()
+        raise BatchTooLargeError(message)
+
+
+def hardware_of(device: torch.device) -> Hardware:
+    """Return the name, the memory and the versions of a device."""
+    import transformers
+
+    name, memory = platform.processor() or platform.machine(), None
+    if device.type != "cpu":
+        name = _name(device)
+        memory = torch.accelerator.get_memory_info(device)[1]
+    versions = {
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "python": platform.python_version(),
+    }
+    return Hardware(device=device.type, name=name, memory=memory, versions=versions)
+
+
+def _name(device: torch.device) -> str:
+    own = getattr(torch, device.type)
+    has_name = hasattr(own, "get_device_name")
+    return str(own.get_device_name(device)) if has_name else f"{platform.processor()} {device.type}"
+
+
+def find_device(name: str | None) -> torch.device:
+    """Return a device by its name; by default the accelerator of this machine, else its CPU.
+
+    Raises:
+        InputError: torch has no such device here.
+    """
+    here = torch.accelerator.current_accelerator(check_available=True)
+    if name is None:
+        return here or torch.device("cpu")
+    own = name.partition(":")[0]
+    if own != "cpu" and (here is None or here.type != own):
+        known = ["cpu"] if here is None else ["cpu", here.type]
+        raise InputError(
+            f"device {name!r} is not available: torch {torch.__version__} has "
+            f"{' and '.join(known)} on this machine"
+        )
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"device {name!r} is not available: {reason}") from None
+    return device

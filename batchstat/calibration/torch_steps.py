@@ -1,0 +1,168 @@
+"""The training steps of a model: of a transformers configuration, or of a user's function."""
+
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from batchstat.calibration.calibration import Setup
+from batchstat.calibration.torch_device import Batch
+from batchstat.errors import InputError
+
+_HEADS = {
+    "ForCausalLM": "AutoModelForCausalLM",
+    "LMHeadModel": "AutoModelForCausalLM",
+    "ForMaskedLM": "AutoModelForMaskedLM",
+    "ForSequenceClassification": "AutoModelForSequenceClassification",
+    "ForTokenClassification": "AutoModelForTokenClassification",
+}
+"""By how the names of architectures end: what makes them."""
+
+_OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "adamw": torch.optim.AdamW,
+    "sgd": torch.optim.SGD,
+}
+
+_USUAL_VOCABULARY = 1_000
+"""Of a function that names none."""
+
+_SHAPES = 1_000
+"""Compiled shapes that torch keeps; it has another default."""
+
+
+class ModelSteps:
+    """The steps of a model with random weights."""
+
+    def __init__(self, config: Any, setup: Setup, device: torch.device) -> None:
+        """Build the model of a transformers configuration on a device.
+
+        Raises:
+            InputError: transformers cannot build or train it, or it does not fit.
+        """
+        dtype: torch.dtype = getattr(torch, setup.dtype)
+        weights = torch.float32 if setup.mixed_precision else dtype
+        self._model = _model(config, setup.attention, weights, device)
+        self.vocabulary = config.get_text_config().vocab_size
+        if setup.gradient_checkpointing:
+            self._model.gradient_checkpointing_enable()
+        self._labels = _label_maker(type(self._model).__name__)
+        self._call: Callable[..., Any] = self._model
+        if setup.compile:
+            torch._dynamo.config.recompile_limit = _SHAPES
+            self._call = torch.compile(self._model, dynamic=False)
+        self._autocast = nullcontext()
+        if setup.mixed_precision:
+            self._autocast = torch.autocast(device.type, dtype)
+        self._optimizer = _OPTIMIZERS[setup.optimizer](self._model.parameters(), lr=1e-6)
+
+    def forward_backward(self, batch: Batch) -> None:
+        """Compute the gradients of a batch."""
+        with self._autocast:
+            loss = self._call(**self._labels(batch)).loss
+        loss.backward()
+
+    def update(self) -> None:
+        """Update the weights, and drop the gradients."""
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+
+    def tensors(self) -> Iterable[torch.Tensor]:
+        """Return weights, buffers and optimizer state."""
+        states = self._optimizer.state.values()
+        found = [value for state in states for value in state.values() if torch.is_tensor(value)]
+        return [*self._model.parameters(), *self._model.buffers(), *found]
+
+
+class FunctionSteps:
+    """The steps of a user's function."""
+
+    def __init__(self, name: str) -> None:
+        """Import `module:function`, from the current folder too.
+
+        Raises:
+            InputError: there is no such module or function, or it fails to load.
+        """
+        module, _, function = name.partition(":")
+        sys.path.insert(0, str(Path.cwd()))
+        try:
+            self._step = getattr(import_module(module), function)
+        except Exception as error:  # a module may raise anything
+            reason = " ".join(str(error).split())[:200]
+            raise InputError(
+                f"model {name!r} cannot be loaded: {type(error).__name__}: {reason}"
+            ) from None
+        finally:
+            sys.path.pop(0)
+        if not callable(self._step):
+            raise InputError(f"model {name!r} is no function: it is called with a batch")
+        self.vocabulary = int(getattr(self._step, "vocabulary", _USUAL_VOCABULARY))
+
+    def forward_backward(self, batch: Batch) -> None:
+        """Run a whole step."""
+        self._step(batch)
+
+    def update(self) -> None:
+        """Do nothing: the function did it."""
+
+    def tensors(self) -> None:
+        """Return None: only the function knows its model."""
+
+
+def _model(config: Any, attention: str, dtype: torch.dtype, device: torch.device) -> Any:
+    """Return a model in training mode.
+
+    Raises:
+        InputError: transformers cannot build it, or it does not fit.
+    """
+    if config.is_encoder_decoder:
+        raise InputError(
+            f"{config.model_type} has an encoder and a decoder, which one width does not describe: "
+            "pass a function that runs one step, module:function"
+        )
+    auto = getattr(transformers, _auto_class(config))
+    try:
+        with torch.device(device):
+            model = auto.from_config(config, dtype=dtype, attn_implementation=attention)
+    except torch.OutOfMemoryError:
+        raise InputError(
+            f"the weights of {config.model_type} do not fit the device: pass --dtype bfloat16, or "
+            "another --device"
+        ) from None
+    except (ImportError, ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"transformers cannot build {config.model_type}: {reason}") from None
+    return model.train()
+
+
+def _auto_class(config: Any) -> str:
+    """Return what builds the architecture that a configuration names; by default its masked or
+    causal language model.
+
+    Raises:
+        InputError: it is neither.
+    """
+    named = (config.architectures or [""])[0]
+    for ending, auto in _HEADS.items():
+        if named.endswith(ending):
+            return auto
+    for auto in ("AutoModelForMaskedLM", "AutoModelForCausalLM"):
+        if type(config) in getattr(transformers, auto)._model_mapping:
+            return auto
+    raise InputError(
+        f"{named or config.model_type} is no language model or classifier of transformers: pass a "
+        "function that runs one step, module:function"
+    )
+
+
+def _label_maker(model: str) -> Callable[[Batch], Batch]:
+    """Return what turns a batch into the arguments of a model."""
+    if model.endswith("ForSequenceClassification"):
+        return lambda batch: {**batch, "labels": torch.zeros_like(batch["labels"][:, 0])}
+    if model.endswith("ForTokenClassification"):
+        return lambda batch: {**batch, "labels": batch["labels"].clamp(max=0)}
+    return lambda batch: batch

@@ -1,0 +1,60 @@
+"""Devices whose constants are known."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from batchstat.calibration.calibration import Hardware
+from batchstat.calibration.measuring import BatchTooLargeError, Timing, WarmUp
+from batchstat.calibration.shapes import Shape
+
+
+@dataclass
+class KnownDevice:
+    """A device of known constants: seconds and bytes of a batch, with noise on the seconds."""
+
+    per_step: float = 2e-3
+    per_batch: float = 5e-3
+    per_token: float = 2e-6
+    per_pair: float = 3e-10
+    per_shape: float = 0.0
+    noise: float = 0.0
+    memory: int | None = None
+    state: int = 3_000_000
+    bytes_per_token: float = 5_000.0
+    bytes_per_pair: float = 4.0
+    update_bytes: int = 1_000_000
+    interrupted_after: int | None = None
+    ran: list[Shape] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._rng = np.random.default_rng(0)
+
+    @property
+    def hardware(self) -> Hardware:
+        return Hardware(device="cuda", name="Known", memory=self.memory, versions={"torch": "0"})
+
+    @property
+    def fixed(self) -> int:
+        return self.state
+
+    def peak(self, shape: Shape) -> int:
+        varying = self.bytes_per_token * shape.tokens + self.bytes_per_pair * shape.pairs
+        return self.state + int(varying)
+
+    def seconds(self, shape: Shape) -> float:
+        exact = self.per_batch + self.per_token * shape.tokens + self.per_pair * shape.pairs
+        return exact * (1 + self.noise * float(self._rng.standard_normal()))
+
+    def warm_up(self, shape: Shape) -> WarmUp:
+        timing = self.run(shape)
+        update_peak = self.state + self.update_bytes
+        return WarmUp(timing.seconds + self.per_shape, self.peak(shape), update_peak)
+
+    def run(self, shape: Shape) -> Timing:
+        if self.interrupted_after is not None and len(self.ran) >= self.interrupted_after:
+            raise KeyboardInterrupt
+        self.ran.append(shape)
+        if self.memory is not None and self.peak(shape) > self.memory:
+            raise BatchTooLargeError
+        return Timing(self.seconds(shape), self.per_step)

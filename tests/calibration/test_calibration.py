@@ -1,0 +1,130 @@
+import itertools
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchstat.calibration.calibration import (
+    PER_SECOND,
+    Calibration,
+    Setup,
+    fit_calibration,
+    load_calibration,
+    save_calibration,
+)
+from batchstat.calibration.cost_model import CostModel
+from batchstat.calibration.fit import non_negative_least_squares
+from batchstat.calibration.measuring import measure_device
+from batchstat.calibration.shapes import Shape
+from batchstat.errors import InputError
+from calibration.devices import KnownDevice
+
+
+def calibration_of(device: KnownDevice, widest: int = 512, **more) -> Calibration:
+    setup = Setup(model="known", shape=CostModel(hidden=64, layers=2))
+    measured = measure_device(device, widest, **more)
+    time, memory = fit_calibration(measured.points, setup, device.fixed)
+    return Calibration(
+        created="2026-01-01T00:00:00+00:00",
+        setup=setup,
+        hardware=device.hardware,
+        points=measured.points,
+        time=time,
+        memory=memory,
+        fits=measured.fits,
+        is_complete=measured.is_complete,
+    )
+
+
+@given(
+    st.lists(st.lists(st.floats(-10, 10), min_size=3, max_size=3), min_size=3, max_size=12),
+    st.data(),
+)
+def test_least_squares_are_no_worse_than_any_other_coefficients(columns, data):
+    """Against the gradient: at the minimum, none that is positive has a slope, and none at zero
+    has one downwards (Karush, Kuhn and Tucker)."""
+    matrix = np.array(columns)
+    values = np.array(
+        data.draw(st.lists(st.floats(-10, 10), min_size=len(matrix), max_size=len(matrix)))
+    )
+    found = non_negative_least_squares(matrix, values)
+    assert (found >= 0).all()
+    least = np.linalg.norm(matrix @ found - values)
+    for other in itertools.product([0.0, 0.3, 1.0, 3.0], repeat=3):
+        assert least <= np.linalg.norm(matrix @ np.array(other) - values) + 1e-9
+
+
+def test_a_file_is_read_back(tmp_path):
+    calibration = calibration_of(KnownDevice(memory=100_000_000, noise=0.01))
+    path = tmp_path / "known.json"
+    path.write_text(save_calibration(calibration))
+    assert load_calibration(path) == calibration
+    assert load_calibration(str(path)).cost == calibration.cost
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text[:100], "write it again with batchstat calibrate"),
+        (lambda text: text.replace('"width": 512', '"width": 513', 1), "damaged or edited"),
+        (lambda text: text.replace("calibration/1", "calibration/9"), "batchstat.calibration/9"),
+        (lambda text: text.replace("batchstat.calibration/1", "batchstat.profile/6"), "profile/6"),
+        (lambda _: "[1, 2]", "has no schema"),
+        (lambda _: "\x00", "write it again"),
+    ],
+)
+def test_another_file_is_refused(tmp_path, change, message):
+    path = tmp_path / "known.json"
+    path.write_text(change(save_calibration(calibration_of(KnownDevice()))))
+    with pytest.raises(InputError, match=message) as caught:
+        load_calibration(path)
+    assert str(path.as_posix()) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path):
+    with pytest.raises(InputError, match="no such file: .*write it with batchstat calibrate"):
+        load_calibration(tmp_path / "none.json")
+    with pytest.raises(InputError, match="cannot be read"):
+        load_calibration(tmp_path)
+
+
+def test_costs_are_the_fit_in_picoseconds():
+    device = KnownDevice()
+    calibration = calibration_of(device)
+    cost = calibration.cost
+    shape = Shape(3, 100)
+    work = cost.per_batch + cost.per_token * shape.tokens + cost.per_pair * shape.pairs
+    assert work / PER_SECOND == pytest.approx(device.seconds(shape), rel=1e-3)
+    assert work / PER_SECOND == pytest.approx(calibration.seconds(shape), rel=1e-3)
+    assert cost.per_step / PER_SECOND == pytest.approx(device.per_step)
+    assert calibration.bytes(shape) == pytest.approx(device.peak(shape), rel=1e-2, abs=1_000_000)
+    assert json.loads(save_calibration(calibration))["time"]["per_token"] == pytest.approx(2e-6)
+
+
+@given(
+    capacity=st.integers(50_000_000, 5_000_000_000),
+    max_length=st.integers(1, 4_096),
+    rows=st.integers(1, 4_000),
+    width=st.integers(1, 4_096),
+)
+def test_every_batch_within_the_tokens_that_fit_does(capacity, max_length, rows, width):
+    device = KnownDevice(memory=capacity)
+    calibration = calibration_of(device)
+    most = calibration.tokens_that_fit(max_length)
+    assert most is not None
+    width = min(width, max_length)
+    rows = min(rows, max(1, most // width))
+    if rows * width <= most:
+        assert device.peak(Shape(rows, width)) <= capacity
+
+
+def test_what_was_measured_is_known():
+    calibration = calibration_of(KnownDevice(), 512, tokens_per_batch=4_096, packed=True)
+    assert calibration.most_tokens == 4_096
+    assert calibration.widest == 512
+    assert calibration.has_packed
+    assert not calibration.is_estimate
+    assert calibration.tokens_that_fit(512) is None
