@@ -85,7 +85,7 @@ def calibrate(
         raise OptionError("mixed_precision computes in another dtype: add dtype=bfloat16")
     _require_torch()
     from batchstat.calibration.torch_device import TorchDevice, find_device
-    from batchstat.calibration.torch_steps import FunctionSteps, ModelSteps
+    from batchstat.calibration.torch_steps import FunctionSteps, ModelSteps, quiet_transformers
 
     created = datetime.now(UTC).isoformat()
     found = find_device(device)
@@ -100,16 +100,17 @@ def calibrate(
         gradient_checkpointing=gradient_checkpointing,
         compile=compile,
     )
-    widest = max_length or _widest(config)
-    steps: Any = FunctionSteps(model) if config is None else ModelSteps(config, setup, found)
-    runs = TorchDevice(found, steps)
-    measured = measure_device(
-        runs,
-        widest,
-        tokens_per_batch=tokens_per_batch,
-        packed=config is not None and attention.startswith("flash_attention"),
-        on_progress=on_progress,
-    )
+    widest = _widest(config, max_length)
+    with quiet_transformers():
+        steps: Any = FunctionSteps(model) if config is None else ModelSteps(config, setup, found)
+        runs = TorchDevice(found, steps)
+        measured = measure_device(
+            runs,
+            widest,
+            tokens_per_batch=tokens_per_batch,
+            packed=config is not None and attention.startswith("flash_attention"),
+            on_progress=on_progress,
+        )
     has_memory = all(point.peak is not None for point in measured.points)
     time, memory = fit_calibration(measured.points, setup, runs.fixed if has_memory else None)
     return Calibration(
@@ -142,9 +143,17 @@ def _shape(model: str, config: Any) -> CostModel | None:
         return None
 
 
-def _widest(config: Any) -> int:
-    """Return the tokens of the widest row to measure."""
+def _widest(config: Any, max_length: int | None) -> int:
+    """Return the tokens of the widest row to measure. Raises InputError if the model has fewer
+    positions.
+    """
     if config is None:
-        return _LONGEST_OF_FUNCTION
+        return max_length or _LONGEST_OF_FUNCTION
     stated = getattr(config.get_text_config(), "max_position_embeddings", None)
-    return min(stated, _LONGEST) if isinstance(stated, int) and stated > 0 else _LONGEST
+    if not isinstance(stated, int) or stated < 1:
+        return max_length or _LONGEST
+    if max_length is not None and max_length > stated:
+        raise InputError(
+            f"max_length={max_length:,} is above the {stated:,} positions of the model: lower it"
+        )
+    return max_length or min(stated, _LONGEST)

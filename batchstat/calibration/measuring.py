@@ -85,9 +85,17 @@ class Measured:
 
 
 class MeasuringProgress(NamedTuple):
-    """What is being done, and how much of it is done."""
+    """What is being done.
 
-    words: str
+    Attributes:
+        stage: in a few words.
+        shape: the batch.
+        done: batches of the stage that are done.
+        of: all of them; 0 where that is not known.
+    """
+
+    stage: str
+    shape: Shape
     done: int
     of: int
 
@@ -146,7 +154,7 @@ def measure_device(
         most = _most_tokens(device, widest, tokens_per_batch, peaks, on_progress)
         shapes = design(most, min(widest, most), packed=packed)
         for i, shape in enumerate(shapes):
-            on_progress(MeasuringProgress(f"warming up on {shape}", i, len(shapes)))
+            on_progress(MeasuringProgress("warming up", shape, i, len(shapes)))
             try:
                 runs[shape] = _Runs(device.warm_up(shape))
             except BatchTooLargeError:
@@ -173,12 +181,11 @@ def _count(runs: dict[Shape, _Runs]) -> int:
 
 def _time(device: Device, runs: dict[Shape, _Runs], on_progress: OnProgress) -> None:
     """Time all shapes in turn."""
-    n = 0
-    for _ in range(ROUNDS):
-        for shape, own in runs.items():
-            on_progress(MeasuringProgress(f"timing {shape}", n, ROUNDS * len(runs)))
+    for number in range(ROUNDS):
+        stage = f"timing round {number + 1} of {ROUNDS}"
+        for i, (shape, own) in enumerate(runs.items()):
+            on_progress(MeasuringProgress(stage, shape, i, len(runs)))
             own.timings += _repeated(device, shape)
-            n += 1
 
 
 def _repeated(device: Device, shape: Shape) -> Iterator[Timing]:
@@ -208,7 +215,7 @@ def _most_tokens(
 
     def fits(rows: int) -> bool:
         shape = Shape(rows, widest)
-        on_progress(MeasuringProgress(f"trying {shape}", 0, 0))
+        on_progress(MeasuringProgress("finding the largest batch", shape, 0, 0))
         try:
             peaks.append(device.warm_up(shape).peak or 0)
         except BatchTooLargeError:

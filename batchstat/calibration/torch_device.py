@@ -53,8 +53,8 @@ class TorchDevice:
 
     def warm_up(self, shape: Shape) -> WarmUp:
         """Run a step for the first time. Raises BatchTooLargeError."""
-        batch = self._batch(shape)
-        with _out_of_memory(self._device), _peaks(self._device, self._steps) as peaks:
+        with self._running(shape), _peaks(self._device, self._steps) as peaks:
+            batch = self._batch(shape)
             began = time.perf_counter()
             self._steps.forward_backward(batch)
             self._wait()
@@ -68,8 +68,8 @@ class TorchDevice:
 
     def run(self, shape: Shape) -> Timing:
         """Run a step that ran before. Raises BatchTooLargeError."""
-        batch = self._batch(shape)
-        with _out_of_memory(self._device):
+        with self._running(shape):
+            batch = self._batch(shape)
             self._wait()
             began = time.perf_counter()
             self._steps.forward_backward(batch)
@@ -78,6 +78,26 @@ class TorchDevice:
             self._steps.update()
             self._wait()
             return Timing(between - began, time.perf_counter() - between)
+
+    @contextmanager
+    def _running(self, shape: Shape) -> Iterator[None]:
+        """Raise BatchTooLargeError where a step runs out of memory, and free what it held;
+        InputError where it fails otherwise.
+        """
+        is_too_large = False
+        try:
+            yield
+        except Exception as error:  # a model may raise anything
+            is_too_large = _is_out_of_memory(error)
+            if not is_too_large:
+                reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+                raise InputError(f"the step fails on {shape}: {reason}") from error
+        if is_too_large:
+            # Outside of the handler, whose traceback holds the tensors of the step.
+            gc.collect()
+            if self._device.type != "cpu":
+                torch.accelerator.empty_cache()
+            raise BatchTooLargeError
 
     def _wait(self) -> None:
         if self._device.type != "cpu":
@@ -161,24 +181,10 @@ class _Unknown:
         return None
 
 
-@contextmanager
-def _out_of_memory(device: torch.device) -> Iterator[None]:
-    """Raise BatchTooLargeError where torch runs out of memory, and free what the step held."""
-    message = ""
-    try:
-        yield
-    except torch.OutOfMemoryError as error:
-        message = str(error)
-    except RuntimeError as error:  # of a CPU or Apple's GPU, which have no error of their own
-        if "memory" not in str(error) or "alloc" not in str(error):
-            raise
-        message = str(error)
-    if message:
-        # Outside of the handler, whose traceback holds the tensors of the step.
-        gc.collect()
-        if device.type != "cpu":
-            torch.accelerator.empty_cache()
-        raise BatchTooLargeError(message)
+def _is_out_of_memory(error: Exception) -> bool:
+    """Whether an error says so; a CPU and Apple's GPU have none of their own."""
+    is_own = isinstance(error, torch.OutOfMemoryError)
+    return is_own or ("memory" in str(error) and "alloc" in str(error))
 
 
 def hardware_of(device: torch.device) -> Hardware:

@@ -1,8 +1,8 @@
 """The training steps of a model: of a transformers configuration, or of a user's function."""
 
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -111,6 +111,18 @@ class FunctionSteps:
 
     def tensors(self) -> None:
         """Return None: only the function knows its model."""
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Keep transformers from warning about a configuration that is used as it is."""
+    log = transformers.utils.logging
+    before = log.get_verbosity()
+    log.set_verbosity_error()
+    try:
+        yield
+    finally:
+        log.set_verbosity(before)
 
 
 def _model(config: Any, attention: str, dtype: torch.dtype, device: torch.device) -> Any:

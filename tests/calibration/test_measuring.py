@@ -131,7 +131,8 @@ def test_what_is_measured_outlives_an_interrupt(after):
 def test_progress_says_what_is_done():
     found: list[MeasuringProgress] = []
     measure_device(KnownDevice(memory=100_000_000), 512, on_progress=found.append)
-    words = [each.words.split()[0] for each in found]
-    assert list(dict.fromkeys(words)) == ["trying", "warming", "timing"]
+    stages = list(dict.fromkeys(each.stage for each in found))
+    assert stages[:3] == ["finding the largest batch", "warming up", "timing round 1 of 3"]
+    assert len(stages) == 5
     assert all(each.done < each.of for each in found if each.of)
-    assert found[0].words == "trying 1 x 512"
+    assert found[0].shape == Shape(1, 512)

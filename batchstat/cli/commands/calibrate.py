@@ -12,7 +12,7 @@ from batchstat.cli.options import Options, takes
 from batchstat.parameters import option
 
 if TYPE_CHECKING:
-    from batchstat.calibration.measuring import OnProgress
+    from batchstat.calibration.measuring import MeasuringProgress, OnProgress
 
 _MODEL, _BATCHES = "Model", "Batches"
 
@@ -36,7 +36,14 @@ class Measured:
         shown="the accelerator, else the CPU",
         is_common=True,
     )
-    dtype: str = option("float32", "What computes.", _MODEL, "NAME", values=DTYPES, is_common=True)
+    dtype: str = option(
+        "float32",
+        "What computes: float32, bfloat16 or float16.",
+        _MODEL,
+        "NAME",
+        values=DTYPES,
+        is_common=True,
+    )
     mixed_precision: bool = option(
         False,
         "Keep weights in float32 while `dtype` computes, as bf16: true does.",
@@ -134,9 +141,9 @@ def command(options: Options) -> None:
 
 @contextmanager
 def _shown_progress() -> "Iterator[OnProgress]":
-    """Yield what shows the progress on standard error: a bar, or off a terminal nothing."""
+    """Yield what shows the progress on standard error: a bar, or off a terminal its stages."""
     if not sys.stderr.isatty():
-        yield lambda _: None
+        yield _lines()
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
@@ -145,5 +152,19 @@ def _shown_progress() -> "Iterator[OnProgress]":
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("loading torch", total=None)
         yield lambda now: bar.update(
-            task, description=now.words, completed=now.done, total=now.of or None
+            task, description=f"{now.stage}: {now.shape}", completed=now.done, total=now.of or None
         )
+
+
+def _lines() -> "OnProgress":
+    from batchstat.cli.streams import say
+
+    stage = ""
+
+    def update(now: "MeasuringProgress") -> None:
+        nonlocal stage
+        if now.stage != stage:
+            stage = now.stage
+            say(stage)
+
+    return update

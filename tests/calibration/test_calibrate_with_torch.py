@@ -1,0 +1,246 @@
+"""Training steps of real models, on the CPU."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from batchstat.calibration.calibrate import calibrate
+from batchstat.calibration.calibration import load_calibration
+from batchstat.calibration.measuring import BatchTooLargeError
+from batchstat.calibration.shapes import Shape
+from conftest import environment, needs
+
+SMALL = {"vocab_size": 200, "max_position_embeddings": 128}
+BERT = {
+    "model_type": "bert",
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 64,
+    **SMALL,
+}
+LLAMA = {
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 48,
+    **SMALL,
+}
+MODELS = {
+    "bert": BERT,
+    "classifier": {**BERT, "architectures": ["BertForSequenceClassification"]},
+    "tagger": {**BERT, "architectures": ["BertForTokenClassification"]},
+    "llama": LLAMA,
+    "gpt2": {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 128},
+}
+
+
+@pytest.fixture(autouse=True)
+def _torch():
+    return needs("torch")
+
+
+@pytest.fixture
+def folder_of(tmp_path):
+    def make(config):
+        path = tmp_path / "model"
+        path.mkdir()
+        (path / "config.json").write_text(json.dumps(config))
+        return path
+
+    return make
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_of_transformers_are_measured(folder_of, run, tmp_path, name):
+    model = folder_of(MODELS[name])
+    result = run("calibrate", "--model", model, "--device", "cpu", "--tokens-per-batch", 512)
+    assert result.returncode == 0, result.stderr
+    assert "use      batchstat compare --calibration calibration.json" in result.stdout
+    found = load_calibration(tmp_path / "calibration.json")
+    assert found.most_tokens == 512
+    assert found.widest == 128
+    assert found.setup.shape is not None
+    assert found.setup.shape.layers == 2
+    assert found.hardware.device == "cpu"
+    assert found.time is not None
+    assert found.memory is not None
+    assert found.memory.worst is not None
+    assert found.memory.worst < 0.2
+    largest = max(point.peak for point in found.points)
+    assert found.bytes(Shape(4, 128)) == pytest.approx(largest, rel=0.2)
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("config", [BERT, LLAMA], ids=["bert", "llama"])
+def test_peaks_are_those_of_torchs_own_accounting(config, attention):
+    import torch
+    from torch.distributed._tools.mem_tracker import MemTracker
+    from transformers import AutoConfig
+
+    from batchstat.calibration.calibration import Setup
+    from batchstat.calibration.torch_device import TorchDevice
+    from batchstat.calibration.torch_steps import ModelSteps
+
+    own = {key: value for key, value in config.items() if key != "model_type"}
+    made = AutoConfig.for_model(config["model_type"], **own)
+    setup = Setup(model="small", shape=None, attention=attention)
+    steps = ModelSteps(made, setup, torch.device("cpu"))
+    device = TorchDevice(torch.device("cpu"), steps)
+    device.warm_up(Shape(1, 8))
+    for shape in (Shape(1, 128), Shape(8, 32), Shape(5, 77)):
+        found = device.warm_up(shape)
+        tracker = MemTracker()
+        tracker.track_external(steps._model, steps._optimizer)
+        with tracker:
+            device.run(shape)
+        total = tracker.get_tracker_snapshot("peak")[torch.device("cpu")]["Total"]
+        assert max(found.peak, found.update_peak) == pytest.approx(total, rel=0.01)
+    weights = sum(each.numel() for each in steps._model.parameters()) * 4
+    assert device.fixed == pytest.approx(3 * weights, rel=0.02)  # and two states of AdamW
+
+
+def test_checkpointing_saves_memory_and_mixed_precision_keeps_weights(folder_of):
+    model = str(folder_of({**LLAMA, "num_hidden_layers": 8}))
+    settings = {"device": "cpu", "tokens_per_batch": 1_024}
+    plain = calibrate(model, **settings)
+    saved = calibrate(model, gradient_checkpointing=True, **settings)
+    mixed = calibrate(model, dtype="bfloat16", mixed_precision=True, **settings)
+    half = calibrate(model, dtype="bfloat16", **settings)
+    assert saved.memory.per_token < 0.7 * plain.memory.per_token
+    assert mixed.points[0].update_peak == pytest.approx(plain.points[0].update_peak, rel=0.02)
+    assert half.points[0].update_peak == pytest.approx(plain.points[0].update_peak / 2, rel=0.05)
+
+
+def test_compiling_is_timed_for_each_shape(folder_of):
+    if shutil.which("c++") is None and shutil.which("g++") is None:
+        pytest.skip("torch.compile needs a compiler")
+    model = str(folder_of({**BERT, "num_hidden_layers": 1}))
+    found = calibrate(model, device="cpu", compile=True, max_length=16, tokens_per_batch=64)
+    assert found.time.per_shape > 10 * found.points[0].seconds
+    assert found.memory is None
+
+
+STEP = """
+import torch
+model = torch.nn.Embedding(50, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+seen = []
+
+def step(batch):
+    assert batch["input_ids"].max() < 50
+    assert batch["input_ids"].shape == batch["attention_mask"].shape == batch["labels"].shape
+    optimizer.zero_grad()
+    model(batch["input_ids"]).square().mean().backward()
+    optimizer.step()
+
+step.vocabulary = 50
+number = 3
+
+def fails(batch):
+    raise ValueError("not that shape")
+"""
+
+
+def test_a_function_is_measured(tmp_path, run_process):
+    (tmp_path / "train.py").write_text(STEP)
+    flags = ("--device", "cpu", "--max-length", 64, "--tokens-per-batch", 256, "-o", "mine.json")
+    result = run_process("calibrate", "--model", "train:step", *flags)
+    assert result.returncode == 0, result.stderr
+    found = load_calibration(tmp_path / "mine.json")
+    assert found.setup.shape is None
+    assert found.memory is None
+    assert found.time.per_step == 0
+    assert (found.widest, found.most_tokens) == (64, 256)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("train:none", "model 'train:none' cannot be loaded: AttributeError: module 'train' has"),
+        ("nowhere:step", "model 'nowhere:step' cannot be loaded: ModuleNotFoundError: No module"),
+        ("train:number", "model 'train:number' is no function: it is called with a batch"),
+        ("train:fails", "the step fails on 1 x 64: ValueError: not that shape"),
+    ],
+)
+def test_a_function_that_cannot_run_is_one_line(tmp_path, run_process, model, message):
+    (tmp_path / "train.py").write_text(STEP)
+    flags = ("--device", "cpu", "--max-length", 64, "--tokens-per-batch", 64)
+    result = run_process("calibrate", "--model", model, *flags)
+    assert result.returncode == 3
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not (tmp_path / "calibration.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("config", "flags", "message"),
+    [
+        (BERT, ["--device", "cuda"], "device 'cuda' is not available: torch"),
+        (BERT, ["--device", "nonsense"], "device 'nonsense' is not available"),
+        (LLAMA, ["--attention", "flash_attention_2"], "transformers cannot build llama: "),
+        (LLAMA, ["--max-length", 256], "max_length=256 is above the 128 positions of the model"),
+        ({"model_type": "t5"}, [], "t5 has an encoder and a decoder"),
+        ({"model_type": "vit"}, [], "vit is no language model or classifier"),
+        ({"model_type": "new"}, [], "cannot be loaded"),
+        ({**LLAMA, "hidden_size": 33}, [], "transformers cannot build llama: "),
+    ],
+)
+def test_what_cannot_be_measured_is_one_line(folder_of, run, config, flags, message):
+    result = run("calibrate", "--model", folder_of(config), "--device", "cpu", *flags)
+    assert result.returncode in (2, 3)
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_batch_that_no_memory_holds_is_too_large(folder_of):
+    import torch
+    from transformers import AutoConfig
+
+    from batchstat.calibration.calibration import Setup
+    from batchstat.calibration.torch_device import TorchDevice
+    from batchstat.calibration.torch_steps import ModelSteps
+
+    config = AutoConfig.from_pretrained(folder_of(BERT))
+    steps = ModelSteps(config, Setup(model="small", shape=None), torch.device("cpu"))
+    device = TorchDevice(torch.device("cpu"), steps)
+    with pytest.raises(BatchTooLargeError):
+        device.warm_up(Shape(10**12, 128))
+    device.warm_up(Shape(1, 128))
+
+
+def test_an_interrupt_keeps_what_was_measured(folder_of, tmp_path):
+    model = folder_of({**LLAMA, "hidden_size": 256, "intermediate_size": 1_024})
+    command = [sys.executable, "-m", "batchstat", "calibrate", "--model", str(model)]
+    process = subprocess.Popen(
+        [*command, "--device", "cpu", "--tokens-per-batch", "4096", "-o", "kept.json"],
+        cwd=tmp_path,
+        env=environment(),
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    began = time.monotonic()
+    try:
+        for line in process.stderr:
+            if "timing round 2" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert time.monotonic() - began < 300
+    assert process.returncode == 130, err
+    assert "interrupted" in err
+    assert "compare --calibration kept.json" in out
+    found = load_calibration(tmp_path / "kept.json")
+    assert not found.is_complete
+    assert len(found.points) >= 4
