@@ -107,13 +107,20 @@ def _engine(values: Mapping[str, Any], where: str) -> _Engine:
             f"{where}: {ACTOR}.strategy={strategy!r} is an engine that is not modelled: only "
             f"{', '.join(ENGINES)} and megatron are"
         )
-    others = max(values[f"{ACTOR}.{_ULYSSES}"], 1)
+    others = values[f"{ACTOR}.{_ULYSSES}"]
     others = others if others > 1 else values[f"{FSDP}.{_ULYSSES}"]
+    padded = {**values, f"{FSDP}.pad_to_length": _pads(values)}
     return _Engine(
         ranks=data_parallel_ranks(values, where, others, f"{FSDP}.{_ULYSSES}"),
         shared_tokens=others,
-        multiple=fsdp_multiple(values, where, FSDP, others),
+        multiple=fsdp_multiple(padded, where, FSDP, others),
     )
+
+
+def _pads(values: Mapping[str, Any]) -> bool:
+    """Return whether the FSDP engine pads batches to a bucket: by its own key, if it is there."""
+    own = values[f"{FSDP}.pad_to_length"]
+    return bool(values[f"{ACTOR}.pad_to_length"] if own is None else own)
 
 
 def _megatron(values: Mapping[str, Any], where: str) -> _Engine:
@@ -186,7 +193,7 @@ def _warnings(values: Mapping[str, Any], ranks: int) -> Iterator[str]:
 
 def alternatives(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield changes of keys that may save compute."""
-    if values[f"{FSDP}.pad_to_length"]:
+    if _pads(values):
         yield {f"{FSDP}.pad_to_length": False}
     if not (values["trainer.use_v1"] or values["trainer.balance_batch"]):
         yield {"trainer.balance_batch": True}

@@ -42,7 +42,8 @@ KEYS: dict[str, Key] = {
     f"{ACTOR}.optim.lr_warmup_steps": Key(-1, int, -1),
     f"{ACTOR}.optim.lr_warmup_steps_ratio": Key(0.0, float),
     f"{FSDP}.ulysses_sequence_parallel_size": Key(1, int, 1),
-    f"{FSDP}.pad_to_length": Key(False, bool),
+    f"{ACTOR}.pad_to_length": Key(False, bool),
+    f"{FSDP}.pad_to_length": Key(None, bool),
     f"{FSDP}.pad_to_length_bucket": Key(1024, int, 1),
     f"{MEGATRON}.tensor_model_parallel_size": Key(1, int, 1),
     f"{MEGATRON}.pipeline_model_parallel_size": Key(1, int, 1),
@@ -95,7 +96,7 @@ _ACTOR = """
 _target_ calculate_entropy calculate_sum_pi_squared clip_ratio clip_ratio_c clip_ratio_high
 clip_ratio_low data_loader_seed entropy_checkpointing entropy_coeff entropy_from_logits_chunk_size
 entropy_from_logits_with_chunking freeze_vision_tower grad_clip kl_loss_coef kl_loss_type
-load_weight loss_scale_factor pad_to_length ppo_micro_batch_size ppo_micro_batch_size_per_gpu
+loss_scale_factor ppo_micro_batch_size ppo_micro_batch_size_per_gpu
 rollout_n tau_neg tau_pos use_fused_kernels use_kl_loss use_remove_padding use_rollout_log_probs
 use_torch_compile
 """
