@@ -11,8 +11,8 @@ from batchstat.frameworks.setup import EpochSize, Schedule
 from batchstat.profiling.profile import Profile
 
 WHICH_ROLLOUTS = (
-    "does not know its rollouts, only prompts: pass them as CORPUS, whole rollouts (prompt and "
-    "response) in the sequence of training; for a file of their tokens, --length-column"
+    "names prompts, not rollouts: pass whole rollouts (prompt and response) as CORPUS, in the "
+    "sequence of training; a file of their tokens as rollouts.jsonl --length-column tokens"
 )
 """Why the corpus cannot be read, and the remedy."""
 

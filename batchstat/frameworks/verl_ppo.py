@@ -132,7 +132,9 @@ def _megatron(values: Mapping[str, Any], where: str) -> _Engine:
     context = values[f"{MEGATRON}.context_parallel_size"]
     others = tensor * context * values[f"{MEGATRON}.pipeline_model_parallel_size"]
     return _Engine(
-        ranks=data_parallel_ranks(values, where, others, f"{MEGATRON}: all parallelism"),
+        ranks=data_parallel_ranks(
+            values, where, others, f"{MEGATRON}: tensor x pipeline x context parallel sizes"
+        ),
         shared_tokens=context,
         multiple=1,
         of_sample=tensor * context * (2 if context > 1 else 1),

@@ -66,7 +66,7 @@ def test_a_list_of_layers_may_be_text(tmp_path):
 
 def test_rollouts_have_to_be_passed(tmp_path):
     path = written(tmp_path, SCRIPT | QWEN3_4B | {"prompt-data": "prompts.jsonl"})
-    with pytest.raises(batchstat.InputError, match=r"only prompts: pass them as CORPUS.*--length"):
+    with pytest.raises(batchstat.InputError, match=r"not rollouts: pass whole .* --length-column"):
         batchstat.preflight(path)
 
 

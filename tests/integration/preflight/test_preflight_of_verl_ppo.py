@@ -70,7 +70,7 @@ def test_no_key_of_verl_is_unknown():
         ),
         (
             {"model_engine": "megatron", f"{ACTOR}.megatron.context_parallel_size": 3},
-            "all parallelism=3 does not divide 8 GPUs",
+            "x context parallel sizes=3 does not divide 8 GPUs",
         ),
         (
             {"model_engine": "megatron", f"{ACTOR}.megatron.pad_to_length": True},
@@ -97,7 +97,7 @@ def test_what_is_not_modelled_is_refused(tmp_path, values, message):
 
 def test_rollouts_have_to_be_passed(tmp_path):
     path = written(tmp_path, {**DYNAMIC, "data.train_files": "prompts.parquet"})
-    with pytest.raises(batchstat.InputError, match=r"only prompts: pass them as CORPUS.*--length"):
+    with pytest.raises(batchstat.InputError, match=r"not rollouts: pass whole .* --length-column"):
         batchstat.preflight(path)
 
 
@@ -150,3 +150,21 @@ def test_a_configuration_for_supervised_training_is_not_taken_for_one_of_ppo(tmp
     values: dict[str, Any] = {"data.train_batch_size": 4, "trainer.nnodes": 1}
     with pytest.raises(batchstat.InputError, match="names no corpus"):
         batchstat.preflight(written(tmp_path, values))
+
+
+@pytest.mark.parametrize(
+    ("value", "multiple"),
+    [
+        ("${oc.select:actor_rollout_ref.actor.pad_to_length,False}", 64),
+        ("${oc.select:actor_rollout_ref.actor.missing,False}", 1),
+        ("${oc.select:actor_rollout_ref.actor.missing, true}", 64),
+        (False, 1),
+    ],
+)
+def test_a_selected_key_stands_for_its_value_or_for_the_default(tmp_path, value, multiple):
+    sizes = {"data.train_batch_size": 8, f"{ACTOR}.ppo_mini_batch_size": 8}
+    padded = {f"{ACTOR}.pad_to_length": True, f"{ACTOR}.fsdp_config.pad_to_length": value}
+    bucket = {f"{ACTOR}.fsdp_config.pad_to_length_bucket": 64}
+    path = written(tmp_path, {**DYNAMIC, **sizes, **padded, **bucket})
+    report = batchstat.preflight(path, rollouts(tmp_path, [9] * 8))
+    assert report.simulation.basis.pad_to_multiple_of == multiple
