@@ -304,9 +304,12 @@ def verl(
     own = [list(range(len(lengths)))[rank * size :][:size] for rank in range(ranks)]
     if assign == "turns":
         own = [[i for i in range(len(lengths)) if i % ranks == rank] for rank in range(ranks)]
-    if assign == "balanced":
+    if assign in ("balanced", "ordered"):
         own = []
         for part in equal_parts(work, ranks, lambda rising: consecutive(rising, ranks)):
+            if assign == "ordered":
+                own.append(part)
+                continue
             rising = sorted(part, key=work.__getitem__)
             odd = [i for place, i in enumerate(rising) if place % 2]
             own.append([i for i in rising if i not in odd] + odd[::-1])
@@ -336,8 +339,10 @@ def verl(
     return found
 
 
-def slime(lengths: list[int], *, tokens_per_batch: int, ranks: int) -> list[list[list[int]]]:
-    """One step: the batches of each rank."""
+def slime(
+    lengths: list[int], *, tokens_per_batch: int, ranks: int, work: tuple[int, int] | None = None
+) -> list[list[list[int]]]:
+    """One step: the batches of each rank, in turn or by work per token and per pair of tokens."""
     made: list[list[int]] = []
     for i, length in enumerate(lengths):
         with_room = (b for b in made if sum(lengths[j] for j in b) + length <= tokens_per_batch)
@@ -357,4 +362,8 @@ def slime(lengths: list[int], *, tokens_per_batch: int, ranks: int) -> list[list
             (right if less else left).append(i)
         made[made.index(split)] = left
         made.append(right)
+    if work is not None:
+        each = [sum(work[0] * lengths[i] + work[1] * lengths[i] ** 2 for i in b) for b in made]
+        parts = equal_parts(each, ranks, lambda rising: consecutive(rising, ranks))
+        return [[made[k] for k in part] for part in parts]
     return [[b for k, b in enumerate(made) if k % ranks == rank] for rank in range(ranks)]

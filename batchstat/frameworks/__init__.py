@@ -12,6 +12,7 @@ from batchstat.frameworks.slime import SLIME
 from batchstat.frameworks.torchtune import TORCHTUNE
 from batchstat.frameworks.training_arguments import TRAINING_ARGUMENTS
 from batchstat.frameworks.verl import VERL
+from batchstat.frameworks.verl_ppo import VERL_PPO
 
 CONFIGURATIONS: dict[str, Framework] = {
     "transformers": TRAINING_ARGUMENTS,
@@ -21,5 +22,6 @@ CONFIGURATIONS: dict[str, Framework] = {
     "torchtune": TORCHTUNE,
     "ms-swift": MS_SWIFT,
     "verl": VERL,
+    "verl-ppo": VERL_PPO,
     "slime": SLIME,
 }

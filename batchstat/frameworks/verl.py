@@ -13,12 +13,11 @@ from typing import Any
 from batchstat.errors import OptionError, short
 from batchstat.frameworks.keys import refuse
 from batchstat.frameworks.setup import Framework, TrainingSetup
+from batchstat.frameworks.verl_engine import ENGINES, data_parallel_ranks, fsdp_multiple
 from batchstat.frameworks.verl_keys import (
     ENGINE_CLASS,
-    ENGINES,
     KEYS,
     OF_OTHER_ENGINES,
-    OF_PPO,
     REFUSED,
     UNUSED,
     UNUSED_TABLES,
@@ -33,12 +32,6 @@ def read_config(
     values: Mapping[str, Any], where: str, given: frozenset[str], **facts: Any
 ) -> TrainingSetup:
     """Return the setup of a configuration of verl's SFT trainer."""
-    if any(key.split(".")[0] == OF_PPO for key in given):
-        raise OptionError(
-            f"{where} is of verl's PPO trainer (actor_rollout_ref), which is not read: pass the "
-            "lengths of its rollouts to `batchstat compare --length-column`, with the strategy "
-            "verl:samples_per_step=<ppo_mini_batch_size x rollout.n>"
-        )
     _check_engine(values, where, given)
     _check(values, where)
     ranks, others = _ranks(values, where), values["engine.ulysses_sequence_parallel_size"]
@@ -52,7 +45,7 @@ def read_config(
         "seed": _SEED,
         "world_size": ranks,
     }
-    if (multiple := _multiple(values, where)) > 1:
+    if (multiple := fsdp_multiple(values, where, "engine", others)) > 1:
         settings["pad_to_multiple_of"] = multiple
     return TrainingSetup(
         values=values,
@@ -111,30 +104,10 @@ _MODELLED = {
 
 def _ranks(values: Mapping[str, Any], where: str) -> int:
     """Return the number of data-parallel ranks."""
-    gpus = values["trainer.nnodes"] * values["trainer.n_gpus_per_node"]
-    others = values["engine.ulysses_sequence_parallel_size"]
-    if gpus == 1:
+    if values["trainer.nnodes"] * values["trainer.n_gpus_per_node"] == 1:
         return 1  # torchrun decides
-    if gpus % others:
-        raise OptionError(
-            f"{where}: engine.ulysses_sequence_parallel_size={others} does not divide {gpus} GPUs: "
-            "change trainer.n_gpus_per_node"
-        )
-    return int(gpus // others)
-
-
-def _multiple(values: Mapping[str, Any], where: str) -> int:
-    """Return what the tokens of a batch are padded to a multiple of."""
-    others: int = values["engine.ulysses_sequence_parallel_size"]
-    bucket: int = values["engine.pad_to_length_bucket"]
-    if not values["engine.pad_to_length"]:
-        return others
-    if bucket % others:
-        raise OptionError(
-            f"{where}: engine.pad_to_length_bucket={bucket} with "
-            f"engine.ulysses_sequence_parallel_size={others} is not modelled: make it a multiple"
-        )
-    return bucket
+    key = "engine.ulysses_sequence_parallel_size"
+    return data_parallel_ranks(values, where, values[key], key)
 
 
 def _corpus(values: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

@@ -1,13 +1,10 @@
 """The keys of verl's SFT configuration: which decide about batches, and which do not.
 
-All keys of verl/trainer/config/sft_trainer_engine.yaml with each of its engines and optimizers, and
-those of the PPO trainer beside it, in verl 0.9.1.
+All keys of verl/trainer/config/sft_trainer_engine.yaml with each of its engines and optimizers, in
+verl 0.9.1.
 """
 
 from batchstat.frameworks.keys import Key
-
-ENGINES = ("fsdp", "fsdp2")
-"""Engines whose batches are modelled."""
 
 ENGINE_CLASS = "verl.workers.config.FSDPEngineConfig"
 
@@ -19,9 +16,6 @@ REFUSED = {
     "model.mtp.enable": "remove it",
 }
 """Keys whose batches are not modelled, unless they are false or empty, and the remedies."""
-
-OF_PPO = "actor_rollout_ref"
-"""The table that only the PPO trainer has."""
 
 KEYS: dict[str, Key] = {
     "defaults": Key(None, list),
@@ -65,21 +59,6 @@ UNUSED_TABLES = (
     *("model.mtp", "model.override_config", "model.tiled_mlp", "engine.backend_config"),
     *("engine.moe_config", "engine.override_ddp_config", "engine.override_mcore_model_config"),
     *("engine.override_transformer_config", "engine.qat", "engine.router_replay"),
-    *(
-        "actor_rollout_ref",
-        "algorithm",
-        "critic",
-        "custom_reward_function",
-        "distillation",
-        "global_profiler",
-        "ray_kwargs",
-        "reward",
-        "reward_model",
-        "sandbox_fusion",
-        "skip",
-        "transfer_queue",
-        "trainer.v1",
-    ),
     *("engine.turbo_config", "engine.wrap_policy", "engine.mixed_precision"),
 )
 
@@ -87,22 +66,6 @@ _DATA = """
 balance_dp_token custom_cls.name micro_batch_size_per_gpu num_workers use_shm val_files
 val_max_samples
 """
-
-_PPO_DATA = """
-audio_key dataloader_num_workers filter_overlong_prompts filter_overlong_prompts_workers
-function_tool_path gen_batch_size image_key image_patch_size max_prompt_length
-max_response_length mm_processor_kwargs prompt_key return_full_prompt return_multi_modal_inputs
-return_raw_chat return_raw_input_ids reward_fn_key tokenizer tool_config_path trust_remote_code
-val_batch_size validation_shuffle video_key
-"""
-
-_PPO_TRAINER = """
-checkpoint_callback_class critic_warmup del_local_ckpt_after_load esi_redundant_time
-log_val_generations max_actor_ckpt_to_keep max_critic_ckpt_to_keep
-ray_wait_register_center_timeout rollout_data_dir use_v1 val_before_train val_only
-validation_data_dir
-"""
-"""Of the PPO trainer, whose configuration is refused as a whole."""
 
 _MODEL = """
 _target_ enable_activation_offload enable_gradient_checkpointing exclude_modules external_lib
@@ -150,9 +113,9 @@ OF_OTHER_ENGINES = frozenset(f"engine.{name}" for name in _OTHER_ENGINES.split()
 UNUSED = frozenset(
     f"{table}.{name}"
     for table, names in {
-        "data": _DATA + _PPO_DATA,
+        "data": _DATA,
         "model": _MODEL,
-        "trainer": _TRAINER + _PPO_TRAINER,
+        "trainer": _TRAINER,
         "engine": _ENGINE + _OTHER_ENGINES,
     }.items()
     for name in names.split()

@@ -138,10 +138,10 @@ def preflight(
 
     Args:
         config: a JSON or YAML file of transformers' `TrainingArguments`, TRL's `SFTConfig`,
-            the configuration of axolotl, torchtune or verl's SFT trainer, or the arguments of
-            LLaMA-Factory, ms-swift or slime.
+            the configuration of axolotl, torchtune or verl's SFT or PPO trainer, or the arguments
+            of LLaMA-Factory, ms-swift or slime.
         profile: the corpus, counted as `profile_keywords` says; by default the one that the
-            configuration names.
+            configuration names. For reinforcement learning, its rollouts.
         framework: the one that it is for; by default the one that knows most of its keys.
         settings: fields of `batchstat.Settings` that it does not have, such as `world_size=8`;
             others override it.

@@ -118,7 +118,7 @@ SIZES = {
 
 @given(
     **SIZES,
-    assign=st.sampled_from(["balanced", "turns", "chunks"]),
+    assign=st.sampled_from(["balanced", "ordered", "turns", "chunks"]),
     steps=st.integers(1, 3),
     keeps=st.booleans(),
 )
@@ -144,15 +144,16 @@ def test_verl_is_the_plain_loop(ranks, of_rank, budget, lengths, assign, steps, 
     assert units(spec, lengths, tokens_per_batch=budget, world_size=ranks) == expected
 
 
-@given(**SIZES)
-def test_slime_is_the_plain_loop(ranks, of_rank, budget, lengths):
+@given(**SIZES, work=st.none() | st.tuples(st.integers(1, 900), st.integers(1, 9)))
+def test_slime_is_the_plain_loop(ranks, of_rank, budget, lengths, work):
     size = ranks * of_rank
     expected = []
     for first in range(0, len(lengths) - size + 1, size):
         step = lengths[first : first + size]
-        found = oracle.slime(step, tokens_per_batch=budget - 30, ranks=ranks)
+        found = oracle.slime(step, tokens_per_batch=budget - 30, ranks=ranks, work=work)
         expected += [[[first + i for i in batch] for batch in rank] for rank in found]
     spec = f"slime:samples_per_step={size}"
+    spec += f",token_work={work[0]},pair_work={work[1]}" if work else ""
     assert units(spec, lengths, tokens_per_batch=budget - 30, world_size=ranks) == expected
 
 
@@ -225,3 +226,20 @@ def test_each_rank_trains_on_its_own_batches_of_every_step(name, ranks):
 def test_what_makes_no_steps_is_an_error(spec, error, message):
     with pytest.raises(error, match=message):
         batchstat.compare(MIXED, strategies=spec, world_size=2)
+
+
+def test_slime_needs_the_work_of_tokens_and_of_pairs():
+    with pytest.raises(OptionError, match="token_work=3 with pair_work=None: give both, or none"):
+        parse_strategy("slime:samples_per_step=4,token_work=3", {"tokens_per_batch": 9})
+
+
+@pytest.mark.parametrize("name", ["verl", "slime"])
+def test_samples_are_padded_after_they_are_batched(name):
+    lengths = [5, 3, 9, 1, 7, 2, 8, 4]
+    spec, settings = f"{name}:samples_per_step=4", {"tokens_per_batch": 12, "order": "file"}
+    [plain] = batchstat.compare(lengths, strategies=spec, **settings).strategies
+    [row] = batchstat.compare(
+        lengths, strategies=f"{spec},document_multiple=4", pad_to_multiple_of=4, **settings
+    ).strategies
+    assert row.counts.batches == plain.counts.batches
+    assert row.counts.total_tokens == sum(-(-length // 4) * 4 for length in lengths)

@@ -50,6 +50,9 @@ def command(options: Options) -> None:
 
         # What `trl sft --config sft.yaml` does; it names dataset and model
         batchstat preflight sft.yaml
+
+        # What verl's PPO trainer does with rollouts, one per line with its tokens
+        batchstat preflight ppo.yaml rollouts.jsonl --length-column tokens
     """
     from dataclasses import fields
 

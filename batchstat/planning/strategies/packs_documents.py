@@ -22,9 +22,7 @@ class PacksDocuments(Strategy):
 
     packs_rows: ClassVar[bool] = True
 
-    document_multiple: int = parameter(
-        "Pad each sample of a row to a multiple of N tokens, before packing.", 1
-    )
+    document_multiple: int = parameter("Pad each sample of a row to a multiple of N tokens.", 1)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,26 +13,26 @@ from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
 from batchstat.lengths.exact import sums
 from batchstat.parameters import parameter
 from batchstat.planning.plan import BatchPlan, Window
-from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.packs_documents import PacksDocuments
 
 RankBatch = list[int]
 """Positions of the samples that are laid end to end in one batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class RankSteps(Strategy):
+class RankSteps(PacksDocuments):
     """A strategy that turns every `samples_per_step` samples into a step of all ranks.
 
     Each rank gets equally many batches in a step, each a single row of samples laid end to end. In
     the plan, a rank's batches of a step are a unit; the units come rank by rank, so that
-    distribution in turn returns each to its rank.
+    distribution in turn returns each to its rank. `document_multiple` pads samples after that: the
+    budget is of their own tokens.
     """
 
     in_short: ClassVar[str] = "end to end"
     distribute: ClassVar[str | None] = "batches"
     remainder: ClassVar[str | None] = "drop"
     loss: ClassVar[str] = "token-sum"
-    packs_rows: ClassVar[bool] = True
     varies_steps: ClassVar[bool] = True
 
     tokens_per_batch: int
@@ -71,7 +71,10 @@ class RankSteps(Strategy):
             row_offsets=offsets,
             batch_offsets=np.arange(len(batches) + 1),
             step_offsets=_offsets(units),
-            widths=round_up(sums(held, offsets), self.pad_to_multiple_of),
+            widths=round_up(
+                sums(round_up(held, self.document_multiple), offsets), self.pad_to_multiple_of
+            ),
+            document_multiple=self.document_multiple,
         )
 
     @abstractmethod

@@ -10,8 +10,10 @@ from batchstat.planning.strategies.balanced_groups import balanced_groups
 from batchstat.planning.strategies.rank_steps import RankBatch, RankSteps
 
 ASSIGNMENTS: Mapping[str, str] = {
-    "balanced": "Similar work and equally many samples on each rank: trainer.balance_batch.",
-    "chunks": "Consecutive samples on each rank: without balance_batch.",
+    "balanced": "Similar work and equally many samples on each rank, the lightest at both ends of "
+    "its sequence: trainer.balance_batch without trainer.use_v1.",
+    "ordered": "Similar work and equally many samples on each rank, in sequence: trainer.use_v1.",
+    "chunks": "Consecutive samples on each rank: with neither.",
     "turns": "Samples in turn, as torch's DistributedSampler: verl's SFT trainer.",
 }
 _LINEAR = 24_576
@@ -94,6 +96,8 @@ class Verl(RankSteps):
             edges = range(0, n, n // ranks)
             return [list(range(first, first + n // ranks)) for first in edges]
         groups = balanced_groups(work, ranks, equal_size=True)
+        if self.assign == "ordered":
+            return groups
         rising = [sorted(group, key=lambda i: (work[i], i)) for group in groups]
         return [each[::2] + each[1::2][::-1] for each in rising]
 

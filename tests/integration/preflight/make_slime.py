@@ -14,6 +14,7 @@ import json
 import math
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType, SimpleNamespace
@@ -135,7 +136,7 @@ def batch_of(samples: list[Any], args: argparse.Namespace) -> list[Any]:
     from megatron.core import mpu
     from megatron.core.packed_seq_params import PackedSeqParams
 
-    needed = {"torch": torch, "mpu": mpu, "F": torch.nn.functional}
+    needed = {"torch": torch, "mpu": mpu, "F": torch.nn.functional, "Callable": Callable}
     needed["slice_with_cp"] = function_of("cp_utils", "slice_with_cp", dict(needed))
     needed["accelerator"] = SimpleNamespace(device=lambda: "cpu")
     get_batch = function_of("data", "get_batch", {**needed, "PackedSeqParams": PackedSeqParams})

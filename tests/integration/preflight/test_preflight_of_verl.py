@@ -92,7 +92,7 @@ def test_ranks_are_the_gpus_over_sequence_parallelism(tmp_path):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"actor_rollout_ref.rollout.n": 8, "data.max_prompt_length": 9}, "verl's PPO trainer"),
+        ({"actor_rollout_ref.rollout.n": 8}, "unknown key 'actor_rollout_ref.rollout.n'"),
         ({"data.max_lengt": 4}, "unknown key 'data.max_lengt'"),
         (
             {"data.use_dynamic_bsz": False},
