@@ -133,7 +133,7 @@ class _Peaks(Protocol):
 @contextmanager
 def _peaks(device: torch.device, steps: Steps) -> Iterator[_Peaks]:
     """Yield what knows the peak memory of the operations inside."""
-    if device.type != "cpu":
+    if _keeps_account(device):
         torch.accelerator.reset_peak_memory_stats(device)
         yield _OfAccelerator(device)
         return
@@ -143,6 +143,17 @@ def _peaks(device: torch.device, steps: Steps) -> Iterator[_Peaks]:
         return
     with TensorMemory(tensors) as memory:
         yield _OfTensors(memory, steps)
+
+
+def _keeps_account(device: torch.device) -> bool:
+    """Whether torch knows how much memory of a device is in use."""
+    if device.type == "cpu":
+        return False
+    try:
+        torch.accelerator.memory_allocated(device)
+    except RuntimeError:
+        return False
+    return True
 
 
 class _OfAccelerator:
@@ -194,6 +205,7 @@ def hardware_of(device: torch.device) -> Hardware:
     name, memory = platform.processor() or platform.machine(), None
     if device.type != "cpu":
         name = _name(device)
+    if _keeps_account(device):
         memory = torch.accelerator.get_memory_info(device)[1]
     versions = {
         "torch": torch.__version__,

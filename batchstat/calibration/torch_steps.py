@@ -118,7 +118,7 @@ def quiet_transformers() -> Iterator[None]:
     """Keep transformers from warning about a configuration that is used as it is."""
     log = transformers.utils.logging
     before = log.get_verbosity()
-    log.set_verbosity_error()
+    log.set_verbosity(log.ERROR)
     try:
         yield
     finally:
