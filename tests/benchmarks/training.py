@@ -7,9 +7,9 @@ python tests/benchmarks/training.py [--rounds 5] [--device cpu] [--dtype float32
 Needs torch and transformers. Each model is calibrated first, on batches of random tokens. Then it
 trains over one epoch of each corpus under each strategy, on the batches that BatchSampler gives;
 the rounds alternate between the strategies, and each time is the median of its rounds, as a ratio
-to static's in the same round. Beside it stand the ratios of the report: by the calibration, by total
-tokens (linear), by attention (quadratic) and by the model's operations. It writes training.md and
-training.json, and fails where a calibrated ratio is more than a tenth off, or where rows that
+to static's in the same round. Beside it stand the ratios of the report: by the calibration, by
+total tokens (linear), by attention (quadratic) and by the model's operations. It writes training.md
+and training.json, and fails where a calibrated ratio is more than a tenth off, or where rows that
 differ by more than a tenth are in another sequence than measured.
 """
 
