@@ -38,8 +38,16 @@ def texts(tmp_path) -> batchstat.Profile:
         ({**SFT, "max_length": 0}, "max_length=0: must be between 1"),
         ({**SFT, "packing": True, "max_length": None}, "packing=true needs max_length"),
         ({**SFT, "padding_free": True}, "does not enforce max_length=64"),
-        ({**SFT, "shuffle_dataset": True}, "shuffle_dataset is not modelled"),
-        ({**SFT, "truncation_mode": "keep_end"}, "truncation_mode=keep_end is not modelled"),
+        (
+            {**SFT, "packing": True, "padding_free": True, "packing_strategy": "wrapped"},
+            "padding_free=true with packing_strategy=wrapped is not modelled: remove one",
+        ),
+        (
+            {"max_length": None, "padding_free": True, "group_by_length": True},
+            "padding_free=true with train_sampling_strategy=group_by_length is not modelled",
+        ),
+        ({**SFT, "pad_to_multiple_of": "some"}, "pad_to_multiple_of='some': must be a number"),
+        ({**SFT, "streaming": True}, "streaming=True is not modelled: remove it"),
         ({**SFT, "dataset_kwargs": {"skip_prepare_dataset": True}}, "trains on samples prepared"),
         ({"train_sampling_strategy": "batch_rebalance"}, "must be one of random, sequential"),
         (

@@ -37,6 +37,56 @@ CASES: list[tuple[str, dict[str, Any], int]] = [
     ("chat", {"max_length": 200, "gradient_accumulation_steps": 2}, 2),
     ("chat", {"max_length": 120, "assistant_only_loss": True}, 2),
     ("chat", {"max_length": 300, "packing": True, "assistant_only_loss": True}, 1),
+    ("text", {"max_length": 64, "truncation_mode": "keep_end", "seed": 9}, 2),
+    ("completion", {"max_length": 40, "truncation_mode": "keep_end"}, 1),
+    ("chat", {"max_length": 120, "truncation_mode": "keep_end", "assistant_only_loss": True}, 3),
+    ("text", {"max_length": 64, "packing": True, "truncation_mode": "keep_end"}, 1),
+    ("text", {"max_length": 64, "shuffle_dataset": True, "seed": 7, "data_seed": 3}, 2),
+    ("completion", {"max_length": 20, "shuffle_dataset": True, "seed": 0}, 1),
+    (
+        "chat",
+        {"max_length": 99, "shuffle_dataset": True, "train_sampling_strategy": "sequential"},
+        2,
+    ),
+    ("text", {"max_length": 64, "packing": True, "shuffle_dataset": True, "data_seed": 3}, 2),
+    (
+        "text",
+        {"max_length": 32, "packing": True, "packing_strategy": "wrapped", "shuffle_dataset": True},
+        3,
+    ),
+    ("text", {"max_length": None, "padding_free": True, "per_device_train_batch_size": 5}, 3),
+    ("completion", {"max_length": None, "padding_free": True, "pad_to_multiple_of": 64}, 1),
+    (
+        "chat",
+        {
+            "max_length": None,
+            "padding_free": True,
+            "dataloader_drop_last": True,
+            "shuffle_dataset": True,
+        },
+        2,
+    ),
+    ("text", {"max_length": 64, "packing": True, "padding_free": True, "dataset_num_proc": 3}, 1),
+    (
+        "text",
+        {
+            "max_length": 64,
+            "packing": True,
+            "packing_strategy": "wrapped",
+            "dataset_num_proc": 200,
+            "shuffle_dataset": True,
+        },
+        2,
+    ),
+    ("text", {"max_length": 64, "dataset_num_proc": 3, "pad_to_multiple_of": "auto"}, 2),
+    ("text", {"max_length": 64, "completion_only_loss": True, "eval_packing": True}, 1),
+    ("chat", {"max_length": 99, "completion_only_loss": False}, 1),
+    ("completion", {"max_length": 99, "completion_only_loss": True, "packing": True}, 1),
+    ("completion", {"max_length": 99, "completion_only_loss": False, "packing": True}, 1),
+    *(
+        ("chat", {"max_length": 99, "completion_only_loss": only, "assistant_only_loss": True}, 1)
+        for only in (True, False)
+    ),
 ]
 
 
