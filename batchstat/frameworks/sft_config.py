@@ -106,6 +106,7 @@ def _rows(values: Mapping[str, Any], sampling: str, where: str) -> str:
             f"{where}: {key}=true with train_sampling_strategy={sampling} is not modelled: "
             "remove one"
         )
+    base.check_even(values, where)
     size, method = values["per_device_train_batch_size"], "unpacked"
     parameters = {"batch_size": size}
     if values["packing"]:

@@ -111,7 +111,7 @@ def _found(trainer: Any, ranks: int) -> Found:
                 put_on_device=False,
                 use_seedable_sampler=True,
                 data_seed=trainer.args.data_seed,
-                even_batches=True,
+                even_batches=trainer.args.accelerator_config.even_batches,
             )
             for rank in range(ranks)
         ]
