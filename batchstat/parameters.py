@@ -42,6 +42,7 @@ class Option:
         is_argument: whether it is given by its place.
         is_common: whether `--help` shows it; `--help-all` shows every option.
         names: returns the names that it takes, where `values` does not have them.
+        least: the smallest number that is allowed.
     """
 
     help: str
@@ -53,6 +54,7 @@ class Option:
     is_argument: bool = False
     is_common: bool = False
     names: Callable[[], Iterable[str]] | None = None
+    least: int = 1
 
 
 def option(default: Any, help: str, group: str, metavar: str | None = None, **more: Any) -> Any:
@@ -60,9 +62,11 @@ def option(default: Any, help: str, group: str, metavar: str | None = None, **mo
     return field(default=default, metadata={"option": Option(help, group, metavar, **more)})
 
 
-def parameter(help: str, default: Any = MISSING, *, values: Mapping[str, str] | None = None) -> Any:
-    """Return a field of a strategy or a sampler; those of the same name mean the same."""
-    return field(default=default, metadata={"option": Option(help, "", values=values or {})})
+def parameter(help: str, default: Any = MISSING, **more: Any) -> Any:
+    """Return a field of a strategy or a sampler; those of the same name mean the same. `more` are
+    attributes of `Option`.
+    """
+    return field(default=default, metadata={"option": Option(help, "", **more)})
 
 
 def options_of(record: "DataclassInstance | type[DataclassInstance]") -> dict[str, Option]:
@@ -140,21 +144,23 @@ def check_fields(
 ) -> None:
     """Check a frozen dataclass against its annotations.
 
-    Ints are whole numbers of at least 1 or `min_values[name]`, and at most `MAX_INT` or
-    `max_values[name]`; booleans are booleans; an optional int may be None; an option whose values
-    are names has one of them.
+    Ints are whole numbers of at least 1, or what their option or `min_values[name]` says, and at
+    most `MAX_INT` or `max_values[name]`; booleans are booleans; an optional int may be None; an
+    option whose values are names has one of them.
 
     Raises:
         OptionError: a field that does not match, named with its value.
     """
-    for name, declared in options_of(record).items():
+    options = options_of(record)
+    for name, declared in options.items():
         value = getattr(record, name)
         if declared.values and value is not None:
             one_of(name, value, declared.values)
     for each in fields(record):
         value = getattr(record, each.name)
         if each.type is int or (each.type == (int | None) and value is not None):
-            bounds = min_values.get(each.name, 1), max_values.get(each.name, MAX_INT)
+            least = options[each.name].least if each.name in options else 1
+            bounds = min_values.get(each.name, least), max_values.get(each.name, MAX_INT)
             number = whole_number(each.name, value, *bounds)
             object.__setattr__(record, each.name, number)
         elif each.type is bool and not isinstance(value, bool):

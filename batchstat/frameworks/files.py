@@ -41,6 +41,8 @@ def read_setup(
     found = CONFIGURATIONS[name]
     given = {**found.named(content), **(changes or {})}
     where = path.as_posix()
+    if framework is not None:
+        _check_framework(where, name, content)
     if found.is_nested:
         check_resolved(where, given, found.keys)
     values = read_values(where, given, found.keys, found.decides_nothing, found.unused)
@@ -65,14 +67,8 @@ def read_setup(
 
 def _recognised(path: Path, content: Mapping[str, Any]) -> str:
     """Return the framework that knows the largest share of the keys; of equals, the first."""
-
-    def known(framework: Framework) -> float:
-        given = framework.named(content)
-        is_known = [key in framework.keys or framework.decides_nothing(key) for key in given]
-        return sum(is_known) / max(len(is_known), 1)
-
-    name = max(CONFIGURATIONS, key=lambda each: known(CONFIGURATIONS[each]))
-    if known(CONFIGURATIONS[name]) < _KNOWN_SHARE or not content:
+    name = max(CONFIGURATIONS, key=lambda each: _known_share(CONFIGURATIONS[each], content))
+    if _known_share(CONFIGURATIONS[name], content) < _KNOWN_SHARE or not content:
         titles = ", ".join(each.title for each in CONFIGURATIONS.values())
         keys = ", ".join(list(map(str, content))[:4]) or "none"
         raise OptionError(
@@ -82,6 +78,25 @@ def _recognised(path: Path, content: Mapping[str, Any]) -> str:
     return name
 
 
+def _known_share(framework: Framework, content: Mapping[str, Any]) -> float:
+    given = framework.named(content)
+    is_known = [key in framework.keys or framework.decides_nothing(key) for key in given]
+    return sum(is_known) / max(len(is_known), 1)
+
+
+def _check_framework(where: str, name: str, content: Mapping[str, Any]) -> None:
+    """Raise OptionError if another framework than the one that was named knows all keys, and that
+    one less than half of them.
+    """
+    shares = {each: _known_share(CONFIGURATIONS[each], content) for each in CONFIGURATIONS}
+    other = max(shares, key=lambda each: shares[each])
+    if shares[name] < _KNOWN_SHARE and shares[other] == 1:
+        raise OptionError(
+            f"{where} is not a configuration of {name}, but of {other} "
+            f"({CONFIGURATIONS[other].title}): pass --framework {other}, or name another file"
+        )
+
+
 def _read(path: Path) -> dict[str, Any]:
     where = path.as_posix()
     if path.suffix == PICKLE:
@@ -89,6 +104,8 @@ def _read(path: Path) -> dict[str, Any]:
             f"{where} is a pickle, which could run any code: save it as JSON, with "
             "open('training_args.json', 'w').write(training_args.to_json_string())"
         )
+    if path.is_dir():
+        raise OptionError(f"{where} is a folder: name the configuration in it")
     if path.suffix not in SUFFIXES:
         raise OptionError(f"{where}: a trainer's configuration ends in {', '.join(SUFFIXES)}")
     try:
@@ -96,15 +113,19 @@ def _read(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise InputError(f"no such file: {where}") from None
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8"
+        reason = getattr(error, "strerror", None) or "it is not UTF-8: save it as that"
         raise InputError(f"{where} cannot be read: {reason}") from None
     try:
         content = json.loads(text) if path.suffix == ".json" else _yaml(text)
     except (ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise OptionError(f"{where} is not valid {path.suffix[1:].upper()}: {reason}") from None
+        kind = "JSON" if path.suffix == ".json" else "YAML"
+        raise OptionError(f"{where} is not valid {kind}: {reason}: correct it") from None
     if not isinstance(content, dict):
-        raise OptionError(f"{where} has no keys: it is {short(content)}")
+        shown = "empty" if content is None else short(content)
+        raise OptionError(
+            f"{where} has no keys with values: it is {shown}; name the trainer's configuration"
+        )
     return content
 
 
@@ -113,5 +134,9 @@ def _yaml(text: str) -> Any:
 
     try:
         return yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
+        raise ValueError(f"{error.problem}{place}") from None
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from None

@@ -19,7 +19,8 @@ class Key:
         kind: int, float, bool, str, list, dict, or object for any; null is allowed where it is the
             default.
         least: the smallest number that is allowed; -1 where the framework takes that for none.
-        values: the names that are allowed, if not any text.
+        values: the names that are allowed, if not any text; for a number, those that stand for its
+            default.
     """
 
     default: Any
@@ -91,6 +92,8 @@ def _typed(name: str, value: Any, key: Key) -> Any:
     if key.kind is bool:
         return _expect(name, value, isinstance(value, bool), "true or false")
     if key.kind in (int, float):
+        if isinstance(value, str) and value in key.values:
+            return key.default
         return _number(name, value, key)
     value = _expect(name, value, isinstance(value, key.kind), _WORDS[key.kind])
     if key.values:

@@ -31,6 +31,7 @@ KEYS: dict[str, Key] = {
     "flash_attn": Key("auto", str, values=("auto", "disabled", "sdpa", "fa2", "fa3")),
     "template": Key(None, str),
     "default_system": Key(None, str),
+    "enable_thinking": Key(True, object),
     "dataset": Key(None, object),
     "eval_dataset": Key(None, object),
     "dataset_dir": Key("data", object),
@@ -72,7 +73,7 @@ use_kt kt_weight_path kt_expert_checkpoint_path kt_use_lora_experts kt_lora_expe
 kt_lora_expert_intermediate_size vllm_maxlen vllm_gpu_util vllm_enforce_eager vllm_max_lora_rank
 vllm_config sglang_maxlen sglang_mem_fraction sglang_tp_size sglang_config sglang_lora_backend
 media_dir buffer_size interleave_probs overwrite_cache eval_num_beams eval_on_each_dataset
-tool_format enable_thinking preserve_thinking data_shared_file_system sortish_sampler
+tool_format preserve_thinking data_shared_file_system sortish_sampler
 predict_with_generate generation_max_length generation_num_beams generation_config ray_num_workers
 ray_init_kwargs master_addr master_port fp8 fp8_backend fp8_enable_fsdp_float8_all_gather
 enable_torch_profiler profiler_output_dir profiler_wait_steps profiler_warmup_steps
@@ -192,6 +193,7 @@ def _check(values: Mapping[str, Any], where: str) -> None:
 
 
 def _check_packing(values: Mapping[str, Any], where: str) -> None:
+    base.check_even(values, where)
     sampling = base.sampling_strategy(values, where)
     if sampling != base.RANDOM:
         key = "disable_shuffling" if values["disable_shuffling"] else sampling

@@ -13,21 +13,42 @@ from batchstat.errors import OptionError, short
 from batchstat.frameworks.setup import TurnRules
 
 _CHATML = ("<|im_start|>", "<|im_end|>")
+_GEMMA = ("<start_of_turn>", "<end_of_turn>")
+_DEEPSEEK = ("<｜User｜>", "<｜Assistant｜>")
+_PHI = ("<|system|>", "<|user|>", "<|assistant|>", "<|end|>")
 _TEMPLATES: dict[str, tuple[str, tuple[str, ...]]] = {
     "chatml": ("chatml", _CHATML),
     "qwen": ("qwen", _CHATML),
     "qwen3_nothink": ("chatml", _CHATML),
     "llama3": ("llama3", ("<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>")),
     "phi4": ("phi4", (*_CHATML, "<|im_sep|>")),
+    "deepseek3": ("deepseek3", _DEEPSEEK),
+    "deepseekr1": ("deepseekr1", _DEEPSEEK),
+    "gemma": ("gemma", _GEMMA),
+    "gemma2": ("gemma", _GEMMA),
+    "mistral": ("mistral", ()),
+    "phi": ("phi", _PHI),
+    "phi4_mini": ("phi4_mini", _PHI),
+    "qwen3": ("qwen3", _CHATML),
+    "yi": ("chatml", _CHATML),
 }
 """Templates that are here, in chat_templates, and the special tokens that they write."""
 
+EFFICIENT_EOS = ("gemma2",)
+"""Of these, the ones of which the token that follows each answer is trained."""
+
+_WITH_THOUGHTS = ("deepseekr1", "qwen3")
+"""Those that begin answers without a thought by an empty one."""
+
+_THOUGHT = "<think>\n\n</think>\n\n"
+_BEGINS = {"mistral": " "}
+"""What others write before each answer."""
+
 _OTHERS = """
-alpaca chatml_de cohere cpm4 dbrx deepseek deepseek3 deepseekr1 hy3 deepseekcoder default empty
-ernie ernie_nothink exaone falcon_h1 gemma granite3 granite4 hunyuan hunyuan_small intern2 lfm2
-llama2 llama2_zh moonlight mimo mimo_v2 minimax1 minimax2 ministral mistral olmo openchat
-openchat-3.6 opencoder phi phi_small phi4_mini qwen3 sailor seed_coder seed_oss smollm smollm2
-starchat telechat2 vicuna xuanyuan yi youtu yuan zephyr
+alpaca chatml_de cohere cpm4 dbrx deepseek hy3 deepseekcoder default empty ernie ernie_nothink
+exaone falcon_h1 granite3 granite4 hunyuan hunyuan_small intern2 lfm2 llama2 llama2_zh moonlight
+mimo mimo_v2 minimax1 minimax2 ministral olmo openchat openchat-3.6 opencoder phi_small sailor
+seed_coder seed_oss smollm smollm2 starchat telechat2 vicuna xuanyuan youtu yuan zephyr
 """
 _NEEDS_TEMPLATE = frozenset(_OTHERS.split())
 """Templates of texts that write the end of an answer themselves."""
@@ -72,6 +93,21 @@ def named_template(values: Mapping[str, Any], where: str) -> tuple[dict[str, Any
             "batches, or ends answers by efficient_eos; name another, such as "
             f"{', '.join(_TEMPLATES)}"
         )
+    if name in _WITH_THOUGHTS and (values["mask_history"] or values["enable_thinking"] is not True):
+        key = "mask_history" if values["mask_history"] else "enable_thinking"
+        raise OptionError(
+            f"{where}: template={name} with {key}={short(values[key])} is not modelled: remove "
+            f"{key}"
+        )
+    if name in EFFICIENT_EOS and values["train_on_prompt"]:
+        raise OptionError(
+            f"{where}: template={name} contradicts train_on_prompt=true, which LLaMA-Factory "
+            "refuses: remove one"
+        )
+    if name in EFFICIENT_EOS and values["mask_history"]:
+        raise OptionError(
+            f"{where}: template={name} with mask_history=true is not modelled: remove one"
+        )
     if values["default_system"] is not None:
         why = f"has default_system={short(values['default_system'])}: {passed}"
         return {}, TurnRules(unknown_template=why)
@@ -82,7 +118,9 @@ def named_template(values: Mapping[str, Any], where: str) -> tuple[dict[str, Any
         return {}, TurnRules(unknown_template=why)
     file, tokens = _TEMPLATES[name]
     path = Path(__file__).parent / "chat_templates" / f"llama_factory_{file}.jinja"
-    return {"chat_template": path}, TurnRules(special_tokens=tokens)
+    thought = _THOUGHT if name in _WITH_THOUGHTS else ""
+    begin = _BEGINS.get(name, "")
+    return {"chat_template": path}, TurnRules(special_tokens=tokens, begin=begin, thought=thought)
 
 
 def named_data(values: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

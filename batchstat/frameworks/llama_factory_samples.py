@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from batchstat.errors import InputError, counted
+from batchstat.frameworks.llama_factory_data import EFFICIENT_EOS
 from batchstat.frameworks.samples import Preparation, TrainedSamples
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.lengths.turns import Turns
@@ -34,7 +35,7 @@ def preparation(values: Mapping[str, Any]) -> Preparation:
             _check_packed_together(len(order), values)
         whole = profile.take(chosen)
         kept = _truncated(whole, max_length - bool(values["packing"]), values)
-        lost = whole.lengths - kept.lengths
+        lost = np.maximum(whole.lengths - kept.lengths, 0)
         return TrainedSamples(
             profile=kept,
             dropped=dropped,
@@ -140,7 +141,10 @@ def _truncated(profile: Profile, cutoff: int, values: Mapping[str, Any]) -> Prof
             f"record {int(profile.records[after[0]]):,} has tokens after its last answer, as no "
             "sample of LLaMA-Factory has: check which tokens are trained"
         )
-    turns = whole.within(cutoff, last_first=values["mask_history"])
+    is_ended = values["template"] in EFFICIENT_EOS
+    turns = whole.within(cutoff - is_ended, last_first=values["mask_history"])
+    if is_ended:
+        turns = turns.answers_ended()
     lengths = turns.lengths()
     if values["train_on_prompt"]:
         turns = Turns(lengths * 0, lengths, np.arange(len(lengths) + 1))

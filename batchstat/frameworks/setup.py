@@ -60,10 +60,14 @@ class TurnRules:
 
     Attributes:
         special_tokens: tokens that its chat template writes.
+        begin: what that writes before each answer, as a part of it.
+        thought: the same, tokenized by itself.
         unknown_template: why its chat template is not known, and the remedy; empty if it is.
     """
 
     special_tokens: tuple[str, ...] = ()
+    begin: str = ""
+    thought: str = ""
     unknown_template: str = ""
 
 

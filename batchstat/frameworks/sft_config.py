@@ -2,7 +2,8 @@
 
 Checked against TRL 1.16: `SFTTrainer.__init__` and `SFTTrainer._prepare_dataset` in
 trl/trainer/sft_trainer.py, `pack_dataset` in trl/data_utils.py; arguments of the command in
-trl/scripts/sft.py. What `TrainingArguments` decide is in `training_arguments`.
+trl/scripts/sft.py. What `TrainingArguments` decide is in `training_arguments`, and which samples
+are left of the corpus in `sft_samples`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,20 +12,21 @@ from typing import Any
 
 from batchstat.errors import OptionError
 from batchstat.frameworks import training_arguments as base
-from batchstat.frameworks.keys import Key
-from batchstat.frameworks.samples import Preparation, drop_untrained, keep_all, train_all
+from batchstat.frameworks.keys import Key, refuse
 from batchstat.frameworks.setup import Framework, TrainingSetup
+from batchstat.frameworks.sft_samples import KEEP_END, preparation
 
 _PACKINGS = ("bfd", "bfd_split", "bfd-requeue", "wrapped")
 
 KEYS: dict[str, Key] = {
     **base.KEYS,
     "max_length": Key(None, int, 1),
-    "truncation_mode": Key("keep_start", str, values=("keep_start", "keep_end")),
+    "truncation_mode": Key("keep_start", str, values=("keep_start", KEEP_END)),
     "packing": Key(False, bool),
     "packing_strategy": Key("bfd", str, values=_PACKINGS),
     "padding_free": Key(False, bool),
-    "pad_to_multiple_of": Key(None, int, 1),
+    "pad_to_multiple_of": Key(None, int, 1, values=("auto", "none", "null")),
+    "dataset_num_proc": Key(None, int),
     "shuffle_dataset": Key(False, bool),
     "dataset_text_field": Key("text", str),
     "dataset_kwargs": Key(None, dict),
@@ -48,8 +50,11 @@ _MAX_LENGTH = 1024
 _BUILDERS = ("json", "csv", "parquet", "arrow", "text")
 """Formats of the datasets library, which `path` may name where `data_files` has the files."""
 
+_NOT_MODELLED = dict.fromkeys(("streaming", "dataset_streaming", "test_split_size"), "remove it")
+"""Keys that are refused if they have a value, with the remedy."""
+
 _UNUSED = """
-model_init_kwargs trust_remote_code router_aux_loss_coef dataset_num_proc eval_packing loss_type
+model_init_kwargs trust_remote_code router_aux_loss_coef eval_packing loss_type
 activation_offloading pad_token dataset_test_split ignore_bias_buffers model_revision dtype
 torch_dtype attn_implementation use_peft lora_r lora_alpha lora_dropout lora_target_modules
 lora_target_parameters lora_modules_to_save lora_task_type use_rslora use_dora load_in_8bit
@@ -65,21 +70,15 @@ def read_config(
         values = {**values, "max_length": _MAX_LENGTH}
     sampling = base.sampling_strategy(values, where)
     _check(values, where)
-    packing, longest = values["packing"], values["max_length"]
     setup = base.read_arguments(values, where, given, **facts)
-    settings = {**setup.settings, "max_length": longest}
+    settings = {**setup.settings, "max_length": values["max_length"]}
     if values["average_tokens_across_devices"]:
         settings["loss"] = "trl"
     strategy = setup.strategy
-    if packing:
-        if sampling != base.RANDOM:
-            raise OptionError(
-                f"{where}: packing=true with train_sampling_strategy={sampling} is not modelled: "
-                "remove one"
-            )
-        method = "wrapped" if values["packing_strategy"] == "wrapped" else "bfd"
-        strategy = f"trl:batch_size={values['per_device_train_batch_size']},method={method}"
-        settings["overflow"] = "truncate" if values["packing_strategy"] == "bfd" else "split"
+    if values["packing"] or values["padding_free"]:
+        strategy = _rows(values, sampling, where)
+    if values["packing"] and values["packing_strategy"] != "bfd":
+        settings["overflow"] = "split"
     if values["pad_to_multiple_of"]:
         settings["pad_to_multiple_of"] = values["pad_to_multiple_of"]
     files, unreadable = _named_files(values)
@@ -91,19 +90,32 @@ def read_config(
             "reading": {**_reading(values), **({"corpus": files} if files else {})},
             "unreadable": unreadable,
             "columns": _columns(values),
-            "max_length_of_corpus": longest is None,
-            "prepare": _preparation(values),
+            "max_length_of_corpus": values["max_length"] is None,
+            "prepare": preparation(values),
             "appends_eos": values["eos_token"] is None,
             "warnings": (*setup.warnings, *_warnings(values)),
         }
     )
 
 
-def _preparation(values: Mapping[str, Any]) -> Preparation:
-    if values["completion_only_loss"] is False:
-        return train_all
-    truncates = values["max_length"] is not None
-    return drop_untrained if truncates and not values["packing"] else keep_all
+def _rows(values: Mapping[str, Any], sampling: str, where: str) -> str:
+    """Return the strategy whose rows are packed, or laid end to end."""
+    if sampling != base.RANDOM:
+        key = "packing" if values["packing"] else "padding_free"
+        raise OptionError(
+            f"{where}: {key}=true with train_sampling_strategy={sampling} is not modelled: "
+            "remove one"
+        )
+    base.check_even(values, where)
+    size, method = values["per_device_train_batch_size"], "unpacked"
+    parameters = {"batch_size": size}
+    if values["packing"]:
+        method = "wrapped" if values["packing_strategy"] == "wrapped" else "bfd"
+        parameters["dataset_num_proc"] = values["dataset_num_proc"] or 1
+        if values["shuffle_dataset"]:
+            parameters["shuffle_seed"] = values["seed"]
+    given = ",".join(f"{key}={value}" for key, value in parameters.items())
+    return f"trl:{given},method={method}"
 
 
 def _check(values: Mapping[str, Any], where: str) -> None:
@@ -111,29 +123,20 @@ def _check(values: Mapping[str, Any], where: str) -> None:
     packing, longest = values["packing"], values["max_length"]
     if packing and longest is None:
         raise OptionError(f"{where}: packing=true needs max_length, which is null: set it")
-    if values["padding_free"] and not packing:
-        if longest is not None:
-            raise OptionError(
-                f"{where}: padding_free=true without packing does not enforce "
-                f"max_length={longest}, so TRL refuses it: set packing, or max_length to null"
-            )
+    if values["padding_free"] and not packing and longest is not None:
         raise OptionError(
-            f"{where}: padding_free=true without packing is not modelled: set packing"
+            f"{where}: padding_free=true without packing does not enforce "
+            f"max_length={longest}, so TRL refuses it: set packing, or max_length to null"
         )
-    for key in ("shuffle_dataset", "streaming", "dataset_streaming", "test_split_size"):
-        if values[key]:
-            raise OptionError(f"{where}: {key} is not modelled: remove it")
-    if values["truncation_mode"] == "keep_end":
-        raise OptionError(f"{where}: truncation_mode=keep_end is not modelled: use keep_start")
+    if values["padding_free"] and packing and values["packing_strategy"] == "wrapped":
+        raise OptionError(
+            f"{where}: padding_free=true with packing_strategy=wrapped is not modelled: remove one"
+        )
+    refuse(where, values, _NOT_MODELLED)
     if (values["dataset_kwargs"] or {}).get("skip_prepare_dataset"):
         raise OptionError(
             f"{where}: dataset_kwargs.skip_prepare_dataset=true trains on samples prepared "
             "elsewhere: pass their file as CORPUS, without this key"
-        )
-    if values["assistant_only_loss"] and values["completion_only_loss"] is not None:
-        raise OptionError(
-            f"{where}: assistant_only_loss=true with completion_only_loss is not modelled: remove "
-            "one"
         )
 
 

@@ -69,15 +69,19 @@ tpu_metrics_debug tpu_num_cores use_ipex use_legacy_prediction_loop use_mps_devi
 _OF_VERSION_4 = frozenset(_OLD.split())
 """Keys that transformers 5 no longer has."""
 
-_ACCELERATOR: dict[str, tuple[bool | None, ...]] = {
-    "split_batches": (False,),
-    "dispatch_batches": (None, False),
-    "even_batches": (True,),
-    "use_seedable_sampler": (True,),
-    "non_blocking": (),
-    "gradient_accumulation_kwargs": (),
+_ACCELERATOR: dict[str, tuple[tuple[bool | None, ...], str]] = {
+    "split_batches": (
+        (False,),
+        "remove it, and divide per_device_train_batch_size by the number of ranks",
+    ),
+    "dispatch_batches": ((None, False), "remove it"),
+    "even_batches": ((True, False), "set it to true or false"),
+    "use_seedable_sampler": ((True,), "remove it"),
+    "non_blocking": ((), ""),
+    "use_configured_state": ((), ""),
+    "gradient_accumulation_kwargs": ((), ""),
 }
-"""Keys of `accelerator_config`, with the values that are modelled; none for any."""
+"""Keys of `accelerator_config`, with the values that are modelled, none for any, and the remedy."""
 
 
 def read_arguments(
@@ -87,12 +91,22 @@ def read_arguments(
     sampling = sampling_strategy(values, where)
     size = values["per_device_train_batch_size"]
     settings = shared_settings(values)
+    is_even = evens_batches(values)
+    if not is_even and sampling == GROUPED:
+        raise OptionError(
+            f"{where}: accelerator_config.even_batches=false with group_by_length is not modelled: "
+            "remove one"
+        )
     strategy = f"hf-trainer:batch_size={size}"
     if sampling == GROUPED:
         strategy = f"hf-group-by-length:batch_size={size}"
-    elif sampling == SEQUENTIAL:
+    elif sampling == SEQUENTIAL or not is_even:
         strategy = f"static:batch_size={size}"
-        settings |= {"order": "file", "distribute": "batches", "remainder": "fill"}
+        settings |= {
+            "order": "file" if sampling == SEQUENTIAL else "torch",
+            "distribute": "batches",
+            "remainder": "fill" if is_even else "uneven",
+        }
     return TrainingSetup(
         values=values,
         strategy=strategy,
@@ -104,9 +118,35 @@ def read_arguments(
     )
 
 
+def evens_batches(values: Mapping[str, Any]) -> bool:
+    """Return whether all ranks get as many whole batches."""
+    config = values["accelerator_config"] or {}
+    return values["dataloader_drop_last"] or config.get("even_batches", True) is not False
+
+
+def _check_accumulation(config: Mapping[str, Any], where: str) -> None:
+    kwargs = config.get("gradient_accumulation_kwargs") or {}
+    if "num_steps" in kwargs:
+        raise OptionError(
+            f"{where}: accelerator_config.gradient_accumulation_kwargs.num_steps="
+            f"{short(kwargs['num_steps'])} is not modelled: set gradient_accumulation_steps instead"
+        )
+
+
+def check_even(values: Mapping[str, Any], where: str) -> None:
+    """Raise OptionError where rows that are packed or laid end to end need even batches."""
+    if not evens_batches(values):
+        raise OptionError(
+            f"{where}: accelerator_config.even_batches=false with packing or padding_free is not "
+            "modelled: remove one"
+        )
+
+
 def sampling_strategy(values: Mapping[str, Any], where: str) -> str:
     """Return how samples are drawn. Raises OptionError for what is not modelled."""
-    _check_accelerator(values["accelerator_config"] or {}, where)
+    config = values["accelerator_config"] or {}
+    _check_accelerator(config, where)
+    _check_accumulation(config, where)
     if values["parallelism_config"]:
         raise OptionError(
             f"{where}: parallelism_config is not modelled: remove it, and pass the number of "
@@ -127,10 +167,10 @@ def _check_accelerator(config: Mapping[str, Any], where: str) -> None:
     for key, value in config.items():
         if key not in _ACCELERATOR:
             raise OptionError(f"{where}: accelerator_config has an unknown key {key!r}: remove it")
-        modelled = _ACCELERATOR[key]
+        modelled, remedy = _ACCELERATOR[key]
         if modelled and value not in modelled:
             raise OptionError(
-                f"{where}: accelerator_config.{key}={short(value)} is not modelled: remove it"
+                f"{where}: accelerator_config.{key}={short(value)} is not modelled: {remedy}"
             )
 
 

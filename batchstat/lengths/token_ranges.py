@@ -80,6 +80,12 @@ class TokenRanges:
         offsets, edges = gather_groups(self.offsets, samples)
         return TokenRanges(self.edges[edges], offsets)
 
+    def since(self, starts: Ints) -> "TokenRanges":
+        """Return those of the tokens from `starts` (n,) on, whose positions count from there."""
+        moved = np.maximum(self.edges - np.repeat(starts, np.diff(self.offsets)), 0)
+        held = np.repeat(moved[1::2] > moved[::2], 2)
+        return TokenRanges(moved[held], offsets_from_sizes(held.astype(np.int64))[self.offsets])
+
     def fits(self, lengths: Ints) -> bool:
         """Return whether the ranges ascend, and lie in samples of these lengths (n,)."""
         sizes = np.diff(self.offsets)

@@ -57,6 +57,15 @@ class Turns:
             left[some] -= prompts[at] + answers[at]
         return Turns(prompts, answers, self.offsets)
 
+    def answers_ended(self) -> "Turns":
+        """Return turns each of whose answers has the token that follows it: the first one of the
+        next prompt, or another at the end of the sample. Source: efficient_eos of the same.
+        """
+        held = self.prompts + self.answers > 0
+        is_later = held.copy()
+        is_later[self.offsets[:-1][np.diff(self.offsets) > 0]] = False
+        return Turns(self.prompts - is_later, self.answers + held, self.offsets)
+
     def last_answers(self) -> npt.NDArray[np.bool_]:
         """Return (m,) which turns are the last of their sample."""
         found = np.zeros(len(self.prompts), dtype=bool)

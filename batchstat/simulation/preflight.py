@@ -214,7 +214,8 @@ def _check_turns(setup: TrainingSetup, found: Mapping[str, Any]) -> None:
     if setup.turns.unknown_template and template is None:
         raise InputError(f"{setup.path.as_posix()} {setup.turns.unknown_template}")
     file = None if template is None else Path(template)
-    check_turns(found.get("tokenizer"), file, setup.turns.special_tokens)
+    rules = setup.turns
+    check_turns(found.get("tokenizer"), file, rules.special_tokens, rules.begin, rules.thought)
 
 
 def _columns(setup: TrainingSetup, path: str) -> Mapping[str, Any]:

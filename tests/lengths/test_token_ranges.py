@@ -39,6 +39,15 @@ def test_counts_of_parts(masks, start, stop, data):
     assert each.tolist() == [sum(m[s : s + 3]) for m, s in zip(masks, starts, strict=True)]
 
 
+@given(MASKS, st.data())
+def test_what_is_left_of_samples_without_their_beginnings(masks, data):
+    starts = data.draw(st.lists(st.integers(0, 14), min_size=len(masks), max_size=len(masks)))
+    left = made(masks).since(np.array(starts, dtype=np.int64))
+    expected = made([mask[start:] for mask, start in zip(masks, starts, strict=True)])
+    assert left.edges.tolist() == expected.edges.tolist()
+    assert left.offsets.tolist() == expected.offsets.tolist()
+
+
 @given(MASKS, MASKS, st.data())
 def test_samples_are_joined_and_taken(one, other, data):
     joined = TokenRanges.concatenate([made(one), made(other)])

@@ -38,15 +38,41 @@ def texts(tmp_path) -> batchstat.Profile:
         ({**SFT, "max_length": 0}, "max_length=0: must be between 1"),
         ({**SFT, "packing": True, "max_length": None}, "packing=true needs max_length"),
         ({**SFT, "padding_free": True}, "does not enforce max_length=64"),
-        ({**SFT, "shuffle_dataset": True}, "shuffle_dataset is not modelled"),
-        ({**SFT, "truncation_mode": "keep_end"}, "truncation_mode=keep_end is not modelled"),
+        (
+            {**SFT, "packing": True, "padding_free": True, "packing_strategy": "wrapped"},
+            "padding_free=true with packing_strategy=wrapped is not modelled: remove one",
+        ),
+        (
+            {"max_length": None, "padding_free": True, "group_by_length": True},
+            "padding_free=true with train_sampling_strategy=group_by_length is not modelled",
+        ),
+        ({**SFT, "pad_to_multiple_of": "some"}, "pad_to_multiple_of='some': must be a number"),
+        ({**SFT, "streaming": True}, "streaming=True is not modelled: remove it"),
         ({**SFT, "dataset_kwargs": {"skip_prepare_dataset": True}}, "trains on samples prepared"),
         ({"train_sampling_strategy": "batch_rebalance"}, "must be one of random, sequential"),
         (
             {"train_sampling_strategy": "sequential", "group_by_length": True},
             "contradicts train_sampling_strategy=sequential",
         ),
-        ({"seed": 1, "accelerator_config": {"split_batches": True}}, "split_batches=True is not"),
+        (
+            {"seed": 1, "accelerator_config": {"split_batches": True}},
+            "split_batches=True is not modelled: remove it, and divide",
+        ),
+        (
+            {
+                "seed": 1,
+                "accelerator_config": {"gradient_accumulation_kwargs": {"num_steps": 4}},
+            },
+            "num_steps=4 is not modelled: set gradient_accumulation_steps instead",
+        ),
+        (
+            {**SFT, "packing": True, "accelerator_config": {"even_batches": False}},
+            "even_batches=false with packing or padding_free is not modelled",
+        ),
+        (
+            {"group_by_length": True, "accelerator_config": {"even_batches": False}},
+            "even_batches=false with group_by_length is not modelled",
+        ),
         ({"seed": 1, "accelerator_config": {"spit": 1}}, "unknown key 'spit'"),
         ({"seed": 1, "parallelism_config": {"tp": 2}}, "parallelism_config is not modelled"),
         (
@@ -55,8 +81,9 @@ def texts(tmp_path) -> batchstat.Profile:
         ),
         ({"compression": 1, "layers": 2}, "not a configuration of a known trainer.*--framework"),
         ({}, "not a configuration of a known trainer"),
-        ("[1, 2]", "has no keys: it is"),
-        ("{", "config.json is not valid JSON"),
+        ("[1, 2]", r"has no keys with values: it is \[1, 2\]; name the trainer's"),
+        ("null", "has no keys with values: it is empty"),
+        ("{", "config.json is not valid JSON.*: correct it"),
     ],
 )
 def test_a_configuration_that_is_wrong_by_itself(tmp_path, texts, values, message):
@@ -70,17 +97,35 @@ def test_a_configuration_that_is_wrong_by_itself(tmp_path, texts, values, messag
         ("training_args.bin", "is a pickle", batchstat.OptionError),
         ("config.toml", "ends in .json, .yaml, .yml", batchstat.OptionError),
         ("missing.json", "no such file", batchstat.InputError),
-        ("bad.yaml", "bad.yaml is not valid YAML", batchstat.OptionError),
-        ("folder.json", "cannot be read", batchstat.InputError),
+        (
+            "bad.yaml",
+            "YAML: expected ',' or ']', but got ':', line 2, column 2: correct it",
+            batchstat.OptionError,
+        ),
+        ("tag.yml", "tag.yml is not valid YAML: could not determine", batchstat.OptionError),
+        ("latin.yaml", "not UTF-8: save it as that", batchstat.InputError),
+        ("folder.json", "folder.json is a folder: name the configuration", batchstat.OptionError),
     ],
 )
 def test_a_file_that_is_no_configuration(tmp_path, texts, name, message, kind):
     saved(tmp_path, "", "training_args.bin")
     saved(tmp_path, "", "config.toml")
-    saved(tmp_path, "a: [1", "bad.yaml")
+    saved(tmp_path, "a: [1\nb: 2", "bad.yaml")
+    saved(tmp_path, "a: !!python/object:os.system x", "tag.yml")
+    (tmp_path / "latin.yaml").write_bytes("seed: 1 # für".encode("latin-1"))
     (tmp_path / "folder.json").mkdir()
     with pytest.raises(kind, match=message):
         batchstat.preflight(tmp_path / name, texts)
+
+
+def test_the_configuration_of_another_framework(tmp_path, texts):
+    values = {"base_model": "x", "sequence_len": 64, "micro_batch_size": 2, "num_epochs": 1}
+    config = saved(tmp_path, values)
+    with pytest.raises(batchstat.OptionError, match=r"not a .* of verl, but of axolotl .*--frame"):
+        batchstat.preflight(config, texts, framework="verl")
+    config = saved(tmp_path, {**values, "micro_batch_siz": 2})
+    with pytest.raises(batchstat.OptionError, match="unknown key 'micro_batch_siz'"):
+        batchstat.preflight(config, texts, framework="axolotl")
 
 
 def test_json_and_yaml_mean_the_same(tmp_path):

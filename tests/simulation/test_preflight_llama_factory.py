@@ -68,6 +68,23 @@ def chats(tmp_path) -> batchstat.Profile:
         ({"warmup_ratio": 0.1, "warmup_steps": 5}, "warmup_ratio and warmup_steps=5.*remove one"),
         ({"template": "qwen2_vl"}, "template=qwen2_vl is not modelled: it is unknown, adds images"),
         ({"template": "glm4"}, "template=glm4 is not modelled.*efficient_eos"),
+        ({"template": "gemma3"}, "template=gemma3 is not modelled.*efficient_eos"),
+        (
+            {"template": "gemma2", "mask_history": True},
+            "template=gemma2 with mask_history=true is not modelled: remove one",
+        ),
+        (
+            {"template": "gemma2", "train_on_prompt": True},
+            "template=gemma2 contradicts train_on_prompt=true, which LLaMA-Factory refuses",
+        ),
+        (
+            {"template": "qwen3", "enable_thinking": False},
+            "template=qwen3 with enable_thinking=False is not modelled: remove enable_thinking",
+        ),
+        (
+            {"template": "deepseekr1", "mask_history": True},
+            "template=deepseekr1 with mask_history=True is not modelled: remove mask_history",
+        ),
     ],
 )
 def test_a_configuration_that_is_not_modelled(tmp_path, chats, values, message):

@@ -10,7 +10,7 @@ from batchstat.errors import OptionError
 from batchstat.lengths.arrays import Ints, round_up
 from batchstat.parameters import MAX_INT, parameter
 from batchstat.planning.strategies.cutting import longest_first
-from batchstat.planning.strategies.packed import PackedSamples, pack_groups
+from batchstat.planning.strategies.packed import PackedSamples, group_starts, pack_groups
 from batchstat.planning.strategies.packed_rows import ShuffledRows
 from batchstat.planning.strategies.packing import first_fit
 
@@ -74,9 +74,7 @@ class LlamaFactory(ShuffledRows):
 
     def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:
         """Return the rows of `read_ahead` samples after the other, of each process in turn."""
-        workers = min(self.preprocessing_num_workers, max(len(begins), 1))
-        parts = np.array_split(begins, workers)
-        firsts = np.concatenate([part[:: self.read_ahead] for part in parts]).tolist()
+        firsts = group_starts(begins, self.read_ahead, self.preprocessing_num_workers)
         return pack_groups(lengths, firsts, self._knapsacks)
 
     def _knapsacks(self, lengths: Ints) -> PackedSamples:

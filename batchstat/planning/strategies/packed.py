@@ -201,6 +201,20 @@ def pack(
     return pack_groups(lengths, firsts, lambda some: _together(some, max_length, method, most))
 
 
+def group_starts(begins: Ints, size: int, processes: int) -> list[int]:
+    """Return the first of each group of samples that are packed together: every `size` of each
+    process's consecutive part of them, as datasets' batched `map` with num_proc.
+
+    Args:
+        begins: (n,) where each sample begins.
+        size: samples per group.
+        processes: number of processes.
+    """
+    parts = np.array_split(begins, min(processes, max(len(begins), 1)))
+    found: list[int] = np.concatenate([part[::size] for part in parts]).tolist()
+    return found
+
+
 def pack_groups(
     lengths: Ints, firsts: Sequence[int], together: Callable[[Ints], PackedSamples]
 ) -> PackedSamples:

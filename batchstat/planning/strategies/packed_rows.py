@@ -126,13 +126,17 @@ class ShuffledRows(PackedRows):
         The batches are divided in turn, as accelerate does it: filled up with the first rows, or
         without the last ones.
         """
-        rows = torch_permutation(n_rows, window.torch_seed)
+        rows = self.sequence(n_rows, window)
         of_turn = self.batch_size * self.world_size
         if not self.keeps_short(window):
             rows = rows[: len(rows) - len(rows) % of_turn]
         elif self.world_size > 1:
             rows = np.resize(rows, self.room_for(round_up(n_rows, of_turn)))
         return rows, cut_every(len(rows), self.batch_size)
+
+    def sequence(self, n_rows: int, window: Window) -> Ints:
+        """Return (n_rows,) the rows as they are shuffled."""
+        return torch_permutation(n_rows, window.torch_seed)
 
     def room_for(self, rows: int) -> int:
         """Return `rows`. Raises InputError: more than fit into memory."""

@@ -1,17 +1,22 @@
-"""`trl`: SFTTrainer with packing=True."""
+"""`trl`: SFTTrainer with packing=True, or padding_free=True."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from batchstat.lengths.arrays import Ints
 from batchstat.parameters import MAX_INT, parameter
-from batchstat.planning.strategies.packed import PackedSamples, pack
+from batchstat.planning.plan import Window
+from batchstat.planning.strategies.packed import PackedSamples, group_starts, pack
 from batchstat.planning.strategies.packed_rows import ShuffledRows
 from batchstat.planning.strategies.packs_documents import PacksDocuments
 
 METHODS: Mapping[str, str] = {
     "bfd": "Best fit decreasing; the rows of a batch are laid end to end (padding_free).",
+    "unpacked": "One sample per row, and no limit; the rows of a batch are laid end to end "
+    "(padding_free without packing).",
     "wrapped": "Samples laid end to end and cut every max_length; rows are padded to the longest.",
 }
 
@@ -21,6 +26,8 @@ class Trl(ShuffledRows, PacksDocuments):
     """TRL's SFTTrainer with packing=True: samples are packed into rows of at most `max_length`, in
     the sequence of the corpus and `read_ahead` (1,000) at a time; the rows are then shuffled, by
     its `seed`, and a batch is `batch_size` consecutive ones (per_device_train_batch_size).
+    With `shuffle_seed` rows are shuffled by that first, as shuffle_dataset does it; the samples
+    are expected in the sequence that it gives them.
 
     Ranks: accelerate distributes batches in turn, and fills up the last ones with the first rows
     (even_batches), or with dataloader_drop_last drops them. Last batch: kept; with one rank it is
@@ -36,6 +43,12 @@ class Trl(ShuffledRows, PacksDocuments):
 
     method: str = parameter("How samples are packed into rows.", "bfd", values=METHODS)
     read_ahead: int = 1000
+    dataset_num_proc: int = parameter(
+        "How many processes pack, each its own consecutive part of the corpus.", 1
+    )
+    shuffle_seed: int | None = parameter(
+        "Seed of another shuffle of the rows, before the trainer's.", None, least=0
+    )
 
     @property
     def attends_within_samples(self) -> bool:
@@ -54,6 +67,15 @@ class Trl(ShuffledRows, PacksDocuments):
 
     def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:
         """Return the rows of `read_ahead` samples after the other."""
-        firsts = begins[:: self.read_ahead].tolist()
+        if self.method == "unpacked":
+            return pack(lengths, self.max_length, "next-fit", 1, [0], self.document_multiple)
+        firsts = group_starts(begins, self.read_ahead, self.dataset_num_proc)
         multiple = self.document_multiple
         return pack(lengths, self.max_length, self.method, MAX_INT, firsts, multiple)
+
+    def sequence(self, n_rows: int, window: Window) -> Ints:
+        """Return (n_rows,) the rows as they are shuffled, twice with a `shuffle_seed`."""
+        drawn = super().sequence(n_rows, window)
+        if self.shuffle_seed is None:
+            return drawn
+        return np.random.default_rng(self.shuffle_seed).permutation(n_rows)[drawn]

@@ -46,6 +46,13 @@ _EVALUATION = {
     "eval_steps": 500,
 }
 _CHATS = {"dataset": "chats"}
+_ONE_PROCESS = {**_LORA, **_CHATS, "preprocessing_num_workers": None}
+
+TEMPLATES = (
+    *("mistral", "gemma", "gemma2", "deepseek3", "deepseekr1"),
+    *("qwen3", "chatml", "yi", "phi", "phi4_mini"),
+)
+"""Templates that are tried with various keys."""
 
 # The example, what it sets beside what all of them do, and the ranks.
 CASES: list[tuple[str, dict[str, Any], int]] = [
@@ -200,6 +207,36 @@ CASES: list[tuple[str, dict[str, Any], int]] = [
         },
         1,
     ),
+    *(
+        (
+            "train_lora/qwen3_lora_sft.yaml",
+            {
+                **_LORA,
+                "template": template,
+                "preprocessing_num_workers": None,
+                "dataset": ("chats", "tagged", "identity,alpaca_en_demo")[i % 3],
+                "max_samples": None if i % 3 < 2 else 20,
+                "per_device_train_batch_size": 1 + i % 4,
+                "cutoff_len": (200, 60, 90, 40)[i % 4],
+            },
+            1 + i % 2,
+        )
+        for i, template in enumerate(TEMPLATES)
+    ),
+    *(
+        (
+            "train_lora/qwen3_lora_sft.yaml",
+            {**_ONE_PROCESS, "template": template, "cutoff_len": cutoff, **more},
+            1,
+        )
+        for template, cutoff, more in (
+            ("gemma2", 70, {"packing": True, "neat_packing": True}),
+            ("gemma2", 30, {"dataset": "tagged"}),
+            ("mistral", 64, {"dataset": "tagged", "mask_history": True}),
+            ("qwen3", 64, {"dataset": "thoughts", "train_on_prompt": True}),
+            ("deepseekr1", 300, {"dataset": "thoughts"}),
+        )
+    ),
 ]
 
 _TAGS = {
@@ -255,6 +292,7 @@ def save_data(folder: Path, samples: Path) -> None:
         "chats.json": shared,
         "tagged.json": tagged,
         "broken.json": broken,
+        "thoughts.json": [{"messages": _thinking(chat, i)} for i, chat in enumerate(plain)],
     }
     for name, rows in saved.items():
         (folder / name).write_text(json.dumps(rows))
@@ -265,13 +303,26 @@ def save_data(folder: Path, samples: Path) -> None:
         "chats": {"file_name": "chats.json", "formatting": "sharegpt"},
         "tagged": {"file_name": "tagged.json", **messages},
         "broken": {"file_name": "broken.json", **messages},
+        "thoughts": {"file_name": "thoughts.json", **messages},
     }
     (folder / "dataset_info.json").write_text(json.dumps(info))
 
 
+def _thinking(chat: list[dict[str, str]], seed: int) -> list[dict[str, str]]:
+    """A chat some of whose answers begin with a thought."""
+    thought = "<think>\nWhat is asked?\n</think>\n\n"
+    return [
+        {**each, "content": thought + each["content"]}
+        if each["role"] == "assistant" and (i + seed) % 3
+        else each
+        for i, each in enumerate(chat)
+    ]
+
+
 SPECIAL_TOKENS = (
     *("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|eom_id|>"),
-    "<|im_sep|>",
+    *("<|im_sep|>", "<start_of_turn>", "<end_of_turn>", "<｜User｜>", "<｜Assistant｜>"),
+    *("<|system|>", "<|user|>", "<|assistant|>", "<|end|>"),
 )
 
 

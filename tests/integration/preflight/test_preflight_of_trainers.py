@@ -16,6 +16,7 @@ from batchstat.simulation.preflight import profile_keywords
 from conftest import SAMPLE_DATA, needs, write_jsonl
 
 PLAIN = {"num_train_epochs": 3, "warmup_steps": 0.1}
+UNEVEN = {"even_batches": False}
 CASES: list[tuple[str, dict[str, Any], int]] = [
     ("text", {**PLAIN, "per_device_train_batch_size": 8}, 1),
     ("text", {**PLAIN, "per_device_train_batch_size": 8}, 3),
@@ -24,6 +25,13 @@ CASES: list[tuple[str, dict[str, Any], int]] = [
     ("text", {**PLAIN, "train_sampling_strategy": "sequential"}, 2),
     ("text", {"max_steps": 17, "warmup_steps": 5, "seed": 1}, 1),
     ("text", {"num_train_epochs": 0.5, "gradient_accumulation_steps": 3}, 1),
+    ("text", {"max_steps": 17, "warmup_steps": 2.7, "gradient_accumulation_steps": 5}, 1),
+    ("text", {"max_steps": 4, "gradient_accumulation_steps": 2, "warmup_steps": 0.3}, 3),
+    ("text", {"accelerator_config": UNEVEN, "per_device_train_batch_size": 5}, 2),
+    ("text", {"accelerator_config": UNEVEN, "per_device_train_batch_size": 7}, 4),
+    ("text", {"accelerator_config": UNEVEN, "dataloader_drop_last": True}, 3),
+    ("text", {"accelerator_config": UNEVEN, "train_sampling_strategy": "sequential"}, 3),
+    ("text", {"max_length": 64, "accelerator_config": UNEVEN, "per_device_train_batch_size": 9}, 4),
     ("text", {"max_length": 64, "gradient_accumulation_steps": 2}, 2),
     ("text", {"max_length": 64, "pad_to_multiple_of": 16, "seed": 3}, 1),
     ("text", {"max_length": None, "per_device_train_batch_size": 2}, 1),
@@ -37,6 +45,56 @@ CASES: list[tuple[str, dict[str, Any], int]] = [
     ("chat", {"max_length": 200, "gradient_accumulation_steps": 2}, 2),
     ("chat", {"max_length": 120, "assistant_only_loss": True}, 2),
     ("chat", {"max_length": 300, "packing": True, "assistant_only_loss": True}, 1),
+    ("text", {"max_length": 64, "truncation_mode": "keep_end", "seed": 9}, 2),
+    ("completion", {"max_length": 40, "truncation_mode": "keep_end"}, 1),
+    ("chat", {"max_length": 120, "truncation_mode": "keep_end", "assistant_only_loss": True}, 3),
+    ("text", {"max_length": 64, "packing": True, "truncation_mode": "keep_end"}, 1),
+    ("text", {"max_length": 64, "shuffle_dataset": True, "seed": 7, "data_seed": 3}, 2),
+    ("completion", {"max_length": 20, "shuffle_dataset": True, "seed": 0}, 1),
+    (
+        "chat",
+        {"max_length": 99, "shuffle_dataset": True, "train_sampling_strategy": "sequential"},
+        2,
+    ),
+    ("text", {"max_length": 64, "packing": True, "shuffle_dataset": True, "data_seed": 3}, 2),
+    (
+        "text",
+        {"max_length": 32, "packing": True, "packing_strategy": "wrapped", "shuffle_dataset": True},
+        3,
+    ),
+    ("text", {"max_length": None, "padding_free": True, "per_device_train_batch_size": 5}, 3),
+    ("completion", {"max_length": None, "padding_free": True, "pad_to_multiple_of": 64}, 1),
+    (
+        "chat",
+        {
+            "max_length": None,
+            "padding_free": True,
+            "dataloader_drop_last": True,
+            "shuffle_dataset": True,
+        },
+        2,
+    ),
+    ("text", {"max_length": 64, "packing": True, "padding_free": True, "dataset_num_proc": 3}, 1),
+    (
+        "text",
+        {
+            "max_length": 64,
+            "packing": True,
+            "packing_strategy": "wrapped",
+            "dataset_num_proc": 200,
+            "shuffle_dataset": True,
+        },
+        2,
+    ),
+    ("text", {"max_length": 64, "dataset_num_proc": 3, "pad_to_multiple_of": "auto"}, 2),
+    ("text", {"max_length": 64, "completion_only_loss": True, "eval_packing": True}, 1),
+    ("chat", {"max_length": 99, "completion_only_loss": False}, 1),
+    ("completion", {"max_length": 99, "completion_only_loss": True, "packing": True}, 1),
+    ("completion", {"max_length": 99, "completion_only_loss": False, "packing": True}, 1),
+    *(
+        ("chat", {"max_length": 99, "completion_only_loss": only, "assistant_only_loss": True}, 1)
+        for only in (True, False)
+    ),
 ]
 
 
@@ -82,6 +140,36 @@ def test_its_batches_are_the_trainers(tmp_path, tokenizer, corpora, kind, values
     if not values.get("packing", False):
         assert len(report.samples.profile) == expected.samples
     assert (report.total_steps, report.warmup_steps) == (expected.steps, expected.warmup)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("even", [False, True])
+def test_split_batches_are_those_of_a_smaller_size(ranks, drop_last, even):
+    """The remedy of its message."""
+    data, loading = needs("torch").utils.data, needs("accelerate.data_loader")
+    for n in (*range(1, 26), 100):
+        for size in (1, 2, 5):
+            whole = data.BatchSampler(range(n), size * ranks, drop_last)
+            small = data.BatchSampler(range(n), size, drop_last)
+            for rank in range(ranks):
+                split = loading.BatchSamplerShard(whole, ranks, rank, True, even)
+                own = loading.BatchSamplerShard(small, ranks, rank, False, even)
+                assert list(split) == list(own)
+
+
+def test_what_the_trainers_save_is_read(tmp_path):
+    """to_json_string() of their arguments, as the guide says."""
+    trl, transformers = needs("trl"), needs("transformers")
+    given = {"output_dir": str(tmp_path), "use_cpu": True, "bf16": False, "seed": 5}
+    for kind in (transformers.TrainingArguments, trl.SFTConfig):
+        arguments = kind(**given)
+        config = tmp_path / "training_args.json"
+        config.write_text(arguments.to_json_string())
+        setup = read_setup(config)
+        assert setup.framework == {"SFTConfig": "trl"}.get(kind.__name__, "transformers")
+        assert setup.settings["seed"] == 5
+        assert setup.values["per_device_train_batch_size"] == 8
 
 
 def test_the_sample_configuration_is_one_that_trl_takes():

@@ -111,15 +111,15 @@ def _found(trainer: Any, ranks: int) -> Found:
                 put_on_device=False,
                 use_seedable_sampler=True,
                 data_seed=trainer.args.data_seed,
-                even_batches=True,
+                even_batches=trainer.args.accelerator_config.even_batches,
             )
             for rank in range(ranks)
         ]
-    args = trainer.args
+    args, pad = trainer.args, getattr(trainer.processing_class, "pad_token_id", -1)
     steps = trainer.set_initial_training_values(args, loaders[0])[-1]
     return Found(
         samples=len(trainer.train_dataset),
-        batches=[list(_batches(loader)) for loader in loaders],
+        batches=[list(_batches(loader, pad)) for loader in loaders],
         steps=steps,
         warmup=args.get_warmup_steps(steps),
     )
@@ -135,11 +135,11 @@ def before_accelerate(trainer: Any) -> Any:
     return made[0]
 
 
-def _batches(loader: Any) -> Iterator[Batch]:
+def _batches(loader: Any, pad: int) -> Iterator[Batch]:
     for batch in loader:
         ids = batch["input_ids"]
         labels = batch.get("labels")
-        # Without a mask, rows are laid end to end.
-        rows = batch["attention_mask"].sum(1) if "attention_mask" in batch else [ids.shape[1]]
+        # Without a mask, rows are laid end to end, and may be padded at the end.
+        held = batch.get("attention_mask", ids != pad)
         trained = None if labels is None else int((labels[:, 1:] != -100).sum())
-        yield ids.shape[1], [int(each) for each in rows], trained
+        yield ids.shape[1], [int(each) for each in held.sum(1)], trained
