@@ -68,7 +68,7 @@ def design(most_tokens: int, widest: int, *, packed: bool = False) -> list[Shape
 
 
 def _widths(widest: int) -> list[int]:
-    narrowest = min(_NARROWEST, widest)
+    narrowest = max(1, min(_NARROWEST, widest // _SHARE))
     ratio = (widest / narrowest) ** (1 / (_WIDTHS - 1))
     return sorted({round(widest / ratio**i) for i in range(_WIDTHS)}, reverse=True)
 

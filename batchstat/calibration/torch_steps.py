@@ -1,5 +1,6 @@
 """The training steps of a model: of a transformers configuration, or of a user's function."""
 
+import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -49,7 +50,7 @@ class ModelSteps:
         self._model = _model(config, setup.attention, weights, device)
         self.vocabulary = config.get_text_config().vocab_size
         if setup.gradient_checkpointing:
-            self._model.gradient_checkpointing_enable()
+            _enable_checkpointing(self._model)
         self._labels = _label_maker(type(self._model).__name__)
         self._call: Callable[..., Any] = self._model
         if setup.compile:
@@ -118,11 +119,17 @@ def quiet_transformers() -> Iterator[None]:
     """Keep transformers from warning about a configuration that is used as it is."""
     log = transformers.utils.logging
     before = log.get_verbosity()
-    log.set_verbosity(log.ERROR)
+    log.set_verbosity(logging.ERROR)
     try:
         yield
     finally:
         log.set_verbosity(before)
+
+
+def _enable_checkpointing(model: Any) -> None:
+    """Compute activations again; transformers renamed it in 5.23."""
+    renamed = getattr(model, "activation_checkpointing_enable", None)
+    (renamed or model.gradient_checkpointing_enable)()
 
 
 def _model(config: Any, attention: str, dtype: torch.dtype, device: torch.device) -> Any:

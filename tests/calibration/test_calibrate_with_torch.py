@@ -109,8 +109,8 @@ def test_peaks_are_those_of_torchs_own_accounting(config, attention):
 
 
 def test_checkpointing_saves_memory_and_mixed_precision_keeps_weights(folder_of):
-    model = str(folder_of({**LLAMA, "num_hidden_layers": 8}))
-    settings = {"device": "cpu", "tokens_per_batch": 1_024}
+    model = str(folder_of({**LLAMA, "num_hidden_layers": 6}))
+    settings = {"device": "cpu", "tokens_per_batch": 512}
     plain = calibrate(model, **settings)
     saved = calibrate(model, gradient_checkpointing=True, **settings)
     mixed = calibrate(model, dtype="bfloat16", mixed_precision=True, **settings)
@@ -124,7 +124,7 @@ def test_compiling_is_timed_for_each_shape(folder_of):
     if shutil.which("c++") is None and shutil.which("g++") is None:
         pytest.skip("torch.compile needs a compiler")
     model = str(folder_of({**BERT, "num_hidden_layers": 1}))
-    found = calibrate(model, device="cpu", compile=True, max_length=16, tokens_per_batch=64)
+    found = calibrate(model, device="cpu", compile=True, max_length=32, tokens_per_batch=32)
     assert found.time.per_shape > 10 * found.points[0].seconds
     assert found.memory is None
 

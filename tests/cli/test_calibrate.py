@@ -1,0 +1,38 @@
+import os
+
+import pytest
+
+from conftest import ROOT
+
+
+def test_without_torch_the_message_says_how_to_get_it(tmp_path, run_process):
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("raise ImportError")
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    result = run_process("calibrate", "--model", "small", PYTHONPATH=path)
+    assert result.returncode == 3
+    assert result.stdout == ""
+    assert result.stderr == (
+        "error: calibrate needs torch, which is not installed: pip install 'batchstat[torch]'\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ([], "no model: pass --model with a folder, a name, or module:function"),
+        (["--model", "m", "--dtype", "float8"], "unknown dtype 'float8': did you mean 'float32'?"),
+        (["--model", "m", "--attention", "flash"], "unknown attention 'flash': did you mean 'flash_attention_2'?"),
+        (["--model", "m", "--optimizer", "adam"], "unknown optimizer 'adam': did you mean 'adamw'?"),
+        (["--model", "m", "--max-length", "0"], "max_length=0: must be between 1 and"),
+        (["--model", "m", "--tokens-per-batch", "-4"], "tokens_per_batch=-4: must be between 1"),
+        (["--model", "m", "--mixed-precision"], "mixed_precision computes in another dtype"),
+        (["--model", "m", "-o", "out.txt"], "output=out.txt: must end in .json"),
+        (["m"], "unexpected"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_torch_loads(run, flags, message):
+    result = run("calibrate", *flags)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert result.stdout == ""
