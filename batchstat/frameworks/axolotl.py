@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from batchstat.errors import OptionError
-from batchstat.frameworks.axolotl_datasets import corpus_of
+from batchstat.frameworks.axolotl_datasets import corpus_of, trains_chats
 from batchstat.frameworks.axolotl_keys import ATTENTION, KEYS, REFUSED, UNUSED
 from batchstat.frameworks.axolotl_samples import AxolotlSamples
 from batchstat.frameworks.axolotl_schedule import AxolotlSchedule
@@ -87,6 +87,7 @@ def read_config(
             excess=values["excess_length_strategy"] or "drop",
             only_trained=packing,
             splits=corpus.splits,
+            trains_prompts=bool(values["train_on_inputs"]),
             held_out=values["val_set_size"],
         ),
         warnings=(*corpus.warnings, *_warnings(values)),
@@ -109,6 +110,12 @@ def _check(values: Mapping[str, Any], where: str) -> None:
                 f"{where}: plugins has {plugin!r}, which may change batches: remove it if it does "
                 "not"
             )
+    chats = [each for each in values["datasets"] or [] if trains_chats(each)]
+    if values["train_on_inputs"] and chats:
+        raise OptionError(
+            f"{where}: train_on_inputs=true is not modelled for chats: remove it, and pass a "
+            "template with {% generation %} around every message with --chat-template"
+        )
     if values["val_set_size"] == 1:
         raise OptionError(f"{where}: val_set_size=1 leaves no sample: give a share or a number")
     if values["attn_implementation"] and (flags := [key for key in ATTENTION if values[key]]):

@@ -28,7 +28,16 @@ _OF_CHATS = {
     "split_thinking": (False,),
 }
 """Keys of an entry with chats, and the values that are read; None for any."""
+_OWN_TEMPLATES = ("chatml", "llama3")
+"""Templates of axolotl's own that are here, in chat_templates."""
 _TOKENIZER_DEFAULT = "tokenizer_default"
+_TYPES = ("chat_template", "completion", "alpaca")
+_INSTRUCTIONS = {
+    "input_format": "alpaca",
+    "prompt_column": "prompt",
+    "completion_column": "completion",
+    "tokenize_apart": True,
+}
 _REMEDY = "pass the files as CORPUS, with the flags for their columns"
 
 
@@ -65,7 +74,7 @@ def corpus_of(values: Mapping[str, Any]) -> NamedCorpus:
     kind = kinds.pop() if len(kinds) == 1 else None
     if kind is None:
         named = [entry.get("type") if isinstance(entry, dict) else entry for entry in entries]
-        unread = next((each for each in named if each not in ("chat_template", "completion")), None)
+        unread = next((each for each in named if each not in _TYPES), None)
         why = f"type {unread!r}" if unread is not None else "entries that differ"
         return NamedCorpus(
             reading=reading, unreadable=f"has datasets with {why}, not read here: {_REMEDY}"
@@ -75,6 +84,8 @@ def corpus_of(values: Mapping[str, Any]) -> NamedCorpus:
     if files:
         reading["corpus"] = files
     unreadable = "" if files else f"has datasets that are not local files: {_REMEDY}"
+    if content == "alpaca":
+        return NamedCorpus(reading=reading, columns=(_INSTRUCTIONS,), unreadable=unreadable)
     if content == "completion":
         if eos := (values["special_tokens"] or {}).get("eos_token"):
             reading["append"] = eos
@@ -110,6 +121,11 @@ def corpus_of(values: Mapping[str, Any]) -> NamedCorpus:
     )
 
 
+def trains_chats(entry: object) -> bool:
+    """Return whether an entry of `datasets` has chats."""
+    return isinstance(entry, dict) and entry.get("type") == "chat_template"
+
+
 def _kind(entry: object) -> tuple[str, str] | None:
     """Return the kind of an entry's samples, and their column; None if they are not read."""
     if not isinstance(entry, dict):
@@ -119,6 +135,8 @@ def _kind(entry: object) -> tuple[str, str] | None:
     if entry.get("type") == "completion":
         is_known = set(others) <= {"field"} and isinstance(others.get("field", ""), str)
         return ("completion", others.get("field", "text")) if is_known else None
+    if entry.get("type") == "alpaca" and not others:
+        return ("alpaca", "")
     if entry.get("type") != "chat_template":
         return None
     for key, value in others.items():
@@ -143,6 +161,8 @@ def _template(values: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[Path
         return None, ""
     if str(name).startswith(f"{_TOKENIZER_DEFAULT}_fallback_"):
         return None, ""  # the tokenizer's, which is missed where it has none
+    if name in _OWN_TEMPLATES:
+        return Path(__file__).parent / "chat_templates" / f"axolotl_{name}.jinja", ""
     return None, f"chat_template {str(name)!r}"
 
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 from trainers import save_tokenizer
@@ -23,8 +24,37 @@ def save_marked_tokenizer(folder: Path) -> Path:
     return folder
 
 
+def save_beginning_tokenizer(folder: Path) -> Path:
+    """The same with a token that begins each text."""
+    from tokenizers.processors import TemplateProcessing
+    from transformers import AutoTokenizer
+
+    loaded = AutoTokenizer.from_pretrained(save_marked_tokenizer(folder))
+    begin = "<|im_start|>"
+    token = (begin, loaded.convert_tokens_to_ids(begin))
+    loaded.backend_tokenizer.post_processor = TemplateProcessing(
+        single=f"{begin} $A", pair=f"{begin} $A {begin} $B", special_tokens=[token]
+    )
+    loaded.bos_token = begin
+    loaded.save_pretrained(folder)
+    return folder
+
+
+def save_tokenizers(folder: Path) -> dict[str, Path]:
+    """The tokenizer of each corpus."""
+    marked = save_marked_tokenizer(folder / "tokenizer")
+    return {
+        "text": marked,
+        "chat": marked,
+        "instructions": save_beginning_tokenizer(folder / "beginning"),
+    }
+
+
 def save_corpora(folder: Path) -> dict[str, Path]:
-    """Texts, some of which end as the trainer would end them; chats, some without an assistant."""
+    """Texts, some of which end as the trainer would end them; chats, some without an assistant;
+    instructions, with or without an input, and some whose answer begins with whitespace, ends as
+    the trainer would end it, is empty, or is longer than the others.
+    """
     rng = random.Random(0)
     lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()
     texts = [line[: rng.randint(1, 400)].strip() or "x" for line in lines[:83]]
@@ -36,8 +66,18 @@ def save_corpora(folder: Path) -> dict[str, Path]:
             for each in json.loads(line)["messages"]
         ]
         chats.append({"messages": messages[: rng.randint(1, len(messages))]})
-    found = {"text": ended, "chat": chats}
+    found = {"text": ended, "chat": chats, "instructions": list(_instructions(texts))}
     for name, rows in found.items():
         path = folder / f"{name}.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return {name: folder / f"{name}.jsonl" for name in found}
+
+
+def _instructions(texts: list[str]) -> Iterator[dict[str, str | None]]:
+    inputs = (None, "", "two lines\nof input ", texts[0])
+    answers = ("{}", " {}", "\n\n{}", "{}<|im_end|>", "<|im_start|>{}", "{} \n")
+    for i, text in enumerate(texts):
+        answer = answers[i % len(answers)].format(text * (1 + 4 * (i % 11 == 3)))
+        asked = text[::-1] * (1 + 9 * (i % 13 == 5))
+        output = "" if i % 9 == 4 or i % 26 == 5 else answer
+        yield {"instruction": asked, "input": inputs[i % len(inputs)], "output": output}
