@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from batchstat.errors import OptionError
-from batchstat.frameworks.axolotl_datasets import corpus_of, trains_chats
+from batchstat.frameworks.axolotl_datasets import corpus_of
 from batchstat.frameworks.axolotl_keys import ATTENTION, KEYS, REFUSED, UNUSED
 from batchstat.frameworks.axolotl_samples import AxolotlSamples
 from batchstat.frameworks.axolotl_schedule import AxolotlSchedule
@@ -48,7 +48,7 @@ def read_config(
     size, accumulation = _sizes(values, where)
     packing = bool(values["sample_packing"])
     seed = _SEED if values["seed"] is None else values["seed"]
-    corpus = corpus_of(values)
+    corpus = corpus_of(values, where)
     settings = {
         "max_length": values["sequence_len"],
         "overflow": "truncate" if values["excess_length_strategy"] == "truncate" else "drop",
@@ -110,12 +110,6 @@ def _check(values: Mapping[str, Any], where: str) -> None:
                 f"{where}: plugins has {plugin!r}, which may change batches: remove it if it does "
                 "not"
             )
-    chats = [each for each in values["datasets"] or [] if trains_chats(each)]
-    if values["train_on_inputs"] and chats:
-        raise OptionError(
-            f"{where}: train_on_inputs=true is not modelled for chats: remove it, and pass a "
-            "template with {% generation %} around every message with --chat-template"
-        )
     if values["val_set_size"] == 1:
         raise OptionError(f"{where}: val_set_size=1 leaves no sample: give a share or a number")
     if values["attn_implementation"] and (flags := [key for key in ATTENTION if values[key]]):

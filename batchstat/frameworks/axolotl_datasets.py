@@ -1,9 +1,11 @@
 """The corpus of axolotl's configuration: `datasets`, the tokenizer and the chat template."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
+
+from batchstat.errors import OptionError
 
 _FORMATS = {
     ".jsonl": "json",
@@ -28,8 +30,10 @@ _OF_CHATS = {
     "split_thinking": (False,),
 }
 """Keys of an entry with chats, and the values that are read; None for any."""
-_OWN_TEMPLATES = ("chatml", "llama3")
-"""Templates of axolotl's own that are here, in chat_templates."""
+_TEMPLATES = Path(__file__).parent / "chat_templates"
+_OWN_TEMPLATES = {name: _TEMPLATES / f"axolotl_{name}.jinja" for name in ("chatml", "llama3")}
+"""Templates of axolotl's own that are here; those with `_all` mark every message, not only the
+assistants'."""
 _TOKENIZER_DEFAULT = "tokenizer_default"
 _TYPES = ("chat_template", "completion", "alpaca")
 _INSTRUCTIONS = {
@@ -62,8 +66,12 @@ class NamedCorpus:
     warnings: tuple[str, ...] = field(default=())
 
 
-def corpus_of(values: Mapping[str, Any]) -> NamedCorpus:
-    """Return what the configuration says about its corpus."""
+def corpus_of(values: Mapping[str, Any], where: str) -> NamedCorpus:
+    """Return what the configuration says about its corpus.
+
+    Raises:
+        OptionError: prompts of chats are trained in a way that is not modelled.
+    """
     entries = values["datasets"] or []
     reading: dict[str, Any] = {}
     if tokenizer := values["tokenizer_config"] or values["base_model"]:
@@ -87,27 +95,44 @@ def corpus_of(values: Mapping[str, Any]) -> NamedCorpus:
     if content == "alpaca":
         return NamedCorpus(reading=reading, columns=(_INSTRUCTIONS,), unreadable=unreadable)
     if content == "completion":
-        if eos := (values["special_tokens"] or {}).get("eos_token"):
-            reading["append"] = eos
-        return NamedCorpus(
-            reading=reading,
-            columns=({"text_column": (column,)},),
-            unreadable=unreadable,
-            appends_eos="append" not in reading,
-            splits=True,
-        )
-    warnings = [
-        "axolotl trains assistants' content and the token that ends their turn; counted is what "
-        "{% generation %} marks in the chat template, or all that their messages add to it"
-    ]
-    template, unknown = _template(values, entries[0])
+        return _texts(values, reading, column, unreadable)
+    return _chats(values, where, reading, column, unreadable)
+
+
+def _texts(
+    values: Mapping[str, Any], reading: dict[str, Any], column: str, unreadable: str
+) -> NamedCorpus:
+    if eos := (values["special_tokens"] or {}).get("eos_token"):
+        reading["append"] = eos
+    return NamedCorpus(
+        reading=reading,
+        columns=({"text_column": (column,)},),
+        unreadable=unreadable,
+        appends_eos="append" not in reading,
+        splits=True,
+    )
+
+
+def _chats(
+    values: Mapping[str, Any],
+    where: str,
+    reading: dict[str, Any],
+    column: str,
+    unreadable: str,
+) -> NamedCorpus:
+    template, unknown = _template(values, values["datasets"][0])
+    if values["train_on_inputs"]:
+        if template not in _OWN_TEMPLATES.values():
+            raise OptionError(
+                f"{where}: train_on_inputs=true is not modelled for chats without chat_template="
+                f"{' or '.join(_OWN_TEMPLATES)}: remove it, and pass a template with "
+                "{% generation %} around every message with --chat-template"
+            )
+        assert template is not None
+        template = template.with_stem(f"{template.stem}_all")
     if template is not None:
         reading["chat_template"] = template
     if unknown:
-        warnings.append(
-            f"{unknown} is a template of axolotl's own: pass its text with --chat-template, or "
-            "chats are counted by the template of the tokenizer"
-        )
         reading.pop("corpus", None)
         unreadable = (
             f"names {unknown}, a template of axolotl's own: pass its text with --chat-template, "
@@ -117,13 +142,27 @@ def corpus_of(values: Mapping[str, Any]) -> NamedCorpus:
         reading=reading,
         columns=({"messages_column": column, "assistant_only_loss": True},),
         unreadable=unreadable,
-        warnings=tuple(warnings),
+        warnings=tuple(_warnings_of_chats(template, unknown)),
     )
 
 
-def trains_chats(entry: object) -> bool:
-    """Return whether an entry of `datasets` has chats."""
-    return isinstance(entry, dict) and entry.get("type") == "chat_template"
+def _warnings_of_chats(template: Path | None, unknown: str) -> Iterator[str]:
+    """Yield what the counts of chats may not be true of."""
+    if template is not None and template.parent == _TEMPLATES:
+        yield (
+            "the token that ends a turn is counted as trained, which it is where it is the "
+            "tokenizer's eos_token or one of eot_tokens"
+        )
+        return
+    yield (
+        "axolotl trains assistants' content and the token that ends their turn; counted is what "
+        "{% generation %} marks in the chat template, or all that their messages add to it"
+    )
+    if unknown:
+        yield (
+            f"{unknown} is a template of axolotl's own: pass its text with --chat-template, or "
+            "chats are counted by the template of the tokenizer"
+        )
 
 
 def _kind(entry: object) -> tuple[str, str] | None:
@@ -162,7 +201,7 @@ def _template(values: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[Path
     if str(name).startswith(f"{_TOKENIZER_DEFAULT}_fallback_"):
         return None, ""  # the tokenizer's, which is missed where it has none
     if name in _OWN_TEMPLATES:
-        return Path(__file__).parent / "chat_templates" / f"axolotl_{name}.jinja", ""
+        return _OWN_TEMPLATES[name], ""
     return None, f"chat_template {str(name)!r}"
 
 

@@ -1,5 +1,6 @@
 """The corpora and the tokenizer with which axolotl.json was made."""
 
+import hashlib
 import json
 import random
 from collections.abc import Iterator
@@ -40,12 +41,24 @@ def save_beginning_tokenizer(folder: Path) -> Path:
     return folder
 
 
+def save_header_tokenizer(folder: Path) -> Path:
+    """The same with the special tokens of Llama 3."""
+    from transformers import AutoTokenizer
+
+    loaded = AutoTokenizer.from_pretrained(save_marked_tokenizer(folder))
+    loaded.add_tokens(["<|start_header_id|>", "<|end_header_id|>"], special_tokens=True)
+    loaded.add_special_tokens({"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"})
+    loaded.save_pretrained(folder)
+    return folder
+
+
 def save_tokenizers(folder: Path) -> dict[str, Path]:
     """The tokenizer of each corpus."""
     marked = save_marked_tokenizer(folder / "tokenizer")
     return {
         "text": marked,
         "chat": marked,
+        "headers": save_header_tokenizer(folder / "headers"),
         "instructions": save_beginning_tokenizer(folder / "beginning"),
     }
 
@@ -70,7 +83,33 @@ def save_corpora(folder: Path) -> dict[str, Path]:
     for name, rows in found.items():
         path = folder / f"{name}.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return {name: folder / f"{name}.jsonl" for name in found}
+    files = {name: folder / f"{name}.jsonl" for name in found}
+    return files | {"headers": files["chat"]}
+
+
+def random_chats() -> Iterator[list[dict[str, str]]]:
+    """Chats of any roles, with whitespace and braces at the edges of what is said."""
+    rng = random.Random(1)
+    edges = ("", " ", "\n", "\n\n", "\t", "{{ ", "%}", "<|im_end|>", "é漢字 ")
+    words = ("", "a", "two words", "{% if %}", "'quoted' \"twice\"", "<b>&amp;", "line\nline")
+    for _ in range(200):
+        roles = rng.choices(("system", "user", "assistant", "tool"), k=rng.randint(1, 6))
+        yield [
+            {"role": role, "content": rng.choice(edges) + rng.choice(words) + rng.choice(edges)}
+            for role in roles
+        ]
+
+
+def digest_of(template: str, tokenizer: Path) -> str:
+    """SHA-256 of what a chat template renders of random chats."""
+    from transformers import AutoTokenizer
+
+    loaded = AutoTokenizer.from_pretrained(tokenizer)
+    rendered = [
+        loaded.apply_chat_template(chat, chat_template=template, tokenize=False)
+        for chat in random_chats()
+    ]
+    return hashlib.sha256(json.dumps(rendered).encode()).hexdigest()
 
 
 def _instructions(texts: list[str]) -> Iterator[dict[str, str | None]]:

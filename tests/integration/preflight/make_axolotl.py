@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from axolotl_corpora import save_corpora, save_tokenizers
+from axolotl_corpora import digest_of, save_corpora, save_tokenizers
 from trainers import before_accelerate
 
 COMMIT = "067b021c8b87a9e5e380b9173c704cf7340e30f5"
@@ -141,6 +141,33 @@ CASES: list[tuple[str, str, dict[str, Any], int]] = [
     ),
     ("llama-3/instruct-lora-8b.yml, truncated", "chat", FLASH | sizes(2, 4, 4) | TRUNCATED, 2),
     (
+        "llama-3/instruct-lora-8b.yml, its own template",
+        "headers",
+        FLASH | sizes(2, 4, 4) | {"chat_template": "llama3", "val_set_size": 0.05},
+        1,
+    ),
+    (
+        "llama-3/instruct-lora-8b.yml, its own template, all trained",
+        "headers",
+        PACKED
+        | FLASH
+        | sizes(2, 4, 4)
+        | {"chat_template": "llama3", "train_on_inputs": True, "val_set_size": 0.05},
+        2,
+    ),
+    (
+        "llama-3/instruct-lora-8b.yml, chatml",
+        "chat",
+        PACKED | FLASH | sizes(2, 4, 4) | {"chat_template": "chatml", "val_set_size": 0.05},
+        1,
+    ),
+    (
+        "llama-3/instruct-lora-8b.yml, chatml, all trained",
+        "chat",
+        sizes(2, 4, 4) | {"chat_template": "chatml", "train_on_inputs": True},
+        2,
+    ),
+    (
         "archived/pythia/lora.yml, split",
         "text",
         sizes(4, 1, 4, None) | {"val_set_size": 0.05, "sequence_len": 24},
@@ -167,17 +194,18 @@ DRAWN: list[tuple[str, str, dict[str, Any], int]] = [
 ]
 """Cases with unseeded random numbers, without which axolotl would do the same in each run."""
 RUNS = 200
-SEQUENCE_LEN = {"chat": 320, "text": 256, "instructions": 300}
+TEMPLATES = ("chatml", "llama3")
+SEQUENCE_LEN = {"chat": 320, "headers": 320, "text": 256, "instructions": 300}
 
 
 def configuration(
     values: dict[str, Any], kind: str, corpus: Path, tokenizer: Path
 ) -> dict[str, Any]:
     """The whole configuration of a case."""
-    types = {"chat": "chat_template", "text": "completion", "instructions": "alpaca"}
+    types = {"text": "completion", "instructions": "alpaca"}
     return {
         "base_model": str(tokenizer),
-        "datasets": [{"path": str(corpus), "type": types[kind]}],
+        "datasets": [{"path": str(corpus), "type": types.get(kind, "chat_template")}],
         "sequence_len": SEQUENCE_LEN[kind],
         "seed": 7,
         "learning_rate": 0.0002,
@@ -198,6 +226,7 @@ class Prepared:
 def prepare(values: dict[str, Any], ranks: int, folder: Path) -> Prepared:
     """Prepare a training."""
     os.environ["WORLD_SIZE"] = str(ranks)
+    import multiprocess
     import torch
     import yaml
     from axolotl.cli.config import load_cfg
@@ -207,6 +236,7 @@ def prepare(values: dict[str, Any], ranks: int, folder: Path) -> Prepared:
     from axolotl.utils.data import prepare_datasets
     from transformers import AutoConfig, LlamaForCausalLM
 
+    multiprocess.set_start_method("fork", force=True)  # others would import all of it again
     apply_multipack_dataloader_patch()  # as axolotl does before it loads a model
     path = folder / "axolotl.yaml"
     own = {"output_dir": str(folder / "out"), "dataset_prepared_path": str(folder / "prepared")}
@@ -302,6 +332,7 @@ def _lengths(loader: Any) -> Iterator[Any]:
 
 def main() -> None:
     os.environ.update(HF_HUB_OFFLINE="1", AXOLOTL_DO_NOT_TRACK="1", CUDA_VISIBLE_DEVICES="")
+    from axolotl.utils.chat_templates import get_chat_template
     from transformers import LlamaConfig
 
     with TemporaryDirectory() as name:
@@ -323,9 +354,13 @@ def main() -> None:
                 lines.append(json.dumps(case | found, separators=(",", ":")))
             return ",\n".join(lines)
 
+        templates = {
+            name: digest_of(get_chat_template(name), tokenizers["headers"]) for name in TEMPLATES
+        }
         cases, draws = recorded(CASES, run), recorded(DRAWN, drawn)
     source = {"package": "axolotl 0.19.0", "examples": f"axolotl-ai-cloud/axolotl@{COMMIT}"}
-    text = f'{{"source": {json.dumps(source)},\n"cases": [\n{cases}\n],\n"drawn": [\n{draws}\n]}}\n'
+    head = f'{{"source": {json.dumps(source)},\n"templates": {json.dumps(templates)},\n'
+    text = f'{head}"cases": [\n{cases}\n],\n"drawn": [\n{draws}\n]}}\n'
     (Path(__file__).parent / "axolotl.json").write_text(text)
 
 
