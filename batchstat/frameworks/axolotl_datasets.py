@@ -87,7 +87,7 @@ def corpus_of(values: Mapping[str, Any], where: str) -> NamedCorpus:
         return NamedCorpus(
             reading=reading, unreadable=f"has datasets with {why}, not read here: {_REMEDY}"
         )
-    content, column = kind
+    content, column, *_ = kind
     files = _files(entries)
     if files:
         reading["corpus"] = files
@@ -165,8 +165,10 @@ def _warnings_of_chats(template: Path | None, unknown: str) -> Iterator[str]:
         )
 
 
-def _kind(entry: object) -> tuple[str, str] | None:
-    """Return the kind of an entry's samples, and their column; None if they are not read."""
+def _kind(entry: object) -> tuple[str, ...] | None:
+    """Return the kind of an entry's samples, their column, and what else entries must share; None
+    if they are not read.
+    """
     if not isinstance(entry, dict):
         return None
     others = {key: value for key, value in entry.items() if value is not None}
@@ -182,7 +184,8 @@ def _kind(entry: object) -> tuple[str, str] | None:
         if key not in _OF_CHATS or not _is_read(value, _OF_CHATS[key]):
             return None
     column = others.get("field_messages", "messages")
-    return ("chat_template", column) if isinstance(column, str) else None
+    templates = (str(others.get(key)) for key in ("chat_template", "chat_template_jinja"))
+    return ("chat_template", column, *templates) if isinstance(column, str) else None
 
 
 def _is_read(value: object, known: Sequence[object] | None) -> bool:

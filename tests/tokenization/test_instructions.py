@@ -2,6 +2,7 @@
 
 import random
 
+import pandas as pd
 import pytest
 from piece_tokenizers import metaspace
 from small_tokenizers import FAMILIES, crafted_texts, of_pairs
@@ -70,3 +71,59 @@ def test_tokens_are_those_of_both_sides(tmp_path, family, template, begins):
     assert list(zip(found.lengths.tolist(), counts, strict=True)) == expected
     # The completion is what is trained, so it is last.
     assert found.trained.counts(stops=found.lengths - counts).sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tokenize_apart": True}, "tokenize_apart is for prompts and completions: pass their col"),
+        ({**COLUMNS, "append": "x"}, "tokenize_apart and append are mutually exclusive"),
+    ],
+)
+def test_options_that_contradict_each_other(options, message):
+    with pytest.raises(batchstat.OptionError, match=message):
+        batchstat.profile("a.jsonl", **options)
+
+
+def test_a_tokenizer_needs_a_token_that_ends_a_sequence(tmp_path):
+    path = write_jsonl(tmp_path / "a.jsonl", [{"prompt": "a", "completion": "b"}])
+    with pytest.raises(batchstat.InputError, match="'builtin' has no end-of-sequence token"):
+        batchstat.profile(path, **COLUMNS)
+
+
+def test_chats_are_refused(tmp_path):
+    message = {"role": "user", "content": "b"}
+    path = write_jsonl(tmp_path / "a.jsonl", [{"prompt": [message], "completion": [message]}])
+    with pytest.raises(batchstat.InputError, match="'prompt' holds chats, which are tokenized wh"):
+        batchstat.profile(path, **COLUMNS)
+
+
+def test_samples_are_read_as_prompts_and_completions(tmp_path):
+    loaded = saved(of_pairs(*FAMILIES["gpt2, roberta"]), "$A", tmp_path / "t", begins=False)
+    row = {"prompt": "some words", "completion": " more"}
+    path = write_jsonl(tmp_path / "a.jsonl", [row])
+    found = batchstat.profile(path, tokenizer=str(tmp_path / "t"), **COLUMNS)
+    prompt, whole = len(loaded(row["prompt"])["input_ids"]), joined(loaded, row)[0]
+    assert batchstat.read_samples(found) == [{**row, "trained": [(prompt, whole)]}]
+
+
+def test_the_digest_holds_the_tokens_that_begin_and_end(tmp_path):
+    path = write_jsonl(tmp_path / "a.jsonl", [{"prompt": "a", "completion": "b"}])
+    digests = set()
+    for begins in (True, False):
+        folder = tmp_path / f"t{begins}"
+        saved(of_pairs(*FAMILIES["gpt2, roberta"]), "$A", folder, begins=begins)
+        profile = batchstat.profile(path, tokenizer=str(folder), **COLUMNS)
+        digests.add(profile.tokenizer.digest)
+    assert len(digests) == 2
+
+
+@pytest.mark.parametrize("executor", ["threads", "processes"])
+def test_other_processes_count_them_too(tmp_path, executor):
+    saved(of_pairs(*FAMILIES["gpt2, roberta"]), TEMPLATES["begun"], tmp_path / "t", begins=True)
+    rows = [{"prompt": f"p {i}", "completion": f"c {i}"} for i in range(5)]
+    path = write_jsonl(tmp_path / "a.jsonl", rows)
+    options = {"tokenizer": str(tmp_path / "t"), **COLUMNS}
+    found = batchstat.profile(path, executor=executor, **options)
+    frame = batchstat.profile(pd.DataFrame(rows), **options)
+    assert found.lengths.tolist() == frame.lengths.tolist()

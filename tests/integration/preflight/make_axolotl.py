@@ -239,7 +239,11 @@ def prepare(values: dict[str, Any], ranks: int, folder: Path) -> Prepared:
     multiprocess.set_start_method("fork", force=True)  # others would import all of it again
     apply_multipack_dataloader_patch()  # as axolotl does before it loads a model
     path = folder / "axolotl.yaml"
-    own = {"output_dir": str(folder / "out"), "dataset_prepared_path": str(folder / "prepared")}
+    own: dict[str, Any] = {
+        "output_dir": str(folder / "out"),
+        "dataset_prepared_path": str(folder / "prepared"),
+    }
+    own["dataset_num_proc"] = 1  # each of more would take longer to start than it works
     path.write_text(yaml.safe_dump({**values, **own, "optimizer": "adamw_torch", "bf16": False}))
     cfg = load_cfg(str(path))
     tokenizer = load_tokenizer(cfg)

@@ -16,7 +16,7 @@ from reports import sizes_of
 import batchstat
 from batchstat.frameworks.files import read_setup
 from batchstat.simulation.preflight import profile_keywords
-from conftest import needs
+from conftest import needs, write_jsonl
 
 MADE = json.loads((Path(__file__).parent / "axolotl.json").read_text(encoding="utf-8"))
 
@@ -133,7 +133,7 @@ def wrong(folder: Path, **values: Any) -> Path:
         ({"plugins": ["mine.Plugin"]}, "plugins has 'mine.Plugin'"),
         (
             {"train_on_inputs": True, "datasets": [{"path": "a.jsonl", "type": "chat_template"}]},
-            "train_on_inputs=true is not modelled for chats: remove it, and pass a template",
+            "train_on_inputs=true is not modelled for chats without chat_template=chatml",
         ),
         ({"val_set_size": 1}, "val_set_size=1 leaves no sample"),
         ({"batch_size": 3}, "batch_size=3 is not micro_batch_size"),
@@ -183,3 +183,24 @@ def test_texts_that_are_split_keep_their_tokens(tmp_path, corpora):
     assert samples.truncated == 0
     tokens = np.bincount(found.records, weights=found.lengths, minlength=len(profile))
     assert tokens.tolist() == profile.lengths.tolist()
+
+
+def test_entries_with_other_templates_are_not_read(tmp_path):
+    files = [{"path": f"{name}.jsonl", "type": "chat_template"} for name in "ab"]
+    entries = [
+        {**each, "chat_template": name}
+        for each, name in zip(files, ("chatml", "llama3"), strict=True)
+    ]
+    with pytest.raises(batchstat.InputError, match="has datasets with entries that differ"):
+        batchstat.preflight(wrong(tmp_path, datasets=entries), framework="axolotl")
+
+
+def test_a_prompt_without_an_answer_is_truncated_to_fit(tmp_path, tokenizers):
+    """As axolotl truncates prompts before it appends their answers, and drops what is longer."""
+    rows = [{"instruction": "word " * 200, "output": output} for output in ("", "an answer")]
+    corpus = write_jsonl(tmp_path / "a.jsonl", rows)
+    entry = {"path": str(corpus), "type": "alpaca"}
+    config = wrong(tmp_path, datasets=[entry], base_model=str(tokenizers["instructions"]))
+    samples = batchstat.preflight(config, framework="axolotl").samples
+    assert samples.profile.lengths.tolist() == [64]
+    assert samples.dropped == {"longer than 64 tokens": 1}
