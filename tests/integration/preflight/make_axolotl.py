@@ -242,8 +242,8 @@ def prepare(values: dict[str, Any], ranks: int, folder: Path) -> Prepared:
     own: dict[str, Any] = {
         "output_dir": str(folder / "out"),
         "dataset_prepared_path": str(folder / "prepared"),
+        "dataset_num_proc": 1,  # more would take longer to start than they work
     }
-    own["dataset_num_proc"] = 1  # each of more would take longer to start than it works
     path.write_text(yaml.safe_dump({**values, **own, "optimizer": "adamw_torch", "bf16": False}))
     cfg = load_cfg(str(path))
     tokenizer = load_tokenizer(cfg)
@@ -254,6 +254,8 @@ def prepare(values: dict[str, Any], ranks: int, folder: Path) -> Prepared:
     builder = HFCausalTrainerBuilder(cfg, model, tokenizer)
     builder.train_dataset, builder.eval_dataset = train, held_out
     trainer = builder.build(steps)
+    trainer.args.dataloader_num_workers, trainer.args.dataloader_prefetch_factor = 0, None
+    trainer.args.dataloader_pin_memory = False
     os.environ["WORLD_SIZE"] = str(ranks)
     return Prepared(cfg, trainer, train, held_out)
 
