@@ -193,7 +193,7 @@ DRAWN: list[tuple[str, str, dict[str, Any], int]] = [
     ("code-llama/13b/lora.yml", "text", PACKED | FLASH | sizes(1, 1, 4) | {"sequence_len": 96}, 1),
 ]
 """Cases with unseeded random numbers, without which axolotl would do the same in each run."""
-RUNS = 200
+RUNS = 100
 TEMPLATES = ("chatml", "llama3")
 SEQUENCE_LEN = {"chat": 320, "headers": 320, "text": 256, "instructions": 300}
 

@@ -65,8 +65,8 @@ def test_its_own_templates_render_the_same(tokenizers, name, ending):
     assert digest_of(template, tokenizers["headers"]) == MADE["templates"][name]
 
 
-SEEDS = range(1_000, 1_200)
-"""Of as many runs as were recorded, and others than theirs."""
+SEEDS = range(1_000, 1_050)
+"""Others than those of the recorded runs."""
 
 
 def agree(ours: list[int], theirs: list[int]) -> bool:
@@ -110,7 +110,7 @@ def test_what_axolotl_draws_unseeded_has_the_same_distribution(tmp_path, tokeniz
 
 
 def test_distributions_that_differ_do_not_agree(tmp_path, tokenizers, corpora):
-    [case] = [each for each in MADE["drawn"] if each["example"].endswith("batches of 4")]
+    case = next(each for each in MADE["drawn"] if each["totals"])
     ungrouped = case | {"values": case["values"] | {"group_by_length": False}}
     reports = runs_of(written(tmp_path, ungrouped, corpora, tokenizers), case)
     ours = [each.simulation.row.counts.total_tokens for each in reports]
