@@ -139,13 +139,6 @@ CASES: list[tuple[str, str, dict[str, Any], int]] = [
         sizes(2, 1, 4) | {"val_set_size": 0.05} | TRUNCATED,
         2,
     ),
-    ("llama-3/instruct-lora-8b.yml, truncated", "chat", FLASH | sizes(2, 4, 4) | TRUNCATED, 2),
-    (
-        "llama-3/instruct-lora-8b.yml, its own template",
-        "headers",
-        FLASH | sizes(2, 4, 4) | {"chat_template": "llama3", "val_set_size": 0.05},
-        1,
-    ),
     (
         "llama-3/instruct-lora-8b.yml, its own template, all trained",
         "headers",
@@ -156,41 +149,15 @@ CASES: list[tuple[str, str, dict[str, Any], int]] = [
         2,
     ),
     (
-        "llama-3/instruct-lora-8b.yml, chatml",
-        "chat",
-        PACKED | FLASH | sizes(2, 4, 4) | {"chat_template": "chatml", "val_set_size": 0.05},
-        1,
-    ),
-    (
-        "llama-3/instruct-lora-8b.yml, chatml, all trained",
-        "chat",
-        sizes(2, 4, 4) | {"chat_template": "chatml", "train_on_inputs": True},
-        2,
-    ),
-    (
         "archived/pythia/lora.yml, split",
         "text",
         sizes(4, 1, 4, None) | {"val_set_size": 0.05, "sequence_len": 24},
-        1,
-    ),
-    (
-        "archived/code-llama/13b/lora.yml, split",
-        "text",
-        PACKED | FLASH | sizes(2, 4, 4) | {"sequence_len": 48, "min_sample_len": 10},
-        2,
-    ),
-    (
-        "archived/pythia/lora.yml, split to the most pieces",
-        "text",
-        sizes(4, 1, 4, None) | {"sequence_len": 2, "pad_to_sequence_len": False},
         1,
     ),
 ]
 DRAWN: list[tuple[str, str, dict[str, Any], int]] = [
     ("mamba/config.yml", "instructions", GROUPED | sizes(1, 4, 2), 1),
     ("mamba/config.yml, batches of 4", "chat", GROUPED | sizes(4, 2, 2), 2),
-    ("minimax/m2-qlora.yaml", "chat", PACKED | FLASH | sizes(1, 2, 4), 1),
-    ("code-llama/13b/lora.yml", "text", PACKED | FLASH | sizes(1, 1, 4) | {"sequence_len": 96}, 1),
 ]
 """Cases with unseeded random numbers, without which axolotl would do the same in each run."""
 RUNS = 100
