@@ -36,14 +36,16 @@ _CONTENTS = {
     *("messages_column", "tokens_column", "length_column"),
 }
 _OF_CHATS = {"chat_template", "assistant_only_loss"}
+_OF_PAIRS = {"tokenize_apart"}
+_OF_TEXTS = {"strip", "min_chars", "append", "tokenizer"}
 _ONLY_FOR_OTHERS = {
-    "text_column": _CONTENTS | _OF_CHATS,
+    "text_column": _CONTENTS | _OF_CHATS | _OF_PAIRS,
     "completion_column": (_CONTENTS - {"prompt_column"})
     | _OF_CHATS
     | {"strip", "min_chars", "trained_column"},
-    "messages_column": _CONTENTS | {"strip", "min_chars", "append"},
-    "tokens_column": _CONTENTS | _OF_CHATS | {"strip", "min_chars", "append", "tokenizer"},
-    "length_column": _CONTENTS | _OF_CHATS | {"strip", "min_chars", "append", "tokenizer"},
+    "messages_column": _CONTENTS | _OF_PAIRS | {"strip", "min_chars", "append"},
+    "tokens_column": _CONTENTS | _OF_CHATS | _OF_PAIRS | _OF_TEXTS,
+    "length_column": _CONTENTS | _OF_CHATS | _OF_PAIRS | _OF_TEXTS,
 }
 """Keys of the configuration that a flag for one kind of content overrides."""
 

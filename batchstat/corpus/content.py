@@ -83,6 +83,11 @@ class Completions(Texts):
 
 
 @dataclass(frozen=True, eq=False)
+class Instructions(Texts):
+    """(n,) prompts, and their completions, which are tokenized apart from them."""
+
+
+@dataclass(frozen=True, eq=False)
 class Chats:
     """(n,) chats, and the tools that each may call: see `batchstat.corpus.chat.as_tools`."""
 

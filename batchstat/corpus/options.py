@@ -28,6 +28,7 @@ class ReadingOptions(TypedDict, total=False):
     label_column: str | None
     trained_column: str | None
     assistant_only_loss: bool
+    tokenize_apart: bool
     header: bool
     quote: bool | None
     strip: bool
@@ -99,6 +100,12 @@ class CorpusOptions:
     assistant_only_loss: bool = option(
         False, "Whether only the assistants' turns of chats carry loss.", "Corpus"
     )
+    tokenize_apart: bool = option(
+        False,
+        "Tokenize completions apart from their prompts, as axolotl does: without a token that "
+        "begins a sequence, and with the one that ends it.",
+        "Corpus",
+    )
     header: bool = option(
         True,
         "Whether .csv and .tsv files begin with column names; if not, columns are numbered from 0.",
@@ -161,6 +168,10 @@ class CorpusOptions:
         columns = [name for name in _CONTENT_COLUMNS if getattr(self, name)]
         if self.assistant_only_loss and not self.messages_column:
             raise OptionError("assistant_only_loss is for chats: pass messages_column")
+        if self.tokenize_apart and not self.completion_column:
+            raise OptionError("tokenize_apart is for prompts and completions: pass their columns")
+        if self.tokenize_apart and self.append:
+            raise OptionError("tokenize_apart and append are mutually exclusive: pass only one")
         others = ("completion_column", "assistant_only_loss")
         if self.trained_column and (other := [name for name in others if getattr(self, name)]):
             columns = [*other, "trained_column"]

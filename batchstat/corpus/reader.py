@@ -17,6 +17,7 @@ from batchstat.corpus.content import (
     CompletionChats,
     Completions,
     Content,
+    Instructions,
     PrecountedLengths,
     Texts,
 )
@@ -26,6 +27,7 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import Source
 from batchstat.corpus.splits import Split
 from batchstat.corpus.trained_column import TrainedColumn, read_trained
+from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
 from batchstat.parameters import one_of
 from batchstat.storage.arrow_numbers import as_arrow, as_numpy
@@ -262,6 +264,11 @@ def _content_of(values: ChunkContent, chunk: Chunk, options: CorpusOptions) -> C
         chats = AssistantChats if options.assistant_only_loss else Chats
         return chats(values.chats(column), values.tools(chunk.tools))
     if options.content == "completion" and values.holds_lists(column):
+        if options.tokenize_apart:
+            raise InputError(
+                f"{values.locate(0)}: {column!r} holds chats, which are tokenized whole: remove "
+                "--tokenize-apart"
+            )
         prompts, rest = map(values.chats, chunk.content)
         messages = [asked + said for asked, said in zip(prompts, rest, strict=True)]
         return CompletionChats(messages, values.tools(chunk.tools), list(map(len, prompts)))
@@ -269,5 +276,7 @@ def _content_of(values: ChunkContent, chunk: Chunk, options: CorpusOptions) -> C
         return PrecountedLengths(values.token_lists(column))
     if options.content == "length" or chunk.counted:
         return PrecountedLengths(values.lengths(column))
-    kind = Completions if options.content == "completion" else Texts
+    kind: type[Texts] = Texts
+    if options.content == "completion":
+        kind = Instructions if options.tokenize_apart else Completions
     return values.without_long(kind(*map(values.text, chunk.content)))

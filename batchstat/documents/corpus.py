@@ -94,6 +94,7 @@ class ReadingOptions(Document):
     label_column: str | None
     trained_column: str | None
     assistant_only_loss: bool
+    tokenize_apart: bool
     header: bool
     quote: bool | None
     strip: bool

@@ -48,7 +48,7 @@ def read_config(
     size, accumulation = _sizes(values, where)
     packing = bool(values["sample_packing"])
     seed = _SEED if values["seed"] is None else values["seed"]
-    corpus = corpus_of(values)
+    corpus = corpus_of(values, where)
     settings = {
         "max_length": values["sequence_len"],
         "overflow": "truncate" if values["excess_length_strategy"] == "truncate" else "drop",
@@ -87,6 +87,7 @@ def read_config(
             excess=values["excess_length_strategy"] or "drop",
             only_trained=packing,
             splits=corpus.splits,
+            trains_prompts=bool(values["train_on_inputs"]),
             held_out=values["val_set_size"],
         ),
         warnings=(*corpus.warnings, *_warnings(values)),

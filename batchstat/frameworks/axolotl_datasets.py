@@ -1,9 +1,11 @@
 """The corpus of axolotl's configuration: `datasets`, the tokenizer and the chat template."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
+
+from batchstat.errors import OptionError
 
 _FORMATS = {
     ".jsonl": "json",
@@ -28,7 +30,18 @@ _OF_CHATS = {
     "split_thinking": (False,),
 }
 """Keys of an entry with chats, and the values that are read; None for any."""
+_TEMPLATES = Path(__file__).parent / "chat_templates"
+_OWN_TEMPLATES = {name: _TEMPLATES / f"axolotl_{name}.jinja" for name in ("chatml", "llama3")}
+"""Templates of axolotl's own that are here; those with `_all` mark every message, not only the
+assistants'."""
 _TOKENIZER_DEFAULT = "tokenizer_default"
+_TYPES = ("chat_template", "completion", "alpaca")
+_INSTRUCTIONS = {
+    "input_format": "alpaca",
+    "prompt_column": "prompt",
+    "completion_column": "completion",
+    "tokenize_apart": True,
+}
 _REMEDY = "pass the files as CORPUS, with the flags for their columns"
 
 
@@ -53,8 +66,12 @@ class NamedCorpus:
     warnings: tuple[str, ...] = field(default=())
 
 
-def corpus_of(values: Mapping[str, Any]) -> NamedCorpus:
-    """Return what the configuration says about its corpus."""
+def corpus_of(values: Mapping[str, Any], where: str) -> NamedCorpus:
+    """Return what the configuration says about its corpus.
+
+    Raises:
+        OptionError: prompts of chats are trained in a way that is not modelled.
+    """
     entries = values["datasets"] or []
     reading: dict[str, Any] = {}
     if tokenizer := values["tokenizer_config"] or values["base_model"]:
@@ -65,38 +82,57 @@ def corpus_of(values: Mapping[str, Any]) -> NamedCorpus:
     kind = kinds.pop() if len(kinds) == 1 else None
     if kind is None:
         named = [entry.get("type") if isinstance(entry, dict) else entry for entry in entries]
-        unread = next((each for each in named if each not in ("chat_template", "completion")), None)
+        unread = next((each for each in named if each not in _TYPES), None)
         why = f"type {unread!r}" if unread is not None else "entries that differ"
         return NamedCorpus(
             reading=reading, unreadable=f"has datasets with {why}, not read here: {_REMEDY}"
         )
-    content, column = kind
+    content, column, *_ = kind
     files = _files(entries)
     if files:
         reading["corpus"] = files
     unreadable = "" if files else f"has datasets that are not local files: {_REMEDY}"
+    if content == "alpaca":
+        return NamedCorpus(reading=reading, columns=(_INSTRUCTIONS,), unreadable=unreadable)
     if content == "completion":
-        if eos := (values["special_tokens"] or {}).get("eos_token"):
-            reading["append"] = eos
-        return NamedCorpus(
-            reading=reading,
-            columns=({"text_column": (column,)},),
-            unreadable=unreadable,
-            appends_eos="append" not in reading,
-            splits=True,
-        )
-    warnings = [
-        "axolotl trains assistants' content and the token that ends their turn; counted is what "
-        "{% generation %} marks in the chat template, or all that their messages add to it"
-    ]
-    template, unknown = _template(values, entries[0])
+        return _texts(values, reading, column, unreadable)
+    return _chats(values, where, reading, column, unreadable)
+
+
+def _texts(
+    values: Mapping[str, Any], reading: dict[str, Any], column: str, unreadable: str
+) -> NamedCorpus:
+    if eos := (values["special_tokens"] or {}).get("eos_token"):
+        reading["append"] = eos
+    return NamedCorpus(
+        reading=reading,
+        columns=({"text_column": (column,)},),
+        unreadable=unreadable,
+        appends_eos="append" not in reading,
+        splits=True,
+    )
+
+
+def _chats(
+    values: Mapping[str, Any],
+    where: str,
+    reading: dict[str, Any],
+    column: str,
+    unreadable: str,
+) -> NamedCorpus:
+    template, unknown = _template(values, values["datasets"][0])
+    if values["train_on_inputs"]:
+        if template not in _OWN_TEMPLATES.values():
+            raise OptionError(
+                f"{where}: train_on_inputs=true is not modelled for chats without chat_template="
+                f"{' or '.join(_OWN_TEMPLATES)}: remove it, and pass a template with "
+                "{% generation %} around every message with --chat-template"
+            )
+        assert template is not None
+        template = template.with_stem(f"{template.stem}_all")
     if template is not None:
         reading["chat_template"] = template
     if unknown:
-        warnings.append(
-            f"{unknown} is a template of axolotl's own: pass its text with --chat-template, or "
-            "chats are counted by the template of the tokenizer"
-        )
         reading.pop("corpus", None)
         unreadable = (
             f"names {unknown}, a template of axolotl's own: pass its text with --chat-template, "
@@ -106,12 +142,33 @@ def corpus_of(values: Mapping[str, Any]) -> NamedCorpus:
         reading=reading,
         columns=({"messages_column": column, "assistant_only_loss": True},),
         unreadable=unreadable,
-        warnings=tuple(warnings),
+        warnings=tuple(_warnings_of_chats(template, unknown)),
     )
 
 
-def _kind(entry: object) -> tuple[str, str] | None:
-    """Return the kind of an entry's samples, and their column; None if they are not read."""
+def _warnings_of_chats(template: Path | None, unknown: str) -> Iterator[str]:
+    """Yield what the counts of chats may not be true of."""
+    if template is not None and template.parent == _TEMPLATES:
+        yield (
+            "the token that ends a turn is counted as trained, which it is where it is the "
+            "tokenizer's eos_token or one of eot_tokens"
+        )
+        return
+    yield (
+        "axolotl trains assistants' content and the token that ends their turn; counted is what "
+        "{% generation %} marks in the chat template, or all that their messages add to it"
+    )
+    if unknown:
+        yield (
+            f"{unknown} is a template of axolotl's own: pass its text with --chat-template, or "
+            "chats are counted by the template of the tokenizer"
+        )
+
+
+def _kind(entry: object) -> tuple[str, ...] | None:
+    """Return the kind of an entry's samples, their column, and what else entries must share; None
+    if they are not read.
+    """
     if not isinstance(entry, dict):
         return None
     others = {key: value for key, value in entry.items() if value is not None}
@@ -119,13 +176,16 @@ def _kind(entry: object) -> tuple[str, str] | None:
     if entry.get("type") == "completion":
         is_known = set(others) <= {"field"} and isinstance(others.get("field", ""), str)
         return ("completion", others.get("field", "text")) if is_known else None
+    if entry.get("type") == "alpaca" and not others:
+        return ("alpaca", "")
     if entry.get("type") != "chat_template":
         return None
     for key, value in others.items():
         if key not in _OF_CHATS or not _is_read(value, _OF_CHATS[key]):
             return None
     column = others.get("field_messages", "messages")
-    return ("chat_template", column) if isinstance(column, str) else None
+    templates = (str(others.get(key)) for key in ("chat_template", "chat_template_jinja"))
+    return ("chat_template", column, *templates) if isinstance(column, str) else None
 
 
 def _is_read(value: object, known: Sequence[object] | None) -> bool:
@@ -143,6 +203,8 @@ def _template(values: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[Path
         return None, ""
     if str(name).startswith(f"{_TOKENIZER_DEFAULT}_fallback_"):
         return None, ""  # the tokenizer's, which is missed where it has none
+    if name in _OWN_TEMPLATES:
+        return _OWN_TEMPLATES[name], ""
     return None, f"chat_template {str(name)!r}"
 
 

@@ -16,6 +16,7 @@ from batchstat.errors import InputError, OptionError
 from batchstat.storage.addresses import is_remote
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.chat import with_chat_template
+from batchstat.tokenization.instructions import with_instructions
 from batchstat.tokenization.loading import load_tokenizer
 from batchstat.tokenization.tokenizer import Tokenizer
 
@@ -157,4 +158,6 @@ def tokenizer_for(
             raise OptionError(f"{name} is for texts, but {counted} has none: remove it")
         return None
     loaded = load_tokenizer(BUILTIN if tokenizer is None else tokenizer)
+    if options.tokenize_apart:
+        return with_instructions(loaded)
     return with_chat_template(loaded, chat_template) if is_chat else loaded

@@ -24,7 +24,7 @@ def count_completions(
         encode: converts texts to one object each, which is its ids or has them as `ids`.
         samples: n prompts, each with the text that begins with it.
     """
-    prompts, texts = (map(_ids, encode(list(side))) for side in zip(*samples, strict=True))
+    prompts, texts = (map(ids_of, encode(list(side))) for side in zip(*samples, strict=True))
     found = [
         (len(text), _shared(prompt, text)) for prompt, text in zip(prompts, texts, strict=True)
     ]
@@ -36,7 +36,8 @@ def _shared(prompt: Sequence[int], text: Sequence[int]) -> int:
     return next((i for i, (a, b) in pairs if a != b), min(len(prompt), len(text)))
 
 
-def _ids(encoded: Any) -> Sequence[int]:
+def ids_of(encoded: Any) -> Sequence[int]:
+    """Return the ids of a text that `encode` converted."""
     ids: Sequence[int] = getattr(encoded, "ids", encoded)
     return ids
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from types import MappingProxyType
@@ -13,7 +13,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from batchstat.corpus.chat import Message, Tool
-from batchstat.corpus.content import AssistantChats, Chats, CompletionChats, Completions, Texts
+from batchstat.corpus.content import (
+    AssistantChats,
+    Chats,
+    CompletionChats,
+    Completions,
+    Instructions,
+    Texts,
+)
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
 from batchstat.lengths.token_ranges import TokenRanges
@@ -29,6 +36,9 @@ _ENGINE_BYTES = 4 << 20
 """Texts that the engine counts together: its threads share them, and their ids fit in memory."""
 _BATCH_BYTES = 4 << 20
 _BATCH_SAMPLES = 10_000
+
+Encode = Callable[[list[Any]], Iterable[Sized]]
+"""Converts texts, or pairs, to one sized object each."""
 
 OnError = Callable[[int, Exception], None]
 """Called with a sample on which the tokenizer raised: its position and the exception."""
@@ -69,6 +79,8 @@ class Tokenizer:
             messages of the prompt, and the texts of the whole chats.
         left_out: returns what the template leaves out of a chat with its tools: see
             `TemplateCoverage`.
+        count_instructions: returns the tokens of completions that are tokenized apart from their
+            prompts: see `InstructionCounter`; None where they are tokenized together.
     """
 
     name: str
@@ -83,6 +95,7 @@ class Tokenizer:
     mark_chats: Callable[[list[Any], Locate], list[bytes]] | None = None
     split_chats: Callable[[list[Any]], list[tuple[str, str]]] | None = None
     left_out: Callable[[list[Message], list[Tool] | None], Collection[str]] | None = None
+    count_instructions: Callable[[Encode, list[Any]], Ints] | None = None
 
     def __reduce__(self) -> tuple[Callable[..., "Tokenizer"], tuple[Any, ...]]:
         return self.made_by
@@ -129,6 +142,8 @@ class Tokenizer:
         """
         if isinstance(content, Completions):
             return self._count_completions(content, on_error)
+        if isinstance(content, Instructions):
+            return self._count_instructions(content, on_error)
         if isinstance(content, Chats):
             return self._count_chats(content, on_error, Counter() if left_out is None else left_out)
         encoder = self.encoder
@@ -197,6 +212,13 @@ class Tokenizer:
                 self._measure(measure, samples, found[first:last], first, on_error)
             else:
                 found[first:last] = counted
+        return _of_completions(found)
+
+    def _count_instructions(self, content: Instructions, on_error: OnError | None) -> "Counted":
+        assert self.count_instructions is not None, "it was prepared for them before"
+        found: Ints = np.full((len(content), 2), -1, dtype=np.int64)
+        measure = partial(self.count_instructions, self.encoder.encode)
+        self._measure(measure, content, found, 0, on_error)
         return _of_completions(found)
 
     def _count_marked(self, chats: AssistantChats, on_error: OnError | None) -> "Counted":

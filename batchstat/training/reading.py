@@ -63,7 +63,13 @@ def read_samples(profile: "Profile | str | Path") -> list[Record | None]:
 
 
 def _records(block: "Block") -> Iterator[Record]:
-    from batchstat.corpus.content import Chats, CompletionChats, Completions, PrecountedLengths
+    from batchstat.corpus.content import (
+        Chats,
+        CompletionChats,
+        Completions,
+        Instructions,
+        PrecountedLengths,
+    )
 
     content = block.content
     labels = None if block.labels is None else block.labels.to_pylist()
@@ -78,7 +84,7 @@ def _records(block: "Block") -> Iterator[Record]:
         found = [{"text": text} for text in content.first.to_pylist()]
     else:
         pairs = zip(content.first.to_pylist(), content.second.to_pylist(), strict=True)
-        if isinstance(content, Completions):
+        if isinstance(content, Completions | Instructions):
             found = [{"prompt": prompt, "completion": rest} for prompt, rest in pairs]
         else:
             found = [{"text": pair} for pair in pairs]

@@ -54,3 +54,40 @@ def test_an_object_that_is_no_chat(tmp_path, row, message):
     with pytest.raises(InputError, match=f"record 4: .*{message}"):
         chats(path)
     assert chats(path, on_error="skip") == (CHATS, 1)
+
+
+PROMPTS = {
+    "input_format": "alpaca",
+    "prompt_column": "prompt",
+    "completion_column": "completion",
+}
+WISH = "Write a response that appropriately completes the request.\n\n### Instruction:\n"
+
+
+def prompts(path) -> list[tuple[str, str]]:
+    reading = CorpusOptions(**PROMPTS)
+    reader = CorpusReader(splits_of(find_sources([path], "alpaca"), reading), reading)
+    sides = [side.to_pylist() for block in reader.blocks() for side in block.content.sides]
+    return list(zip(*sides, strict=True))
+
+
+def test_an_object_is_a_prompt_and_a_completion(tmp_path):
+    """In the words of Stanford Alpaca, whose prompt has another beginning with an input."""
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(ROWS))
+    task = "Below is an instruction that describes a task"
+    context = f"{task}, paired with an input that provides further context. {WISH}"
+    assert prompts(path) == [
+        (f"{context}Add.\n\n### Input:\n1 2\n\n### Response:\n", "3"),
+        *(
+            (f"{task}. {WISH}{asked}\n\n### Response:\n", answer)
+            for asked, answer in (("Say hi.", "Hi."), ("", ""), ("Nothing else.", "Fine."))
+        ),
+    ]
+
+
+def test_a_prompt_needs_an_instruction(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([*ROWS, {"instruction": None, "output": "b"}]))
+    with pytest.raises(InputError, match="record 4: 'instruction' is null where text is expected"):
+        prompts(path)

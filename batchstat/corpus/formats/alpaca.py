@@ -1,10 +1,13 @@
-"""Alpaca: objects with `instruction`, `input` and `output`, each a chat of two messages.
+"""Alpaca: objects with `instruction`, `input` and `output`, as chats and as prompts.
 
-Source: AlpacaDatasetConverter of src/llamafactory/data/converter.py, LLaMA-Factory 0.9.5; other
-keys of an object are not read. The file is an array of JSON, or has an object on each line.
+Source: AlpacaDatasetConverter of src/llamafactory/data/converter.py, LLaMA-Factory 0.9.5, for the
+chats; the words of Stanford Alpaca for the prompts, as AlpacaPrompter of src/axolotl/prompters.py,
+axolotl 0.19, joins them. Other keys of an object are not read. The file is an array of JSON, or has
+an object on each line.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from batchstat.corpus.arrow_values import kind_of
 from batchstat.corpus.bad_records import BadRecord
@@ -16,35 +19,61 @@ from batchstat.corpus.options import CorpusOptions
 
 MESSAGES = "messages"
 """The column that holds the chats."""
+PROMPT, COMPLETION = "prompt", "completion"
+"""The columns that hold the prompts and the answers."""
 
 _ASKED = ("instruction", "input")
 _ANSWERED = "output"
 _LINES = (".jsonl", ".ndjson")
 
+_TASK = "Below is an instruction that describes a task"
+_CONTEXT = ", paired with an input that provides further context"
+_WISH = ". Write a response that appropriately completes the request."
+
 
 def read_alpaca(opened: OpenSource, options: CorpusOptions) -> Iterator[Chunk]:
-    """Yield the column `messages` of the objects of a file, and its other columns.
+    """Yield the objects of a file with a column `messages`, or `prompt` and `completion`.
 
     Raises:
         InputError: as in `read_json` and `read_jsonl`.
     """
     by_line = any(ending in opened.path.lower() for ending in _LINES)
     read = read_jsonl if by_line else read_json
-    yield from read(opened, options, _with_chat)
+    yield from read(opened, options, _with_prompt if options.completion_column else _with_chat)
 
 
 def _with_chat(record: object) -> object:
     """Return a record with its chat; a `BadRecord` if it has none."""
+    return _with(record, (_ANSWERED,), _chat)
+
+
+def _with_prompt(record: object) -> object:
+    """Return a record with its prompt and its completion; a `BadRecord` if it has none."""
+    return _with(record, (_ASKED[0], _ANSWERED), _instruction)
+
+
+def _with(
+    record: object, needed: tuple[str, ...], columns: Callable[..., dict[str, Any]]
+) -> object:
+    """Return a record with more columns; a `BadRecord` if it lacks what they are made of."""
     if not isinstance(record, dict):
         return record
-    asked = [record.get(name) for name in _ASKED]
-    for name, value in zip((*_ASKED, _ANSWERED), (*asked, record.get(_ANSWERED)), strict=True):
-        if not isinstance(value, str) and (value is not None or name == _ANSWERED):
+    values = {name: record.get(name) for name in (*_ASKED, _ANSWERED)}
+    for name, value in values.items():
+        if not isinstance(value, str) and (value is not None or name in needed):
             message = f"{name!r} is {kind_of(value)} where text is expected"
             kind = "wrong_type" if name in record else "missing_column"
             return BadRecord(kind, message if name in record else f"column {name!r} is missing")
-    chat = [
-        {"role": "user", "content": "\n".join(filter(None, asked))},
-        {"role": "assistant", "content": record[_ANSWERED]},
-    ]
-    return {**record, MESSAGES: chat}
+    return {**record, **columns(**values)}
+
+
+def _chat(instruction: str | None, input: str | None, output: str) -> dict[str, Any]:  # noqa: A002
+    asked = "\n".join(filter(None, (instruction, input)))
+    chat = [{"role": "user", "content": asked}, {"role": "assistant", "content": output}]
+    return {MESSAGES: chat}
+
+
+def _instruction(instruction: str, input: str | None, output: str) -> dict[str, Any]:  # noqa: A002
+    parts = [f"{_TASK}{_CONTEXT if input else ''}{_WISH}", f"### Instruction:\n{instruction}"]
+    parts += [f"### Input:\n{input}"] if input else []
+    return {PROMPT: "\n\n".join([*parts, "### Response:\n"]), COMPLETION: output}

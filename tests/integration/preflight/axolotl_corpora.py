@@ -1,7 +1,9 @@
 """The corpora and the tokenizer with which axolotl.json was made."""
 
+import hashlib
 import json
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 from trainers import save_tokenizer
@@ -23,8 +25,49 @@ def save_marked_tokenizer(folder: Path) -> Path:
     return folder
 
 
+def save_beginning_tokenizer(folder: Path) -> Path:
+    """The same with a token that begins each text."""
+    from tokenizers.processors import TemplateProcessing
+    from transformers import AutoTokenizer
+
+    loaded = AutoTokenizer.from_pretrained(save_marked_tokenizer(folder))
+    begin = "<|im_start|>"
+    token = (begin, loaded.convert_tokens_to_ids(begin))
+    loaded.backend_tokenizer.post_processor = TemplateProcessing(
+        single=f"{begin} $A", pair=f"{begin} $A {begin} $B", special_tokens=[token]
+    )
+    loaded.bos_token = begin
+    loaded.save_pretrained(folder)
+    return folder
+
+
+def save_header_tokenizer(folder: Path) -> Path:
+    """The same with the special tokens of Llama 3."""
+    from transformers import AutoTokenizer
+
+    loaded = AutoTokenizer.from_pretrained(save_marked_tokenizer(folder))
+    loaded.add_tokens(["<|start_header_id|>", "<|end_header_id|>"], special_tokens=True)
+    loaded.add_special_tokens({"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"})
+    loaded.save_pretrained(folder)
+    return folder
+
+
+def save_tokenizers(folder: Path) -> dict[str, Path]:
+    """The tokenizer of each corpus."""
+    marked = save_marked_tokenizer(folder / "tokenizer")
+    return {
+        "text": marked,
+        "chat": marked,
+        "headers": save_header_tokenizer(folder / "headers"),
+        "instructions": save_beginning_tokenizer(folder / "beginning"),
+    }
+
+
 def save_corpora(folder: Path) -> dict[str, Path]:
-    """Texts, some of which end as the trainer would end them; chats, some without an assistant."""
+    """Texts, some of which end as the trainer would end them; chats, some without an assistant;
+    instructions, with or without an input, and some whose answer begins with whitespace, ends as
+    the trainer would end it, is empty, or is longer than the others.
+    """
     rng = random.Random(0)
     lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()
     texts = [line[: rng.randint(1, 400)].strip() or "x" for line in lines[:83]]
@@ -36,8 +79,44 @@ def save_corpora(folder: Path) -> dict[str, Path]:
             for each in json.loads(line)["messages"]
         ]
         chats.append({"messages": messages[: rng.randint(1, len(messages))]})
-    found = {"text": ended, "chat": chats}
+    found = {"text": ended, "chat": chats, "instructions": list(_instructions(texts))}
     for name, rows in found.items():
         path = folder / f"{name}.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return {name: folder / f"{name}.jsonl" for name in found}
+    files = {name: folder / f"{name}.jsonl" for name in found}
+    return files | {"headers": files["chat"]}
+
+
+def random_chats() -> Iterator[list[dict[str, str]]]:
+    """Chats of any roles, with whitespace and braces at the edges of what is said."""
+    rng = random.Random(1)
+    edges = ("", " ", "\n", "\n\n", "\t", "{{ ", "%}", "<|im_end|>", "é漢字 ")
+    words = ("", "a", "two words", "{% if %}", "'quoted' \"twice\"", "<b>&amp;", "line\nline")
+    for _ in range(200):
+        roles = rng.choices(("system", "user", "assistant", "tool"), k=rng.randint(1, 6))
+        yield [
+            {"role": role, "content": rng.choice(edges) + rng.choice(words) + rng.choice(edges)}
+            for role in roles
+        ]
+
+
+def digest_of(template: str, tokenizer: Path) -> str:
+    """SHA-256 of what a chat template renders of random chats."""
+    from transformers import AutoTokenizer
+
+    loaded = AutoTokenizer.from_pretrained(tokenizer)
+    rendered = [
+        loaded.apply_chat_template(chat, chat_template=template, tokenize=False)
+        for chat in random_chats()
+    ]
+    return hashlib.sha256(json.dumps(rendered).encode()).hexdigest()
+
+
+def _instructions(texts: list[str]) -> Iterator[dict[str, str | None]]:
+    inputs = (None, "", "two lines\nof input ", texts[0])
+    answers = ("{}", " {}", "\n\n{}", "{}<|im_end|>", "<|im_start|>{}", "{} \n")
+    for i, text in enumerate(texts):
+        answer = answers[i % len(answers)].format(text * (1 + 4 * (i % 11 == 3)))
+        asked = text[::-1] * (1 + 9 * (i % 13 == 5))
+        output = "" if i % 9 == 4 or i % 26 == 5 else answer
+        yield {"instruction": asked, "input": inputs[i % len(inputs)], "output": output}

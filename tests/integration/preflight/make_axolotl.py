@@ -12,17 +12,20 @@ width, tokens and trained tokens of each batch.
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from axolotl_corpora import save_corpora, save_marked_tokenizer
+from axolotl_corpora import digest_of, save_corpora, save_tokenizers
 from trainers import before_accelerate
 
 COMMIT = "067b021c8b87a9e5e380b9173c704cf7340e30f5"
 FLASH = {"attn_implementation": "flash_attention_2"}
 FLEX = {"attn_implementation": "flex_attention"}
 PACKED = {"sample_packing": True}
+TRUNCATED = {"excess_length_strategy": "truncate"}
+GROUPED = {"group_by_length": True, "pad_to_sequence_len": False}
 
 
 def sizes(micro: int, accumulation: int, epochs: float, warmup_ratio: float | None = 0.1) -> Any:
@@ -93,18 +96,83 @@ CASES: list[tuple[str, str, dict[str, Any], int]] = [
         | {"pad_to_sequence_len": False, "min_sample_len": 30},
         2,
     ),
+    (
+        "mistral/qlora.yml",
+        "instructions",
+        PACKED | FLASH | sizes(2, 4, 1) | {"val_set_size": 0.1},
+        1,
+    ),
+    (
+        "archived/openllama-3b/lora.yml",
+        "instructions",
+        PACKED | FLASH | sizes(2, 1, 4) | {"val_set_size": 0.02},
+        2,
+    ),
+    (
+        "mamba/config.yml, in sequence",
+        "instructions",
+        sizes(1, 4, 2)
+        | {"train_on_inputs": False, "pad_to_sequence_len": False, "curriculum_sampling": True},
+        2,
+    ),
+    (
+        "archived/cerebras/btlm-ft.yml",
+        "instructions",
+        PACKED | FLASH | sizes(1, 1, 1) | {"train_on_inputs": True},
+        2,
+    ),
+    (
+        "archived/cerebras/btlm-ft.yml, unpacked",
+        "instructions",
+        sizes(4, 1, 1) | {"train_on_inputs": True},
+        1,
+    ),
+    (
+        "phi/phi2-ft.yml, truncated",
+        "instructions",
+        PACKED | FLASH | sizes(2, 1, 4) | {"val_set_size": 0.05} | TRUNCATED,
+        1,
+    ),
+    (
+        "phi/phi2-ft.yml, truncated, unpacked",
+        "instructions",
+        sizes(2, 1, 4) | {"val_set_size": 0.05} | TRUNCATED,
+        2,
+    ),
+    (
+        "llama-3/instruct-lora-8b.yml, its own template, all trained",
+        "headers",
+        PACKED
+        | FLASH
+        | sizes(2, 4, 4)
+        | {"chat_template": "llama3", "train_on_inputs": True, "val_set_size": 0.05},
+        2,
+    ),
+    (
+        "archived/pythia/lora.yml, split",
+        "text",
+        sizes(4, 1, 4, None) | {"val_set_size": 0.05, "sequence_len": 24},
+        1,
+    ),
 ]
-SEQUENCE_LEN = {"chat": 320, "text": 256}
+DRAWN: list[tuple[str, str, dict[str, Any], int]] = [
+    ("mamba/config.yml", "instructions", GROUPED | sizes(1, 4, 2), 1),
+    ("mamba/config.yml, batches of 4", "chat", GROUPED | sizes(4, 2, 2), 2),
+]
+"""Cases with unseeded random numbers, without which axolotl would do the same in each run."""
+RUNS = 100
+TEMPLATES = ("chatml", "llama3")
+SEQUENCE_LEN = {"chat": 320, "headers": 320, "text": 256, "instructions": 300}
 
 
 def configuration(
     values: dict[str, Any], kind: str, corpus: Path, tokenizer: Path
 ) -> dict[str, Any]:
     """The whole configuration of a case."""
-    types = {"chat": "chat_template", "text": "completion"}
+    types = {"text": "completion", "instructions": "alpaca"}
     return {
         "base_model": str(tokenizer),
-        "datasets": [{"path": str(corpus), "type": types[kind]}],
+        "datasets": [{"path": str(corpus), "type": types.get(kind, "chat_template")}],
         "sequence_len": SEQUENCE_LEN[kind],
         "seed": 7,
         "learning_rate": 0.0002,
@@ -112,9 +180,20 @@ def configuration(
     }
 
 
-def run(values: dict[str, Any], ranks: int, folder: Path) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Prepared:
     """What axolotl makes of a configuration: it trains nothing, but prepares all of it."""
+
+    cfg: Any
+    trainer: Any
+    train: Any
+    held_out: Any
+
+
+def prepare(values: dict[str, Any], ranks: int, folder: Path) -> Prepared:
+    """Prepare a training."""
     os.environ["WORLD_SIZE"] = str(ranks)
+    import multiprocess
     import torch
     import yaml
     from axolotl.cli.config import load_cfg
@@ -124,9 +203,14 @@ def run(values: dict[str, Any], ranks: int, folder: Path) -> dict[str, Any]:
     from axolotl.utils.data import prepare_datasets
     from transformers import AutoConfig, LlamaForCausalLM
 
+    multiprocess.set_start_method("fork", force=True)  # others would import all of it again
     apply_multipack_dataloader_patch()  # as axolotl does before it loads a model
     path = folder / "axolotl.yaml"
-    own = {"output_dir": str(folder / "out"), "dataset_prepared_path": str(folder / "prepared")}
+    own: dict[str, Any] = {
+        "output_dir": str(folder / "out"),
+        "dataset_prepared_path": str(folder / "prepared"),
+        "dataset_num_proc": 1,  # more would take longer to start than they work
+    }
     path.write_text(yaml.safe_dump({**values, **own, "optimizer": "adamw_torch", "bf16": False}))
     cfg = load_cfg(str(path))
     tokenizer = load_tokenizer(cfg)
@@ -137,7 +221,16 @@ def run(values: dict[str, Any], ranks: int, folder: Path) -> dict[str, Any]:
     builder = HFCausalTrainerBuilder(cfg, model, tokenizer)
     builder.train_dataset, builder.eval_dataset = train, held_out
     trainer = builder.build(steps)
+    trainer.args.dataloader_num_workers, trainer.args.dataloader_prefetch_factor = 0, None
+    trainer.args.dataloader_pin_memory = False
     os.environ["WORLD_SIZE"] = str(ranks)
+    return Prepared(cfg, trainer, train, held_out)
+
+
+def run(values: dict[str, Any], ranks: int, folder: Path) -> dict[str, Any]:
+    """The samples, steps and batches of a configuration."""
+    found = prepare(values, ranks, folder)
+    trainer, train, held_out = found.trainer, found.train, found.held_out
     plans = [[*epochs(trainer, ranks, rank)] for rank in range(ranks)]
     args = trainer.args
     return {
@@ -149,13 +242,48 @@ def run(values: dict[str, Any], ranks: int, folder: Path) -> dict[str, Any]:
     }
 
 
+def drawn(values: dict[str, Any], ranks: int, folder: Path) -> dict[str, Any]:
+    """The steps, and the total tokens of the first epoch, of many runs."""
+    import torch
+    from axolotl.utils.trainer import calculate_total_num_steps
+
+    found = prepare(values, ranks, folder)
+    steps, totals = [], []
+    for seed in range(RUNS):
+        torch.manual_seed(seed)  # what a run without a seed may begin with
+        found.cfg.sample_packing_eff_est = None  # set by the estimate before
+        steps.append(calculate_total_num_steps(found.cfg, found.train, update=False))
+        if not values.get("sample_packing"):
+            plans = [first_epoch(found.trainer, ranks, rank, seed) for rank in range(ranks)]
+            totals.append([len(plans[0]), sum(width * rows for p in plans for width, rows in p)])
+    return {"samples": len(found.train), "steps": steps, "totals": totals}
+
+
+def first_epoch(trainer: Any, ranks: int, rank: int, seed: int) -> list[tuple[int, int]]:
+    """Width and rows of each batch of a rank in the first epoch of a run."""
+    import torch
+
+    loader = loader_of(trainer, ranks, rank)
+    torch.manual_seed(seed)
+    return [tuple(reversed(batch["input_ids"].shape)) for batch in loader]
+
+
 def epochs(trainer: Any, ranks: int, rank: int) -> Iterator[list[Any]]:
     """The batches of a rank in two epochs: width, tokens, and those that carry loss."""
     import torch
-    from accelerate.data_loader import prepare_data_loader
 
     torch.manual_seed(trainer.args.seed)  # as the trainer did when it was made
-    loader = prepare_data_loader(
+    loader = loader_of(trainer, ranks, rank)
+    for epoch in (0, 1):
+        loader.set_epoch(epoch)
+        yield [[width, sum(rows), trained] for width, rows, trained in _lengths(loader)]
+
+
+def loader_of(trainer: Any, ranks: int, rank: int) -> Any:
+    """The DataLoader of a rank."""
+    from accelerate.data_loader import prepare_data_loader
+
+    return prepare_data_loader(
         before_accelerate(trainer),
         num_processes=ranks,
         process_index=rank,
@@ -163,9 +291,6 @@ def epochs(trainer: Any, ranks: int, rank: int) -> Iterator[list[Any]]:
         use_seedable_sampler=True,
         even_batches=trainer.accelerator.even_batches,
     )
-    for epoch in (0, 1):
-        loader.set_epoch(epoch)
-        yield [[width, sum(rows), trained] for width, rows, trained in _lengths(loader)]
 
 
 def _lengths(loader: Any) -> Iterator[Any]:
@@ -180,25 +305,35 @@ def _lengths(loader: Any) -> Iterator[Any]:
 
 def main() -> None:
     os.environ.update(HF_HUB_OFFLINE="1", AXOLOTL_DO_NOT_TRACK="1", CUDA_VISIBLE_DEVICES="")
+    from axolotl.utils.chat_templates import get_chat_template
     from transformers import LlamaConfig
 
-    lines = []
     with TemporaryDirectory() as name:
         folder = Path(name)
-        tokenizer = save_marked_tokenizer(folder / "tokenizer")
+        tokenizers = save_tokenizers(folder)
         one = {"num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1}
-        LlamaConfig(vocab_size=8, hidden_size=8, intermediate_size=8, **one).save_pretrained(
-            tokenizer
-        )
+        model = LlamaConfig(vocab_size=8, hidden_size=8, intermediate_size=8, **one)
+        for tokenizer in tokenizers.values():
+            model.save_pretrained(tokenizer)
         corpora = save_corpora(folder)
-        for number, (example, kind, values, ranks) in enumerate(CASES):
-            (folder / str(number)).mkdir()
-            whole = configuration(values, kind, corpora[kind], tokenizer)
-            found = run(whole, ranks, folder / str(number))
-            case = {"example": example, "corpus": kind, "values": values, "ranks": ranks, **found}
-            lines.append(json.dumps(case, separators=(",", ":")))
+
+        def recorded(cases: Any, record: Any) -> str:
+            lines = []
+            for example, kind, values, ranks in cases:
+                with TemporaryDirectory() as own:
+                    whole = configuration(values, kind, corpora[kind], tokenizers[kind])
+                    found = record(whole, ranks, Path(own))
+                case = {"example": example, "corpus": kind, "values": values, "ranks": ranks}
+                lines.append(json.dumps(case | found, separators=(",", ":")))
+            return ",\n".join(lines)
+
+        templates = {
+            name: digest_of(get_chat_template(name), tokenizers["headers"]) for name in TEMPLATES
+        }
+        cases, draws = recorded(CASES, run), recorded(DRAWN, drawn)
     source = {"package": "axolotl 0.19.0", "examples": f"axolotl-ai-cloud/axolotl@{COMMIT}"}
-    text = f'{{"source": {json.dumps(source)},\n"cases": [\n' + ",\n".join(lines) + "\n]}\n"
+    head = f'{{"source": {json.dumps(source)},\n"templates": {json.dumps(templates)},\n'
+    text = f'{head}"cases": [\n{cases}\n],\n"drawn": [\n{draws}\n]}}\n'
     (Path(__file__).parent / "axolotl.json").write_text(text)
 
 
