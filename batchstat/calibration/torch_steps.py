@@ -52,6 +52,7 @@ class ModelSteps:
         if setup.gradient_checkpointing:
             _enable_checkpointing(self._model)
         self._labels = _label_maker(type(self._model).__name__)
+        self._is_compiled = setup.compile
         self._call: Callable[..., Any] = self._model
         if setup.compile:
             torch._dynamo.config.recompile_limit = _SHAPES
@@ -72,8 +73,12 @@ class ModelSteps:
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
 
-    def tensors(self) -> Iterable[torch.Tensor]:
-        """Return weights, buffers and optimizer state."""
+    def tensors(self) -> Iterable[torch.Tensor] | None:
+        """Return weights, buffers and optimizer state; None for a compiled model, which does not
+        run while its operations are watched.
+        """
+        if self._is_compiled:
+            return None
         states = self._optimizer.state.values()
         found = [value for state in states for value in state.values() if torch.is_tensor(value)]
         return [*self._model.parameters(), *self._model.buffers(), *found]

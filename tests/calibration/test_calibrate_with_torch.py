@@ -9,8 +9,9 @@ import time
 
 import pytest
 
+from batchstat.calibration import measuring
 from batchstat.calibration.calibrate import calibrate
-from batchstat.calibration.calibration import load_calibration
+from batchstat.calibration.calibration import Setup, load_calibration
 from batchstat.calibration.measuring import BatchTooLargeError
 from batchstat.calibration.shapes import Shape
 from conftest import environment, needs
@@ -44,7 +45,10 @@ MODELS = {
 
 
 @pytest.fixture(autouse=True)
-def _torch():
+def _torch(monkeypatch):
+    """Torch, and timings that need not be exact."""
+    monkeypatch.setattr(measuring, "ROUNDS", 1)
+    monkeypatch.setattr(measuring, "_LEAST_SECONDS", 0.0)
     return needs("torch")
 
 
@@ -57,6 +61,17 @@ def folder_of(tmp_path):
         return path
 
     return make
+
+
+def device_of(folder, setup):
+    import torch
+    from transformers import AutoConfig
+
+    from batchstat.calibration.torch_device import TorchDevice
+    from batchstat.calibration.torch_steps import ModelSteps
+
+    steps = ModelSteps(AutoConfig.from_pretrained(folder), setup, torch.device("cpu"))
+    return TorchDevice(torch.device("cpu"), steps)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -81,20 +96,12 @@ def test_models_of_transformers_are_measured(folder_of, run, tmp_path, name):
 
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 @pytest.mark.parametrize("config", [BERT, LLAMA], ids=["bert", "llama"])
-def test_peaks_are_those_of_torchs_own_accounting(config, attention):
+def test_peaks_are_those_of_torchs_own_accounting(folder_of, config, attention):
     import torch
     from torch.distributed._tools.mem_tracker import MemTracker
-    from transformers import AutoConfig
 
-    from batchstat.calibration.calibration import Setup
-    from batchstat.calibration.torch_device import TorchDevice
-    from batchstat.calibration.torch_steps import ModelSteps
-
-    own = {key: value for key, value in config.items() if key != "model_type"}
-    made = AutoConfig.for_model(config["model_type"], **own)
-    setup = Setup(model="small", shape=None, attention=attention)
-    steps = ModelSteps(made, setup, torch.device("cpu"))
-    device = TorchDevice(torch.device("cpu"), steps)
+    device = device_of(folder_of(config), Setup(model="small", shape=None, attention=attention))
+    steps = device._steps
     device.warm_up(Shape(1, 8))
     for shape in (Shape(1, 128), Shape(8, 32), Shape(5, 77)):
         found = device.warm_up(shape)
@@ -120,13 +127,16 @@ def test_checkpointing_saves_memory_and_mixed_precision_keeps_weights(folder_of)
     assert half.points[0].update_peak == pytest.approx(plain.points[0].update_peak / 2, rel=0.05)
 
 
-def test_compiling_is_timed_for_each_shape(folder_of):
+def test_each_shape_is_compiled_when_it_comes_first(folder_of):
     if shutil.which("c++") is None and shutil.which("g++") is None:
         pytest.skip("torch.compile needs a compiler")
-    model = str(folder_of({**BERT, "num_hidden_layers": 1}))
-    found = calibrate(model, device="cpu", compile=True, max_length=32, tokens_per_batch=32)
-    assert found.time.per_shape > 10 * found.points[0].seconds
-    assert found.memory is None
+    config = {**BERT, "num_hidden_layers": 1}
+    device = device_of(folder_of(config), Setup(model="small", shape=None, compile=True))
+    for shape in (Shape(1, 8), Shape(2, 4)):
+        first = device.warm_up(shape)
+        assert first.seconds > 10 * device.run(shape).seconds
+        assert first.peak is None
+    assert device.fixed is None
 
 
 STEP = """
@@ -202,16 +212,7 @@ def test_what_cannot_be_measured_is_one_line(folder_of, run, config, flags, mess
 
 
 def test_a_batch_that_no_memory_holds_is_too_large(folder_of):
-    import torch
-    from transformers import AutoConfig
-
-    from batchstat.calibration.calibration import Setup
-    from batchstat.calibration.torch_device import TorchDevice
-    from batchstat.calibration.torch_steps import ModelSteps
-
-    config = AutoConfig.from_pretrained(folder_of(BERT))
-    steps = ModelSteps(config, Setup(model="small", shape=None), torch.device("cpu"))
-    device = TorchDevice(torch.device("cpu"), steps)
+    device = device_of(folder_of(BERT), Setup(model="small", shape=None))
     with pytest.raises(BatchTooLargeError):
         device.warm_up(Shape(10**12, 128))
     device.warm_up(Shape(1, 128))

@@ -22,8 +22,8 @@ def test_without_torch_the_message_says_how_to_get_it(tmp_path, run_process):
     [
         ([], "no model: pass --model with a folder, a name, or module:function"),
         (["--model", "m", "--dtype", "float8"], "unknown dtype 'float8': did you mean 'float32'?"),
-        (["--model", "m", "--attention", "flash"], "unknown attention 'flash': did you mean 'flash_attention_2'?"),
-        (["--model", "m", "--optimizer", "adam"], "unknown optimizer 'adam': did you mean 'adamw'?"),
+        (["--model", "m", "--attention", "flash"], "did you mean 'flash_attention_2'?"),
+        (["--model", "m", "--optimizer", "adam"], "did you mean 'adamw'?"),
         (["--model", "m", "--max-length", "0"], "max_length=0: must be between 1 and"),
         (["--model", "m", "--tokens-per-batch", "-4"], "tokens_per_batch=-4: must be between 1"),
         (["--model", "m", "--mixed-precision"], "mixed_precision computes in another dtype"),
