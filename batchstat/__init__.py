@@ -17,6 +17,7 @@ from batchstat._version import __version__
 if TYPE_CHECKING:
     from batchstat.calibration.calibration import Calibration, load_calibration
     from batchstat.calibration.cost_model import CostModel, load_model
+    from batchstat.calibration.memory_estimate import estimate_memory
     from batchstat.corpus.options import CorpusOptions
     from batchstat.errors import BatchstatError, InputError, OptionError
     from batchstat.gate.check import check
@@ -60,6 +61,7 @@ __all__ = [
     "balance",
     "check",
     "compare",
+    "estimate_memory",
     "find_buckets",
     "load_calibration",
     "load_model",
@@ -91,6 +93,7 @@ _HOMES = {
     "balance": "batchstat.simulation.balance",
     "check": "batchstat.gate.check",
     "compare": "batchstat.simulation.compare",
+    "estimate_memory": "batchstat.calibration.memory_estimate",
     "find_buckets": "batchstat.simulation.bucket_search",
     "Preflight": "batchstat.simulation.preflight",
     "load_calibration": "batchstat.calibration.calibration",
