@@ -44,6 +44,7 @@ class CostModel:
         head_norms: whether the heads of queries and keys are normalised, as in Qwen3.
         activation: activation of a feed-forward layer, as transformers names it.
         dropout: whether the model drops activations at random.
+        float32_loss: whether the loss is computed in float32 whatever the weights are.
 
     Raises:
         OptionError: a number below 1 or not whole, more `kv_heads` than `heads`, or more `experts`
@@ -66,6 +67,7 @@ class CostModel:
     head_norms: bool = False
     activation: str = "gelu"
     dropout: bool = False
+    float32_loss: bool = True
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -164,7 +166,7 @@ def _from_configuration(written: str) -> CostModel:
         key: _size(written, text, names, needed=key in ("hidden", "layers"))
         for key, names in _NAMES.items()
     }
-    given = {key: size for key, size in shape.items() if size is not None}
+    given: dict[str, Any] = {key: size for key, size in shape.items() if size is not None}
     try:
         return CostModel(**given, gated=gated, **_of_memory(written, text))
     except OptionError as error:
@@ -179,6 +181,7 @@ def _of_memory(written: str, text: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
         "norms": family.norms,
         "head_norms": family.head_norms,
+        "float32_loss": family.float32_loss,
         "tied": bool(text.tie_word_embeddings),
         "activation": str(_first(text, ("activation_function", "hidden_activation", "hidden_act"))),
         "dropout": any(getattr(text, name, None) for name in _DROPOUT),
@@ -187,8 +190,8 @@ def _of_memory(written: str, text: Any) -> dict[str, Any]:
         names = ("max_position_embeddings",)
         found["positions"] = _size(written, text, names, needed=False)
     if getattr(text, "num_experts_per_tok", None) is not None:
-        names = ("num_local_experts", "num_experts")
-        found["total_experts"] = _size(written, text, names, needed=False)
+        totals = ("num_local_experts", "num_experts")
+        found["total_experts"] = _size(written, text, totals, needed=False)
     return found
 
 

@@ -11,16 +11,18 @@ class Family(NamedTuple):
         has_positions: whether embeddings of positions are learned.
         norms: norms of `hidden` width per layer.
         head_norms: whether queries and keys are normalised, each head by itself.
+        float32_loss: whether the loss is computed in float32 whatever the weights are.
     """
 
     has_positions: bool = False
     norms: int = 2
     head_norms: bool = False
+    float32_loss: bool = True
 
 
 FAMILIES: Mapping[str, Family] = {
-    "bert": Family(has_positions=True),
-    "roberta": Family(has_positions=True),
+    "bert": Family(has_positions=True, float32_loss=False),
+    "roberta": Family(has_positions=True, float32_loss=False),
     "gpt2": Family(has_positions=True),
     "llama": Family(),
     "mistral": Family(),

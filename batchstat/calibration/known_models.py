@@ -20,19 +20,20 @@ KNOWN_MODELS: Mapping[str, KnownModel] = {
     "bert-base": KnownModel(
         "google-bert/bert-base-uncased",
         "hidden=768,layers=12,intermediate=3072,heads=12,vocabulary=30522,"
-        "tied=true,positions=512,dropout=true",
+        "tied=true,positions=512,dropout=true,float32_loss=false",
     ),
     "bert-large": KnownModel(
         "google-bert/bert-large-uncased",
         "hidden=1024,layers=24,intermediate=4096,heads=16,vocabulary=30522,"
-        "tied=true,positions=512,dropout=true",
+        "tied=true,positions=512,dropout=true,float32_loss=false",
     ),
     "roberta-base": KnownModel(
         "FacebookAI/roberta-base",
         "hidden=768,layers=12,intermediate=3072,heads=12,vocabulary=50265,"
-        "tied=true,positions=514,dropout=true",
+        "tied=true,positions=514,dropout=true,float32_loss=false",
     ),
-    "gpt2": KnownModel("openai-community/gpt2",
+    "gpt2": KnownModel(
+        "openai-community/gpt2",
         "hidden=768,layers=12,heads=12,vocabulary=50257,"
         "tied=true,positions=1024,activation=gelu_new,dropout=true",
     ),

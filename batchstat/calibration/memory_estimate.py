@@ -90,11 +90,6 @@ _KEPT |= {"quick_gelu": 3, "gelu_fast": 8, "relu": 1, "tanh": 1, "sigmoid": 1, "
 two: input and output. Activations composed of several operations keep what lies between, too.
 """
 
-_LOSS = 3 * 4
-"""Bytes of cross-entropy per token and entry of the vocabulary: logarithms of probabilities, their
-gradients and those of the logits, all in float32.
-"""
-
 
 def memory_of(setup: Setup) -> MemoryFit:
     """Return the bytes that training takes at the peak, by the shape in a setup."""
@@ -103,20 +98,29 @@ def memory_of(setup: Setup) -> MemoryFit:
     weight = 4 if setup.mixed_precision else BYTES[setup.dtype]
     copies = BYTES[setup.dtype] if setup.mixed_precision else 0
     fixed = shape.parameters * (weight * (2 + STATE[setup.optimizer]) + copies)
-    loss = _LOSS * (shape.vocabulary or 0)
     if setup.gradient_checkpointing:
-        kept, computed, layers = shape.layers * layer.input, 2 * layer.per_token, 2
+        kept, computed = shape.layers * layer.input, layer.per_token + layer.gradients
+        layers = 1
     else:
-        kept, computed = shape.layers * layer.per_token, layer.per_token
-        layers = shape.layers + 1
+        kept, computed = shape.layers * layer.per_token, layer.gradients
+        layers = shape.layers
     return MemoryFit(
         fixed=fixed,
-        per_token=kept + layer.norm + max(loss, computed),
-        per_pair=layers * layer.per_pair + layer.mask,
+        per_token=kept + layer.norm + max(_loss(setup), computed),
+        per_pair=(layers + 1) * layer.per_pair + layer.mask,  # and the gradients of one layer
         least=fixed,
         residual=None,
         worst=None,
     )
+
+
+def _loss(setup: Setup) -> int:
+    """Return the bytes of cross-entropy per token: for each entry of the vocabulary, the logarithm
+    of its probability, the gradient of that and the gradient of the logit.
+    """
+    assert setup.shape is not None
+    in_float32 = setup.mixed_precision or setup.shape.float32_loss
+    return 3 * (4 if in_float32 else BYTES[setup.dtype]) * (setup.shape.vocabulary or 0)
 
 
 @dataclass(frozen=True)
@@ -161,7 +165,22 @@ class Layer:
     def per_token(self) -> int:
         """Bytes per token: norms, attention and feed-forward layers."""
         dropped = 2 * self.shape.hidden if self.shape.dropout else 0  # a byte for each number
-        return self.shape.norms * self.norm + self._attention + self._feed_forward + dropped
+        norms = self.shape.norms * self.norm + self._copies
+        return norms + self._attention + self._feed_forward + dropped
+
+    @property
+    def gradients(self) -> int:
+        """Bytes per token of the most gradients that its backward pass holds at once."""
+        width = self.shape.feed_forward_width * self.shape.experts
+        return self.input + 2 * self._number * width
+
+    @property
+    def _copies(self) -> int:
+        """Bytes of inputs under mixed precision: each matrix after a norm keeps a copy in `dtype`
+        of its own, of which `norm` counts one.
+        """
+        copies = 3 if self.shape.gated else 2
+        return copies * self._number * self.shape.hidden if self.setup.mixed_precision else 0
 
     @property
     def _attention(self) -> int:

@@ -1,0 +1,85 @@
+"""The estimated memory, against what torch's tracker counts for the models of transformers.
+
+The tracker counts all storages that exist, on CPU. There, dropout keeps numbers of the activations'
+dtype, not bytes as on CUDA, so that the models are built without it.
+"""
+
+import json
+
+import pytest
+
+from batchstat.calibration.memory_estimate import estimate_memory
+from conftest import needs
+
+torch = needs("torch")
+transformers = needs("transformers")
+trackers = needs("torch.distributed._tools.mem_tracker")
+
+SIZES = {"hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 512}
+MODELS = {
+    "bert": {
+        "intermediate_size": 256,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+    },
+    "gpt2": {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0},
+    "llama": {"intermediate_size": 172, "num_key_value_heads": 2},
+    "qwen3": {"intermediate_size": 192, "num_key_value_heads": 2, "head_dim": 32},
+}
+ROWS, WIDTH = 16, 64
+CASES = [
+    (dtype, attention, checkpointing)
+    for dtype in ("float32", "bfloat16", "mixed")
+    for attention in ("eager", "sdpa")
+    for checkpointing in (False, True)
+]
+
+
+def build(kind, attention, **more):
+    config = transformers.AutoConfig.for_model(kind, **SIZES, **MODELS[kind], **more)
+    config.use_cache = False
+    is_encoder = kind == "bert"
+    auto = transformers.AutoModelForMaskedLM if is_encoder else transformers.AutoModelForCausalLM
+    return config, auto.from_config(config, attn_implementation=attention)
+
+
+def peak_of(model, rows, width, mixed):
+    """The most bytes while a second batch is added to the gradients of a first, without the batch
+    itself.
+    """
+    ids = torch.zeros(rows, width, dtype=torch.long)
+    mask = torch.ones_like(ids)
+    mask[0, -1] = 0  # a batch without padding would have no mask
+    tracker = trackers.MemTracker()
+    tracker.track_external(model)
+    with tracker:
+        for _ in range(2):
+            with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+                loss = model(input_ids=ids, attention_mask=mask, labels=ids).loss
+            loss.backward()
+            del loss
+            tracker.reset_mod_stats()
+    [counted] = tracker.get_tracker_snapshot("peak").values()
+    return counted["Total"]
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize(("dtype", "attention", "checkpointing"), CASES)
+def test_the_peak_is_the_trackers(tmp_path, kind, dtype, attention, checkpointing):
+    mixed = dtype == "mixed"
+    config, model = build(kind, attention)
+    model.to(torch.bfloat16 if dtype == "bfloat16" else torch.float32).train()
+    if checkpointing:
+        model.gradient_checkpointing_enable()
+    (tmp_path / "config.json").write_text(json.dumps(config.to_dict()))
+    estimate = estimate_memory(
+        str(tmp_path),
+        dtype="bfloat16" if mixed else dtype,
+        mixed_precision=mixed,
+        attention=attention,
+        optimizer="sgd",
+        gradient_checkpointing=checkpointing,
+    )
+    measured = peak_of(model, ROWS, WIDTH, mixed)
+    ratio = estimate.cost.memory.peak(estimate.memory.per_token * ROWS * WIDTH + estimate.memory.per_pair * ROWS * WIDTH**2) / measured
+    print(f"RATIO {kind} {dtype} {attention} {checkpointing} {ratio - 1:+.1%} fixed {estimate.memory.fixed/measured:.0%}")
