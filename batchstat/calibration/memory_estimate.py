@@ -170,9 +170,12 @@ class Layer:
 
     @property
     def gradients(self) -> int:
-        """Bytes per token of the most gradients that its backward pass holds at once."""
+        """Bytes per token of the most gradients that its backward pass holds at once: those of its
+        output and of two tensors of the feed-forward layer, of which one takes the place of what a
+        gated one kept.
+        """
         width = self.shape.feed_forward_width * self.shape.experts
-        return self.input + 2 * self._number * width
+        return self.input + self._number * width * (1 if self.shape.gated else 2)
 
     @property
     def _copies(self) -> int:
