@@ -57,7 +57,7 @@ def estimate_memory(
     written = model if isinstance(model, str) else "model"
     setup = Setup(
         model=written,
-        shape=_complete(written, _modelled(model), attention),
+        shape=_complete(written, _modelled(model), attention, mixed_precision),
         dtype=dtype,
         mixed_precision=mixed_precision,
         attention=attention,
@@ -248,11 +248,12 @@ def _modelled(model: CostModel | str) -> CostModel:
     return load_model(model)
 
 
-def _complete(written: str, shape: CostModel, attention: str) -> CostModel:
+def _complete(written: str, shape: CostModel, attention: str, mixed: bool) -> CostModel:
     """Return a shape that has all that the formula needs.
 
     Raises:
-        InputError: it lacks something.
+        InputError: it lacks something, or is a mixture of experts under mixed precision, whose
+            modules keep more than is known here.
     """
     if shape.vocabulary is None:
         raise _lacking(written, "vocabulary", "50257", "embeddings and loss")
@@ -260,6 +261,11 @@ def _complete(written: str, shape: CostModel, attention: str) -> CostModel:
         raise _lacking(written, "heads", "12", "the scores of eager attention")
     if shape.experts > 1 and shape.total_experts is None:
         raise _lacking(written, "total_experts", "8", "the weights of all experts")
+    if shape.total_experts is not None and mixed:
+        raise InputError(
+            f"{short(written)} is a mixture of experts, whose memory under mixed precision is not "
+            "estimated: set mixed_precision=false, or measure it with batchstat calibrate"
+        )
     return shape
 
 

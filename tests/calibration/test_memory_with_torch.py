@@ -11,7 +11,7 @@ import pytest
 from batchstat.calibration.memory_estimate import estimate_memory
 from conftest import needs
 
-SIZES = {"hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "vocab_size": 512}
+SIZES = {"hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "vocab_size": 512}
 MODELS = {
     "bert": {
         "intermediate_size": 256,
@@ -84,8 +84,10 @@ def peak_of(model, rows, width, mixed):
     return counted["Total"]
 
 
-@pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize(("dtype", "attention", "checkpointing", "batch"), CASES)
+@pytest.mark.parametrize(
+    ("kind", "dtype", "attention", "checkpointing", "batch"),
+    [(kind, *case) for kind in MODELS for case in CASES if (kind, case[0]) != ("mixtral", "mixed")],
+)
 def test_the_peak_is_the_trackers(tmp_path, kind, dtype, attention, checkpointing, batch):
     torch = needs("torch")
     mixed = dtype == "mixed"

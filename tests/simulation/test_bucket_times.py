@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import jsonschema
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from batchstat import InputError, OptionError
 from batchstat.calibration.calibration import (
@@ -65,6 +65,7 @@ def time_of(edges, lengths, budget, epochs, fit):
 UNITS = st.integers(0, 1000)
 
 
+@settings(max_examples=20)
 @given(
     lengths=st.lists(st.integers(1, 40), min_size=1, max_size=30),
     budget=st.integers(40, 200),
@@ -160,7 +161,7 @@ def test_what_cannot_be_meant(options, error, message):
         find_buckets(SKEWED, **options)
 
 
-def test_the_command_shows_times_and_the_number_to_use(call, tmp_path):
+def test_the_command_shows_times_and_the_number_to_use(cli, tmp_path):
     np.save(tmp_path / "lengths.npy", SKEWED)
     device = calibrated(per_token=1e-6, per_shape=2e-3)
     without = replace(device, time=replace(device.time, per_shape=0.0))
@@ -168,11 +169,11 @@ def test_the_command_shows_times_and_the_number_to_use(call, tmp_path):
         (tmp_path / f"{name}.json").write_text(save_calibration(each))
     common = ("buckets", tmp_path / "lengths.npy", "--tokens-per-batch", 4096, "--no-plots")
     best = find_buckets(SKEWED, cost="time", calibration=device, tokens_per_batch=4096)
-    code, shown, _ = call(*common, "--calibration", tmp_path / "device.json")
+    code, shown, _ = cli(*common, "--calibration", tmp_path / "device.json")
     assert code == 0
     assert f"{best.recommended} buckets with the least time" in shown
     assert "more buckets never take longer" not in shown
-    code, shown, _ = call(*common, "--calibration", tmp_path / "eager.json")
+    code, shown, _ = cli(*common, "--calibration", tmp_path / "eager.json")
     assert "more buckets never take longer" in shown
-    code, _, error = call(*common, "--calibration", tmp_path / "none.json")
+    code, _, error = cli(*common, "--calibration", tmp_path / "none.json")
     assert (code, "no such file" in error) == (3, True)
