@@ -43,21 +43,20 @@ SIZES = {
     "vocab_size": 8000,
     "max_position_embeddings": 512,
 }
+GROUPED = {"num_key_value_heads": 2}
+WIDE = {"num_key_value_heads": 2, "head_dim": 96}
 MIXTURE = {"num_local_experts": 8, "num_experts_per_tok": 2}
 OWN = {
-    **dict.fromkeys(("llama", "mistral", "qwen2"), {"num_key_value_heads": 2}),
-    **dict.fromkeys(
-        ("qwen3", "gemma", "gemma2", "gemma3_text"), {"num_key_value_heads": 2, "head_dim": 96}
-    ),
     "gpt2": {"n_inner": 1024, "n_positions": 512},
-    "mixtral": {"num_key_value_heads": 2, **MIXTURE},
-    "qwen3_moe": {
-        "num_key_value_heads": 2,
-        "head_dim": 96,
-        "moe_intermediate_size": 512,
-        "num_experts": 8,
-        "num_experts_per_tok": 2,
-    },
+    "llama": GROUPED,
+    "mistral": GROUPED,
+    "mixtral": {**GROUPED, **MIXTURE},
+    "qwen2": GROUPED,
+    "qwen3": WIDE,
+    "qwen3_moe": {**WIDE, **MIXTURE, "moe_intermediate_size": 512, "num_experts": 8},
+    "gemma": WIDE,
+    "gemma2": WIDE,
+    "gemma3_text": WIDE,
 }
 
 
