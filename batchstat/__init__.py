@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from batchstat.calibration.calibrate import calibrate
     from batchstat.calibration.calibration import Calibration, load_calibration
     from batchstat.calibration.cost_model import CostModel, load_model
+    from batchstat.calibration.memory_estimate import estimate_memory
     from batchstat.corpus.options import CorpusOptions
     from batchstat.errors import BatchstatError, InputError, OptionError
     from batchstat.gate.check import check
@@ -62,6 +63,7 @@ __all__ = [
     "calibrate",
     "check",
     "compare",
+    "estimate_memory",
     "find_buckets",
     "load_calibration",
     "load_model",
@@ -94,6 +96,7 @@ _HOMES = {
     "calibrate": "batchstat.calibration.calibrate",
     "check": "batchstat.gate.check",
     "compare": "batchstat.simulation.compare",
+    "estimate_memory": "batchstat.calibration.memory_estimate",
     "find_buckets": "batchstat.simulation.bucket_search",
     "Preflight": "batchstat.simulation.preflight",
     "load_calibration": "batchstat.calibration.calibration",

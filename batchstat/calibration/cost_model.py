@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from batchstat.calibration.costs import BatchCost
+from batchstat.calibration.families import FAMILIES
 from batchstat.calibration.known_models import KNOWN_MODELS, known_shape
 from batchstat.errors import InputError, OptionError, did_you_mean, short
 from batchstat.parameters import MAX_INT, check_fields, read_parameters
@@ -35,9 +36,19 @@ class CostModel:
         head_dim: width of a head; None for `hidden` / `heads`.
         experts: feed-forward layers that a token passes through, as in a mixture of experts.
         gated: whether a feed-forward layer has three matrices (SwiGLU) instead of two.
+        total_experts: feed-forward layers that there are, of which a token passes through
+            `experts`; None for as many. This and all that follow count for memory only.
+        tied: whether the output over the vocabulary has the weights of the input.
+        positions: learned embeddings of positions; None for none.
+        norms: norms of `hidden` width per layer.
+        head_norms: whether the heads of queries and keys are normalised, as in Qwen3.
+        activation: activation of a feed-forward layer, as transformers names it.
+        dropout: whether the model drops activations at random.
+        float32_loss: whether the loss is computed in float32 whatever the weights are.
 
     Raises:
-        OptionError: a number below 1 or not whole, or more `kv_heads` than `heads`.
+        OptionError: a number below 1 or not whole, more `kv_heads` than `heads`, or more `experts`
+            than `total_experts`.
     """
 
     hidden: int
@@ -49,29 +60,64 @@ class CostModel:
     head_dim: int | None = None
     experts: int = 1
     gated: bool = False
+    total_experts: int | None = None
+    tied: bool = False
+    positions: int | None = None
+    norms: int = 2
+    head_norms: bool = False
+    activation: str = "gelu"
+    dropout: bool = False
+    float32_loss: bool = True
 
     def __post_init__(self) -> None:
         check_fields(self)
         if self.kv_heads is not None and self.kv_heads > self.heads:
             raise OptionError(f"kv_heads={self.kv_heads}: must be at most heads={self.heads}")
+        if self.total_experts is not None and self.total_experts < self.experts:
+            raise OptionError(
+                f"total_experts={self.total_experts}: must be at least experts={self.experts}"
+            )
 
     @property
-    def _attention_width(self) -> int:
+    def attention_width(self) -> int:
+        """Width of the queries of all heads."""
         return self.hidden if self.head_dim is None else self.heads * self.head_dim
+
+    @property
+    def kv_width(self) -> int:
+        """Width of the keys of all heads, and of the values."""
+        return self.attention_width * (self.kv_heads or self.heads) // self.heads
+
+    @property
+    def parameters(self) -> int:
+        """Weights of all matrices, every expert's, and embeddings; biases and norms, less than 1 %
+        of them, are not counted.
+        """
+        attention = 2 * self.hidden * (self.attention_width + self.kv_width)
+        matrices = 3 if self.gated else 2
+        forward = matrices * self.hidden * self.feed_forward_width
+        rows = (self.vocabulary or 0) * (1 if self.tied else 2) + (self.positions or 0)
+        experts = self.total_experts or self.experts
+        return self.layers * (attention + forward * experts) + self.hidden * rows
+
+    @property
+    def feed_forward_width(self) -> int:
+        """Width of a feed-forward layer."""
+        return self.intermediate or 4 * self.hidden
 
     @property
     def linear(self) -> int:
         """Operations per token."""
-        projection = 2 * self.hidden * self._attention_width
+        projection = 2 * self.hidden * self.attention_width
         attention = 2 * projection + 2 * projection * (self.kv_heads or self.heads) // self.heads
         matrices = 3 if self.gated else 2
-        forward = 2 * matrices * self.hidden * (self.intermediate or 4 * self.hidden) * self.experts
+        forward = 2 * matrices * self.hidden * self.feed_forward_width * self.experts
         return self.layers * (attention + forward) + 2 * self.hidden * (self.vocabulary or 0)
 
     @property
     def quadratic(self) -> int:
         """Operations per pair of tokens of a row."""
-        return 4 * self.layers * self._attention_width
+        return 4 * self.layers * self.attention_width
 
     @property
     def cost(self) -> BatchCost:
@@ -119,7 +165,7 @@ def shape_of(written: str, config: Any) -> CostModel:
         InputError: it lacks what a shape needs, or has it of another type.
     """
     text = config.get_text_config()
-    activation = getattr(text, "hidden_activation", None) or getattr(text, "hidden_act", None)
+    activation = _first(text, ("hidden_activation", "hidden_act"))
     gated = getattr(text, "is_gated_act", activation in _OF_GATED)
     if not isinstance(gated, bool):
         raise _refusal(written, f"is_gated_act is {short(gated)}: must be true or false")
@@ -127,11 +173,38 @@ def shape_of(written: str, config: Any) -> CostModel:
         key: _size(written, text, names, needed=key in ("hidden", "layers"))
         for key, names in _NAMES.items()
     }
-    given = {key: size for key, size in shape.items() if size is not None}
+    given: dict[str, Any] = {key: size for key, size in shape.items() if size is not None}
     try:
-        return CostModel(**given, gated=gated)
+        return CostModel(**given, gated=gated, **_of_memory(written, text))
     except OptionError as error:
         raise _refusal(written, str(error)) from None
+
+
+def _of_memory(written: str, text: Any) -> dict[str, Any]:
+    """Return what counts for memory only, where the type of the model is known for it."""
+    family = FAMILIES.get(text.model_type)
+    if family is None:
+        return {}
+    found: dict[str, Any] = {
+        "norms": family.norms,
+        "head_norms": family.head_norms,
+        "float32_loss": family.float32_loss,
+        "tied": bool(text.tie_word_embeddings),
+        "activation": str(_first(text, ("activation_function", "hidden_activation", "hidden_act"))),
+        "dropout": any(getattr(text, name, None) for name in _DROPOUT),
+    }
+    if family.has_positions:
+        names = ("max_position_embeddings",)
+        found["positions"] = _size(written, text, names, needed=False)
+    if getattr(text, "num_experts_per_tok", None) is not None:
+        totals = ("num_local_experts", "num_experts")
+        found["total_experts"] = _size(written, text, totals, needed=False)
+    return found
+
+
+def _first(config: Any, names: tuple[str, ...]) -> Any:
+    """Return the first of several values that a configuration states; None if it has none."""
+    return next((value for name in names if (value := getattr(config, name, None))), None)
 
 
 def load_configuration(written: str) -> Any:
@@ -235,3 +308,6 @@ _NAMES = {
 
 _OF_GATED = ("silu", "swish", "gelu_pytorch_tanh")
 """Activations of model families with gated feed-forward layers: LLaMA, Qwen, Gemma."""
+
+_DROPOUT = ("hidden_dropout_prob", "attention_probs_dropout_prob", "resid_pdrop", "attn_pdrop")
+"""Names of probabilities of dropout in configurations; some families have none."""

@@ -21,6 +21,8 @@ from batchstat.planning.rules import COSTS
 
 SCHEMA = "batchstat.buckets/2"
 
+Seconds = Annotated[float, Field(ge=0)]
+
 
 class Bucket(Document):
     """One bucket of the optimal edges."""
@@ -65,16 +67,37 @@ class Rule(Document):
     """One per number of buckets."""
 
 
+class BucketTime(Document):
+    """How long training takes with the optimal edges for one number of buckets."""
+
+    buckets: Annotated[Positive, Field(validation_alias="wanted")]
+    """How many were asked for."""
+    edges: list[Positive]
+    """Those found; it may be fewer."""
+    seconds: Seconds
+    """batch_seconds + compile_seconds."""
+    batch_seconds: Seconds
+    """Of the batches of all epochs, on each rank."""
+    compile_seconds: Seconds
+    """Of compiling one shape per bucket, once."""
+
+
 class BucketsFile(Compared, File):
     """Upper edges of buckets. Keys may be added within this schema."""
 
     cost: one_of(COSTS)  # type: ignore[valid-type]
     """What the optimal edges minimise: linear is padding, quadratic is attention, model is a
-    transformer's cost."""
+    transformer's cost, time is by a calibration."""
     model: Model | None
     """The shape of the transformer that --model names."""
     min_bucket_samples: Positive
     """Samples in each bucket, at least."""
+    epochs: Positive
+    """Epochs that times are of."""
+    times: list[BucketTime]
+    """Times by the number of buckets; none without a calibration."""
+    recommended: Positive | None
+    """The number of buckets with the least time; null without a calibration."""
     strategy: Annotated[str, Field(validation_alias="spec")]
     """The boundaries strategy with the optimal edges, rows as wide as edges: the first of
     strategies."""

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 import numpy.typing as npt
 
+from batchstat.calibration.calibration import Calibration
 from batchstat.calibration.cost_model import CostModel, as_model
 from batchstat.errors import NoBatchError, OptionError
 from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
@@ -27,6 +28,7 @@ from batchstat.planning.strategies.bucket_edges import (
 )
 from batchstat.planning.strategies.spec import parse_strategies
 from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
+from batchstat.simulation.bucket_times import BucketTime, fastest, time_of_samples, times_of
 from batchstat.simulation.compare import make_row
 from batchstat.simulation.comparison import StrategyResult
 
@@ -107,6 +109,8 @@ class BucketReport:
         model: the transformer, if `cost` is `model`.
         wanted: requested number of buckets.
         min_bucket_samples: fewest samples per bucket.
+        epochs: number of epochs after which training ends; counts with a calibration.
+        times: the time of the optimal edges, by their number; empty without a calibration.
         buckets: the buckets of the optimal edges, for the requested number.
         found: edges by rule, for each number of buckets.
         uses: the optimal edges simulated with the settings and rows as wide as edges, with short
@@ -123,6 +127,8 @@ class BucketReport:
     model: CostModel | None
     wanted: int
     min_bucket_samples: int
+    epochs: int
+    times: tuple[BucketTime, ...]
     buckets: tuple[Bucket, ...]
     found: Mapping[str, tuple[Edges, ...]]
     uses: tuple[StrategyResult, ...]
@@ -151,6 +157,11 @@ class BucketReport:
         return next((each for each in self.found[rule] if each.wanted == wanted), None)
 
     @property
+    def recommended(self) -> int | None:
+        """The number of buckets with the least time; None without a calibration."""
+        return fastest(self.times).wanted if self.times else None
+
+    @property
     def spec(self) -> str:
         """The strategy to use, to paste after `--strategy`."""
         return self.uses[0].label
@@ -165,6 +176,8 @@ def find_buckets(
     min_bucket_samples: int = 1,
     cost: str = "linear",
     model: CostModel | str | None = None,
+    calibration: Calibration | None = None,
+    epochs: int = 1,
     **settings: Unpack[SettingsOptions],
 ) -> BucketReport:
     """Find the edges of `buckets` buckets with the least padding, and those of every other rule.
@@ -172,11 +185,15 @@ def find_buckets(
     Args:
         lengths: a `Profile`, or (n,) tokens per sample.
         labels: (n,) the class of each sample, if the settings name classes.
-        buckets: number of buckets; 8 unless set, or as many as there are distinct widths.
+        buckets: number of buckets; 8 unless set, or as many as there are distinct widths. With a
+            calibration, the number with the least time, among 1 to 16.
         min_bucket_samples: fewest samples per bucket; smaller buckets of other rules are merged
             with the next.
-        cost: `linear` for padding, `quadratic` for attention, `model` for a transformer's cost.
+        cost: `linear` for padding, `quadratic` for attention, `model` for a transformer's cost,
+            `time` for the time by a calibration.
         model: the transformer's shape, or what `load_model` takes, such as `llama-3-8b`.
+        calibration: what batches and compiling take on a device, if `cost` is `time`.
+        epochs: number of epochs after which training ends: shapes are compiled once.
         settings: the fields of `batchstat.Settings`. Edges are multiples of `pad_to_multiple_of`,
             and computed from all samples, so that they hold for every epoch.
 
@@ -186,15 +203,14 @@ def find_buckets(
 
     Raises:
         OptionError: a setting that is wrong by itself.
-        InputError: more buckets than distinct lengths, too few samples for `min_bucket_samples`, or
-            the settings leave no batch.
+        InputError: more buckets than distinct lengths, too few samples for `min_bucket_samples`,
+            the settings leave no batch, or the calibration has no time.
     """
     if buckets is not None:
         whole_number("buckets", buckets)
     whole_number("min_bucket_samples", min_bucket_samples)
-    one_of("cost", cost, COSTS)
-    if (cost == "model") != (model is not None):
-        raise OptionError("cost=model and a model belong together; give both or neither")
+    whole_number("epochs", epochs)
+    _check_cost(cost, model, calibration)
     as_given = Settings(**settings)
     inputs = resolve_inputs(lengths, labels, as_given.keep_labels)
     basis = inputs.resolve(as_given)
@@ -205,13 +221,19 @@ def find_buckets(
     check_buckets("buckets", buckets, len(stats.values))
     wanted = buckets or min(_USUAL_BUCKETS, len(stats.values))
     shape = as_model(model)
-    price = _price(cost, shape)
+    price = _price(cost, shape) if calibration is None else time_of_samples(calibration, basis)
+    numbers = {*NUMBERS, wanted} if calibration is None else {1, *NUMBERS, wanted}
+    every = dict(
+        _edges(stats, sorted(numbers), price, min_bucket_samples, basis.pad_to_multiple_of)
+    )
     found = {
-        rule: tuple(_measured(rule, n, edges, real, price) for n, edges in every)
-        for rule, every in _edges(
-            stats, sorted({*NUMBERS, wanted}), price, min_bucket_samples, basis.pad_to_multiple_of
-        )
+        rule: tuple(_measured(rule, n, edges, real, price) for n, edges in each)
+        for rule, each in every.items()
     }
+    times: tuple[BucketTime, ...] = ()
+    if calibration is not None:
+        times = times_of(every["optimal"], real, price, calibration, epochs, basis.world_size)
+        wanted = buckets or fastest(times).wanted
     chosen = next(each.edges for each in found["optimal"] if each.wanted == wanted)
     return BucketReport(
         created=datetime.now(UTC).isoformat(),
@@ -224,10 +246,20 @@ def find_buckets(
         model=shape,
         wanted=wanted,
         min_bucket_samples=min_bucket_samples,
+        epochs=epochs,
+        times=times,
         buckets=tuple(_buckets(chosen, real, basis)),
         found=found,
         uses=tuple(_uses(chosen, make_shares(inputs.samples, basis), basis)),
     )
+
+
+def _check_cost(cost: str, model: object, calibration: object) -> None:
+    one_of("cost", cost, COSTS)
+    for name, given in (("model", model), ("time", calibration)):
+        word = "model" if name == "model" else "calibration"
+        if (cost == name) != (given is not None):
+            raise OptionError(f"cost={name} and a {word} belong together; give both or neither")
 
 
 def _uses(

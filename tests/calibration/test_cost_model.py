@@ -59,7 +59,16 @@ def test_the_ratio_of_its_terms_is_the_one_that_verl_uses():
     [
         (
             {"model_type": "gpt2", "n_embd": 64, "n_layer": 3, "n_head": 4, "vocab_size": 99},
-            CostModel(hidden=64, layers=3, vocabulary=99, heads=4),
+            CostModel(
+                hidden=64,
+                layers=3,
+                vocabulary=99,
+                heads=4,
+                tied=True,
+                positions=1024,
+                activation="gelu_new",
+                dropout=True,
+            ),
         ),
         (
             {
@@ -80,6 +89,7 @@ def test_the_ratio_of_its_terms_is_the_one_that_verl_uses():
                 kv_heads=2,
                 head_dim=8,
                 gated=True,
+                activation="silu",
             ),
         ),
         (

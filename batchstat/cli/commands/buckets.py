@@ -1,6 +1,7 @@
 """batchstat buckets"""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import READING, ConfigFile, Details, Model, OptionalCorpus, Output
@@ -19,12 +20,24 @@ class Buckets:
     min_bucket_samples: int = option(1, "Fewest samples per bucket.", "Batching", "N")
     cost: str | None = option(
         None,
-        "What to minimise: linear (padding), quadratic (attention) or model (the cost by --model).",
+        "What to minimise: linear (padding), quadratic (attention), model (the cost by --model) or "
+        "time (by --calibration).",
         "Batching",
         "COST",
-        shown="model with --model, else linear",
+        shown="time with --calibration, model with --model, else linear",
         values=COSTS,
         is_common=True,
+    )
+    calibration: Path | None = option(
+        None,
+        "Find the number of buckets with the least time, compiling included, by this file of "
+        "batchstat calibrate.",
+        "Batching",
+        "FILE",
+        is_common=True,
+    )
+    epochs: int = option(
+        1, "Number of epochs over which compiling pays, with --calibration.", "Batching", "N"
     )
 
     def __post_init__(self) -> None:
@@ -37,6 +50,8 @@ class Buckets:
 )
 def command(options: Options) -> None:
     """Find the bucket edges with the least padding.
+
+    With --calibration, the number of buckets with the least time is used unless --buckets sets it.
 
     Simulates each result with all other settings too: ranks, order, classes.
 
@@ -51,6 +66,7 @@ def command(options: Options) -> None:
     """
     from dataclasses import asdict
 
+    from batchstat.calibration.calibration import load_calibration
     from batchstat.calibration.cost_model import as_model
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pasted import command_line
@@ -63,16 +79,20 @@ def command(options: Options) -> None:
 
     inputs, search, output = read_inputs(options), options.read(Buckets), options.read(Output)
     settings, shape = inputs.settings, inputs.get("model")
-    if search.cost in ("linear", "quadratic") and "model" not in options.given:
+    has_other_cost = search.calibration is not None or search.cost in ("linear", "quadratic")
+    if has_other_cost and "model" not in options.given:
         shape = None  # the configuration's is for other costs
+    calibration = None if search.calibration is None else load_calibration(search.calibration)
     model = as_model(shape)
     found = find_profile(inputs)
     report = find_buckets(
         found.profile,
         buckets=search.buckets,
         min_bucket_samples=search.min_bucket_samples,
-        cost=search.cost or ("model" if model else "linear"),
+        cost=search.cost or ("time" if calibration else "model" if model else "linear"),
         model=model,
+        calibration=calibration,
+        epochs=search.epochs,
         **asdict(settings),
     )
 

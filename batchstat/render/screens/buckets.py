@@ -25,6 +25,8 @@ def buckets_screen(
         details: whether all rules for 2 to 16 buckets follow.
     """
     parts = [bucket_facts(report), Text(), bucket_table(report), Text()]
+    if report.times:
+        parts += [time_table(report), Text(), Line("time", _fastest(report)), Text()]
     parts += bucket_advice(report, command)
     if not details:
         return Group(*parts, Line("", "More: --details"))
@@ -76,6 +78,7 @@ def _basis(report: BucketReport) -> str:
             "linear": "least padding",
             "quadratic": "least attention (quadratic, an estimate)",
             "model": "least compute of the model (an estimate)",
+            "time": "least time by the calibration",
         }[report.cost],
     ]
     if basis.pad_to_multiple_of > 1:
@@ -100,6 +103,31 @@ def bucket_table(report: BucketReport) -> Table:
         )
         low = each.edge
     return rows
+
+
+def time_table(report: BucketReport) -> Table:
+    """Return the time by the number of buckets, the number with the least in bold."""
+    rows = table("buckets", "batches", "compiling", "time")
+    for each in report.times:
+        style = "bold" if each.wanted == report.recommended else ""
+        seconds = (each.batch_seconds, each.compile_seconds, each.seconds)
+        cells = [f"{each.wanted}", *(f"{one:,.1f} s" for one in seconds)]
+        rows.add_row(*(Text(cell, style=style) for cell in cells))
+    return rows
+
+
+def _fastest(report: BucketReport) -> str:
+    best = next(each for each in report.times if each.wanted == report.recommended)
+    words = (
+        f"{counted(best.wanted, 'bucket')} with the least time: {best.seconds:,.1f} s for "
+        f"{counted(report.epochs, 'epoch')}, compiling included"
+    )
+    if best.compile_seconds == 0:
+        return (
+            f"{words}; the calibration has no time to compile a shape, so more buckets never take "
+            "longer"
+        )
+    return words
 
 
 def _rules(report: BucketReport) -> Table:

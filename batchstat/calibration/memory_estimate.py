@@ -1,0 +1,276 @@
+"""The memory of training a transformer, from its shape alone, without a run."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from batchstat.calibration.calibration import Calibration, Hardware, MemoryFit, Setup
+from batchstat.calibration.cost_model import CostModel, load_configuration, load_model
+from batchstat.calibration.families import FAMILIES
+from batchstat.calibration.known_models import known_shape
+from batchstat.errors import InputError, OptionError, short
+from batchstat.parameters import one_of, whole_number
+
+
+def estimate_memory(
+    model: CostModel | str,
+    *,
+    dtype: str = "float32",
+    mixed_precision: bool = False,
+    attention: str = "sdpa",
+    optimizer: str = "adamw",
+    gradient_checkpointing: bool = False,
+    memory: int | None = None,
+) -> Calibration:
+    """Return the memory of training a transformer as a language model, estimated from its shape.
+
+    At the peak, that is weights, gradients, optimizer state and what the forward pass keeps for the
+    backward pass: activations by token and scores of attention by pair of tokens. Source of the
+    formula: Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models
+    (2022); here with what the modules of transformers 5.23.0 keep. Buffers of kernels and of
+    communication, fragmentation and the memory of the driver come on top.
+
+    Args:
+        model: the transformer's shape, or what `load_model` takes, such as `llama-3-8b`.
+        dtype: of weights and computation: float32, bfloat16 or float16.
+        mixed_precision: whether weights stay in float32 while `dtype` computes.
+        attention: implementation of attention, as transformers names it.
+        optimizer: adamw, or sgd without momentum.
+        gradient_checkpointing: whether activations are computed again in the backward pass.
+        memory: bytes of the device that batches are held to; None for no limit.
+
+    Example:
+        >>> model = "hidden=768,layers=12,heads=12,vocabulary=50257,tied=true"
+        >>> batchstat.estimate_memory(model, memory=24 * 2**30).tokens_that_fit(1024)
+        18187
+
+    Raises:
+        OptionError: an unknown name, or a model that cannot be meant.
+        InputError: no such model, or its shape lacks what the formula needs.
+    """
+    one_of("dtype", dtype, BYTES)
+    one_of("attention", attention, ATTENTION)
+    one_of("optimizer", optimizer, STATE)
+    if mixed_precision and dtype == "float32":
+        raise OptionError("mixed_precision=true with dtype=float32: set dtype=bfloat16 or float16")
+    if memory is not None:
+        whole_number("memory", memory, max_value=2**63 - 1)
+    written = model if isinstance(model, str) else "model"
+    setup = Setup(
+        model=written,
+        shape=_complete(written, _modelled(model), attention, mixed_precision),
+        dtype=dtype,
+        mixed_precision=mixed_precision,
+        attention=attention,
+        optimizer=optimizer,
+        gradient_checkpointing=gradient_checkpointing,
+    )
+    return Calibration(
+        created=datetime.now(UTC).isoformat(),
+        setup=setup,
+        hardware=Hardware(device="any", name="any device", memory=memory, versions={}),
+        points=(),
+        time=None,
+        memory=memory_of(setup),
+        fits=memory,
+    )
+
+
+BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+"""Bytes of a number, by dtype."""
+
+STATE = {"adamw": 2, "sgd": 0}
+"""Numbers that an optimizer keeps of each weight, by its name."""
+
+ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3")
+"""Implementations of attention whose memory is known."""
+
+_KEPT = {"gelu_new": 5, "gelu_python_tanh": 5, "gelu_accurate": 5, "gelu_python": 4, "gelu_10": 3}
+_KEPT |= {"quick_gelu": 3, "gelu_fast": 8, "relu": 1, "tanh": 1, "sigmoid": 1, "linear": 1}
+"""Tensors that the backward pass of an activation needs, its output included, where these are not
+two: input and output. Activations composed of several operations keep what lies between, too.
+"""
+
+
+def memory_of(setup: Setup) -> MemoryFit:
+    """Return the bytes that training takes at the peak, by the shape in a setup."""
+    assert setup.shape is not None
+    shape, layer = setup.shape, Layer(setup.shape, setup)
+    weight = 4 if setup.mixed_precision else BYTES[setup.dtype]
+    copies = BYTES[setup.dtype] if setup.mixed_precision else 0
+    fixed = shape.parameters * (weight * (2 + STATE[setup.optimizer]) + copies)
+    if setup.gradient_checkpointing:
+        kept, computed = shape.layers * layer.input, layer.per_token + layer.gradients
+        layers = 1
+    else:
+        kept, computed = shape.layers * layer.per_token, layer.gradients
+        layers = shape.layers
+    return MemoryFit(
+        fixed=fixed,
+        per_token=kept + layer.norm + max(_loss(setup), computed),
+        per_pair=(layers + 1) * layer.per_pair + layer.mask,  # and the gradients of one layer
+        least=fixed,
+        residual=None,
+        worst=None,
+    )
+
+
+def _loss(setup: Setup) -> int:
+    """Return the bytes of cross-entropy per token: for each entry of the vocabulary, the logarithm
+    of its probability, the gradient of that and the gradient of the logit.
+    """
+    assert setup.shape is not None
+    in_float32 = setup.mixed_precision or setup.shape.float32_loss
+    return 3 * (4 if in_float32 else BYTES[setup.dtype]) * (setup.shape.vocabulary or 0)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What the forward pass of a layer keeps for its backward pass.
+
+    Attributes:
+        shape: shape of the transformer.
+        setup: how it is trained.
+    """
+
+    shape: CostModel
+    setup: Setup
+
+    @property
+    def _number(self) -> int:
+        """Bytes of a number that matrices take and give."""
+        return BYTES[self.setup.dtype]
+
+    @property
+    def _residual(self) -> int:
+        """Bytes of a number between layers, which has the weights' dtype."""
+        return 4 if self.setup.mixed_precision else self._number
+
+    @property
+    def input(self) -> int:
+        """Bytes per token of what comes into it."""
+        return self._residual * self.shape.hidden
+
+    @property
+    def norm(self) -> int:
+        """Bytes per token of a norm: its input, and its output, which is a matrix's input. RMSNorm,
+        which models with gated layers have, computes in float32 and keeps what it scales, too.
+        """
+        return self.shape.hidden * (self._number + self._normalised)
+
+    @property
+    def _normalised(self) -> int:
+        return 4 + self._residual if self.shape.gated else self._residual
+
+    @property
+    def per_token(self) -> int:
+        """Bytes per token: norms, attention and feed-forward layers."""
+        dropped = 2 * self.shape.hidden if self.shape.dropout else 0  # a byte for each number
+        norms = self.shape.norms * self.norm + self._copies
+        return norms + self._attention + self._feed_forward + dropped
+
+    @property
+    def gradients(self) -> int:
+        """Bytes per token of the most gradients that its backward pass holds at once: those of its
+        output and of two tensors of the feed-forward layer, of which one takes the place of what a
+        gated one kept.
+        """
+        width = self.shape.feed_forward_width * self.shape.experts
+        return self.input + self._number * width * (1 if self.shape.gated else 2)
+
+    @property
+    def _copies(self) -> int:
+        """Bytes of inputs under mixed precision: each matrix after a norm keeps a copy in `dtype`
+        of its own, of which `norm` counts one.
+        """
+        copies = 3 if self.shape.gated else 2
+        return copies * self._number * self.shape.hidden if self.setup.mixed_precision else 0
+
+    @property
+    def _attention(self) -> int:
+        """Bytes of queries, keys, values and their result. Only flash attention takes the heads of
+        keys and values as few as they are; others repeat them for all queries.
+        """
+        width, kv = self.shape.attention_width, self.shape.kv_width
+        is_flash = self.setup.attention.startswith("flash")
+        kept = self._number * (2 * width + 2 * (kv if is_flash else width))
+        norms = (4 + self._number) * (width + kv) if self.shape.head_norms else 0
+        return kept + norms
+
+    @property
+    def _feed_forward(self) -> int:
+        """Bytes of what an activation keeps; where layers are gated, of the gate's factor and of
+        the product, too; where there are experts, of each one's own input and output, too.
+        """
+        width = self.shape.feed_forward_width
+        kept = (_KEPT.get(self.shape.activation, 2) + (2 if self.shape.gated else 0)) * width
+        if self.shape.total_experts is not None:
+            kept += 2 * self.shape.hidden
+        return self._number * kept * self.shape.experts
+
+    @property
+    def per_pair(self) -> int:
+        """Bytes per pair of tokens. Eager attention keeps each head's probabilities: in float32
+        under mixed precision and in models with RMSNorm, and then in `dtype`, too. sdpa keeps its
+        mask as numbers.
+        """
+        if self.setup.attention == "sdpa":
+            return self._number
+        if self.setup.attention != "eager":
+            return 0
+        number = self._number
+        in_float32 = number < 4 and (self.setup.mixed_precision or self.shape.gated)
+        dropped = 1 + number if self.shape.dropout else 0
+        return self.shape.heads * (number + (4 if in_float32 else 0) + dropped)
+
+    @property
+    def mask(self) -> int:
+        """Bytes per pair of tokens of the mask that all layers share."""
+        return {"sdpa": 1, "eager": self._residual}.get(self.setup.attention, 0)
+
+
+def _modelled(model: CostModel | str) -> CostModel:
+    """Return the shape of a model.
+
+    Raises:
+        InputError: its configuration is of a type whose modules are not known here.
+    """
+    if not isinstance(model, str):
+        return model
+    if known_shape(model) is None and "=" not in model:
+        config = load_configuration(model)
+        if config.model_type not in FAMILIES:
+            raise InputError(
+                f"model {short(model)}: memory is not estimated for model_type "
+                f"{config.model_type!r} (only for {', '.join(FAMILIES)}): measure it with "
+                "batchstat calibrate, or write its shape as hidden=768,layers=12,heads=12,"
+                "vocabulary=50257"
+            )
+    return load_model(model)
+
+
+def _complete(written: str, shape: CostModel, attention: str, mixed: bool) -> CostModel:
+    """Return a shape that has all that the formula needs.
+
+    Raises:
+        InputError: it lacks something, or is a mixture of experts under mixed precision, whose
+            modules keep more than is known here.
+    """
+    if shape.vocabulary is None:
+        raise _lacking(written, "vocabulary", "50257", "embeddings and loss")
+    if attention == "eager" and shape.heads == 1:
+        raise _lacking(written, "heads", "12", "the scores of eager attention")
+    if shape.experts > 1 and shape.total_experts is None:
+        raise _lacking(written, "total_experts", "8", "the weights of all experts")
+    if shape.total_experts is not None and mixed:
+        raise InputError(
+            f"{short(written)} is a mixture of experts, whose memory under mixed precision is not "
+            "estimated: set mixed_precision=false, or measure it with batchstat calibrate"
+        )
+    return shape
+
+
+def _lacking(written: str, key: str, example: str, purpose: str) -> InputError:
+    return InputError(
+        f"{short(written)} has no {key}, by which the memory of {purpose} is estimated: add "
+        f"{key}={example}, or measure it with batchstat calibrate"
+    )
