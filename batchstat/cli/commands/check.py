@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from batchstat.cli.device import Calibrated
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import (
     READING,
@@ -49,7 +50,10 @@ class Gate:
     )
 
 
-@takes(OptionalCorpus, Limits, Strategy, Settings, *READING, Folder, Gate, Checks, ConfigFile)
+@takes(
+    *(OptionalCorpus, Limits, Strategy, Settings, Calibrated, *READING),
+    *(Folder, Gate, Checks, ConfigFile),
+)
 def command(options: Options) -> None:
     """Check padding and other numbers against limits, for CI.
 

@@ -16,7 +16,7 @@ from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.spec import request_row
 from batchstat.planning.windows import plan_windows
-from batchstat.simulation.compare import make_row
+from batchstat.simulation.rows import make_row
 from render.html.scripts import PLANNER, call_all, embedded
 
 STRATEGIES = ("static", "bucketed", "token-budget", "packed")
