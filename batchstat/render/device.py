@@ -5,7 +5,7 @@ from typing import Any
 
 from batchstat.documents.device import calibrated
 from batchstat.lengths.arrays import round_up
-from batchstat.render.text import one_line, percent
+from batchstat.render.text import one_line
 from batchstat.simulation.comparison import StrategyResult
 from batchstat.simulation.device import Device, OnDevice
 
@@ -18,10 +18,10 @@ _UNITS = (("s", 1, 60), ("min", 60, 3_600), ("h", 3_600, 48 * 3_600), ("days", 8
 
 
 def duration(seconds: float) -> str:
-    """Return a time with three digits or more, in the unit that suits it."""
+    """Return a time in the largest unit of which it has at least one."""
     unit, size, _ = next(each for each in _UNITS if each[2] is None or seconds < each[2])
     number = seconds / size
-    return f"{number:.3g} {unit}" if number < 1 else f"{number:,.1f} {unit}"
+    return f"{number:.2g} {unit}" if number < 1 else f"{number:,.1f} {unit}"
 
 
 def gib(count: int) -> str:
@@ -82,7 +82,7 @@ def report_facts(report: Mapping[str, Any]) -> dict[str, str]:
     words = {
         "": time_of(epoch),
         " at the peak": peak_of(epoch, row["peak_bytes"]),
-        " in all": cost_of(epoch),
+        " is the cost": cost_of(epoch),
     }
     shown = ", ".join(f"{text}{after}" for after, text in words.items() if text)
     widest = round_up(basis["max_length"], basis["pad_to_multiple_of"])
@@ -108,11 +108,11 @@ def _device(facts: Mapping[str, Any]) -> str:
     words = [facts["device"], facts["dtype"], facts["model"]]
     words += ["gradient checkpointing"] if facts["gradient_checkpointing"] else []
     margins = [
-        f"{name} ±{percent(residual)}"
+        f"{name} ±{100 * residual:.1f}%"
         for name in ("time", "memory")
         if (residual := facts[f"{name}_residual"]) is not None
     ]
-    file = f"{one_line(facts['file'])}: " if facts["file"] else ""
+    file = f"{one_line(facts['file'].rsplit('/', 1)[-1])}: " if facts["file"] else ""
     text = file + ", ".join(one_line(each) for each in words)
     if facts["is_estimate"]:
         return f"{text}; an estimate of memory, nothing was measured"
