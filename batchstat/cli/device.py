@@ -21,7 +21,7 @@ class Calibrated:
 
     calibration: Path | None = option(
         None,
-        "Report time and memory by this file of batchstat calibrate.",
+        "The device that trains, by batchstat calibrate.",
         "Batching",
         "FILE",
         is_common=True,

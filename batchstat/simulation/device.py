@@ -91,7 +91,7 @@ class Device:
         )
 
     def _fits(self, peak: int | None) -> bool | None:
-        """Return whether a peak fits; the optimizer's own is no fit, and has no margin."""
+        """Return whether a peak fits; the optimizer's own was measured, and has no margin."""
         most, memory = self.calibration.most_bytes, self.calibration.memory
         if peak is None or most is None or memory is None:
             return None

@@ -33,8 +33,7 @@ class Gate:
 
     format: tuple[str, ...] = option(
         (),
-        "Output format: text, json, markdown, junit, github or html; =FILE writes it to a file. "
-        "Repeatable.",
+        "One of text, json, markdown, junit, github, html; =FILE writes a file. Repeatable.",
         "Output",
         "NAME[=FILE]",
         shown="text",

@@ -89,9 +89,6 @@ def command(options: Options) -> None:
         # The same for your trainer's configuration, as preflight reads it
         batchstat compare --current sft.yaml --world-size 8
 
-        # Time, memory and cost on the device that batchstat calibrate measured
-        batchstat compare --calibration h100.json --cost-per-hour 2.49
-
         # Several corpora, one row each
         batchstat compare --each english.txt german.txt --current hf-trainer
     """

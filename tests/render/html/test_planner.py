@@ -16,6 +16,7 @@ from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.spec import request_row
 from batchstat.planning.windows import plan_windows
+from batchstat.simulation.device import batch_cost
 from batchstat.simulation.rows import make_row
 from render.html.scripts import PLANNER, call_all, embedded
 
@@ -185,7 +186,9 @@ def compared(spec: str, lengths: list[int], given: dict[str, Any], model: Any) -
     inputs = resolve_inputs(lengths)
     request = request_row(spec, inputs.resolve(Settings(**given)))
     try:
-        row = make_row(request, make_shares(inputs.samples, request.settings), model)
+        row = make_row(
+            request, make_shares(inputs.samples, request.settings), batch_cost(model, None)
+        )
     except batchstat.InputError as error:
         return error
     return strategy_of(row, model).to_json()
