@@ -141,6 +141,11 @@ class MemoryFit:
 class Calibration:
     """The time and memory of training on batches of any shape, on one device.
 
+    Example:
+        >>> calibration = batchstat.load_calibration("sample_data/device.json")
+        >>> calibration.tokens_that_fit(max_length=512)
+        16384
+
     Attributes:
         created: time of creation, ISO 8601 in UTC.
         setup: what was measured.
@@ -275,6 +280,10 @@ def save_calibration(calibration: Calibration) -> str:
 
 def load_calibration(path: str | Path) -> Calibration:
     """Return the calibration in a file that `batchstat calibrate` wrote.
+
+    Example:
+        >>> batchstat.load_calibration("sample_data/device.json").most_tokens
+        16384
 
     Raises:
         InputError: there is no such file, it is damaged or edited, or it has another schema.

@@ -121,7 +121,8 @@ def test_balance_and_check_show_them(cli, device):
     assert "device   h100.json: NVIDIA H200" in out
     rows = json.loads((device / "batchstat-results/balance.json").read_text())["samplers"]
     for row in rows:
-        assert f" {row['strategy']['seconds']:.1f} s " in out
+        seconds = row["strategy"]["seconds"]
+        assert (f" {seconds:.1f} s " if seconds >= 1 else f" {seconds:.2g} s ") in out
     without = next(row["strategy"]["seconds"] for row in rows if row["name"] == "none")
     for row in rows:
         assert row["relative_compute"] == pytest.approx(row["strategy"]["seconds"] / without)

@@ -292,7 +292,7 @@ def test_what_the_verdict_denies_is_not_recommended(run, tmp_path):
     assert told.endswith(
         "result Keep static: no other row saves over 10% of its compute, or has fewer steps "
         "for the same compute. Estimates by total tokens: time both. More: --details, --all, "
-        "--model"
+        "--model, --calibration"
     )
     above = run(*equal, "--strategy", "bucketed:batch_size=100").stdout
     assert "--tokens-per-batch 5000 to fit one" in above

@@ -186,9 +186,8 @@ def compared(spec: str, lengths: list[int], given: dict[str, Any], model: Any) -
     inputs = resolve_inputs(lengths)
     request = request_row(spec, inputs.resolve(Settings(**given)))
     try:
-        row = make_row(
-            request, make_shares(inputs.samples, request.settings), batch_cost(model, None)
-        )
+        shares = make_shares(inputs.samples, request.settings)
+        row = make_row(request, shares, batch_cost(model, None))
     except batchstat.InputError as error:
         return error
     return strategy_of(row, model).to_json()
