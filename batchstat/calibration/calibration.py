@@ -200,15 +200,6 @@ class Calibration:
         units = {name: round(getattr(self.time, name) * PER_SECOND) for name in names}
         return BatchCost(**units, memory=memory)
 
-    @property
-    def most_bytes(self) -> int | None:
-        """Bytes that the fitted peak of a batch may have: those that fit, less the worst residual.
-        None where memory has no limit or is not known.
-        """
-        if self.memory is None or self.fits is None:
-            return None
-        return int(self.fits / (1 + (self.memory.worst or 0)))
-
     def tokens_that_fit(self, max_length: int) -> int | None:
         """Return the largest `tokens_per_batch` whose batches all fit the device, with rows of at
         most `max_length` tokens: the largest batch of that width, which is the widest that sorting
@@ -219,6 +210,15 @@ class Calibration:
         room = most - self.memory.fixed
         per_token = self.memory.per_token + self.memory.per_pair * max_length
         return max(0, int(room / per_token)) if per_token else None
+
+    @property
+    def most_bytes(self) -> int | None:
+        """Bytes that the fitted peak of a batch may have: those that fit, less the worst residual.
+        None where memory has no limit or is not known.
+        """
+        if self.memory is None or self.fits is None:
+            return None
+        return int(self.fits / (1 + (self.memory.worst or 0)))
 
 
 def fit_calibration(
