@@ -59,7 +59,7 @@ def test_the_files_fit_their_schemas(run, device):
 
 def test_without_a_calibration_there_is_only_a_hint(cli, device):
     _, out, _ = cli("compare", CORPUS, *BUDGET)
-    assert "More: --details, --all, --model, --calibration\n" in out
+    assert "By total tokens; calibrate for time. More: --details, --all, --model\n" in out
     report = json.loads((device / "batchstat-results/compare.json").read_text())
     assert report["calibration"] is None
     for row in report["strategies"]:
@@ -85,7 +85,7 @@ def test_an_estimate_has_memory_only(cli, device):
     header = next(line for line in out.splitlines() if line.startswith("  strategy"))
     assert "peak" in header
     assert "time" not in header
-    assert "Estimates by total tokens: time both." in out
+    assert "By total tokens; calibrate for time." in out
 
 
 @pytest.mark.usefixtures("device")

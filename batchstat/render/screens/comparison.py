@@ -174,8 +174,7 @@ def _more(comparison: Comparison, details: bool) -> str:
     more = [] if details else ["--details"]
     more += ["--all"] if comparison.not_shown else []
     more += ["--model"] if comparison.model is None and not comparison.is_timed else []
-    more += ["--calibration"] if comparison.device is None else []
-    words = f"Estimates by {by}: time both."
+    words = f"By {by}; calibrate for time."
     if comparison.is_timed:
         words = "Speed-ups are of time by the calibration."
     return words + (f" More: {', '.join(more)}" if more else "")
