@@ -141,6 +141,11 @@ class MemoryFit:
 class Calibration:
     """The time and memory of training on batches of any shape, on one device.
 
+    Example:
+        >>> calibration = batchstat.load_calibration("sample_data/device.json")
+        >>> calibration.tokens_that_fit(max_length=512)
+        16384
+
     Attributes:
         created: time of creation, ISO 8601 in UTC.
         setup: what was measured.
@@ -214,11 +219,20 @@ class Calibration:
         most `max_length` tokens: the largest batch of that width, which is the widest that sorting
         by length can make. None where memory has no limit or is not known.
         """
-        if self.memory is None or self.fits is None:
+        if self.memory is None or (most := self.most_bytes) is None:
             return None
-        room = self.fits / (1 + (self.memory.worst or 0)) - self.memory.fixed
+        room = most - self.memory.fixed
         per_token = self.memory.per_token + self.memory.per_pair * max_length
         return max(0, int(room / per_token)) if per_token else None
+
+    @property
+    def most_bytes(self) -> int | None:
+        """Bytes that the fitted peak of a batch may have: those that fit, less the worst residual.
+        None where memory has no limit or is not known.
+        """
+        if self.memory is None or self.fits is None:
+            return None
+        return int(self.fits / (1 + (self.memory.worst or 0)))
 
 
 def fit_calibration(
@@ -280,6 +294,10 @@ def save_calibration(calibration: Calibration) -> str:
 
 def load_calibration(path: str | Path) -> Calibration:
     """Return the calibration in a file that `batchstat calibrate` wrote.
+
+    Example:
+        >>> batchstat.load_calibration("sample_data/device.json").most_tokens
+        16384
 
     Raises:
         InputError: there is no such file, it is damaged or edited, or it has another schema.

@@ -4,6 +4,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from batchstat.cli.current import trained_samples
+from batchstat.cli.device import device_keywords, read_device
 from batchstat.cli.inputs import Inputs, read_configuration, read_inputs
 from batchstat.cli.options import Options
 from batchstat.cli.pasted import written
@@ -26,7 +27,7 @@ def chosen_checks(options: Options) -> list[Inputs]:
 
     Raises:
         OptionError: an unknown check, or invalid settings of one.
-        InputError: the configuration cannot be read.
+        InputError: the configuration or a calibration cannot be read.
     """
     found = read_configuration(options)
     names = options.read(Checks).check
@@ -41,6 +42,7 @@ def chosen_checks(options: Options) -> list[Inputs]:
         basis = inputs.settings.resolve(longest=1, stated_max=None)
         parse_strategies([inputs.strategy], basis)
         _ = inputs.reading
+        read_device(inputs)
     return chosen
 
 
@@ -59,6 +61,7 @@ def run_check(inputs: Inputs) -> Check:
             baseline=inputs.get("baseline"),
             name=inputs.name,
             written=lambda changes: written(inputs, changes),
+            **device_keywords(inputs),
             **asdict(settings),
         )
     except InputError as error:
@@ -68,7 +71,8 @@ def run_check(inputs: Inputs) -> Check:
 def measure_inputs(inputs: Inputs) -> CheckedReport:
     """Return the numbers of a check. Raises as `batchstat.gate.check.measure_report`."""
     samples, settings, _ = trained_samples(inputs, _profile(inputs))
-    return measure_report(samples, inputs.strategy, settings, inputs.limits_in_force)
+    limits, device = inputs.limits_in_force, read_device(inputs)
+    return measure_report(samples, inputs.strategy, settings, limits, device)
 
 
 def _profile(inputs: Inputs) -> Profile:

@@ -21,13 +21,13 @@ from batchstat.storage.addresses import is_remote
 OWN_FILE, SHARED_FILE = "batchstat.toml", "pyproject.toml"
 DEFAULT_CHECK = "default"
 
-_PATHS = ("corpus", "chat_template", "baseline")
+_PATHS = ("corpus", "chat_template", "calibration", "baseline")
 _FIELDS: dict[str, "Field[Any]"] = {
     each.name: each for record in (CorpusOptions, Settings) for each in fields(record)
 }
 KEYS = (
     *("corpus", "tokenizer", "chat_template", "current", "framework", "strategy", "model"),
-    *("baseline", *_FIELDS),
+    *("calibration", "cost_per_hour", "baseline", *_FIELDS),
 )
 """Keys of a check, as fields; written with `-` for `_`."""
 
@@ -281,11 +281,19 @@ def _typed(key: str, value: Any) -> Any:
     if key in ("corpus", "text_column", "keep_labels"):
         values = value if isinstance(value, list) else [value]
         return tuple(_text(name, each) for each in values)
+    if key == "cost_per_hour":
+        return _number(name, value)
     if bool in types:
         if not isinstance(value, bool):
             raise OptionError(f"{name}={short(value)}: must be true or false")
         return value
     return whole_number(name, value, min_value=0) if int in types else _text(name, value)
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise OptionError(f"{name}={short(value)}: must be a number")
+    return float(value)
 
 
 def _text(name: str, value: Any) -> str:

@@ -102,7 +102,7 @@ def _parameter(declared: "Field[Any]") -> inspect.Parameter:
         "help": _as_flags(option.help),
         "metavar": option.metavar,
         "show_default": _as_flags(shown) if shown else False,
-        "parser": {Path: _path, int: _whole}.get(kind),
+        "parser": {Path: _path, int: _whole, float: _number}.get(kind),
         "autocompletion": _completion(option),
         "readable": False,
     }
@@ -146,6 +146,14 @@ def _whole(written: str | int) -> int:
         return written if isinstance(written, int) else parse_whole(written)
     except ValueError as error:
         raise typer.BadParameter(f"{written!r}: {error}") from None
+
+
+def _number(written: str | float) -> float:
+    """Return a number. Raises BadParameter for other text."""
+    try:
+        return float(written)
+    except ValueError:
+        raise typer.BadParameter(f"{written!r}: must be a number") from None
 
 
 def _path(written: str | Path) -> Path:

@@ -16,6 +16,7 @@ from batchstat.documents.base import (
 )
 from batchstat.documents.comparison import Compared, Warned
 from batchstat.documents.corpus import corpus_of
+from batchstat.documents.device import Calibrated, calibrated
 from batchstat.documents.profile import percentiles
 from batchstat.documents.strategy import Strategy, strategy_of
 
@@ -98,8 +99,8 @@ class Sampler(Document):
     class_ratio: AtLeastOne
     """Samples of the largest class / samples of the smallest that is drawn at all."""
     relative_compute: Annotated[float, Field(gt=0)] | None
-    """Total tokens of an epoch / those of the sampler none under the same strategy; null where
-    that leaves no batch."""
+    """Total tokens of an epoch, or its seconds by a calibration, / those of the sampler none under
+    the same strategy; null where that leaves no batch."""
     lengths: DrawnLengths
     classes: list[DrawnClass]
     """Each class, in the order of its first sample."""
@@ -113,6 +114,8 @@ class Sampler(Document):
 class BalanceFile(Compared, File):
     """Samplers that balance classes, on the same corpus. Keys may be added within this schema."""
 
+    calibration: Calibrated | None
+    """The calibration that --calibration names."""
     epochs: Positive
     """How many epochs coverage is followed over."""
     unlabelled_samples: Annotated[Count, Field(validation_alias="unlabelled")]
@@ -136,6 +139,7 @@ def balance_document(report: Any) -> dict[str, Any]:
     made = {
         **head(SCHEMA, report.created),
         "corpus": corpus_of(report.corpus, report.samples),
+        "calibration": calibrated(report.device, report.basis.widest),
         "samplers": [_sampler(row, report.basis.epoch) for row in report.samplers],
         "recommended": report.recommended and report.recommended.spec,
     }

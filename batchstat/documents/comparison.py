@@ -16,6 +16,7 @@ from batchstat.documents.base import (
     one_of,
 )
 from batchstat.documents.corpus import Corpus, Tokenizer, corpus_of
+from batchstat.documents.device import Calibrated, calibrated
 from batchstat.documents.profile import OfCorpus, of_corpus
 from batchstat.documents.strategy import Grouping, Strategy, strategy_of
 from batchstat.planning.rules import (
@@ -213,6 +214,8 @@ class CompareFile(Compared, File):
 
     model: Model | None
     """The shape of the transformer that --model names."""
+    calibration: Calibrated | None
+    """The calibration that --calibration names."""
     seeds: Positive
     """How many seeds each row was tried with; the rows are of the first."""
     subsample: Sample | None
@@ -235,6 +238,8 @@ class Report(OfCorpus):
     """The numbers of one strategy on one corpus: what limits are held against."""
 
     basis: Basis
+    calibration: Calibrated | None
+    """The calibration that --calibration names."""
     strategy: Strategy
 
 
@@ -245,8 +250,10 @@ def report_document(profile: Profile, simulation: Any) -> dict[str, Any]:
 
 def simulation_document(simulation: Any) -> dict[str, Any]:
     """Return that part of `report_document` which depends on the strategy and its settings."""
+    calibration = calibrated(simulation.device, simulation.basis.widest)
     return {
         "basis": Basis.of(simulation.basis).to_json(),
+        "calibration": calibration and calibration.to_json(),
         "strategy": strategy_of(simulation.row).to_json(),
     }
 
@@ -260,6 +267,7 @@ def comparison_document(comparison: Any) -> dict[str, Any]:
     made = {
         **head(SCHEMA, comparison.created),
         "corpus": corpus_of(comparison.corpus, comparison.samples),
+        "calibration": calibrated(comparison.device, comparison.basis.widest),
         "strategies": rows,
         "choice": _labels(comparison.choice),
         "bounds": _bounds(comparison.bounds),

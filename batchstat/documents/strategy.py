@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import AliasChoices, Field
+from pydantic import Field
 
 from batchstat.documents.base import (
     Amount,
@@ -18,6 +18,8 @@ from batchstat.documents.base import (
 )
 from batchstat.documents.corpus import Histogram
 from batchstat.documents.ranks import Ranks, timeline_of
+from batchstat.documents.spreads import Interval, Seeds, seeds_of
+from batchstat.documents.trained import Trained
 from batchstat.planning.batch_table import BatchTable
 
 SHUFFLING = ("full", "partial", "sorted", "blocks", "none")
@@ -99,99 +101,6 @@ class FirstBatch(Document):
     """Real tokens."""
 
 
-class PaddingSpread(Document):
-    """The padding ratio over several seeds."""
-
-    mean: Amount
-    std: Amount
-    """Standard deviation of the population."""
-    min: Amount
-    max: Amount
-
-
-class BatchSpread(Document):
-    """The number of batches over several seeds."""
-
-    min: Positive
-    max: Positive
-
-
-class Seeds(Document):
-    """Mean, standard deviation and extremes over --seeds."""
-
-    padding_ratio: PaddingSpread
-    batches: BatchSpread
-
-
-class Amounts(Document):
-    """How a number differs."""
-
-    mean: Amount
-    std: Amount
-    """Standard deviation of the population."""
-    min: Count
-    max: Count
-
-
-class ClassWeight(Document):
-    """The tokens of one class."""
-
-    label: str | None
-    """The class; null for samples without one."""
-    weight: Amount | None
-    """Mean weight of its trained tokens; null if it has none."""
-
-
-class TokenWeight(Document):
-    """Weight of a trained token: its share of its step's gradient, relative to a loss summed over
-    the whole step and divided once. 1 is exact; which loss it is, basis.loss says.
-    """
-
-    p5: Amount
-    """The smallest weight that at least 5 % of the tokens do not exceed."""
-    p95: Amount
-    """The smallest weight that at least 95 % of the tokens do not exceed."""
-    spread: AtLeastOne
-    """p95 / p5: how many times a heavy token outweighs a light one."""
-    shortest_tenth: Amount | None
-    """Mean weight of the tokens of the shortest tenth of samples; null if it has none."""
-    longest_tenth: Amount | None
-    """Mean weight of the tokens of the longest tenth of samples; null if it has none."""
-    classes: list[ClassWeight] | None
-    """Mean weight of each class; null where there are no labels."""
-
-
-class Trained(Document):
-    """The tokens that carry loss, as ranks compute them. The first token of a sample is not among
-    them: nothing predicts it.
-    """
-
-    tokens: Count
-    """Trained tokens of all batches, repeats counted."""
-    untrained_samples: Count
-    """Samples, or parts of split ones, without a trained token."""
-    untrained_batches: Count
-    """Batches without a trained token: a mean over their tokens is 0/0."""
-    per_step: Amounts
-    """Trained tokens of a step, over all ranks."""
-    per_rank: Amounts
-    """Trained tokens of one rank in one step."""
-    # check.json is made of a document, which has its own name already.
-    token_weight: Annotated[
-        TokenWeight | None, Field(validation_alias=AliasChoices("weights", "token_weight"))
-    ]
-    """How much a trained token weighs in the gradient of its step; null if there is none."""
-
-
-class Interval(Document):
-    """Where the padding ratio of the whole corpus lies, by an estimate."""
-
-    low: Ratio
-    """Padding ratio of the whole corpus, at least, by an estimate."""
-    high: Ratio
-    """Padding ratio of the whole corpus, at most, by an estimate."""
-
-
 class Strategy(Document):
     """One strategy on one epoch: a row of the table."""
 
@@ -224,14 +133,27 @@ class Strategy(Document):
     """Real tokens / (rows x max_length): how full rows are. Null where rows have no length of
     their own."""
     compute: Count
-    """Estimated work of the epoch: total tokens, or operations where a model is named; with
-    several ranks, the slowest one of each step."""
+    """Estimated work of the epoch: total tokens, or operations where a model is named, or
+    picoseconds where a calibration has times; with several ranks, the slowest one of each step."""
     shuffling: one_of(SHUFFLING)  # type: ignore[valid-type]
     """How random batches are: full, partial (lengths differ somewhat between batches), sorted
     (batches hold similar lengths), blocks (of the corpus), or none (its order)."""
     speed_up: Amount | None
     """Compute of the current setup / compute of this row, an estimate; null outside of a
     comparison."""
+    seconds: Amount | None
+    """Time of the epoch by the calibration, with the slowest rank of each step, and without what
+    ranks spend on communication; of the first epoch where shapes are compiled. Null without a
+    calibration that has times."""
+    cost: Amount | None
+    """Cost of that time on all ranks; null without --cost-per-hour."""
+    peak_bytes: Count | None
+    """Memory of one device at the peak, by the calibration; null where that is not known."""
+    fits_memory: bool | None
+    """Whether the peak fits the device, with the margin of the calibration's worst residual; null
+    where that is not known."""
+    is_extrapolated: bool
+    """Whether seconds and peak_bytes are of batches beyond those that were measured."""
     max_batch_tokens: Count
     """Total tokens of the largest batch: what memory has to hold."""
     over_budget_batches: Count
@@ -277,6 +199,8 @@ class Strategy(Document):
     slowest rank's, both summed over steps, where cost is total tokens."""
     rank_idle_quadratic: Ratio
     """The same where cost is attention's: the square of the width."""
+    rank_idle_time: Ratio | None
+    """The same where cost is the calibration's time; null without a calibration that has times."""
     ranks: Ranks
     trained: Trained | None
     """The tokens that carry loss; null where these are unknown and no --loss asks for them."""
@@ -319,10 +243,10 @@ def strategy_of(row: Any, model: Any = None, speed_up: float | None = None) -> S
             {"timeline": None if speed_up is None else timeline_of(row.timeline)},
             *(row, counts.ranks, counts.sample_coverage),
         ),
-        "seeds": row.seeds and _seeds(row.seeds),
+        "seeds": row.seeds and seeds_of(row.seeds),
         "first_batches": None if row.first_batches is None else _batches(row.first_batches),
     }
-    return Strategy.of(composed, counts, counts.sample_coverage, row)
+    return Strategy.of(composed, counts, counts.sample_coverage, row.on_device, row)
 
 
 def _mixing(mixing: Any) -> View:
@@ -332,18 +256,6 @@ def _mixing(mixing: Any) -> View:
         "max": mixing.max_classes,
     }
     return View({"classes_per_batch": per_batch, "class_homogeneity": mixing.homogeneity}, mixing)
-
-
-def _seeds(spread: Any) -> dict[str, Any]:
-    return {
-        "padding_ratio": {
-            "mean": spread.padding_mean,
-            "std": spread.padding_std,
-            "min": min(spread.padding_ratios),
-            "max": max(spread.padding_ratios),
-        },
-        "batches": {"min": min(spread.batches), "max": max(spread.batches)},
-    }
 
 
 def _batches(plan: Any) -> list[dict[str, Any]]:

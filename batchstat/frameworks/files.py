@@ -54,6 +54,8 @@ def read_setup(
         version=found.version,
         path=path,
         unused=tuple(key for key in given if found.decides_nothing(key)),
+        dtype=found.dtype(given),
+        gradient_checkpointing=found.gradient_checkpointing(given),
         given=frozenset(given),
     )
     if other := found.other_version:

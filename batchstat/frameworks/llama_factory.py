@@ -236,6 +236,7 @@ LLAMA_FACTORY = Framework(
     package="llamafactory",
     keys=KEYS,
     unused=(base.TRAINING_ARGUMENTS.unused | frozenset(_UNUSED.split())) - set(KEYS),
+    checkpointing="",
     read=read_config,
     alternatives=alternatives,
 )

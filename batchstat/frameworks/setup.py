@@ -95,6 +95,9 @@ class TrainingSetup:
         appends_eos: whether texts that do not end with the tokenizer's end-of-sequence token get
             one.
         turns: how it tokenizes each turn of a chat by itself; None if it tokenizes whole chats.
+        dtype: what the configuration says that it computes in; None if it says nothing.
+        gradient_checkpointing: whether the configuration says that activations are computed again;
+            None if it says nothing.
         warnings: what the report may not be true of.
     """
 
@@ -115,6 +118,8 @@ class TrainingSetup:
     leaves_out_remainder: bool = False
     appends_eos: bool = False
     turns: TurnRules | None = None
+    dtype: str | None = None
+    gradient_checkpointing: bool | None = None
     warnings: tuple[str, ...] = ()
 
     @property
@@ -140,6 +145,8 @@ class Framework:
         alternatives: yields changes of keys that may save compute, given the values.
         version: the version whose rules these are.
         package: the package whose version that is, as it is installed; empty if it is none.
+        dtypes: keys and values that decide what it computes in, with the names of these in torch.
+        checkpointing: the key for gradient checkpointing; empty if there is none.
     """
 
     title: str
@@ -151,6 +158,10 @@ class Framework:
     is_nested: bool = False
     has_dashes: bool = False
     package: str = ""
+    dtypes: Mapping[tuple[str, Any], str] = field(
+        default_factory=lambda: {("bf16", True): "bfloat16", ("fp16", True): "float16"}
+    )
+    checkpointing: str = "gradient_checkpointing"
     alternatives: Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]] = field(
         default=lambda _: iter(())
     )
@@ -168,6 +179,17 @@ class Framework:
             key for key in referred(found) if not (key in self.keys or self.decides_nothing(key))
         }
         return {key: value for key, value in resolved(found).items() if key not in own}
+
+    def dtype(self, given: Mapping[str, Any]) -> str | None:
+        """Return what a configuration says that it computes in; None if it says nothing."""
+        pairs = self.dtypes.items()
+        found = (name for (key, value), name in pairs if given.get(key) == value)
+        return next(found, None)
+
+    def gradient_checkpointing(self, given: Mapping[str, Any]) -> bool | None:
+        """Return what a configuration says of gradient checkpointing; None if it says nothing."""
+        value = given.get(self.checkpointing)
+        return value if isinstance(value, bool) else None
 
     @property
     def other_version(self) -> str:

@@ -280,6 +280,8 @@ TORCHTUNE = Framework(
     unused=frozenset(_UNUSED.split()) | {f"dataset.{key}" for key in _OF_DATASETS.split()},
     unused_tables=_TABLES,
     is_nested=True,
+    dtypes={("dtype", "bf16"): "bfloat16", ("dtype", "fp32"): "float32"},
+    checkpointing="enable_activation_checkpointing",
     read=read_config,
     alternatives=alternatives,
 )

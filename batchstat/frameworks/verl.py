@@ -183,6 +183,7 @@ VERL = Framework(
     unused=UNUSED,
     unused_tables=UNUSED_TABLES,
     is_nested=True,
+    checkpointing="model.enable_gradient_checkpointing",
     read=read_config,
     alternatives=alternatives,
 )

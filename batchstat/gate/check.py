@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Unpack
 
+from batchstat.calibration.calibration import Calibration
 from batchstat.documents.comparison import report_document, simulation_document
 from batchstat.errors import InputError, OptionError
 from batchstat.gate.baseline import DEFAULT_NAME, Baseline, load_baseline
@@ -18,6 +19,7 @@ from batchstat.parameters import checks_keywords
 from batchstat.planning.settings import Settings, SettingsOptions
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.compare import simulate
+from batchstat.simulation.device import Device, as_device
 
 DEFAULT_STRATEGY = "token-budget"
 
@@ -31,6 +33,8 @@ def check(
     baseline: str | Path | None = None,
     name: str = DEFAULT_NAME,
     written: Callable[[Changes], str] | None = None,
+    calibration: Calibration | str | Path | None = None,
+    cost_per_hour: float | None = None,
     **settings: Unpack[SettingsOptions],
 ) -> Check:
     """Compare the numbers of a strategy on a whole corpus with limits.
@@ -45,6 +49,9 @@ def check(
             limit allows it.
         name: the name of the check.
         written: returns changed settings as the user writes them; defaults to `key=value`.
+        calibration: the device that trains, or the file that `batchstat calibrate` wrote of it, for
+            limits on `strategy.seconds`, `strategy.peak_bytes` and `strategy.cost`.
+        cost_per_hour: of one such device.
         settings: the fields of `batchstat.Settings`, such as `tokens_per_batch=16384`.
 
     Example:
@@ -55,14 +62,15 @@ def check(
 
     Raises:
         OptionError: no limits, or an invalid one.
-        InputError: the numbers do not cover the whole corpus, or are not comparable with those of
-            the baseline.
+        InputError: the numbers do not cover the whole corpus, are not comparable with those of
+            the baseline, or the calibration cannot be used.
     """
     if isinstance(limits, Mapping):
         limits = in_force(read_limits(limits, "limits"), baseline is not None)
     require_limits(limits, baseline is not None, f"check {name!r} has")
+    device = as_device(calibration, cost_per_hour)
     before = None if baseline is None else load_baseline(Path(baseline), name)
-    now = measure_report(profile, strategy, Settings(**settings), limits)
+    now = measure_report(profile, strategy, Settings(**settings), limits, device)
     if before is not None and (other := before.difference(now.as_baseline(limits))):
         assert baseline is not None
         raise InputError(
@@ -89,6 +97,7 @@ class CheckedReport:
         settings: the settings, as given.
         report: as in `check.json`.
         warnings: messages about the numbers.
+        device: the calibrated device that trains; None without one.
     """
 
     profile: Profile
@@ -96,6 +105,7 @@ class CheckedReport:
     settings: Settings
     report: dict[str, Any]
     warnings: tuple[str, ...]
+    device: Device | None = None
 
     def as_baseline(self, limits: Iterable[Limit]) -> Baseline:
         """Return the numbers as a baseline, those of limits too, with everything they depend on
@@ -103,11 +113,17 @@ class CheckedReport:
         """
         read_as = asdict(self.profile.corpus.options)
         settings = {"strategy": self.strategy, **asdict(self.settings), **read_as}
+        if self.device is not None:
+            settings["calibration"] = self.device.identity
         return Baseline.of(self.report, settings, [limit.path for limit in limits])
 
 
 def measure_report(
-    profile: Profile, strategy: str, settings: Settings, limits: Iterable[Limit]
+    profile: Profile,
+    strategy: str,
+    settings: Settings,
+    limits: Iterable[Limit],
+    device: Device | None = None,
 ) -> CheckedReport:
     """Return the numbers of a check, always of its whole corpus.
 
@@ -127,10 +143,10 @@ def measure_report(
             "the numbers would not cover the whole corpus: fix the corpus, or set "
             "corpus.unreadable = {max = N} in the limits"
         )
-    simulation = simulate(profile, strategy, settings)
+    simulation = simulate(profile, strategy, settings, device)
     warnings = tuple(warning.message for warning in simulation.warnings)
     report = report_document(profile, simulation)
-    return CheckedReport(profile, strategy, settings, report, warnings)
+    return CheckedReport(profile, strategy, settings, report, warnings, device)
 
 
 def _is_limited(profile: Profile, limits: Iterable[Limit]) -> bool:
@@ -192,7 +208,8 @@ def _with_remedies(
 ) -> tuple[Outcome, ...]:
     @cache  # limits try the same changes
     def simulated(strategy: str, settings: Settings) -> dict[str, Any]:
-        return {**now.report, **simulation_document(simulate(now.profile, strategy, settings))}
+        simulation = simulate(now.profile, strategy, settings, now.device)
+        return {**now.report, **simulation_document(simulation)}
 
     def remedied(outcome: Outcome) -> Outcome:
         failing = Failing(

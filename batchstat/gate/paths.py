@@ -19,6 +19,14 @@ from batchstat.gate.quantities import Number
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _STEP = re.compile(rf"\.?(\w+)|\[(\d+)\]|\[(\w+)=({_QUOTED}|.*?)\](?=[.\[]|$)", re.DOTALL)
 
+_ON_DEVICE = {
+    "strategy.seconds": "",
+    "strategy.peak_bytes": " that has memory",
+    "strategy.cost": ", and --cost-per-hour",
+    "strategy.rank_idle_time": "",
+}
+"""Numbers that need a calibrated device, with what else they need."""
+
 Step = str | int | tuple[str, str]
 
 
@@ -76,6 +84,8 @@ def _hint(path: str) -> str:
     """Return why a report may not have a number."""
     if path.startswith("class"):
         return ": was a label column read?"
+    if path in _ON_DEVICE:
+        return f": name a calibration with --calibration{_ON_DEVICE[path]}"
     if "trained" in path:
         return (
             ": which tokens are trained is unknown; profile the corpus with --prompt-column and "

@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import NamedTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
+from batchstat.calibration.calibration import Calibration
 from batchstat.errors import InputError, NoBatchError, OptionError
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.exact import dot, total
@@ -21,8 +23,10 @@ from batchstat.planning.shares import draw_samples, make_shares
 from batchstat.planning.strategies.spec import request_row
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.balance_report import BalanceReport, ClassDraw, SamplerResult
-from batchstat.simulation.compare import make_row
-from batchstat.simulation.comparison import ReportWarning
+from batchstat.simulation.comparison import ReportWarning, StrategyResult
+from batchstat.simulation.device import Device, as_device, batch_cost
+from batchstat.simulation.device_warnings import device_warnings
+from batchstat.simulation.rows import make_row
 from batchstat.simulation.warnings import comparison_warnings
 
 DEFAULT_SAMPLERS = ("none", "downsampling", "upsampling", "weighted-random", "dynamic")
@@ -37,6 +41,8 @@ def balance(
     samplers: Sequence[str] | str = DEFAULT_SAMPLERS,
     strategy: str = "token-budget",
     epochs: int = DEFAULT_EPOCHS,
+    calibration: Calibration | str | Path | None = None,
+    cost_per_hour: float | None = None,
     **settings: Unpack[SettingsOptions],
 ) -> BalanceReport:
     """Compare class-balancing samplers side by side on the same corpus.
@@ -47,6 +53,9 @@ def balance(
         samplers: the rows, each `name` or `name:key=value,key=value`.
         strategy: the strategy that batches the drawn samples.
         epochs: number of epochs over which coverage is tracked.
+        calibration: the device that trains, or the file that `batchstat calibrate` wrote of it:
+            compute is then time.
+        cost_per_hour: of one such device.
         settings: the fields of `batchstat.Settings`, except `sampler`.
 
     Example:
@@ -58,7 +67,8 @@ def balance(
 
     Raises:
         OptionError: a setting, sampler or parameter that is wrong by itself.
-        InputError: no labels, classes that cannot be drawn as requested, or no samples left.
+        InputError: no labels, classes that cannot be drawn as requested, no samples left, or a
+            calibration that cannot be used.
     """
     if isinstance(samplers, str):
         samplers = (samplers,)
@@ -67,13 +77,14 @@ def balance(
     wanted = replace(Settings(**settings), sampler="none")
     rows = [replace(wanted, sampler=spec) for spec in dict.fromkeys(samplers)]
     check_epochs(wanted, epochs)
+    device = as_device(calibration, cost_per_hour)
     inputs = resolve_inputs(lengths, labels, wanted.keep_labels)
     classes = inputs.samples.classes
     if classes is None:
         raise InputError("balance needs labels, but none were loaded; pass --label-column")
     natural = inputs.resolve(wanted)
-    natural_tokens = _total_tokens(inputs.samples, natural, strategy)
-    made = [_row(inputs, each, strategy, epochs, natural_tokens) for each in rows]
+    without = _without_sampler(inputs.samples, natural, strategy, device)
+    made = [_row(inputs, each, strategy, epochs, without, device) for each in rows]
     return BalanceReport(
         created=datetime.now(UTC).isoformat(),
         corpus=inputs.corpus,
@@ -84,6 +95,7 @@ def balance(
         multilabel=classes.multilabel_count,
         samplers=tuple(row for row, _ in made),
         warnings=(*_class_warnings(classes), *(each for _, warnings in made for each in warnings)),
+        device=device,
     )
 
 
@@ -96,22 +108,30 @@ def check_epochs(settings: Settings, epochs: int) -> int:
     return epochs
 
 
-def _total_tokens(samples: Samples, settings: ResolvedSettings, spec: str) -> int | None:
-    """Return total tokens of an epoch; None if it has no batch."""
+def _without_sampler(
+    samples: Samples, settings: ResolvedSettings, spec: str, device: Device | None
+) -> StrategyResult | None:
+    """Return the strategy on all samples; None if it has no batch."""
     request = request_row(spec, settings)
+    shares = make_shares(samples, request.settings)
     try:
-        return make_row(request, make_shares(samples, request.settings)).counts.total_tokens
+        return make_row(request, shares, batch_cost(None, device), device)
     except NoBatchError:
         return None
 
 
 def _row(
-    inputs: PlanInputs, settings: Settings, spec: str, epochs: int, natural_tokens: int | None
+    inputs: PlanInputs,
+    settings: Settings,
+    spec: str,
+    epochs: int,
+    without: StrategyResult | None,
+    device: Device | None,
 ) -> tuple[SamplerResult, list[ReportWarning]]:
     samples, request = inputs.samples, request_row(spec, inputs.resolve(settings))
     basis = request.settings
     shares = make_shares(samples, basis)
-    row = make_row(request, shares)
+    row = make_row(request, shares, batch_cost(None, device), device)
     assert samples.classes is not None
     often = np.bincount(draw_samples(samples, basis), minlength=len(samples))
     epochs_of = list(_epochs(samples, samples.classes, basis, epochs))
@@ -127,9 +147,12 @@ def _row(
         seen=tuple(each.seen for each in epochs_of),
         ratios=tuple(each.ratio for each in epochs_of),
         row=row,
-        natural_tokens=natural_tokens,
+        without=without,
     )
-    warned = comparison_warnings([row], shares.epoch, basis, inputs.stats)
+    warned = (
+        *comparison_warnings([row], shares.epoch, basis, inputs.stats),
+        *device_warnings([row], device, basis.widest),
+    )
     named = [ReportWarning(w.code, f"{basis.sampler}: {w.message}") for w in warned]
     return found, named
 

@@ -10,6 +10,7 @@ from batchstat.planning.samplers.spec import sampler_name
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
 from batchstat.simulation.comparison import ReportWarning, StrategyResult
+from batchstat.simulation.device import Device
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,8 +90,8 @@ class SamplerResult:
         seen: distinct samples drawn up to each epoch.
         ratios: per epoch, samples drawn of the largest class / of the smallest drawn at all.
         row: the strategy on the drawn samples.
-        natural_tokens: total tokens of the same strategy on all samples, as `none` draws them; None
-            if that leaves no batch.
+        without: the same strategy on all samples, as `none` draws them; None if that leaves no
+            batch.
     """
 
     spec: str
@@ -104,7 +105,7 @@ class SamplerResult:
     seen: tuple[int, ...]
     ratios: tuple[float, ...]
     row: StrategyResult
-    natural_tokens: int | None
+    without: StrategyResult | None
 
     @property
     def name(self) -> str:
@@ -118,12 +119,10 @@ class SamplerResult:
 
     @property
     def relative_compute(self) -> float | None:
-        """Total tokens of an epoch / those of `none` with the same strategy; None if that leaves no
-        batch.
+        """Total tokens of an epoch, or its time on a calibrated device, / that of `none` with the
+        same strategy; None if that leaves no batch.
         """
-        if self.natural_tokens is None:
-            return None
-        return self.row.counts.total_tokens / self.natural_tokens
+        return None if self.without is None else _computed(self.row) / _computed(self.without)
 
     @property
     def is_balanced(self) -> bool:
@@ -178,6 +177,7 @@ class BalanceReport:
         multilabel: number of samples with several labels; each counts as its rarest.
         samplers: the rows, in the order requested.
         warnings: warnings about the results.
+        device: the calibrated device that trains; None without one.
     """
 
     created: str
@@ -189,6 +189,7 @@ class BalanceReport:
     multilabel: int
     samplers: tuple[SamplerResult, ...]
     warnings: tuple[ReportWarning, ...]
+    device: Device | None = None
 
     def __repr__(self) -> str:
         """Return one line per sampler: what it draws."""
@@ -229,9 +230,9 @@ class BalanceReport:
             return None
         cheap = [row for row in seen if (row.relative_compute or 0) <= MOST_COMPUTE]
         if not cheap:
-            return min(seen, key=_computed)
+            return min(seen, key=_of_row)
         most = max(row.coverage_after for row in cheap)
-        return min((r for r in cheap if r.coverage_after >= most - AS_MUCH_SEEN), key=_computed)
+        return min((r for r in cheap if r.coverage_after >= most - AS_MUCH_SEEN), key=_of_row)
 
     def plot(self, name: str = "balance") -> Any:
         """Return a plot by name: balance or coverage."""
@@ -253,5 +254,10 @@ class BalanceReport:
         return frame
 
 
-def _computed(row: SamplerResult) -> int:
-    return row.row.counts.total_tokens
+def _computed(row: StrategyResult) -> float:
+    seconds = row.on_device.seconds
+    return row.counts.total_tokens if seconds is None else seconds
+
+
+def _of_row(row: SamplerResult) -> float:
+    return _computed(row.row)

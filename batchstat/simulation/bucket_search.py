@@ -29,8 +29,8 @@ from batchstat.planning.strategies.bucket_edges import (
 from batchstat.planning.strategies.spec import parse_strategies
 from batchstat.profiling.profile import CorpusFacts, Profile, TokenizerFacts
 from batchstat.simulation.bucket_times import BucketTime, fastest, time_of_samples, times_of
-from batchstat.simulation.compare import make_row
 from batchstat.simulation.comparison import StrategyResult
+from batchstat.simulation.rows import make_row
 
 NUMBERS = range(2, 17)
 """Numbers of buckets that are tried."""

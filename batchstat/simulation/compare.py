@@ -1,44 +1,37 @@
-"""Rows of a comparison: strategies planned and measured on the same epoch."""
+"""Batching strategies side by side on the same epoch."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Unpack
 
 import numpy.typing as npt
 
+from batchstat.calibration.calibration import Calibration
 from batchstat.calibration.cost_model import CostModel, as_model
-from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
-from batchstat.errors import InputError, NoBatchError, OptionError
-from batchstat.lengths.stats import log_edges
+from batchstat.errors import InputError, OptionError
 from batchstat.parameters import MAX_INT, checks_keywords, whole_number
 from batchstat.planning.epoch import concatenate_epochs
 from batchstat.planning.inputs import PlanInputs, resolve_inputs
-from batchstat.planning.rank_batches import plan_ranks
-from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings, Settings, SettingsOptions
 from batchstat.planning.shares import EpochShares, make_shares
 from batchstat.planning.strategies import OWN_STRATEGIES
 from batchstat.planning.strategies.base import Strategy
-from batchstat.planning.strategies.spec import RowRequest, parse_strategies, request_row
+from batchstat.planning.strategies.spec import parse_strategies, request_row
 from batchstat.planning.strategies.static import Static
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.bounds import Bounds, min_packed_rows
-from batchstat.simulation.comparison import (
-    Comparison,
-    ReportWarning,
-    SeedSpread,
-    Simulation,
-    StrategyResult,
-)
-from batchstat.simulation.counts import PlanCounts
+from batchstat.simulation.comparison import Comparison, Simulation
+from batchstat.simulation.device import Device, as_device, batch_cost
+from batchstat.simulation.device_warnings import device_warnings
 from batchstat.simulation.epoch_lengths import EpochLengths
-from batchstat.simulation.estimate import Drawn, check_share, draw
+from batchstat.simulation.estimate import check_share, draw
 from batchstat.simulation.first_batches import first_batches
 from batchstat.simulation.measure import measure
 from batchstat.simulation.recommendation import choose, current_row
+from batchstat.simulation.rows import EpochCache, estimated, make_row, make_rows, over_seeds
 from batchstat.simulation.sweep import sweep
-from batchstat.simulation.token_weights import measure_trained
 from batchstat.simulation.warnings import comparison_warnings
 
 DEFAULT_STRATEGIES = ("fixed", "static", "bucketed", "token-budget", "packed")
@@ -56,6 +49,8 @@ def compare(
     model: CostModel | str | None = None,
     seeds: int = 1,
     subsample: float | None = None,
+    calibration: Calibration | str | Path | None = None,
+    cost_per_hour: float | None = None,
     **settings: Unpack[SettingsOptions],
 ) -> Comparison:
     """Compare batching strategies side by side on the same lengths.
@@ -75,6 +70,9 @@ def compare(
             first.
         subsample: estimate from this share of the corpus, drawn at random: all numbers describe the
             subsample, and each row has an interval for the padding ratio of the whole corpus.
+        calibration: the device that trains, or the file that `batchstat calibrate` wrote of it:
+            compute is then time, and each row has its seconds and its peak memory.
+        cost_per_hour: of one such device: each row has the cost of an epoch.
         settings: the fields of `batchstat.Settings`, such as `tokens_per_batch=16384`.
 
     Example:
@@ -86,10 +84,10 @@ def compare(
 
     Raises:
         OptionError: a setting, strategy or parameter that is wrong by itself.
-        InputError: no samples, or the settings leave none.
+        InputError: no samples, the settings leave none, or a calibration that cannot be used.
     """
     wanted, shape = Settings(**settings), as_model(model)
-    cost = TOTAL_TOKENS if shape is None else shape.cost
+    device = as_device(calibration, cost_per_hour, shape)
     check_seeds(wanted, seeds)
     inputs = resolve_inputs(lengths, labels, wanted.keep_labels)
     if strategies is None:
@@ -104,12 +102,12 @@ def compare(
     if subsample is not None:
         windows = [request.strategy.looks_ahead or 0 for request in requests]
         drawn = draw(inputs.samples, check_share(subsample, wanted), basis, max(windows))
-    epochs = _EpochCache(inputs.samples if drawn is None else drawn.samples)
-    rows, empty = _rows(requests, epochs, cost)
+    epochs = EpochCache(inputs.samples if drawn is None else drawn.samples)
+    rows, empty = make_rows(requests, epochs, batch_cost(shape, device), device)
     if seeds > 1:
-        rows = _over_seeds(rows, epochs.samples, seeds)
+        rows = over_seeds(rows, epochs.samples, seeds)
     if drawn is not None:
-        rows = _estimated(rows, drawn)
+        rows = estimated(rows, drawn)
     if current is not None and rows[0].label != current:
         raise InputError(empty[0].message)
     rows = [
@@ -133,9 +131,14 @@ def compare(
         choice=choice,
         bounds=_bounds(best.request.strategy, shares, basis),
         sweep=sweep(best.request, basis, epochs.of),
-        warnings=(*empty, *comparison_warnings(rows, shares.epoch, basis, inputs.stats)),
+        warnings=(
+            *empty,
+            *comparison_warnings(rows, shares.epoch, basis, inputs.stats),
+            *device_warnings(rows, device, basis.widest),
+        ),
         lengths=EpochLengths.of(epochs.samples, basis, is_estimate=drawn is not None),
         subsample=None if drawn is None else drawn.facts,
+        device=device,
     )
 
 
@@ -158,8 +161,16 @@ def default_strategies(settings: Settings, current: str | None = None) -> tuple[
     return tuple(name for name in names if name != without)
 
 
-def simulate(profile: Profile, spec: str, settings: Settings) -> Simulation:
+def simulate(
+    profile: Profile, spec: str, settings: Settings, device: Device | None = None
+) -> Simulation:
     """Simulate one strategy on the lengths of a profile.
+
+    Args:
+        profile: the corpus.
+        spec: the strategy, as it is written.
+        settings: the settings, as given.
+        device: the calibrated device that trains, if there is one.
 
     Raises:
         OptionError: a strategy or parameter that is wrong by itself.
@@ -168,9 +179,12 @@ def simulate(profile: Profile, spec: str, settings: Settings) -> Simulation:
     inputs = resolve_inputs(profile, keep=settings.keep_labels)
     request = request_row(spec, resolve_settings(settings, inputs, [spec]))
     shares = make_shares(inputs.samples, request.settings)
-    row = make_row(request, shares)
-    warnings = comparison_warnings([row], shares.epoch, request.settings, profile.stats)
-    return Simulation(request.settings, row, tuple(warnings))
+    row = make_row(request, shares, batch_cost(None, device), device)
+    warnings = (
+        *comparison_warnings([row], shares.epoch, request.settings, profile.stats),
+        *device_warnings([row], device, request.settings.widest),
+    )
+    return Simulation(request.settings, row, warnings, device)
 
 
 def resolve_settings(
@@ -196,87 +210,6 @@ def check_seeds(settings: Settings, seeds: int) -> int:
     if settings.seed + whole_number("seeds", seeds) - 1 > MAX_INT:
         raise OptionError(f"seed={settings.seed}, seeds={seeds}: the last is above {MAX_INT:,}")
     return seeds
-
-
-class _EpochCache:
-    """The epochs of a corpus, made once per order and way of distributing."""
-
-    def __init__(self, samples: Samples) -> None:
-        self.samples = samples
-        self._made: dict[tuple[str, str, str, bool], EpochShares] = {}
-
-    def of(self, settings: ResolvedSettings) -> EpochShares:
-        fills_by_trained = settings.trained_per_batch is not None
-        key = (settings.order, settings.distribute, settings.remainder, fills_by_trained)
-        if key not in self._made:
-            self._made[key] = make_shares(self.samples, settings)
-        return self._made[key]
-
-    def counts(self, request: RowRequest) -> PlanCounts:
-        """Return the counts of a row, without following each sample."""
-        return measure(request, self.of(request.settings), by_sample=False).counts
-
-
-def _rows(
-    requests: list[RowRequest], epochs: _EpochCache, cost: BatchCost
-) -> tuple[list[StrategyResult], list[ReportWarning]]:
-    """Measure the rows that have a batch; return them, and warnings for those without one.
-
-    Raises:
-        InputError: none of them has a batch.
-    """
-    rows, empty = [], []
-    for request in requests:
-        try:
-            rows.append(make_row(request, epochs.of(request.settings), cost))
-        except NoBatchError as error:
-            if len(requests) == 1:
-                raise
-            empty.append(ReportWarning("no_batch", f"{request.spec} is not shown: {error}"))
-    if not rows:
-        raise InputError("; ".join(warning.message for warning in empty))
-    return rows, empty
-
-
-def make_row(
-    request: RowRequest, shares: EpochShares, cost: BatchCost = TOTAL_TOKENS
-) -> StrategyResult:
-    """Measure one row. Raises InputError if there is no batch, or no token."""
-    counts, widths, steps = measure(request, shares, cost=cost)
-    trained = None
-    if request.settings.loss is not None:
-        trained = measure_trained(plan_ranks(shares, request), request, shares.samples)
-    return StrategyResult(
-        request=request,
-        counts=counts,
-        widths=widths.histogram(log_edges(widths.min, widths.max, per_octave=4)),
-        steps=steps if request.settings.world_size > 1 else None,
-        trained=trained,
-    )
-
-
-def _over_seeds(
-    rows: Sequence[StrategyResult], samples: Samples, seeds: int
-) -> list[StrategyResult]:
-    counts = [[row.counts] for row in rows]
-    for seed in range(1, seeds):
-        epochs = _EpochCache(samples)
-        for row, found in zip(rows, counts, strict=True):
-            settings = row.request.settings
-            other = replace(settings, seed=settings.seed + seed)
-            found.append(epochs.counts(replace(row.request, settings=other)))
-    return [
-        replace(row, seeds=SeedSpread.of(found)) for row, found in zip(rows, counts, strict=True)
-    ]
-
-
-def _estimated(rows: Sequence[StrategyResult], drawn: Drawn) -> list[StrategyResult]:
-    groups = [_EpochCache(group) for group in drawn.groups]
-    found = []
-    for row in rows:
-        ratios = [epochs.counts(row.request).padding_ratio for epochs in groups]
-        found.append(replace(row, interval=drawn.interval(row.counts.padding_ratio, ratios)))
-    return found
 
 
 def _bounds(best: Strategy, shares: EpochShares, basis: ResolvedSettings) -> Bounds:

@@ -6,6 +6,7 @@ from html import escape
 from statistics import mean, pstdev
 from typing import TYPE_CHECKING, Any
 
+from batchstat.calibration.calibration import Calibration
 from batchstat.calibration.cost_model import CostModel
 from batchstat.lengths.stats import Histogram
 from batchstat.planning.plan import BatchPlan
@@ -15,6 +16,7 @@ from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
 from batchstat.simulation.bounds import Bounds
 from batchstat.simulation.counts import PlanCounts
+from batchstat.simulation.device import Device, OnDevice
 from batchstat.simulation.epoch_lengths import EpochLengths
 from batchstat.simulation.estimate import Interval, SampleFacts
 from batchstat.simulation.learning_rate import LearningRateHint
@@ -83,6 +85,7 @@ class StrategyResult:
         trained: its trained tokens and their weights; None if these are unknown.
         steps: (n_steps, world_size) total tokens of each rank in each step; None for one rank.
         first_batches: the first batches of its plan; None outside of a comparison.
+        on_device: what it takes on the device that was calibrated.
     """
 
     request: RowRequest
@@ -93,6 +96,7 @@ class StrategyResult:
     trained: TrainedCounts | None = None
     steps: "npt.NDArray[np.integer] | None" = field(default=None, compare=False, repr=False)
     first_batches: BatchPlan | None = field(default=None, compare=False, repr=False)
+    on_device: OnDevice = field(default_factory=OnDevice)
 
     def __repr__(self) -> str:
         """Return the strategy, its padding and its batches on one line."""
@@ -187,11 +191,13 @@ class Simulation:
         basis: its settings.
         row: its results.
         warnings: warnings about the results.
+        device: the calibrated device that trains; None without one.
     """
 
     basis: ResolvedSettings
     row: StrategyResult
     warnings: tuple[ReportWarning, ...]
+    device: Device | None = None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -222,6 +228,7 @@ class Comparison:
         warnings: warnings about the results.
         lengths: the lengths of the epoch, to plan it with other settings.
         subsample: the part of the corpus that all numbers describe; None for the whole corpus.
+        device: the calibrated device that trains; None without one.
     """
 
     created: str
@@ -239,6 +246,24 @@ class Comparison:
     warnings: tuple[ReportWarning, ...]
     lengths: EpochLengths
     subsample: SampleFacts | None = None
+    device: Device | None = None
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """The time and memory of batches on the device that trains; None where it is not known."""
+        return None if self.device is None else self.device.calibration
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether compute, and so a speed-up, is time on a calibrated device."""
+        return self.device is not None and self.device.is_timed
+
+    @property
+    def tokens_that_fit(self) -> int | None:
+        """The largest `tokens_per_batch` whose batches all fit the device, whatever the strategy;
+        None where its memory has no limit or is not known.
+        """
+        return None if self.device is None else self.device.tokens_that_fit(self.basis.widest)
 
     @property
     def current(self) -> StrategyResult:

@@ -47,6 +47,7 @@ class RankCounts:
         squares: cost of attention of all ranks.
         slowest_squares: sum over steps of the slowest rank's cost of attention.
         compute: sum over steps of the slowest rank's compute, in the unit of its `BatchCost`.
+        compute_of_ranks: sum over steps of the compute of all ranks.
         worst: the step in which ranks wait the most, in tokens.
     """
 
@@ -58,6 +59,7 @@ class RankCounts:
     squares: int
     slowest_squares: int
     compute: int
+    compute_of_ranks: int
     worst: WorstStep
 
     @property
@@ -75,6 +77,11 @@ class RankCounts:
         """The same with the cost of attention."""
         return 1 - self.squares / (self.world_size * self.slowest_squares)
 
+    @property
+    def idle_compute(self) -> float:
+        """The same with compute."""
+        return 1 - self.compute_of_ranks / (self.world_size * self.compute)
+
 
 class RankMeter:
     """Accumulates the `RankCounts` of units that come in groups of whole steps, except the last."""
@@ -83,7 +90,7 @@ class RankMeter:
         """Start without units; `cost` is what compute is counted in."""
         self._settings = settings
         self._cost = cost
-        self._compute = 0
+        self._compute = self._compute_of_ranks = 0
         self._held = np.zeros(settings.world_size, dtype=np.int64)
         self._steps = self._tokens = self._slowest_tokens = 0
         self._squares = self._slowest_squares = 0
@@ -105,7 +112,12 @@ class RankMeter:
         linear = steps_of(turns, batches.sum_by_unit(batches.total_tokens), accumulation)
         quadratic = steps_of(turns, batches.sum_by_unit(attention), accumulation)
         slowest = linear.max(axis=1)
-        self._compute += self._slowest_compute(turns, batches, linear, quadratic)
+        held = np.zeros_like(linear)
+        if self._cost.per_batch:
+            held = steps_of(turns, np.diff(batches.unit_offsets), accumulation)
+        self._compute += self._slowest_compute(held, linear, quadratic)
+        self._compute_of_ranks += linear.shape[1] * self._cost.per_step * len(linear)
+        self._compute_of_ranks += self._computed(total(held), total(linear), total(quadratic))
         self._tokens += total(linear)
         self._slowest_tokens += total(slowest)
         self._squares += total(quadratic)
@@ -119,28 +131,24 @@ class RankMeter:
         self._steps += len(linear)
         return linear
 
-    def _slowest_compute(
-        self, turns: Ints, batches: BatchTable, linear: Ints, quadratic: Ints
-    ) -> int:
+    def _computed(self, batches: int, tokens: int, pairs: int) -> int:
+        cost = self._cost
+        return cost.per_batch * batches + cost.per_token * tokens + cost.per_pair * pairs
+
+    def _slowest_compute(self, held: Ints, linear: Ints, quadratic: Ints) -> int:
         """Return the exact sum over steps; floats only decide which rank is the slowest."""
         cost = self._cost
         steps = cost.per_step * len(linear)
         if not cost.per_batch and not cost.per_pair:
             return steps + cost.per_token * total(linear.max(axis=1))
-        accumulation = self._settings.gradient_accumulation_steps
-        held = steps_of(turns, np.diff(batches.unit_offsets), accumulation)
         compute = (
             cost.per_batch * held.astype(np.float64)
             + cost.per_token * linear.astype(np.float64)
             + cost.per_pair * quadratic.astype(np.float64)
         )
         slowest = (np.arange(len(linear)), compute.argmax(axis=1))
-        return (
-            steps
-            + cost.per_batch * total(held[slowest])
-            + cost.per_token * total(linear[slowest])
-            + cost.per_pair * total(quadratic[slowest])
-        )
+        sums = (total(each[slowest]) for each in (held, linear, quadratic))
+        return steps + self._computed(*sums)
 
     def _step(self, step: int, turns: Ints, batches: BatchTable, linear: Ints) -> WorstStep:
         rank = int(linear[step].argmax())
@@ -174,6 +182,8 @@ class RankMeter:
             squares=self._squares,
             slowest_squares=self._slowest_squares,
             compute=self._compute + self._cost.per_shape * shapes,
+            compute_of_ranks=self._compute_of_ranks
+            + self._cost.per_shape * shapes * len(self._held),
             worst=self._worst,
         )
 

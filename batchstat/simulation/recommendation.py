@@ -34,11 +34,11 @@ def choose(
 ) -> Choice:
     """Choose the recommended rows of a comparison.
 
-    The best row is the one with
-    the least compute among those whose batches fit the budget and that lose little more of the
-    corpus than the current setup; of those within 10 % of it, the one with the fewest steps, then
-    the current setup, then the first in the registry. Strategies that pack compete only if the
-    current setup packs too; the best of them is offered separately.
+    The best row is the one with the least compute among those whose batches fit the budget and the
+    calibrated device, and that lose little more of the corpus than the current setup; of those
+    within 10 % of it, the one with the fewest steps, then the current setup, then the first in the
+    registry. Strategies that pack compete only if the current setup packs too; the best of them is
+    offered separately.
 
     Args:
         rows: at least one.
@@ -52,6 +52,7 @@ def choose(
         row
         for row in rows
         if row.counts.reducible_peak <= tokens_per_batch
+        and row.on_device.fits_memory is not False
         and row.counts.lost_ratio <= current.counts.lost_ratio + MOST_LOST
     ]
     rivals = [row for row in rows if current.packs_rows or not row.packs_rows]

@@ -291,7 +291,7 @@ def test_what_the_verdict_denies_is_not_recommended(run, tmp_path):
     told = " ".join(run(*equal).stdout.split())
     assert told.endswith(
         "result Keep static: no other row saves over 10% of its compute, or has fewer steps "
-        "for the same compute. Estimates by total tokens: time both. More: --details, --all, "
+        "for the same compute. By total tokens; calibrate for time. More: --details, --all, "
         "--model"
     )
     above = run(*equal, "--strategy", "bucketed:batch_size=100").stdout

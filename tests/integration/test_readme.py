@@ -69,6 +69,7 @@ def test_sample_data_is_made_by_its_script(tmp_path: Path):
         "chat.jsonl",
         "conversations.jsonl",
         "corpus.txt",
+        "device.json",
         "make.py",
         "pretokenized.parquet",
         "reviews.csv",

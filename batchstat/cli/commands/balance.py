@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from batchstat.cli.device import Calibrated
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import READING, ConfigFile, Details, OptionalCorpus, Output, Strategy
 from batchstat.parameters import option
@@ -29,7 +30,8 @@ class Samplers:
 
 
 @takes(
-    *(OptionalCorpus, Samplers, Strategy, Settings, *READING, Output, Details, ConfigFile),
+    *(OptionalCorpus, Samplers, Strategy, Settings, Calibrated, *READING),
+    *(Output, Details, ConfigFile),
     without=("sampler",),
 )
 def command(options: Options) -> None:
@@ -50,6 +52,7 @@ def command(options: Options) -> None:
     from dataclasses import asdict, replace
 
     from batchstat.cli.current import trained_samples
+    from batchstat.cli.device import device_keywords, read_device
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pasted import command_line
     from batchstat.cli.profiles import find_profile
@@ -70,10 +73,18 @@ def command(options: Options) -> None:
     for spec in samplers:
         basis = replace(settings, sampler=spec).resolve(longest=1, stated_max=None)
         parse_strategies([strategy], basis)
+    read_device(inputs)
     found = find_profile(inputs)
     samples, settings, warnings = trained_samples(inputs, found.profile)
     shared = {key: value for key, value in asdict(settings).items() if key != "sampler"}
-    report = balance(samples, samplers=samplers, strategy=strategy, epochs=asked.epochs, **shared)
+    report = balance(
+        samples,
+        samplers=samplers,
+        strategy=strategy,
+        epochs=asked.epochs,
+        **device_keywords(inputs),
+        **shared,
+    )
     report = replace(report, warnings=found.warnings + warnings + report.warnings)
 
     def to_use(spec: str) -> str:

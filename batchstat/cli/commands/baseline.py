@@ -5,6 +5,7 @@ from pathlib import Path
 
 import typer
 
+from batchstat.cli.device import Calibrated
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import READING, Checks, ConfigFile, Folder, OptionalCorpus, Strategy
 from batchstat.cli.usage import Command, Group, Help
@@ -39,7 +40,10 @@ class BaselineFile:
 
 
 @app.command("save", cls=Command, add_help_option=False)
-@takes(OptionalCorpus, BaselineFile, Strategy, Settings, *READING, Folder, Checks, ConfigFile)
+@takes(
+    *(OptionalCorpus, BaselineFile, Strategy, Settings, Calibrated, *READING),
+    *(Folder, Checks, ConfigFile),
+)
 def save(options: Options) -> None:
     """Save the numbers of every check to a small file for the repository.
 

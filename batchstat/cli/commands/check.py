@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from batchstat.cli.device import Calibrated
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import (
     READING,
@@ -32,8 +33,7 @@ class Gate:
 
     format: tuple[str, ...] = option(
         (),
-        "Output format: text, json, markdown, junit, github or html; =FILE writes it to a file. "
-        "Repeatable.",
+        "One of text, json, markdown, junit, github, html; =FILE writes a file. Repeatable.",
         "Output",
         "NAME[=FILE]",
         shown="text",
@@ -49,7 +49,10 @@ class Gate:
     )
 
 
-@takes(OptionalCorpus, Limits, Strategy, Settings, *READING, Folder, Gate, Checks, ConfigFile)
+@takes(
+    *(OptionalCorpus, Limits, Strategy, Settings, Calibrated, *READING),
+    *(Folder, Gate, Checks, ConfigFile),
+)
 def command(options: Options) -> None:
     """Check padding and other numbers against limits, for CI.
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from batchstat.cli.device import Calibrated
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import (
     READING,
@@ -66,7 +67,10 @@ class Table:
     )
 
 
-@takes(OptionalCorpus, Table, Current, Settings, Model, *READING, Output, Details, ConfigFile)
+@takes(
+    *(OptionalCorpus, Table, Current, Settings, Model, Calibrated, *READING),
+    *(Output, Details, ConfigFile),
+)
 def command(options: Options) -> None:
     """Compare batching strategies on a corpus, at equal peak memory.
 
@@ -113,6 +117,7 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
 
     from batchstat.calibration.cost_model import as_model
     from batchstat.cli.current import trained_samples
+    from batchstat.cli.device import device_keywords, read_device
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.profiles import find_profile
     from batchstat.errors import OptionError
@@ -136,6 +141,7 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
         if table.export is not None:
             raise OptionError("--export writes the batches of the whole corpus: remove --subsample")
     model = as_model(inputs.get("model"))
+    read_device(inputs, model)
     found = find_profile(inputs)
     samples, settings, warnings = trained_samples(inputs, found.profile)
     comparison = compare(
@@ -145,6 +151,7 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
         model=model,
         seeds=table.seeds,
         subsample=share,
+        **device_keywords(inputs),
         **asdict(settings),
     )
     comparison = replace(comparison, warnings=found.warnings + warnings + comparison.warnings)

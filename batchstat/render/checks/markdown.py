@@ -23,7 +23,9 @@ def check_markdown(checks: Sequence[Check]) -> str:
         if check.error is not None:
             lines.append(f"**No answer:** {escaped(check.error)}")
             continue
-        lines += [escaped(verdicts.title(check)) + "<br>", escaped(verdicts.basis(check)), ""]
+        on_device = (f"{word}: {text}" for word, text in verdicts.device(check).items())
+        facts = [verdicts.title(check), verdicts.basis(check), *on_device]
+        lines += ["<br>\n".join(map(escaped, facts)), ""]
         columns, *rows = verdicts.rows(check)
         lines += [_row(columns), _row("---:" if i else "---" for i in range(len(columns)))]
         lines += [_row(map(escaped, row)) for row in rows]

@@ -8,6 +8,7 @@ from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.gate.outcome import Check, Outcome, worst
 from batchstat.gate.quantities import Number, exact, shown, shown_apart
 from batchstat.planning.settings import ResolvedSettings
+from batchstat.render.device import report_facts
 from batchstat.render.screens.layout import basis_line, whose
 from batchstat.render.text import one_line
 
@@ -71,6 +72,13 @@ def basis(check: Check) -> str:
     return (
         f"{one_line(check.strategy, 200)} · {basis_line(ResolvedSettings(**check.report['basis']))}"
     )
+
+
+def device(check: Check) -> dict[str, str]:
+    """Return what is known of the calibrated device and of an epoch on it, each with a word before
+    it; empty without one.
+    """
+    return {} if check.report is None else report_facts(check.report)
 
 
 def rows(check: Check) -> list[tuple[str, ...]]:

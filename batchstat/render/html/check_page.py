@@ -61,6 +61,7 @@ def _check(check: Check) -> Iterator[Block]:
         yield Words("no answer", check.error)
         return
     yield from (Words("corpus", verdicts.title(check)), Words("basis", verdicts.basis(check)))
+    yield from (Words(word, text) for word, text in verdicts.device(check).items())
     columns, *rows = verdicts.rows(check)
     yield Table("Limits", columns, tuple((_STANDINGS[row[-1]], row) for row in rows))
     for failure in verdicts.failures(check):

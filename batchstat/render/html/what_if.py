@@ -35,6 +35,8 @@ def what_if(comparison: Comparison, words: Sequence[str] = ()) -> dict[str, Any]
     ending = [*(word for word in words if word != "--no-config"), "--no-config"]
     lengths = _lengths(epoch)
     refusal = epoch.refusal
+    if comparison.is_timed:
+        refusal = "its times are those of a calibrated device, which it does not compute"
     if not is_small(lengths):
         refusal = f"the corpus has {len(epoch.stats.values):,} different lengths, too many for it"
     return {

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from rich.console import RenderableType
 
 from batchstat.errors import counted
+from batchstat.render.device import gib, time_of
 from batchstat.render.screens.layout import Line, Pasted, batch_size
 from batchstat.render.text import batches, percent
 from batchstat.simulation.comparison import Comparison, StrategyResult
@@ -54,6 +55,10 @@ def _to_paste(row: StrategyResult, command: Callable[[StrategyResult], str]) -> 
 def _result(comparison: Comparison) -> str:
     choice, current, best = comparison.choice, comparison.current, comparison.best
     padding = percent(best.counts.padding_ratio)
+    if choice.best is None and all(
+        row.on_device.fits_memory is False for row in comparison.strategies
+    ):
+        return f"no strategy in the table fits the device{_to_fit(comparison)}"
     if choice.best is None:
         needed = min(row.counts.reducible_peak for row in comparison.strategies)
         return (
@@ -64,8 +69,8 @@ def _result(comparison: Comparison) -> str:
         return f"{best.label}: {padding} padding in {batches(best.counts.batches)}."
     if best is current:
         text = (
-            f"Keep {current.label}: no other row saves over 10% of its compute, or has fewer steps "
-            "for the same compute."
+            f"Keep {current.label}: no other row saves over 10% of its {_measure(comparison)}, or "
+            f"has fewer steps for the same {_measure(comparison)}."
         )
     else:
         text = _compared(comparison, best)
@@ -75,20 +80,38 @@ def _result(comparison: Comparison) -> str:
     return text + _ruled_out(comparison)
 
 
+def _to_fit(comparison: Comparison) -> str:
+    """Return the budget that fits the calibrated device, after what does not."""
+    most = comparison.tokens_that_fit or 0
+    if most < comparison.basis.widest:
+        return ": lower --max-length"
+    return f": set --tokens-per-batch {most} to fit all of them"
+
+
 def _compared(comparison: Comparison, best: StrategyResult) -> str:
     """Return how much less compute the best row takes than the current setup."""
     current, factor = comparison.current, comparison.speed_up(best)
     before, after = (percent(row.counts.padding_ratio) for row in (current, best))
     if 1 / _ABOUT_EQUAL < factor < _ABOUT_EQUAL:
         return (
-            f"An epoch with {best.label} takes about as much compute as with {current.label} "
-            f"({factor:.2f}x), in {_steps(best, current)}."
+            f"An epoch with {best.label} takes about as much {_measure(comparison)} as with "
+            f"{current.label} ({factor:.2f}x), in {_steps(best, current)}."
         )
     padding = f"{after} padding" + (f" instead of {before}" if before != after else "")
+    if comparison.is_timed:
+        times = [time_of(row.on_device) for row in (best, current)]
+        return (
+            f"An epoch with {best.label} takes {times[0]} instead of {times[1]} with "
+            f"{current.label}, {factor:.2f}x faster: {padding}."
+        )
     return (
         f"An epoch with {best.label} is an estimated {factor:.2f}x faster than with "
         f"{current.label}: {padding}."
     )
+
+
+def _measure(comparison: Comparison) -> str:
+    return "time" if comparison.is_timed else "compute"
 
 
 def _budget(comparison: Comparison) -> str:
@@ -110,6 +133,9 @@ def _ruled_out(comparison: Comparison) -> str:
         over = counts.over_budget_batches
         which = f"{over:,} of its {counts.batches:,} batches exceed" if over else "batches exceed"
         why = f"{which} {_budget(comparison)} (the largest has {counts.max_batch_tokens:,} tokens)"
+    elif row.on_device.fits_memory is False:
+        why = f"its peak of {gib(counts.peak_bytes or 0)} does not fit the device"
+        why += _to_fit(comparison)
     else:
         why = f"it loses {percent(counts.lost_ratio)} of the tokens"
     return f" {row.label} would come first, but {why}."

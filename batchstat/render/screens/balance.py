@@ -6,8 +6,16 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from batchstat.errors import counted
+from batchstat.render.device import EXTRAPOLATED, device_columns
 from batchstat.render.screens.balance_details import balance_details
-from batchstat.render.screens.layout import Fitting, Line, Pasted, Rows, basis_line
+from batchstat.render.screens.layout import (
+    Fitting,
+    Line,
+    Pasted,
+    Rows,
+    basis_line,
+    device_lines,
+)
 from batchstat.render.text import class_name, one_line, percent
 from batchstat.simulation.balance_report import (
     MOST_COMPUTE,
@@ -41,7 +49,9 @@ def balance_screen(
 
 def balance_facts(report: BalanceReport, every: bool = True) -> list[RenderableType]:
     """Return what all rows share; `every` also has the main settings at their defaults."""
-    return [Line("basis", basis_line(report.basis, every)), Line("classes", _classes_line(report))]
+    basis = Line("basis", basis_line(report.basis, every))
+    device = device_lines(report.device, report.basis)
+    return [basis, *device, Line("classes", _classes_line(report))]
 
 
 def sampler_table(report: BalanceReport) -> Fitting:
@@ -51,15 +61,17 @@ def sampler_table(report: BalanceReport) -> Fitting:
 
 def _samplers(report: BalanceReport) -> Rows:
     chosen, shown = report.recommended, _shown_classes(report)
+    on_device = device_columns([each.row for each in report.samplers])
     classes = report.samplers[0].classes
     names = [f"each {class_name(classes[i].label, 12)}" for i in shown]
     if len(classes) > _MOST_SHOWN:
         names = ["largest class", "smallest class"]
     rows = Rows(
-        *("  sampler", "epoch size", "compute", "seen", f"in {report.epochs} epochs"),
+        *("  sampler", "epoch size", "compute", *on_device),
+        *("seen", f"in {report.epochs} epochs"),
         *names,
         "most repeats",
-        note=_why(chosen),
+        note="   ".join(filter(None, (_why(chosen), _extrapolated(report)))),
     )
     for row in report.samplers:
         compute = row.relative_compute
@@ -67,6 +79,7 @@ def _samplers(report: BalanceReport) -> Rows:
             Text(f"{'★' if row is chosen else ' '} {one_line(row.spec, 40)}"),
             f"{row.samples:,}",
             "-" if compute is None else f"{compute:.2f}x",
+            *(show(row.row) for show in on_device.values()),
             percent(row.coverage),
             percent(row.coverage_after),
             *(_times(row.classes[i]) for i in shown),
@@ -74,6 +87,11 @@ def _samplers(report: BalanceReport) -> Rows:
             style="bold green" if row is chosen else "",
         )
     return rows
+
+
+def _extrapolated(report: BalanceReport) -> str:
+    beyond = any(each.row.on_device.is_extrapolated for each in report.samplers)
+    return f"{EXTRAPOLATED} extrapolated" if beyond else ""
 
 
 def _why(chosen: SamplerResult | None) -> str:

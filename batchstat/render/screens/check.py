@@ -31,6 +31,7 @@ def _check(check: Check, *, named: bool) -> list[RenderableType]:
     if check.error is not None:
         return [*parts, Line("ERROR", check.error, _STYLES["error"])]
     parts += [Line("corpus", verdicts.title(check)), Line("basis", verdicts.basis(check))]
+    parts += [Line(word, text) for word, text in verdicts.device(check).items()]
     columns, *rows = verdicts.rows(check)
     limits = table(*columns)
     for *cells, status in rows:

@@ -7,9 +7,18 @@ from rich.text import Text
 
 from batchstat.calibration.cost_model import CostModel
 from batchstat.errors import counted
+from batchstat.render.device import EXTRAPOLATED, device_columns
 from batchstat.render.screens.advice import advice
 from batchstat.render.screens.comparison_details import comparison_details
-from batchstat.render.screens.layout import Fitting, Line, Rows, basis_line, batch_size, folded
+from batchstat.render.screens.layout import (
+    Fitting,
+    Line,
+    Rows,
+    basis_line,
+    batch_size,
+    device_lines,
+    folded,
+)
 from batchstat.render.text import percent
 from batchstat.simulation.comparison import Comparison, SeedSpread, StrategyResult
 from batchstat.simulation.estimate import SampleFacts
@@ -43,6 +52,7 @@ def comparison_facts(comparison: Comparison, every: bool = True) -> Iterator[Lin
         yield Line("ESTIMATE", _sample(comparison.subsample))
     if comparison.model is not None:
         yield Line("model", _model(comparison.model))
+    yield from device_lines(comparison.device, comparison.basis)
     if comparison.basis.sampler != "none" or comparison.basis.keep_labels:
         yield Line("sampler", _sampled(comparison))
 
@@ -75,6 +85,7 @@ def _columns(comparison: Comparison) -> Iterator[tuple[str, Callable[[StrategyRe
     if comparison.seeds > 1:
         yield f"over {comparison.seeds} seeds", lambda row: _spread(row.seeds)
     yield "speed-up", lambda row: f"{comparison.speed_up(row):.2f}x"
+    yield from device_columns(rows).items()
     yield "steps", lambda row: f"{row.counts.steps:,}"
     yield "batch size", batch_size
     yield "shuffling", lambda row: row.shuffling
@@ -83,9 +94,14 @@ def _columns(comparison: Comparison) -> Iterator[tuple[str, Callable[[StrategyRe
     if len({row.counts.lost_tokens for row in rows}) > 1:
         yield "lost", lambda row: percent(row.counts.lost_ratio, 2)
     if comparison.basis.world_size > 1:
-        yield "rank idle", lambda row: percent(row.counts.rank_idle)
+        yield "rank idle", lambda row: percent(_rank_idle(row))
     if {weight_range(row) for row in rows} - {"", "1.00"}:
         yield "token weight", weight_range
+
+
+def _rank_idle(row: StrategyResult) -> float:
+    by_time = row.on_device.rank_idle_time
+    return row.counts.rank_idle if by_time is None else by_time
 
 
 def weight_range(row: StrategyResult) -> str:
@@ -113,6 +129,7 @@ _SIGNS = {
     "best": ("★", "bold green"),
     "current": ("●", "bold cyan"),
     "over budget": ("!", "red"),
+    "does not fit": ("✗", "red"),
     "smaller change": ("+", "green"),
     "needs varlen attention": ("†", ""),
 }
@@ -127,6 +144,8 @@ def _standing(row: StrategyResult, comparison: Comparison) -> str:
         return "current"
     if row.counts.reducible_peak > comparison.basis.tokens_per_batch:
         return "over budget"
+    if row.on_device.fits_memory is False:
+        return "does not fit"
     if row is choice.smaller_change:
         return "smaller change"
     return "needs varlen attention" if row.packs_rows and not choice.current.packs_rows else ""
@@ -134,7 +153,10 @@ def _standing(row: StrategyResult, comparison: Comparison) -> str:
 
 def _legend(comparison: Comparison) -> str:
     found = {_standing(row, comparison) for row in comparison.strategies}
-    return "   ".join(f"{sign} {words}" for words, (sign, _) in _SIGNS.items() if words in found)
+    signs = [f"{sign} {words}" for words, (sign, _) in _SIGNS.items() if words in found]
+    if any(row.on_device.is_extrapolated for row in comparison.strategies):
+        signs.append(f"{EXTRAPOLATED} extrapolated")
+    return "   ".join(signs)
 
 
 def _lost_by_all(comparison: Comparison) -> str:
@@ -151,8 +173,11 @@ def _more(comparison: Comparison, details: bool) -> str:
     by = "total tokens" if comparison.model is None else "the model"
     more = [] if details else ["--details"]
     more += ["--all"] if comparison.not_shown else []
-    more += ["--model"] if comparison.model is None else []
-    return f"Estimates by {by}: time both." + (f" More: {', '.join(more)}" if more else "")
+    more += ["--model"] if comparison.model is None and not comparison.is_timed else []
+    words = f"By {by}; calibrate for time."
+    if comparison.is_timed:
+        words = "Speed-ups are of time by the calibration."
+    return words + (f" More: {', '.join(more)}" if more else "")
 
 
 def _model(model: CostModel) -> str:

@@ -1,5 +1,6 @@
 """Building blocks of screens: headings, tables, and the lines above every table."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -8,8 +9,12 @@ from rich.text import Text
 
 from batchstat.errors import counted, printable
 from batchstat.planning.settings import ResolvedSettings, Settings
+from batchstat.render.device import device_facts
 from batchstat.render.text import class_name, corpus_name, one_line, tokenizer_name
 from batchstat.simulation.comparison import Comparison, StrategyResult
+from batchstat.simulation.device import Device
+
+_APART = "communication between ranks is not in the times"
 
 _GAP, _LEAST_NAME, _LONG_HEADING = 2, 14, 14
 
@@ -108,7 +113,7 @@ def _signed(text: Text, options: ConsoleOptions) -> Text:
     return text
 
 
-_IN_ASCII = str.maketrans({"★": "*", "●": ">", "†": "^"})
+_IN_ASCII = str.maketrans({"★": "*", "●": ">", "†": "^", "✗": "x"})
 
 
 class Fitting:
@@ -215,6 +220,13 @@ def basis_line(basis: ResolvedSettings, every: bool = True) -> str:
         (f"only {labels}", labels),
     )
     return " · ".join(words for words, is_shown in shown if is_shown)
+
+
+def device_lines(device: Device | None, basis: ResolvedSettings) -> Iterator[Line]:
+    """Yield what is to be known of a calibrated device; nothing without one."""
+    for word, text in device_facts(device, basis.widest).items():
+        is_apart = word == "device" and basis.world_size > 1 and device and device.is_timed
+        yield Line(word, f"{text}; {_APART}" if is_apart else text)
 
 
 def batch_size(row: StrategyResult) -> str:

@@ -16,7 +16,8 @@ from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies.spec import request_row
 from batchstat.planning.windows import plan_windows
-from batchstat.simulation.compare import make_row
+from batchstat.simulation.device import batch_cost
+from batchstat.simulation.rows import make_row
 from render.html.scripts import PLANNER, call_all, embedded
 
 STRATEGIES = ("static", "bucketed", "token-budget", "packed")
@@ -185,7 +186,8 @@ def compared(spec: str, lengths: list[int], given: dict[str, Any], model: Any) -
     inputs = resolve_inputs(lengths)
     request = request_row(spec, inputs.resolve(Settings(**given)))
     try:
-        row = make_row(request, make_shares(inputs.samples, request.settings), model)
+        shares = make_shares(inputs.samples, request.settings)
+        row = make_row(request, shares, batch_cost(model, None))
     except batchstat.InputError as error:
         return error
     return strategy_of(row, model).to_json()

@@ -25,10 +25,14 @@ const charts = (() => {
 
   const look = (row, choice) => marksOf(row, choice).at(-1) ?? "";
 
+  /** Return what a speed-up is of: time by a calibration, or estimated compute. */
+  const measure = (row) => (row.seconds == null ? "compute" : "time");
+
   function saving(row) {
-    if (!row.speed_up || (row.speed_up >= 0.995 && row.speed_up < 1.005)) return "same compute";
+    const what = measure(row);
+    if (!row.speed_up || (row.speed_up >= 0.995 && row.speed_up < 1.005)) return `same ${what}`;
     const [word, factor] = row.speed_up > 1 ? ["less", row.speed_up] : ["more", 1 / row.speed_up];
-    return `${factor.toFixed(2)}x ${word} compute`;
+    return `${factor.toFixed(2)}x ${word} ${what}`;
   }
 
   function facts(row, choice) {
@@ -153,7 +157,7 @@ const charts = (() => {
     const [mine, other] = [current(strategies, choice), best(strategies, choice)];
     const words = other && other !== mine
       ? `${other.label}: ${saving(other)} than ${mine.label}, length homogeneity ${dots[0].x.toFixed(2)}`
-      : `compute relative to ${mine.label}, against length homogeneity`;
+      : `${measure(mine)} relative to ${mine.label}, against length homogeneity`;
     plot.show(container, (width) => {
       const shapes = [["dot-key", "one sample per row"], ["square-key", "several: needs varlen attention"]];
       if (strategies.some(packs)) plot.key(container, shapes);
@@ -166,7 +170,7 @@ const charts = (() => {
         label: "length homogeneity: 0 random, 1 one length per batch",
       }, {
         scale: up, ticks: up.ticks(5), format: (value) => `${value.toFixed(2)}x`,
-        label: `compute, relative to ${plot.oneLine(mine.label, 30)}`,
+        label: `${measure(mine)}, relative to ${plot.oneLine(mine.label, 30)}`,
       });
       const places = together(dots.map((dot) => ({
         ...dot, left: across(dot.x), top: up(Math.min(dot.y, top + 0.1 * space)), isFar: dot.y > top,
@@ -195,7 +199,7 @@ const charts = (() => {
           : `M${-radius},0a${radius},${radius} 0 1 0 ${2 * radius},0a${radius},${radius} 0 1 0 ${-2 * radius},0z`;
       const node = path(svg, `dot ${look(row, choice)}`, shape).attr("transform", `translate(${left},${top})`).node();
       const others = rows.slice(1).map((each) => `also here: ${each.label}`);
-      const lines = [`compute ${times(y)} of the current setup's`, `length homogeneity ${x.toFixed(2)}`];
+      const lines = [`${measure(row)} ${times(y)} of the current setup's`, `length homogeneity ${x.toFixed(2)}`];
       return { node, title: row.label, lines: [...lines, ...facts(row, choice), ...others] };
     });
     plot.tell(svg, marks.reverse(), "strategies");

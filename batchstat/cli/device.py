@@ -1,0 +1,81 @@
+"""The calibrated device of a command."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict
+
+from batchstat.errors import InputError
+from batchstat.parameters import option
+
+if TYPE_CHECKING:
+    from batchstat.calibration.calibration import Calibration
+    from batchstat.calibration.cost_model import CostModel
+    from batchstat.cli.inputs import Inputs
+    from batchstat.frameworks.setup import TrainingSetup
+    from batchstat.simulation.device import Device
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibrated:
+    """The device that trains, as it was calibrated."""
+
+    calibration: Path | None = option(
+        None,
+        "The device that trains, by batchstat calibrate.",
+        "Batching",
+        "FILE",
+        is_common=True,
+    )
+    cost_per_hour: float | None = option(
+        None, "Cost of an hour of one device, in any currency.", "Batching", "2.49"
+    )
+
+
+class DeviceKeywords(TypedDict):
+    """The keywords of library functions that take a calibration."""
+
+    calibration: Path | None
+    cost_per_hour: float | None
+
+
+def device_keywords(inputs: "Inputs") -> DeviceKeywords:
+    """Return the calibration and the cost in force."""
+    return {
+        "calibration": inputs.get("calibration"),
+        "cost_per_hour": inputs.get("cost_per_hour"),
+    }
+
+
+def read_device(inputs: "Inputs", model: "CostModel | None" = None) -> "Device | None":
+    """Return the calibrated device in force, which a trainer's configuration does not contradict.
+
+    Args:
+        inputs: the settings in force.
+        model: the model that is named, if one is.
+
+    Raises:
+        OptionError: an invalid cost.
+        InputError: a calibration that cannot be read, or of another model, dtype or gradient
+            checkpointing.
+    """
+    from batchstat.simulation.device import as_device
+
+    device = as_device(**device_keywords(inputs), model=model)
+    if device is not None and inputs.setup is not None:
+        _check_setup(inputs.setup, device.calibration, device.file or "")
+    return device
+
+
+def _check_setup(setup: "TrainingSetup", calibration: "Calibration", file: str) -> None:
+    own = calibration.setup
+    pairs = {
+        "dtype": (own.dtype, setup.dtype),
+        "gradient_checkpointing": (own.gradient_checkpointing, setup.gradient_checkpointing),
+    }
+    for name, (measured, trained) in pairs.items():
+        if trained is not None and trained != measured:
+            words = [str(each).lower() for each in (measured, trained)]
+            raise InputError(
+                f"{file} was measured with {name}={words[0]}, but {setup.path.as_posix()} trains "
+                f"with {name}={words[1]}: run batchstat calibrate with it"
+            )

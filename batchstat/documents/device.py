@@ -1,0 +1,71 @@
+"""The device that was calibrated, for which a report has times."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from batchstat.documents.base import Amount, Count, Document
+
+_Residual = Annotated[float, Field(ge=0, json_schema_extra={"x-unit": "ratio"})]
+
+
+class Calibrated(Document):
+    """The calibration behind seconds, peak_bytes and cost."""
+
+    file: str | None
+    """The file of the calibration; null where it was given as a record."""
+    created: str
+    """When it was measured, in UTC."""
+    device: str
+    """Name of the device."""
+    model: str
+    """The model that was measured: its configuration, or the function that runs a step."""
+    dtype: str
+    """Of weights and computation."""
+    mixed_precision: bool
+    """Whether weights stay in float32 while dtype computes."""
+    attention: str
+    """Implementation of attention."""
+    optimizer: str
+    """Name of the optimizer."""
+    gradient_checkpointing: bool
+    """Whether activations are computed again in the backward pass."""
+    compile: bool
+    """Whether shapes are compiled: seconds are then those of the first epoch."""
+    is_estimate: bool
+    """Whether nothing was measured: memory is then a closed form, and there is no time."""
+    time_residual: _Residual | None
+    """How far the fitted seconds of a batch are from measured ones: the ± of seconds and cost. Null
+    for an estimate."""
+    memory_residual: _Residual | None
+    """The same of peak_bytes; null where nothing was measured."""
+    most_tokens: Count
+    """Total tokens of the largest batch measured; above it, numbers are extrapolated."""
+    widest: Count
+    """Tokens of the widest row measured that holds one sample."""
+    has_packed: bool
+    """Whether rows of several samples were measured."""
+    tokens_that_fit: Count | None
+    """The largest tokens_per_batch whose batches all fit, with rows of max_length; null where
+    memory has no limit or is not known."""
+    cost_per_hour: Amount | None
+    """Of one device; null where it was not given."""
+
+
+def calibrated(device: Any, widest: int) -> Calibrated | None:
+    """Return the facts of a `batchstat.simulation.device.Device`; None without one.
+
+    Args:
+        device: the device.
+        widest: tokens of the widest row that a batch may have.
+    """
+    if device is None:
+        return None
+    calibration = device.calibration
+    made = {
+        "device": calibration.hardware.name,
+        "time_residual": calibration.time and calibration.time.residual,
+        "memory_residual": calibration.memory and calibration.memory.residual,
+        "tokens_that_fit": device.tokens_that_fit(widest),
+    }
+    return Calibrated.of(made, device, calibration, calibration.setup)

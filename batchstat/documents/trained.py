@@ -1,0 +1,67 @@
+"""The trained tokens of an epoch, and their weights."""
+
+from typing import Annotated
+
+from pydantic import AliasChoices, Field
+
+from batchstat.documents.base import Amount, AtLeastOne, Count, Document
+
+
+class Amounts(Document):
+    """How a number differs."""
+
+    mean: Amount
+    std: Amount
+    """Standard deviation of the population."""
+    min: Count
+    max: Count
+
+
+class ClassWeight(Document):
+    """The tokens of one class."""
+
+    label: str | None
+    """The class; null for samples without one."""
+    weight: Amount | None
+    """Mean weight of its trained tokens; null if it has none."""
+
+
+class TokenWeight(Document):
+    """Weight of a trained token: its share of its step's gradient, relative to a loss summed over
+    the whole step and divided once. 1 is exact; which loss it is, basis.loss says.
+    """
+
+    p5: Amount
+    """The smallest weight that at least 5 % of the tokens do not exceed."""
+    p95: Amount
+    """The smallest weight that at least 95 % of the tokens do not exceed."""
+    spread: AtLeastOne
+    """p95 / p5: how many times a heavy token outweighs a light one."""
+    shortest_tenth: Amount | None
+    """Mean weight of the tokens of the shortest tenth of samples; null if it has none."""
+    longest_tenth: Amount | None
+    """Mean weight of the tokens of the longest tenth of samples; null if it has none."""
+    classes: list[ClassWeight] | None
+    """Mean weight of each class; null where there are no labels."""
+
+
+class Trained(Document):
+    """The tokens that carry loss, as ranks compute them. The first token of a sample is not among
+    them: nothing predicts it.
+    """
+
+    tokens: Count
+    """Trained tokens of all batches, repeats counted."""
+    untrained_samples: Count
+    """Samples, or parts of split ones, without a trained token."""
+    untrained_batches: Count
+    """Batches without a trained token: a mean over their tokens is 0/0."""
+    per_step: Amounts
+    """Trained tokens of a step, over all ranks."""
+    per_rank: Amounts
+    """Trained tokens of one rank in one step."""
+    # check.json is made of a document, which has its own name already.
+    token_weight: Annotated[
+        TokenWeight | None, Field(validation_alias=AliasChoices("weights", "token_weight"))
+    ]
+    """How much a trained token weighs in the gradient of its step; null if there is none."""

@@ -1,0 +1,122 @@
+"""What an epoch takes on a calibrated device, in words."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from batchstat.documents.device import calibrated
+from batchstat.lengths.arrays import round_up
+from batchstat.render.text import one_line
+from batchstat.simulation.comparison import StrategyResult
+from batchstat.simulation.device import Device, OnDevice
+
+EXTRAPOLATED = "~"
+"""The sign of a number that is extrapolated."""
+
+_GIB = 2**30
+_UNITS = (("s", 1, 60), ("min", 60, 3_600), ("h", 3_600, 48 * 3_600), ("days", 86_400, None))
+"""Units of time, in seconds, each with the time from which the next one is shown."""
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the largest unit of which it has at least one."""
+    unit, size, _ = next(each for each in _UNITS if each[2] is None or seconds < each[2])
+    number = seconds / size
+    return f"{number:.2g} {unit}" if number < 1 else f"{number:,.1f} {unit}"
+
+
+def gib(count: int) -> str:
+    """Return a number of bytes in GiB."""
+    return f"{count / _GIB:,.1f} GiB" if count >= _GIB else f"{count / _GIB:.2g} GiB"
+
+
+def money(cost: float) -> str:
+    """Return a cost, in a currency that only its reader knows."""
+    return f"{cost:,.2f}" if cost >= 1 else f"{cost:.2g}"
+
+
+def time_of(row: OnDevice) -> str:
+    """Return the time of an epoch; empty where it is not known."""
+    return "" if row.seconds is None else _sign(row) + duration(row.seconds)
+
+
+def cost_of(row: OnDevice) -> str:
+    """Return the cost of an epoch; empty where it is not known."""
+    return "" if row.cost is None else _sign(row) + money(row.cost)
+
+
+def peak_of(row: OnDevice, peak_bytes: int | None) -> str:
+    """Return the memory at the peak; empty where it is not known."""
+    return "" if peak_bytes is None else _sign(row) + gib(peak_bytes)
+
+
+def device_columns(
+    rows: Sequence[StrategyResult],
+) -> dict[str, Callable[[StrategyResult], str]]:
+    """Return the columns of what is known of a device, each with what it shows of a row."""
+    found: dict[str, Callable[[StrategyResult], str]] = {}
+    if any(row.on_device.seconds is not None for row in rows):
+        found["time"] = lambda row: time_of(row.on_device)
+    if any(row.counts.peak_bytes is not None for row in rows):
+        found["peak"] = lambda row: peak_of(row.on_device, row.counts.peak_bytes)
+    if any(row.on_device.cost is not None for row in rows):
+        found["cost"] = lambda row: cost_of(row.on_device)
+    return found
+
+
+def _sign(row: OnDevice) -> str:
+    return EXTRAPOLATED if row.is_extrapolated else ""
+
+
+def device_facts(device: Device | None, widest: int) -> dict[str, str]:
+    """Return what is to be known of a device, each with a word before it; see `described`."""
+    facts = calibrated(device, widest)
+    return {} if facts is None else described(facts.to_json(), widest)
+
+
+def report_facts(report: Mapping[str, Any]) -> dict[str, str]:
+    """Return what check.json says of its device, and of an epoch on it."""
+    facts, row, basis = report["calibration"], report["strategy"], report["basis"]
+    if facts is None:
+        return {}
+    epoch = OnDevice(**{name: row[name] for name in ("seconds", "cost", "is_extrapolated")})
+    words = {
+        "": time_of(epoch),
+        " at the peak": peak_of(epoch, row["peak_bytes"]),
+        " is the cost": cost_of(epoch),
+    }
+    shown = ", ".join(f"{text}{after}" for after, text in words.items() if text)
+    widest = round_up(basis["max_length"], basis["pad_to_multiple_of"])
+    return {**described(facts, widest), "epoch": shown}
+
+
+def described(facts: Mapping[str, Any], widest: int) -> dict[str, str]:
+    """Return what a report says of its calibration, each with a word before it.
+
+    Args:
+        facts: the calibration, as in the report.
+        widest: tokens of the widest row that a batch may have.
+    """
+    found = {"device": _device(facts)}
+    if (most := facts["tokens_that_fit"]) is not None:
+        found["fits"] = f"tokens_per_batch up to {most:,}"
+        if most < widest:
+            found["fits"] = f"at most {most:,} tokens, not even one row of {widest:,}"
+    return found
+
+
+def _device(facts: Mapping[str, Any]) -> str:
+    words = [facts["device"], facts["dtype"], facts["model"]]
+    words += ["gradient checkpointing"] if facts["gradient_checkpointing"] else []
+    margins = [
+        f"{name} ±{100 * residual:.1f}%"
+        for name in ("time", "memory")
+        if (residual := facts[f"{name}_residual"]) is not None
+    ]
+    file = f"{one_line(facts['file'].rsplit('/', 1)[-1])}: " if facts["file"] else ""
+    text = file + ", ".join(one_line(each) for each in words)
+    if facts["is_estimate"]:
+        return f"{text}; an estimate of memory, nothing was measured"
+    text += f"; {', '.join(margins)}"
+    if facts["compile"]:
+        text += "; time of the first epoch, which compiles"
+    return text

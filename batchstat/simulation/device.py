@@ -1,0 +1,176 @@
+"""`Device`: a device that was calibrated, and what an epoch takes on it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import isfinite
+from pathlib import Path
+
+from batchstat.calibration.calibration import PER_SECOND, Calibration, load_calibration
+from batchstat.calibration.cost_model import CostModel
+from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
+from batchstat.errors import InputError, OptionError, short
+from batchstat.planning.strategies.spec import RowRequest
+from batchstat.simulation.counts import PlanCounts
+
+_SECONDS_PER_HOUR = 3600
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnDevice:
+    """An epoch of a row on the device that was calibrated; None for what is not known of it.
+
+    Attributes:
+        seconds: time of the epoch, by the slowest rank in each step; of the first epoch, where
+            shapes are compiled.
+        cost: of all ranks for that time.
+        rank_idle_time: share of the ranks' time spent waiting for the slowest one.
+        is_extrapolated: whether a batch is larger or wider than all that were measured, or rows are
+            packed and none of these was measured.
+        fits_memory: whether its peak fits, with the margin of the calibration's worst residual.
+    """
+
+    seconds: float | None = None
+    cost: float | None = None
+    rank_idle_time: float | None = None
+    is_extrapolated: bool = False
+    fits_memory: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """A device that was calibrated.
+
+    Attributes:
+        calibration: the time and memory of batches on it.
+        file: the calibration's file; None if it was given as a record.
+        cost_per_hour: of one such device, in any currency; None where it is not known.
+    """
+
+    calibration: Calibration
+    file: str | None = None
+    cost_per_hour: float | None = None
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether it says how long batches take; else only what they need in memory."""
+        return self.calibration.time is not None
+
+    @property
+    def identity(self) -> str:
+        """What its numbers depend on: the device, the model and the time of the calibration."""
+        calibration = self.calibration
+        return f"{calibration.hardware.name}, {calibration.setup.model}, {calibration.created}"
+
+    def tokens_that_fit(self, max_length: int) -> int | None:
+        """Return the largest `tokens_per_batch` whose batches all fit, with rows of at most
+        `max_length` tokens; None where memory has no limit or is not known.
+        """
+        return self.calibration.tokens_that_fit(max_length)
+
+    def epoch(self, request: RowRequest, counts: PlanCounts, widest: int, longest: int) -> OnDevice:
+        """Return what an epoch takes.
+
+        Args:
+            request: the strategy, with its settings.
+            counts: its counts, with compute in the calibration's unit.
+            widest: width of its widest batch.
+            longest: tokens of its longest sample.
+        """
+        seconds = cost = idle = None
+        if self.is_timed:
+            seconds, idle = counts.compute / PER_SECOND, counts.ranks.idle_compute
+            if self.cost_per_hour is not None:
+                hours = seconds / _SECONDS_PER_HOUR * counts.ranks.world_size
+                cost = hours * self.cost_per_hour
+        return OnDevice(
+            seconds=seconds,
+            cost=cost,
+            rank_idle_time=idle,
+            is_extrapolated=self._extrapolates(request, counts, widest, longest),
+            fits_memory=self._fits(counts.peak_bytes),
+        )
+
+    def _fits(self, peak: int | None) -> bool | None:
+        """Return whether a peak fits; the optimizer's own was measured, and has no margin."""
+        most, memory = self.calibration.most_bytes, self.calibration.memory
+        if peak is None or most is None or memory is None:
+            return None
+        return peak <= max(most, memory.least)
+
+    def _extrapolates(
+        self, request: RowRequest, counts: PlanCounts, widest: int, longest: int
+    ) -> bool:
+        calibration = self.calibration
+        if calibration.is_estimate:
+            return False
+        if request.strategy.attends_within_samples:
+            is_wide = longest > calibration.widest or not calibration.has_packed
+        else:
+            is_wide = widest > calibration.widest
+        return is_wide or counts.max_batch_tokens > calibration.most_tokens
+
+
+def batch_cost(model: CostModel | None, device: Device | None) -> BatchCost:
+    """Return what compute is counted in: time, if the device has it, else operations of a model,
+    else total tokens; each with the memory of batches, if that is known.
+    """
+    if device is not None and device.is_timed:
+        return device.calibration.cost
+    cost = TOTAL_TOKENS if model is None else model.cost
+    return cost if device is None else replace(cost, memory=device.calibration.cost.memory)
+
+
+def as_device(
+    calibration: Calibration | str | Path | None,
+    cost_per_hour: float | None,
+    model: CostModel | None = None,
+) -> Device | None:
+    """Return the device of a calibration, or of the file of one; None without one.
+
+    Args:
+        calibration: the calibration.
+        cost_per_hour: of one device.
+        model: the model that is trained; None if it is not known.
+
+    Raises:
+        OptionError: a cost that is not positive, or without a calibration that has times.
+        InputError: a file that cannot be read, or a calibration of another model.
+    """
+    if cost_per_hour is not None:
+        _check_cost(cost_per_hour)
+    if calibration is None:
+        if cost_per_hour is not None:
+            raise OptionError(
+                f"cost_per_hour={cost_per_hour} needs the time of an epoch: name a calibration "
+                "with --calibration FILE"
+            )
+        return None
+    is_record = isinstance(calibration, Calibration)
+    found = calibration if isinstance(calibration, Calibration) else load_calibration(calibration)
+    file = None if is_record else Path(str(calibration)).as_posix()
+    named = file or "the calibration"
+    if cost_per_hour is not None and found.time is None:
+        raise OptionError(
+            f"cost_per_hour={cost_per_hour} needs the time of an epoch, but {named} is an estimate "
+            "of memory: measure one with batchstat calibrate"
+        )
+    own = found.setup.shape
+    if model is not None and own is not None and own != model:
+        differing = ", ".join(_differing(own, model))
+        raise InputError(
+            f"{named} is of another model, {found.setup.model}, than the one named ({differing}): "
+            "remove --model, or run batchstat calibrate for it"
+        )
+    return Device(calibration=found, file=file, cost_per_hour=cost_per_hour)
+
+
+def _check_cost(cost: object) -> None:
+    is_number = isinstance(cost, int | float) and not isinstance(cost, bool)
+    if not (is_number and isfinite(cost) and cost > 0):  # type: ignore[arg-type, operator]
+        raise OptionError(f"cost_per_hour={short(cost)}: must be a number above 0")
+
+
+def _differing(own: CostModel, other: CostModel) -> Iterator[str]:
+    for name, value in vars(own).items():
+        if getattr(other, name) != value:
+            yield f"{name} {value}, not {getattr(other, name)}"

@@ -1,0 +1,123 @@
+"""Rows of a report: strategies planned and measured on the same epoch."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
+from batchstat.errors import InputError, NoBatchError
+from batchstat.lengths.stats import log_edges
+from batchstat.planning.rank_batches import plan_ranks
+from batchstat.planning.samples import Samples
+from batchstat.planning.settings import ResolvedSettings
+from batchstat.planning.shares import EpochShares, make_shares
+from batchstat.planning.strategies.spec import RowRequest
+from batchstat.simulation.comparison import ReportWarning, SeedSpread, StrategyResult
+from batchstat.simulation.counts import PlanCounts
+from batchstat.simulation.device import Device, OnDevice
+from batchstat.simulation.estimate import Drawn
+from batchstat.simulation.measure import measure
+from batchstat.simulation.token_weights import measure_trained
+
+
+class EpochCache:
+    """The epochs of a corpus, made once per order and way of distributing."""
+
+    def __init__(self, samples: Samples) -> None:
+        """Start without epochs of `samples`."""
+        self.samples = samples
+        self._made: dict[tuple[str, str, str, bool], EpochShares] = {}
+
+    def of(self, settings: ResolvedSettings) -> EpochShares:
+        """Return the epoch under these settings."""
+        fills_by_trained = settings.trained_per_batch is not None
+        key = (settings.order, settings.distribute, settings.remainder, fills_by_trained)
+        if key not in self._made:
+            self._made[key] = make_shares(self.samples, settings)
+        return self._made[key]
+
+    def counts(self, request: RowRequest) -> PlanCounts:
+        """Return the counts of a row, without following each sample."""
+        return measure(request, self.of(request.settings), by_sample=False).counts
+
+
+def make_rows(
+    requests: list[RowRequest],
+    epochs: EpochCache,
+    cost: BatchCost = TOTAL_TOKENS,
+    device: Device | None = None,
+) -> tuple[list[StrategyResult], list[ReportWarning]]:
+    """Measure the rows that have a batch; return them, and warnings for those without one.
+
+    Raises:
+        InputError: none of them has a batch.
+    """
+    rows, empty = [], []
+    for request in requests:
+        try:
+            rows.append(make_row(request, epochs.of(request.settings), cost, device))
+        except NoBatchError as error:
+            if len(requests) == 1:
+                raise
+            empty.append(ReportWarning("no_batch", f"{request.spec} is not shown: {error}"))
+    if not rows:
+        raise InputError("; ".join(warning.message for warning in empty))
+    return rows, empty
+
+
+def make_row(
+    request: RowRequest,
+    shares: EpochShares,
+    cost: BatchCost = TOTAL_TOKENS,
+    device: Device | None = None,
+) -> StrategyResult:
+    """Measure one row.
+
+    Args:
+        request: the strategy, with its settings.
+        shares: the epoch.
+        cost: what compute is counted in: see `batch_cost`.
+        device: the device that `cost` is of, if it was calibrated.
+
+    Raises:
+        InputError: there is no batch, or no token.
+    """
+    counts, widths, steps = measure(request, shares, cost=cost)
+    trained, on_device = None, OnDevice()
+    if device is not None:
+        on_device = device.epoch(request, counts, widths.max, shares.epoch.stats.max)
+    if request.settings.loss is not None:
+        trained = measure_trained(plan_ranks(shares, request), request, shares.samples)
+    return StrategyResult(
+        request=request,
+        counts=counts,
+        widths=widths.histogram(log_edges(widths.min, widths.max, per_octave=4)),
+        steps=steps if request.settings.world_size > 1 else None,
+        trained=trained,
+        on_device=on_device,
+    )
+
+
+def over_seeds(
+    rows: Sequence[StrategyResult], samples: Samples, seeds: int
+) -> list[StrategyResult]:
+    """Return the rows with their spread over several seeds."""
+    counts = [[row.counts] for row in rows]
+    for seed in range(1, seeds):
+        epochs = EpochCache(samples)
+        for row, found in zip(rows, counts, strict=True):
+            settings = row.request.settings
+            other = replace(settings, seed=settings.seed + seed)
+            found.append(epochs.counts(replace(row.request, settings=other)))
+    return [
+        replace(row, seeds=SeedSpread.of(found)) for row, found in zip(rows, counts, strict=True)
+    ]
+
+
+def estimated(rows: Sequence[StrategyResult], drawn: Drawn) -> list[StrategyResult]:
+    """Return the rows of a subsample with an interval for the whole corpus."""
+    groups = [EpochCache(group) for group in drawn.groups]
+    found = []
+    for row in rows:
+        ratios = [epochs.counts(row.request).padding_ratio for epochs in groups]
+        found.append(replace(row, interval=drawn.interval(row.counts.padding_ratio, ratios)))
+    return found

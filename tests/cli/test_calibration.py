@@ -1,0 +1,261 @@
+"""`--calibration` and `--cost-per-hour` of compare, balance, check and baseline save."""
+
+import json
+import re
+from dataclasses import replace
+
+import jsonschema
+import pytest
+
+import batchstat
+from batchstat.documents.schema import schema
+from calibrated import GIB, Constants, calibration, estimate, write
+from conftest import SAMPLE_DATA
+
+CORPUS = SAMPLE_DATA / "corpus.txt"
+BUDGET = ("--tokens-per-batch", 4096, "--no-plots")
+COST = ("--calibration", "h100.json", "--cost-per-hour", 2.5)
+SLOW = Constants(step=0.04, batch=0.02, token=5e-5, pair=4e-8)
+"""So slow that an epoch takes seconds."""
+
+
+@pytest.fixture
+def device(tmp_path):
+    """A calibration in the working folder, of a device on which 5,000 tokens fit."""
+    write(tmp_path / "h100.json", calibration(SLOW, fits=SLOW.peak(5000)))
+    return tmp_path
+
+
+def test_the_screen_has_time_peak_and_cost(cli, device):
+    code, out, err = cli("compare", CORPUS, *BUDGET, *COST)
+    assert code == 0, err
+    report = json.loads((device / "batchstat-results/compare.json").read_text())
+    lines = dict(re.findall(r"(?m)^(\w+) +(.*)$", out))
+    assert (
+        lines["device"] == "h100.json: NVIDIA H200, bfloat16, a-decoder; time ±0.0%, memory ±0.0%"
+    )
+    assert lines["fits"] == f"tokens_per_batch up to {report['calibration']['tokens_that_fit']:,}"
+    for row in report["strategies"]:
+        [line] = [each for each in out.splitlines() if re.match(rf"\W*{row['name']}  ", each)]
+        assert re.search(rf" {row['seconds']:.1f} s +{row['peak_bytes'] / GIB:.1f} GiB +", line)
+        assert row["cost"] == pytest.approx(row["seconds"] / 3600 * 2.5)
+        assert f" {row['cost']:.2g} " in line
+    assert "Speed-ups are of time by the calibration." in out
+    assert "Estimates" not in out
+    best = next(row for row in report["strategies"] if row["label"] == report["choice"]["best"])
+    assert f"takes {best['seconds']:.1f} s instead of" in lines["result"]
+
+
+def test_the_files_fit_their_schemas(run, device):
+    for command, path in (("compare", CORPUS), ("balance", SAMPLE_DATA / "reviews.csv")):
+        more = () if command == "compare" else ("--label-column", "label")
+        assert run(command, path, *BUDGET, *COST, *more).returncode == 0
+        report = json.loads((device / f"batchstat-results/{command}.json").read_text())
+        jsonschema.validate(report, schema(command))
+        assert report["calibration"]["device"] == "NVIDIA H200"
+    done = run("check", CORPUS, *BUDGET[:2], *COST, "--max-padding", "99%", "--format", "json")
+    jsonschema.validate(json.loads(done.stdout), schema("check"))
+
+
+def test_without_a_calibration_there_is_only_a_hint(cli, device):
+    _, out, _ = cli("compare", CORPUS, *BUDGET)
+    assert "By total tokens; calibrate for time. More: --details, --all, --model\n" in out
+    report = json.loads((device / "batchstat-results/compare.json").read_text())
+    assert report["calibration"] is None
+    for row in report["strategies"]:
+        assert [row[key] for key in ("seconds", "cost", "peak_bytes", "fits_memory")] == [None] * 4
+
+
+@pytest.mark.usefixtures("device")
+def test_what_does_not_fit_and_what_is_extrapolated_is_marked(cli):
+    code, out, err = cli("compare", CORPUS, "--tokens-per-batch", 6000, "--no-plots", *COST)
+    assert code == 0, err
+    assert "✗ does not fit" in out
+    assert "~ extrapolated" in out
+    assert re.search(r"(?m)^✗ token-budget .* ~[\d.]+ s +~[\d.]+ GiB", out)
+    assert "no strategy in the table fits the device: set --tokens-per-batch" in out
+    assert "warning: peak memory is above the" in err
+    assert "warning: time and memory are extrapolated" in err
+
+
+def test_an_estimate_has_memory_only(cli, device):
+    write(device / "memory.json", estimate(4 * GIB))
+    _, out, _ = cli("compare", CORPUS, *BUDGET, "--calibration", "memory.json")
+    assert "memory.json: NVIDIA H200, bfloat16, a-decoder; an estimate of memory" in out
+    header = next(line for line in out.splitlines() if line.startswith("  strategy"))
+    assert "peak" in header
+    assert "time" not in header
+    assert "By total tokens; calibrate for time." in out
+
+
+@pytest.mark.usefixtures("device")
+def test_several_ranks_are_told_once_that_communication_is_not_measured(cli):
+    _, out, err = cli("compare", CORPUS, *BUDGET, *COST, "--world-size", 2)
+    assert (out + err).count("communication") == 1
+    _, out, err = cli("compare", CORPUS, *BUDGET, *COST)
+    assert "communication" not in out + err
+
+
+def test_compiling_is_in_the_time_of_the_first_epoch(cli, device):
+    write(device / "h100.json", calibration(Constants(shape=2.0), compile=True))
+    _, out, _ = cli("compare", CORPUS, *BUDGET, *COST)
+    assert "time of the first epoch, which compiles" in out
+
+
+def test_the_page_has_the_same_numbers_and_no_panel_that_differs(cli, device):
+    _, out, _ = cli("compare", CORPUS, *BUDGET, *COST, "--html", "page.html")
+    page = (device / "page.html").read_text()
+    for line in out.splitlines():
+        if found := re.search(r"[\d.]+ s +[\d.]+ GiB +[\d.]+", line):
+            for cell in re.split(r"  +", found[0]):
+                assert f">{cell}<" in page
+    [panel] = re.findall(r'id="data-what-if">(.*?)</script>', page)
+    assert "calibrated device" in json.loads(panel)["disabled"]
+    assert json.loads(panel)["lengths"] is None
+
+
+def test_balance_and_check_show_them(cli, device):
+    reviews = (SAMPLE_DATA / "reviews.csv", "--label-column", "label")
+    code, out, err = cli("balance", *reviews, *BUDGET, *COST)
+    assert code == 0, err
+    assert "device   h100.json: NVIDIA H200" in out
+    rows = json.loads((device / "batchstat-results/balance.json").read_text())["samplers"]
+    for row in rows:
+        seconds = row["strategy"]["seconds"]
+        assert (f" {seconds:.1f} s " if seconds >= 1 else f" {seconds:.2g} s ") in out
+    without = next(row["strategy"]["seconds"] for row in rows if row["name"] == "none")
+    for row in rows:
+        assert row["relative_compute"] == pytest.approx(row["strategy"]["seconds"] / without)
+    for form in ("text", "markdown", "html"):
+        code, out, err = cli(
+            *("check", CORPUS, *BUDGET[:2], *COST, "--max-padding", "99%", "--format", form)
+        )
+        assert code == 0, err
+        assert "h100.json: NVIDIA H200" in out
+        assert re.search(r"[\d.]+ s, [\d.]+ GiB at the peak, [\d.]+ is the cost", out)
+
+
+def test_limits_on_time_memory_and_cost(run, device):
+    write(device / "h100.json", calibration())
+    asked = f'corpus = "{CORPUS.as_posix()}"\ntokens-per-batch = 4096\n'
+    named = 'calibration = "h100.json"\ncost-per-hour = 2.5\n'
+    limits = "[limits]\nstrategy.{} = {{max = {}}}\n"
+
+    def check(content: str) -> tuple[int, str]:
+        (device / "batchstat.toml").write_text(content)
+        done = run("check")
+        return done.returncode, done.stdout + done.stderr
+
+    for number, most in (("seconds", 1e6), ("peak_bytes", 2**50), ("cost", 1e6)):
+        assert check(asked + named + limits.format(number, most))[0] == 0
+        assert check(asked + named + limits.format(number, 0))[0] == 1
+        code, out = check(asked + limits.format(number, most))
+        assert code == 3
+        assert f"the report has no strategy.{number}: name a calibration with --calib" in out
+
+
+def test_a_file_of_the_configuration_is_beside_it(run, device):
+    (device / "batchstat.toml").write_text('calibration = "h100.json"\ncost-per-hour = 2\n')
+    (device / "below").mkdir()
+    done = run("compare", CORPUS, *BUDGET, "--json", cwd=device / "below")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["calibration"]["file"] == "../h100.json"
+    assert json.loads(done.stdout)["calibration"]["cost_per_hour"] == 2
+
+
+def test_a_baseline_is_of_one_calibration(run, device):
+    saved = run("baseline", "save", CORPUS, "--calibration", "h100.json", *BUDGET[:2])
+    assert saved.returncode == 0, saved.stderr
+    kept = ("--baseline", "batchstat-baseline.json")
+    asked = ("check", CORPUS, *BUDGET[:2], *kept)
+    assert run(*asked, "--calibration", "h100.json").returncode == 0
+    other = calibration()
+    write(
+        device / "other.json", replace(other, hardware=replace(other.hardware, name="NVIDIA A100"))
+    )
+    for more in ((), ("--calibration", "other.json")):
+        done = run(*asked, *more)
+        assert done.returncode == 3
+        assert "is not comparable (calibration" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("command", ["compare", "check", "balance"])
+@pytest.mark.parametrize(
+    ("given", "code", "words"),
+    [
+        (("--calibration", "none.json"), 3, "no such file: none.json: write it with batchstat"),
+        (("--calibration", "damaged.json"), 3, "damaged.json: "),
+        (("--cost-per-hour", "2"), 2, "cost_per_hour=2.0 needs the time of an epoch: name a calib"),
+        ((*COST[:3], "-1"), 2, "cost_per_hour=-1.0: must be a number above 0"),
+        ((*COST[:3], "cheap"), 2, "cheap"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line(run, device, command, given, code, words):
+    (device / "damaged.json").write_text((device / "h100.json").read_text()[:-40])
+    more = ("--max-padding", "99%") if command == "check" else ()
+    done = run(command, CORPUS, *given, *more, COLUMNS="1000")
+    assert done.returncode == code
+    assert words in done.stderr
+    assert "counting" not in done.stderr
+
+
+@pytest.mark.usefixtures("device")
+def test_another_model_than_the_one_named(run):
+    done = run("compare", CORPUS, *COST, "--model", "gpt2")
+    assert done.returncode == 3
+    assert "h100.json is of another model, a-decoder, than the one named (hidden 64" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("own", "values", "words"),
+    [
+        ({"dtype": "float32"}, {"bf16": True}, "dtype=float32, but args.json trains with dtype=bf"),
+        ({}, {"fp16": True}, "dtype=bfloat16, but args.json trains with dtype=float16"),
+        ({}, {"gradient_checkpointing": True}, "gradient_checkpointing=false, but args.json"),
+        ({}, {"bf16": True, "gradient_checkpointing": False}, ""),
+        ({}, {"bf16": False}, ""),
+        ({}, {}, ""),
+    ],
+)
+def test_what_the_trainer_says_of_itself(run, device, own, values, words):
+    write(device / "h100.json", calibration(**own))
+    arguments = {"per_device_train_batch_size": 4, "num_train_epochs": 1, "learning_rate": 1e-5}
+    (device / "args.json").write_text(json.dumps(arguments | values))
+    for command in (("compare", *BUDGET[2:]), ("check", "--max-padding", "99%")):
+        done = run(*command, CORPUS, "--current", "args.json", "--calibration", "h100.json")
+        assert done.returncode == (3 if words else 0), done.stderr
+        assert words in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("framework", "values", "dtype", "checkpointing"),
+    [
+        ("trl", {"bf16": True}, "bfloat16", None),
+        ("axolotl", {"bf16": True, "gradient_checkpointing": True}, "bfloat16", True),
+        ("axolotl", {"bf16": "auto", "gradient_checkpointing": "offload"}, None, None),
+        ("llama-factory", {"fp16": True, "gradient_checkpointing": True}, "float16", None),
+        ("torchtune", {"dtype": "fp32", "enable_activation_checkpointing": True}, "float32", True),
+        ("verl", {"model": {"enable_gradient_checkpointing": False}}, None, False),
+    ],
+)
+def test_what_the_keys_of_a_framework_say(framework, values, dtype, checkpointing):
+    from batchstat.frameworks import CONFIGURATIONS
+
+    found = CONFIGURATIONS[framework]
+    given = found.named(values)
+    assert all(found.decides_nothing(key) for key in given)
+    assert found.dtype(given) == dtype
+    assert found.gradient_checkpointing(given) is checkpointing
+
+
+def test_the_library_takes_a_check_too():
+    profile = batchstat.profile(CORPUS)
+    known = calibration()
+    checked = batchstat.check(
+        profile, {"strategy.seconds": {"max": 1e9}}, calibration=known, tokens_per_batch=4096
+    )
+    [outcome] = checked.outcomes
+    row = batchstat.compare(
+        profile, strategies="token-budget", tokens_per_batch=4096, calibration=known
+    ).best
+    assert outcome.value == row.on_device.seconds
