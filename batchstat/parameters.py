@@ -123,6 +123,26 @@ _WITH_COMMAS = re.compile(r"\d{1,3}(,\d{3})+")
 _FACTORS = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
+def parse_bytes(name: str, text: str) -> int:
+    """Return a number of bytes as people write it: `80GiB`, `24 GB` or `512MiB`.
+
+    Raises:
+        OptionError: anything else, or less than a byte.
+    """
+    written = _SIZE.fullmatch(text.strip())
+    found = 0 if written is None else int(Decimal(written[1]) * _SIZES[written[2].lower()])
+    if found < 1:
+        raise OptionError(f"{name}={text!r}: must be a size such as 80GiB or 24GB")
+    return found
+
+
+_SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?([KMGT]i?B)", re.IGNORECASE)
+_SIZES = {
+    **{f"{letter}b": 1000 ** (i + 1) for i, letter in enumerate("kmgt")},
+    **{f"{letter}ib": 1024 ** (i + 1) for i, letter in enumerate("kmgt")},
+}
+
+
 def one_of(name: str, value: str, choices: Collection[str]) -> str:
     """Return `value` if it is one of `choices`; else raise an `OptionError` with the nearest."""
     if value not in choices:

@@ -25,10 +25,10 @@ from batchstat.calibration.calibration import (
     Hardware,
     MemoryFit,
     Point,
-    Setup,
     TimeFit,
     save_calibration,
 )
+from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import design
 
 Words: TypeAlias = tuple[str, ...]

@@ -9,11 +9,11 @@ from batchstat.calibration.calibration import (
     Hardware,
     MemoryFit,
     Point,
-    Setup,
     fit_calibration,
     save_calibration,
 )
 from batchstat.calibration.cost_model import CostModel
+from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import design
 
 SHAPE = CostModel(hidden=64, layers=2, heads=4, vocabulary=1000)

@@ -1,30 +1,16 @@
 """`calibrate`: measure what training on batches takes on this machine."""
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from batchstat.calibration.calibration import Calibration, Setup, fit_calibration
+from batchstat.calibration.calibration import Calibration, fit_calibration
 from batchstat.calibration.cost_model import CostModel, load_configuration, shape_of
 from batchstat.calibration.measuring import OnProgress, measure_device
-from batchstat.errors import InputError, OptionError
-from batchstat.parameters import one_of, whole_number
-
-DTYPES = {
-    "float32": "full precision",
-    "bfloat16": "half the bytes, with the range of float32",
-    "float16": "half the bytes",
-}
-ATTENTIONS = {
-    "sdpa": "torch's scaled_dot_product_attention",
-    "eager": "stores the scores of all pairs of tokens",
-    "flash_attention_2": "needs the package flash-attn",
-    "flash_attention_3": "needs the package flash-attn-3",
-}
-OPTIMIZERS = {
-    "adamw": "two states per weight",
-    "sgd": "no state, without momentum",
-}
+from batchstat.calibration.setup import Setup
+from batchstat.errors import InputError
+from batchstat.parameters import whole_number
 
 _LONGEST = 4_096
 _LONGEST_OF_FUNCTION = 2_048
@@ -74,25 +60,8 @@ def calibrate(
         InputError: no torch, no such device or model, or not a single row fits.
         KeyboardInterrupt: interrupted before enough was measured.
     """
-    one_of("dtype", dtype, DTYPES)
-    one_of("attention", attention, ATTENTIONS)
-    one_of("optimizer", optimizer, OPTIMIZERS)
-    for name, value in (("max_length", max_length), ("tokens_per_batch", tokens_per_batch)):
-        if value is not None:
-            whole_number(name, value)
-    is_function = _FUNCTION.fullmatch(model) is not None
-    if mixed_precision and dtype == "float32":
-        raise OptionError("mixed_precision computes in another dtype: add dtype=bfloat16")
-    _require_torch()
-    from batchstat.calibration.torch_device import TorchDevice, find_device
-    from batchstat.calibration.torch_steps import FunctionSteps, ModelSteps, quiet_transformers
-
-    created = datetime.now(UTC).isoformat()
-    found = find_device(device)
-    config = None if is_function else load_configuration(model)
     setup = Setup(
         model=model,
-        shape=None if config is None else _shape(model, config),
         dtype=dtype,
         mixed_precision=mixed_precision,
         attention=attention,
@@ -100,6 +69,19 @@ def calibrate(
         gradient_checkpointing=gradient_checkpointing,
         compile=compile,
     )
+    for name, value in (("max_length", max_length), ("tokens_per_batch", tokens_per_batch)):
+        if value is not None:
+            whole_number(name, value)
+    is_function = _FUNCTION.fullmatch(model) is not None
+    _require_torch()
+    from batchstat.calibration.torch_device import TorchDevice, find_device
+    from batchstat.calibration.torch_steps import FunctionSteps, ModelSteps, quiet_transformers
+
+    created = datetime.now(UTC).isoformat()
+    found = find_device(device)
+    config = None if is_function else load_configuration(model)
+    if config is not None:
+        setup = replace(setup, shape=_shape(model, config))
     widest = _widest(config, max_length)
     with quiet_transformers():
         steps: Any = FunctionSteps(model) if config is None else ModelSteps(config, setup, found)

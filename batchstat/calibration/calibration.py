@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from batchstat.calibration.cost_model import CostModel
 from batchstat.calibration.costs import BatchCost, BatchMemory
 from batchstat.calibration.fit import Floats, non_negative_least_squares
+from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import Shape
 from batchstat.errors import InputError
 from batchstat.storage.sealed_records import OtherSchemaError, decoded, parse, seal, unseal
@@ -19,31 +19,6 @@ SCHEMA = "batchstat.calibration/1"
 
 PER_SECOND = 10**12
 """Compute by a calibration is counted in picoseconds, so that it is exact and adds up."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setup:
-    """What was measured: the model, and how it is trained.
-
-    Attributes:
-        model: its configuration, or the `module:function` that runs a step.
-        shape: its shape; None for a function.
-        dtype: of weights and computation: float32, bfloat16 or float16.
-        mixed_precision: whether weights stay in float32 while `dtype` computes.
-        attention: implementation of attention, as transformers names it.
-        optimizer: name of the optimizer.
-        gradient_checkpointing: whether activations are computed again in the backward pass.
-        compile: whether torch.compile compiled the model for each shape.
-    """
-
-    model: str
-    shape: CostModel | None
-    dtype: str = "float32"
-    mixed_precision: bool = False
-    attention: str = "sdpa"
-    optimizer: str = "adamw"
-    gradient_checkpointing: bool = False
-    compile: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,14 +1,15 @@
 """The memory of training a transformer, from its shape alone, without a run."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from batchstat.calibration.calibration import Calibration, Hardware, MemoryFit, Setup
+from batchstat.calibration.calibration import Calibration, Hardware, MemoryFit
 from batchstat.calibration.cost_model import CostModel, load_configuration, load_model
 from batchstat.calibration.families import FAMILIES
 from batchstat.calibration.known_models import known_shape
-from batchstat.errors import InputError, OptionError, short
-from batchstat.parameters import one_of, whole_number
+from batchstat.calibration.setup import Setup
+from batchstat.errors import InputError, short
+from batchstat.parameters import whole_number
 
 
 def estimate_memory(
@@ -47,23 +48,17 @@ def estimate_memory(
         OptionError: an unknown name, or a model that cannot be meant.
         InputError: no such model, or its shape lacks what the formula needs.
     """
-    one_of("dtype", dtype, BYTES)
-    one_of("attention", attention, ATTENTION)
-    one_of("optimizer", optimizer, STATE)
-    if mixed_precision and dtype == "float32":
-        raise OptionError("mixed_precision=true with dtype=float32: set dtype=bfloat16 or float16")
-    if memory is not None:
-        whole_number("memory", memory, max_value=2**63 - 1)
-    written = model if isinstance(model, str) else "model"
     setup = Setup(
-        model=written,
-        shape=_complete(written, _modelled(model), attention, mixed_precision),
+        model=model if isinstance(model, str) else "model",
         dtype=dtype,
         mixed_precision=mixed_precision,
         attention=attention,
         optimizer=optimizer,
         gradient_checkpointing=gradient_checkpointing,
     )
+    if memory is not None:
+        whole_number("memory", memory, max_value=2**63 - 1)
+    setup = replace(setup, shape=_complete(setup, _modelled(model)))
     return Calibration(
         created=datetime.now(UTC).isoformat(),
         setup=setup,
@@ -80,9 +75,6 @@ BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 STATE = {"adamw": 2, "sgd": 0}
 """Numbers that an optimizer keeps of each weight, by its name."""
-
-ATTENTION = ("eager", "sdpa", "flash_attention_2", "flash_attention_3")
-"""Implementations of attention whose memory is known."""
 
 _KEPT = {"gelu_new": 5, "gelu_python_tanh": 5, "gelu_accurate": 5, "gelu_python": 4, "gelu_10": 3}
 _KEPT |= {"quick_gelu": 3, "gelu_fast": 8, "relu": 1, "tanh": 1, "sigmoid": 1, "linear": 1}
@@ -248,20 +240,21 @@ def _modelled(model: CostModel | str) -> CostModel:
     return load_model(model)
 
 
-def _complete(written: str, shape: CostModel, attention: str, mixed: bool) -> CostModel:
+def _complete(setup: Setup, shape: CostModel) -> CostModel:
     """Return a shape that has all that the formula needs.
 
     Raises:
         InputError: it lacks something, or is a mixture of experts under mixed precision, whose
             modules keep more than is known here.
     """
+    written = setup.model
     if shape.vocabulary is None:
         raise _lacking(written, "vocabulary", "50257", "embeddings and loss")
-    if attention == "eager" and shape.heads == 1:
+    if setup.attention == "eager" and shape.heads == 1:
         raise _lacking(written, "heads", "12", "the scores of eager attention")
     if shape.experts > 1 and shape.total_experts is None:
         raise _lacking(written, "total_experts", "8", "the weights of all experts")
-    if shape.total_experts is not None and mixed:
+    if shape.total_experts is not None and setup.mixed_precision:
         raise InputError(
             f"{short(written)} is a mixture of experts, whose memory under mixed precision is not "
             "estimated: set mixed_precision=false, or measure it with batchstat calibrate"

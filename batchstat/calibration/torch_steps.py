@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import transformers
 
-from batchstat.calibration.calibration import Setup
+from batchstat.calibration.setup import Setup
 from batchstat.calibration.torch_device import Batch
 from batchstat.errors import InputError
 

@@ -13,7 +13,10 @@ EXTRAPOLATED = "~"
 """The sign of a number that is extrapolated."""
 
 _GIB = 2**30
-_UNITS = (("s", 1, 60), ("min", 60, 3_600), ("h", 3_600, 48 * 3_600), ("days", 86_400, None))
+_UNITS = (
+    *(("ms", 1e-3, 0.1), ("s", 1, 60), ("min", 60, 3_600), ("h", 3_600, 48 * 3_600)),
+    ("days", 86_400, None),
+)
 """Units of time, in seconds, each with the time from which the next one is shown."""
 
 

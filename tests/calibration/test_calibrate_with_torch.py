@@ -11,8 +11,9 @@ import pytest
 
 from batchstat.calibration import measuring
 from batchstat.calibration.calibrate import calibrate
-from batchstat.calibration.calibration import Setup, load_calibration
+from batchstat.calibration.calibration import load_calibration
 from batchstat.calibration.measuring import BatchTooLargeError
+from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import Shape
 from conftest import environment, needs
 

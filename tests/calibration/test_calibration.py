@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from batchstat.calibration.calibration import (
     PER_SECOND,
     Calibration,
-    Setup,
     fit_calibration,
     load_calibration,
     save_calibration,
@@ -17,6 +16,7 @@ from batchstat.calibration.calibration import (
 from batchstat.calibration.cost_model import CostModel
 from batchstat.calibration.fit import non_negative_least_squares
 from batchstat.calibration.measuring import measure_device
+from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import Shape
 from batchstat.errors import InputError
 from calibration.devices import KnownDevice

@@ -2,8 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchstat.calibration.calibration import Setup, fit_calibration
+from batchstat.calibration.calibration import fit_calibration
 from batchstat.calibration.measuring import MeasuringProgress, measure_device
+from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import Shape, design
 from batchstat.errors import InputError
 from calibration.devices import KnownDevice

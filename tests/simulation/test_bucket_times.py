@@ -15,11 +15,11 @@ from batchstat.calibration.calibration import (
     Calibration,
     Hardware,
     Point,
-    Setup,
     TimeFit,
     save_calibration,
 )
 from batchstat.calibration.memory_estimate import estimate_memory
+from batchstat.calibration.setup import Setup
 from batchstat.documents.base import to_text
 from batchstat.documents.buckets import buckets_document
 from batchstat.documents.schema import schema

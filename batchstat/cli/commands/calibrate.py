@@ -5,65 +5,45 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from batchstat.calibration.calibrate import ATTENTIONS, DTYPES, OPTIMIZERS
+from batchstat.calibration.setup import Setup
 from batchstat.cli.options import Options, takes
-from batchstat.parameters import option
+from batchstat.parameters import option, parse_bytes
 
 if TYPE_CHECKING:
+    from batchstat.calibration.calibration import Calibration
     from batchstat.calibration.measuring import MeasuringProgress, OnProgress
 
-_MODEL, _BATCHES = "Model", "Batches"
+_BATCHES = "Batches"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What is measured, and where the result goes."""
+    """Where it is measured, on which batches, and where the result goes."""
 
-    model: str = option(
-        "",
-        "Folder with a config.json, a name on the Hugging Face Hub, or module:function.",
-        _MODEL,
-        "MODEL",
-        is_common=True,
-    )
     device: str | None = option(
         None,
         "Device, as torch names it: cuda, cuda:1, mps, cpu.",
-        _MODEL,
+        "Device",
         "NAME",
         shown="the accelerator, else the CPU",
         is_common=True,
     )
-    dtype: str = option(
-        "float32",
-        "What computes: float32, bfloat16 or float16.",
-        _MODEL,
-        "NAME",
-        values=DTYPES,
-        is_common=True,
-    )
-    mixed_precision: bool = option(
+    estimate: bool = option(
         False,
-        "Keep weights in float32 while `dtype` computes, as bf16: true does.",
-        _MODEL,
-        flags=("--mixed-precision",),
+        "Measure nothing: estimate memory from the model's shape, without torch.",
+        "Device",
+        flags=("--estimate",),
         is_common=True,
     )
-    attention: str = option(
-        "sdpa", "Implementation of attention.", _MODEL, "NAME", values=ATTENTIONS, is_common=True
-    )
-    optimizer: str = option("adamw", "The optimizer.", _MODEL, "NAME", values=OPTIMIZERS)
-    gradient_checkpointing: bool = option(
-        False,
-        "Compute activations again in the backward pass.",
-        _MODEL,
-        flags=("--gradient-checkpointing",),
+    memory: str | None = option(
+        None,
+        "Memory of the device, with --estimate.",
+        "Device",
+        "80GiB",
+        shown="no limit",
         is_common=True,
-    )
-    compile: bool = option(
-        False, "Compile for each shape with torch.compile.", _MODEL, flags=("--compile",)
     )
     max_length: int | None = option(
         None,
@@ -95,7 +75,7 @@ class Measured:
     )
 
 
-@takes(Measured)
+@takes(Setup, Measured)
 def command(options: Options) -> None:
     """Measure time and memory of training on this device, for compare --calibration.
 
@@ -108,35 +88,73 @@ def command(options: Options) -> None:
 
         # Your own training step: def step(batch) in train.py
         batchstat calibrate --model train:step --max-length 2048
-    """
-    from dataclasses import asdict
 
-    from batchstat.calibration.calibrate import calibrate
+        # Memory alone, without a run
+        batchstat calibrate --model qwen3-8b --dtype bfloat16 --estimate --memory 80GiB
+    """
     from batchstat.calibration.calibration import save_calibration
     from batchstat.cli.streams import console, emit, render, say
     from batchstat.errors import OptionError, counted
     from batchstat.render.screens.calibration import calibration_screen
     from batchstat.storage.results import write_file
 
-    measured = options.read(Measured)
-    if not measured.model:
+    setup, measured = options.read(Setup), options.read(Measured)
+    if not setup.model:
         raise OptionError("no model: pass --model with a folder, a name, or module:function")
     if measured.output.suffix != ".json":
         raise OptionError(f"output={measured.output.as_posix()}: must end in .json")
-    given = asdict(measured)
-    output, as_json = given.pop("output"), given.pop("as_json")
-    with _shown_progress() as on_progress:
-        found = calibrate(**given, on_progress=on_progress)
+    found = _estimated(setup, measured) if measured.estimate else _measured(setup, measured)
     text = save_calibration(found)
-    write_file(output, text.encode(), remedy="name another with -o")
-    if as_json:
+    write_file(measured.output, text.encode(), remedy="name another with -o")
+    if measured.as_json:
         emit(text)
     else:
-        emit(render(calibration_screen(found, output.as_posix()), console()), sys.stdout.encoding)
-    say(f"wrote {output.as_posix()}")
+        screen = calibration_screen(found, measured.output.as_posix())
+        emit(render(screen, console()), sys.stdout.encoding)
+    say(f"wrote {measured.output.as_posix()}")
     if not found.is_complete:
         say(f"interrupted: only {counted(len(found.points), 'batch', 'batches')} measured")
         raise KeyboardInterrupt
+
+
+def _measured(setup: Setup, measured: Measured) -> "Calibration":
+    from batchstat.calibration.calibrate import calibrate
+    from batchstat.errors import OptionError
+
+    if measured.memory is not None:
+        raise OptionError("--memory goes with --estimate: a device knows its own")
+    with _shown_progress() as on_progress:
+        return calibrate(
+            **_given(setup),
+            compile=setup.compile,
+            device=measured.device,
+            max_length=measured.max_length,
+            tokens_per_batch=measured.tokens_per_batch,
+            on_progress=on_progress,
+        )
+
+
+def _estimated(setup: Setup, measured: Measured) -> "Calibration":
+    from batchstat.calibration.memory_estimate import estimate_memory
+    from batchstat.errors import OptionError
+
+    asked = {
+        "device": measured.device,
+        "max-length": measured.max_length,
+        "tokens-per-batch": measured.tokens_per_batch,
+        "compile": setup.compile or None,
+    }
+    for name, value in asked.items():
+        if value is not None:
+            raise OptionError(f"--estimate measures nothing: remove --{name}")
+    memory = None if measured.memory is None else parse_bytes("memory", measured.memory)
+    return estimate_memory(**_given(setup), memory=memory)
+
+
+def _given(setup: Setup) -> dict[str, Any]:
+    """Return what measuring and estimating both take."""
+    names = ("model", "dtype", "mixed_precision", "attention", "optimizer")
+    return {name: getattr(setup, name) for name in (*names, "gradient_checkpointing")}
 
 
 @contextmanager
