@@ -42,7 +42,7 @@ def estimate_memory(
     Example:
         >>> model = "hidden=768,layers=12,heads=12,vocabulary=50257,tied=true"
         >>> batchstat.estimate_memory(model, memory=24 * 2**30).tokens_that_fit(1024)
-        18187
+        18984
 
     Raises:
         OptionError: an unknown name, or a model that cannot be meant.

@@ -111,15 +111,19 @@ def time_table(report: BucketReport) -> Table:
     for each in report.times:
         style = "bold" if each.wanted == report.recommended else ""
         seconds = (each.batch_seconds, each.compile_seconds, each.seconds)
-        cells = [f"{each.wanted}", *(f"{one:,.1f} s" for one in seconds)]
+        cells = [f"{each.wanted}", *(_seconds(one) for one in seconds)]
         rows.add_row(*(Text(cell, style=style) for cell in cells))
     return rows
+
+
+def _seconds(number: float) -> str:
+    return f"{number:,.1f} s" if number >= 10 else f"{number:.3f} s"
 
 
 def _fastest(report: BucketReport) -> str:
     best = next(each for each in report.times if each.wanted == report.recommended)
     words = (
-        f"{counted(best.wanted, 'bucket')} with the least time: {best.seconds:,.1f} s for "
+        f"{counted(best.wanted, 'bucket')} with the least time: {_seconds(best.seconds)} for "
         f"{counted(report.epochs, 'epoch')}, compiling included"
     )
     if best.compile_seconds == 0:
