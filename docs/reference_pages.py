@@ -11,6 +11,7 @@ from reference_commands import commands
 
 import batchstat
 from batchstat.cli.configuration import KEYS
+from batchstat.cli.device import Calibrated
 from batchstat.cli.records import Baseline, Model, Strategy, Template, Tokenization
 from batchstat.corpus.options import CorpusOptions
 from batchstat.documents.schema import FILES, schema
@@ -180,7 +181,8 @@ def _configuration() -> Iterator[str]:
         "beats defaults. `batchstat config` prints what is in force and where it is set; "
         "`--no-config` ignores the file."
     )
-    records = (CorpusOptions, Settings, Tokenization, Template, Strategy, Model, Baseline)
+    of_commands = (Tokenization, Template, Strategy, Model, Calibrated, Baseline)
+    records = (CorpusOptions, Settings, *of_commands)
     declared = {each.name: each for record in records for each in fields(record)}
     yield "## Keys"
     rows = [("`corpus`", "Files, folders, patterns or URLs: text, or a list.", "")]

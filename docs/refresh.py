@@ -2,10 +2,11 @@
 
     python docs/refresh.py [PAGE ...]
 
-The examples of a page run in their sequence, in one temporary folder that holds a copy of
-`sample_data`: ```console blocks are commands after `$` with their standard output, ```sh blocks are
-scripts, ```python blocks are programs, and ```pycon blocks are sessions: statements after `>>>`
-with what they print. The output of a command that ends with … is shown up to that line.
+The examples of a page run in their sequence, in one temporary folder that holds copies of
+`sample_data` and `docs/device.json`: ```console blocks are commands after `$` with their standard
+output, ```sh blocks are scripts, ```python blocks are programs, and ```pycon blocks are sessions:
+statements after `>>>` with what they print. The output of a command that ends with … is shown up to
+that line.
 """
 
 import os
@@ -137,6 +138,7 @@ def refreshed(page: str, folder: Path, *, torch: bool, run_command: RunCommand =
         run_command: what runs the commands of consoles.
     """
     shutil.copytree(ROOT / "sample_data", folder / "sample_data")
+    shutil.copy(ROOT / "docs/device.json", folder)
     parts, end = [], 0
     for example in examples(page):
         if example.kind == "console":

@@ -2,9 +2,8 @@
 
 corpus.txt resembles an encyclopedia dump, reviews.csv film reviews with a rare class, chat.jsonl
 questions to an assistant and their answers, conversations.jsonl chats of up to six turns with long
-and short answers, pretokenized.parquet whole articles as token ids, device.json the calibration of
-a device that nobody has, so that the quick start and the tests need neither download nor GPU. Every
-word comes from the lists below.
+and short answers, pretokenized.parquet whole articles as token ids, so that the quick start and the
+tests need no download. Every word comes from the lists below.
 """
 
 import csv
@@ -19,17 +18,6 @@ from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-
-from batchstat.calibration.calibration import (
-    Calibration,
-    Hardware,
-    MemoryFit,
-    Point,
-    TimeFit,
-    save_calibration,
-)
-from batchstat.calibration.setup import Setup
-from batchstat.calibration.shapes import design
 
 Words: TypeAlias = tuple[str, ...]
 Scope: TypeAlias = ChainMap[str, Words]
@@ -476,52 +464,6 @@ def sft(_: Writer) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def device(writer: Writer) -> bytes:
-    """A calibration of a device with constants of our choice, measured with noise of 2 %."""
-    batch, token, pair, update = 2e-3, 6e-6, 1.2e-9, 8e-3
-    fixed, token_bytes = 5 * 2**30, 3 * 2**20
-    points = []
-    for shape in design(16_384, 2048, packed=True):
-        seconds = batch + token * shape.tokens + pair * shape.pairs
-        seconds = round(seconds * (1 + writer.rng.choice((-0.02, 0.02))), 9)
-        point = Point(
-            rows=shape.rows,
-            width=shape.width,
-            samples_per_row=shape.samples_per_row,
-            seconds=seconds,
-            update_seconds=update,
-            first_seconds=seconds,
-            peak=fixed + token_bytes * shape.tokens,
-            update_peak=fixed,
-        )
-        points.append(point)
-    made = Calibration(
-        created="2026-01-01T00:00:00+00:00",
-        setup=Setup(model="example:step", shape=None, dtype="bfloat16"),
-        hardware=Hardware(device="cuda", name="a made-up device", memory=64 * 2**30, versions={}),
-        points=tuple(points),
-        time=TimeFit(
-            per_step=update,
-            per_batch=batch,
-            per_token=token,
-            per_pair=pair,
-            per_shape=0.0,
-            residual=0.02,
-            worst=0.02,
-        ),
-        memory=MemoryFit(
-            fixed=fixed,
-            per_token=float(token_bytes),
-            per_pair=0.0,
-            least=fixed,
-            residual=0.0,
-            worst=0.0,
-        ),
-        fits=max(point.peak or 0 for point in points),
-    )
-    return save_calibration(made).encode()
-
-
 OUTPUTS: dict[str, Callable[[Writer], bytes]] = {
     "corpus.txt": corpus,
     "reviews.csv": reviews,
@@ -529,7 +471,6 @@ OUTPUTS: dict[str, Callable[[Writer], bytes]] = {
     "conversations.jsonl": conversations,
     "pretokenized.parquet": pretokenized,
     "sft.yaml": sft,
-    "device.json": device,
 }
 
 

@@ -117,7 +117,7 @@ class Calibration:
     """The time and memory of training on batches of any shape, on one device.
 
     Example:
-        >>> calibration = batchstat.load_calibration("sample_data/device.json")
+        >>> calibration = batchstat.load_calibration("docs/device.json")
         >>> calibration.tokens_that_fit(max_length=512)
         16384
 
@@ -271,7 +271,7 @@ def load_calibration(path: str | Path) -> Calibration:
     """Return the calibration in a file that `batchstat calibrate` wrote.
 
     Example:
-        >>> batchstat.load_calibration("sample_data/device.json").most_tokens
+        >>> batchstat.load_calibration("docs/device.json").most_tokens
         16384
 
     Raises:

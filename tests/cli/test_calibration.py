@@ -78,6 +78,18 @@ def test_what_does_not_fit_and_what_is_extrapolated_is_marked(cli):
     assert "warning: time and memory are extrapolated" in err
 
 
+def test_a_row_that_would_come_first_is_named_with_its_peak(cli, device):
+    write(device / "h100.json", calibration(SLOW, fits=SLOW.peak(3000)))
+    rows = ("--strategy", "static:batch_size=4", "--strategy", "token-budget")
+    code, out, err = cli("compare", CORPUS, *BUDGET, *COST, *rows)
+    assert code == 0, err
+    peak = rf"token-budget would come first, but its peak of {SLOW.peak(4096) / GIB:.1f} GiB"
+    assert f"{peak} does not fit the device: set --tokens-per-batch " in out
+    report = json.loads((device / "batchstat-results/compare.json").read_text())
+    assert report["choice"]["best"] == "static:batch_size=4"
+    assert [row["fits_memory"] for row in report["strategies"]] == [True, False]
+
+
 def test_an_estimate_has_memory_only(cli, device):
     write(device / "memory.json", estimate(4 * GIB))
     _, out, _ = cli("compare", CORPUS, *BUDGET, "--calibration", "memory.json")

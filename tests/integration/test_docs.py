@@ -8,6 +8,7 @@ import subprocess
 from importlib import import_module
 from pathlib import Path
 
+import make_device
 import pytest
 import reference_commands
 import reference_pages
@@ -15,6 +16,7 @@ import refresh
 import typer
 import yaml
 
+from batchstat.calibration.calibration import save_calibration
 from batchstat.cli.main import app
 from batchstat.documents.schema import FILES, schema
 from batchstat.gate.named_limits import NAMED_LIMITS
@@ -113,6 +115,11 @@ def test_links_lead_somewhere(path):
     for target in re.findall(r"\]\(([^)#:]+)(?:#[\w-]+)?\)", shown):
         page = (path.parent / target).resolve()
         assert page.exists() or (page.parent.name, page.stem in generated) == ("reference", True)
+
+
+def test_the_device_of_the_examples_is_made_by_its_script():
+    made = save_calibration(make_device.calibration())
+    assert text_of(ROOT / "docs/device.json") == made
 
 
 def test_every_page_is_in_the_contents():

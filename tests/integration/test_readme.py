@@ -69,7 +69,6 @@ def test_sample_data_is_made_by_its_script(tmp_path: Path):
         "chat.jsonl",
         "conversations.jsonl",
         "corpus.txt",
-        "device.json",
         "make.py",
         "pretokenized.parquet",
         "reviews.csv",

@@ -2,7 +2,7 @@
 
 import itertools
 
-from batchstat import rng
+from batchstat.planning import rng
 from render.html.scripts import call_all
 
 SEEDS = (0, 1, 7, 2**31 - 1, 2**32, 2**40 + 12_345)
