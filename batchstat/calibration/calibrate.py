@@ -55,6 +55,11 @@ def calibrate(
             16,384.
         on_progress: called before each run.
 
+    Example:
+        >>> batchstat.calibrate("train:step", dtype="bf16")
+        Traceback (most recent call last):
+        batchstat.errors.OptionError: unknown dtype 'bf16': did you mean 'bfloat16'? (known: bfloat16, float16, float32)
+
     Raises:
         OptionError: an argument that is wrong by itself.
         InputError: no torch, no such device or model, or not a single row fits.

@@ -82,7 +82,11 @@ class Setup:
         is_common=True,
     )
     compile: bool = option(
-        False, "Compile for each shape with torch.compile.", _MODEL, flags=("--compile",)
+        False,
+        "Compile for each shape with torch.compile.",
+        _MODEL,
+        flags=("--compile",),
+        is_common=True,
     )
 
     def __post_init__(self) -> None:

@@ -11,7 +11,8 @@ import batchstat
 from batchstat import CostModel, InputError, OptionError
 from batchstat.calibration.families import FAMILIES
 from batchstat.calibration.known_models import KNOWN_MODELS
-from batchstat.calibration.memory_estimate import ATTENTION, BYTES, STATE, estimate_memory
+from batchstat.calibration.memory_estimate import BYTES, STATE, estimate_memory
+from batchstat.calibration.setup import ATTENTIONS
 from conftest import needs
 
 PUBLISHED = {
@@ -88,7 +89,7 @@ def test_parameters_with_torch(tmp_path, kind):
 SETUPS = st.fixed_dictionaries(
     {
         "dtype": st.sampled_from(sorted(BYTES)),
-        "attention": st.sampled_from(ATTENTION),
+        "attention": st.sampled_from(list(ATTENTIONS)),
         "optimizer": st.sampled_from(sorted(STATE)),
     }
 )

@@ -26,7 +26,10 @@ def test_without_torch_the_message_says_how_to_get_it(tmp_path, run_process):
         (["--model", "m", "--optimizer", "adam"], "did you mean 'adamw'?"),
         (["--model", "m", "--max-length", "0"], "max_length=0: must be between 1 and"),
         (["--model", "m", "--tokens-per-batch", "-4"], "tokens_per_batch=-4: must be between 1"),
-        (["--model", "m", "--mixed-precision"], "mixed_precision computes in another dtype"),
+        (
+            ["--model", "m", "--mixed-precision"],
+            "mixed_precision with dtype=float32: set dtype=bfloat16",
+        ),
         (["--model", "m", "-o", "out.txt"], "output=out.txt: must end in .json"),
         (["m"], "unexpected"),
     ],

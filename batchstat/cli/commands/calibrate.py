@@ -84,13 +84,13 @@ def command(options: Options) -> None:
 
     Examples:
         # A model's configuration, as trainers with bf16: true run it
-        batchstat calibrate --model ./qwen3-0.6b --dtype bfloat16 --mixed-precision -o h100.json
+        batchstat calibrate --model ./qwen3 --dtype bfloat16 --mixed-precision
 
         # Your own training step: def step(batch) in train.py
         batchstat calibrate --model train:step --max-length 2048
 
         # Memory alone, without a run
-        batchstat calibrate --model qwen3-8b --dtype bfloat16 --estimate --memory 80GiB
+        batchstat calibrate --model qwen3-8b --estimate --memory 80GiB
     """
     from batchstat.calibration.calibration import save_calibration
     from batchstat.cli.streams import console, emit, render, say
