@@ -6,12 +6,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from batchstat.calibration.calibration import Calibration, fit_calibration
-from batchstat.calibration.cost_model import CostModel, load_configuration, shape_of
+from batchstat.calibration.configurations import load_configuration
+from batchstat.calibration.cost_model import CostModel, shape_of
 from batchstat.calibration.measuring import OnProgress, measure_device
 from batchstat.calibration.setup import Setup
 from batchstat.errors import InputError
 from batchstat.parameters import whole_number
 
+_OTHERWISE = "pass the folder of a config.json, or a function that runs one step, module:function"
 _LONGEST = 4_096
 _LONGEST_OF_FUNCTION = 2_048
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -56,9 +58,9 @@ def calibrate(
         on_progress: called before each run.
 
     Example:
-        >>> batchstat.calibrate("train:step", dtype="bf16")
+        >>> batchstat.calibrate("train:step", max_length=0)
         Traceback (most recent call last):
-        batchstat.errors.OptionError: unknown dtype 'bf16': did you mean 'bfloat16'? (known: bfloat16, float16, float32)
+        batchstat.errors.OptionError: max_length=0: must be between 1 and 2,147,483,647
 
     Raises:
         OptionError: an argument that is wrong by itself.
@@ -84,7 +86,7 @@ def calibrate(
 
     created = datetime.now(UTC).isoformat()
     found = find_device(device)
-    config = None if is_function else load_configuration(model)
+    config = None if is_function else load_configuration(model, _OTHERWISE)
     if config is not None:
         setup = replace(setup, shape=_shape(model, config))
     widest = _widest(config, max_length)

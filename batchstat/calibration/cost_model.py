@@ -1,9 +1,9 @@
 """Estimated compute of a transformer, from its shape."""
 
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
+from batchstat.calibration.configurations import load_configuration, not_loaded
 from batchstat.calibration.costs import BatchCost
 from batchstat.calibration.families import FAMILIES
 from batchstat.calibration.known_models import KNOWN_MODELS, known_shape
@@ -146,7 +146,17 @@ def load_model(written: str) -> CostModel:
         return _from_pairs(shape)
     if "=" in written:
         return _from_pairs(written)
-    return shape_of(written, load_configuration(written))
+    return shape_of(written, model_configuration(written))
+
+
+def model_configuration(written: str) -> Any:
+    """Return a configuration of transformers, for whose shape there are other ways to write it.
+
+    Raises:
+        InputError: it cannot be loaded; the message says how to write the shape.
+    """
+    near = _near(written)
+    return load_configuration(written, _OTHERWISE, f"{near} Or {_OTHERWISE}" if near else "")
 
 
 def _from_pairs(written: str) -> CostModel:
@@ -207,60 +217,11 @@ def _first(config: Any, names: tuple[str, ...]) -> Any:
     return next((value for name in names if (value := getattr(config, name, None))), None)
 
 
-def load_configuration(written: str) -> Any:
-    """Load a configuration with transformers, without running code from its repository.
-
-    Raises:
-        InputError: it cannot be loaded; the message says how to get one.
-    """
-    from batchstat.tokenization.hub import HUB_NAME, hub_answers, import_quietly
-
-    path = Path(written)
-    try:
-        is_file, is_folder = path.is_file(), path.is_dir()
-    except OSError as error:  # for example, a name that is too long
-        raise _refusal(written, error.strerror or str(error)) from None
-    if is_folder and not (path / "config.json").is_file():
-        raise _refusal(written, "the folder has no config.json")
-    is_local = is_file or is_folder
-    if not is_local and HUB_NAME.fullmatch(written) is None:
-        raise _refusal(written, "no such file or folder")
-    offline = is_local or not hub_answers()
-    try:
-        found = import_quietly("AutoConfig").from_pretrained(
-            path if is_local else written, local_files_only=offline, trust_remote_code=False
-        )
-        found.get_text_config()
-    except Exception as error:  # transformers passes on anything that a file or the hub causes
-        raise _not_loaded(written, error, is_local=is_local, offline=offline) from None
-    return found
-
-
-def _not_loaded(written: str, error: Exception, *, is_local: bool, offline: bool) -> InputError:
-    """Return the error for a name that transformers could not load a configuration from."""
-    reason = " ".join(str(error).split())[:200]
-    if "trust_remote_code" in str(error):
-        return _refusal(written, "it requires trust_remote_code, which batchstat never enables")
-    if is_local:
-        return _refusal(written, reason)
-    if not offline:
-        return _refusal(written, reason, "check the name, set HF_TOKEN for a gated one, or write")
-    return _refusal(
-        written,
-        "no such file or folder, not in the local cache, and Hugging Face's hub not reachable",
-        _offline_remedy(written),
-    )
-
-
-def _offline_remedy(written: str) -> str:
+def _near(written: str) -> str:
+    """Return which built-in shapes a name on the hub may mean; empty if there is none."""
     owner, _, name = written.lower().rpartition("/")
     same = [name] if name in KNOWN_MODELS else []
-    if near := did_you_mean(name, same if owner else KNOWN_MODELS):
-        return f"{near} Or write"
-    return (
-        f"on a machine with network, run hf download {written} config.json --local-dir FOLDER and "
-        "pass --model FOLDER, or write"
-    )
+    return did_you_mean(name, same if owner else KNOWN_MODELS)
 
 
 def _size(written: str, config: Any, names: tuple[str, ...], *, needed: bool) -> int | None:
@@ -281,12 +242,12 @@ def _size(written: str, config: Any, names: tuple[str, ...], *, needed: bool) ->
     return None
 
 
-def _refusal(written: str, reason: str, remedy: str = "write") -> InputError:
-    return InputError(
-        f"model {short(written)} cannot be loaded: {reason}: {remedy} hidden=768,layers=12, or a "
-        "name from batchstat explain model"
-    )
+def _refusal(written: str, reason: str) -> InputError:
+    return not_loaded(written, reason, _OTHERWISE)
 
+
+_OTHERWISE = "write hidden=768,layers=12, or a name from batchstat explain model"
+"""What to do where a configuration has no shape."""
 
 _NAMES = {
     "hidden": ("hidden_size",),

@@ -4,7 +4,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from batchstat.calibration.calibration import Calibration, Hardware, MemoryFit
-from batchstat.calibration.cost_model import CostModel, load_configuration, load_model
+from batchstat.calibration.cost_model import (
+    CostModel,
+    load_model,
+    model_configuration,
+    shape_of,
+)
 from batchstat.calibration.families import FAMILIES
 from batchstat.calibration.known_models import known_shape
 from batchstat.calibration.setup import Setup
@@ -229,7 +234,7 @@ def _modelled(model: CostModel | str) -> CostModel:
     if not isinstance(model, str):
         return model
     if known_shape(model) is None and "=" not in model:
-        config = load_configuration(model)
+        config = model_configuration(model)
         if config.model_type not in FAMILIES:
             raise InputError(
                 f"model {short(model)}: memory is not estimated for model_type "
@@ -237,6 +242,7 @@ def _modelled(model: CostModel | str) -> CostModel:
                 "batchstat calibrate, or write its shape as hidden=768,layers=12,heads=12,"
                 "vocabulary=50257"
             )
+        return shape_of(model, config)
     return load_model(model)
 
 

@@ -28,7 +28,7 @@ def test_without_torch_the_message_says_how_to_get_it(tmp_path, run_process):
         (["--model", "m", "--tokens-per-batch", "-4"], "tokens_per_batch=-4: must be between 1"),
         (
             ["--model", "m", "--mixed-precision"],
-            "mixed_precision with dtype=float32: set dtype=bfloat16",
+            "mixed_precision with dtype=float32: set dtype=",
         ),
         (["--model", "m", "-o", "out.txt"], "output=out.txt: must end in .json"),
         (["m"], "unexpected"),

@@ -1,0 +1,62 @@
+"""Configurations of transformers' models."""
+
+from pathlib import Path
+from typing import Any
+
+from batchstat.errors import InputError, short
+
+
+def load_configuration(written: str, otherwise: str, unreachable: str = "") -> Any:
+    """Load a configuration with transformers, without running code from its repository.
+
+    Args:
+        written: a config.json, the folder of one, or a name on the Hugging Face Hub.
+        otherwise: what to do where it cannot be loaded, for messages.
+        unreachable: the same where the hub cannot be reached; by default, to download it elsewhere
+            is named, too.
+
+    Raises:
+        InputError: it cannot be loaded; the message says what to do.
+    """
+    from batchstat.tokenization.hub import HUB_NAME, hub_answers, import_quietly
+
+    path = Path(written)
+    try:
+        is_file, is_folder = path.is_file(), path.is_dir()
+    except OSError as error:  # for example, a name that is too long
+        raise not_loaded(written, error.strerror or str(error), otherwise) from None
+    if is_folder and not (path / "config.json").is_file():
+        raise not_loaded(written, "the folder has no config.json", otherwise)
+    is_local = is_file or is_folder
+    if not is_local and HUB_NAME.fullmatch(written) is None:
+        raise not_loaded(written, "no such file or folder", otherwise)
+    offline = not is_local and not hub_answers()
+    try:
+        found = import_quietly("AutoConfig").from_pretrained(
+            path if is_local else written,
+            local_files_only=is_local or offline,
+            trust_remote_code=False,
+        )
+        found.get_text_config()
+    except Exception as error:  # transformers passes on anything that a file or the hub causes
+        reason = " ".join(str(error).split())[:200]
+        if "trust_remote_code" in str(error):
+            reason = "it requires trust_remote_code, which batchstat never enables"
+        elif offline:
+            reason = (
+                "no such file or folder, not in the local cache, and Hugging Face's hub not "
+                "reachable"
+            )
+            otherwise = unreachable or (
+                f"on a machine with network, run hf download {written} config.json --local-dir "
+                f"FOLDER and pass --model FOLDER, or {otherwise}"
+            )
+        elif not is_local:
+            otherwise = f"check the name, set HF_TOKEN for a gated one, or {otherwise}"
+        raise not_loaded(written, reason, otherwise) from None
+    return found
+
+
+def not_loaded(written: str, reason: str, otherwise: str) -> InputError:
+    """Return the error for a model, with what to do."""
+    return InputError(f"model {short(written)} cannot be loaded: {reason}: {otherwise}")
