@@ -155,7 +155,7 @@ def as_device(
             "of memory: measure one with batchstat calibrate"
         )
     own = found.setup.shape
-    if model is not None and own is not None and own != model:
+    if model is not None and own is not None and own.cost != model.cost:
         differing = ", ".join(_differing(own, model))
         raise InputError(
             f"{named} is of another model, {found.setup.model}, than the one named ({differing}): "

@@ -1,7 +1,7 @@
 """How long models train under each batching, beside what batchstat says before.
 
-python tests/benchmarks/training.py [--rounds 5] [--device cpu] [--dtype float32] [--hidden 256]
-                                    [--layers 2] [--tokens-per-batch 4096] [--samples 480]
+python tests/benchmarks/training.py [--rounds 5] [--device cpu] [--dtype float32] [--hidden 128]
+                                    [--layers 2] [--tokens-per-batch 4096] [--samples 240]
                                     [--config FOLDER] [--output FOLDER]
 
 Needs torch and transformers. Each model is calibrated first, on batches of random tokens. Then it
@@ -112,7 +112,9 @@ def rows_of(
             "calibrated_seconds": row.counts.compute / PER_SECOND,
             "measured": statistics.median(ratios),
             "calibrated": row.counts.compute / timed["static"].counts.compute,
-            **{key: costs[row.name][key] / costs["static"][key] for key in costs["static"]},
+            "linear": costs[row.name]["linear"] / costs["static"]["linear"],
+            "quadratic": costs[row.name]["quadratic"] / costs["static"]["quadratic"],
+            "operations": costs[row.name]["model"] / costs["static"]["model"],
         }
 
 
@@ -134,10 +136,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="float32")
-    parser.add_argument("--hidden", type=int, default=256)
+    parser.add_argument("--hidden", type=int, default=128)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--tokens-per-batch", type=int, default=4096)
-    parser.add_argument("--samples", type=int, default=480)
+    parser.add_argument("--samples", type=int, default=240)
     parser.add_argument("--config", type=Path, help="the folder of a config.json instead")
     parser.add_argument("--output", type=Path, default=Path())
     arguments = parser.parse_args()
@@ -161,12 +163,13 @@ def main() -> None:
                 tokens_per_batch=arguments.tokens_per_batch,
             )
             assert calibration.time is not None
+            print(f"{name}: {calibration.time}", file=sys.stderr, flush=True)
             residuals[name] = calibration.time.residual
             for corpus in CORPORA:
                 rows += rows_of(name, corpus, calibration, arguments)
-    names = ("measured", "calibrated", "linear", "quadratic", "model")
+    names = ("measured", "calibrated", "linear", "quadratic", "operations")
     lines = [
-        f"| model, corpus | strategy | batches | padding | {' | '.join(names[:-1])} | operations |",
+        f"| model, corpus | strategy | batches | padding | {' | '.join(names)} |",
         f"|---|---|---|---|{'---|' * len(names)}",
         *(
             f"| {row['model']}, {row['corpus']} | {row['strategy']} | {row['batches']:,} | "
