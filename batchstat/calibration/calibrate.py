@@ -10,7 +10,7 @@ from batchstat.calibration.configurations import load_configuration
 from batchstat.calibration.cost_model import CostModel, shape_of
 from batchstat.calibration.measuring import OnProgress, measure_device
 from batchstat.calibration.setup import Setup
-from batchstat.errors import InputError
+from batchstat.errors import InputError, install_extra
 from batchstat.parameters import whole_number
 
 _OTHERWISE = "pass the folder of a config.json, or a function that runs one step, module:function"
@@ -120,7 +120,7 @@ def _require_torch() -> None:
         import torch  # noqa: F401
     except ImportError:
         raise InputError(
-            "calibrate needs torch, which is not installed: pip install 'batchstat[torch]'"
+            f"calibrate needs torch, which is not installed: {install_extra('torch')}"
         ) from None
 
 

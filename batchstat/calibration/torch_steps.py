@@ -105,7 +105,7 @@ class FunctionSteps:
         finally:
             sys.path.pop(0)
         if not callable(self._step):
-            raise InputError(f"model {name!r} is no function: it is called with a batch")
+            raise InputError(f"model {name!r} cannot be called with a batch: name a function")
         self.vocabulary = int(getattr(self._step, "vocabulary", _USUAL_VOCABULARY))
 
     def forward_backward(self, batch: Batch) -> None:
@@ -178,8 +178,8 @@ def _auto_class(config: Any) -> str:
         if type(config) in getattr(transformers, auto)._model_mapping:
             return auto
     raise InputError(
-        f"{named or config.model_type} is no language model or classifier of transformers: pass a "
-        "function that runs one step, module:function"
+        f"{named or config.model_type} is neither a language model nor a classifier of "
+        "transformers: pass a function that runs one step, module:function"
     )
 
 

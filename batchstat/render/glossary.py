@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from batchstat.calibration.cost_model import CostModel
 from batchstat.calibration.known_models import KNOWN_MODELS
+from batchstat.calibration.setup import Setup
 from batchstat.corpus.options import CorpusOptions
+from batchstat.documents.comparison import Model
 from batchstat.documents.schema import schema
 from batchstat.errors import OptionError, did_you_mean
 from batchstat.parameters import Option, options_of
@@ -194,6 +196,9 @@ def entries() -> Iterator[Entry]:
     yield from _parameters_and_settings()
     text = f"{_prose(CostModel)}\n\nBuilt in: {', '.join(KNOWN_MODELS)}."
     yield Entry("model", "estimate", text, tuple(_attributes(CostModel).items()))
+    for name, words in _attributes(CostModel).items():
+        if name not in Model.model_fields:
+            yield Entry(name, "key of a model", words)
     for name, model in KNOWN_MODELS.items():
         yield Entry(name, "model", f"The shape of {model.source}: {model.shape}.")
     for name, text in WORDS.items():
@@ -207,7 +212,12 @@ def _parameters_and_settings() -> Iterator[Entry]:
         facts = tuple(declared.values.items())
         yield Entry(name, f"parameter of {', '.join(owners)}", declared.help, facts)
         values[name] = declared.values
-    for kind, record in (("setting", Settings), ("option of reading", CorpusOptions)):
+    records: dict[str, type[DataclassInstance]] = {
+        "setting": Settings,
+        "option of reading": CorpusOptions,
+        "option of calibrate": Setup,
+    }
+    for kind, record in records.items():
         for name, declared in options_of(record).items():
             facts = tuple(declared.values.items())
             yield Entry(name, kind, declared.help.replace("`", ""), facts)

@@ -119,6 +119,8 @@ def test_more_takes_more_and_savings_never_take_more(shape, setup, rows, width):
     assert here < peak(replace(shape, layers=shape.layers + 1), rows, width, **setup)
     assert peak(shape, rows, width, **{**setup, "attention": "flash_attention_2"}) <= here
     assert peak(shape, rows, width, **{**setup, "optimizer": "sgd"}) <= here
+    if setup["attention"] == "eager" and shape.gated:
+        return  # probabilities in float32 are kept beside those in the dtype of the weights
     assert peak(shape, rows, width, **{**setup, "dtype": "bfloat16"}) <= peak(
         shape, rows, width, **{**setup, "dtype": "float32"}
     )

@@ -13,7 +13,8 @@ def test_without_torch_the_message_says_how_to_get_it(tmp_path, run_process):
     assert result.returncode == 3
     assert result.stdout == ""
     assert result.stderr == (
-        "error: calibrate needs torch, which is not installed: pip install 'batchstat[torch]'\n"
+        "error: calibrate needs torch, which is not installed: run python -m pip install "
+        "'.[torch]' in a clone of batchstat\n"
     )
 
 
