@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
-from batchstat.errors import OptionError
+from batchstat.errors import OptionError, short
 from batchstat.parameters import check_fields, documented, option
 
 Content = Literal["text", "completion", "messages", "tokens", "length"]
@@ -183,6 +183,7 @@ class CorpusOptions:
             raise OptionError(
                 f"text_column is given {len(self.text_column)} times: pass one, or two for pairs"
             )
+        _check_characters("append", self.append)
         if self.content not in ("text", "completion") and self.append:
             raise OptionError(f"append is for texts, not with {columns[0]}")
         if self.content != "text" and (self.strip or self.min_chars):
@@ -215,6 +216,16 @@ class CorpusOptions:
         """Every column that the user named."""
         single = (getattr(self, name) for name in SINGLE_COLUMNS)
         return (*self.text_column, *(column for column in single if column is not None))
+
+
+def _check_characters(name: str, text: str) -> None:
+    """Raise OptionError for half a surrogate pair, as undecodable bytes of a command line are."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise OptionError(
+            f"{name}={short(text)} contains half a surrogate pair, which is not a character"
+        ) from None
 
 
 SINGLE_COLUMNS = (

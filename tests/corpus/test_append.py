@@ -32,3 +32,8 @@ def test_it_is_for_texts():
         batchstat.OptionError, match="append is for texts, not with messages_column"
     ):
         batchstat.CorpusOptions(messages_column="messages", append="</s>")
+
+
+def test_what_is_no_character_cannot_be_appended():
+    with pytest.raises(batchstat.OptionError, match="half a surrogate pair"):
+        batchstat.CorpusOptions(append="\ud800")
