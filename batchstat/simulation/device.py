@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import isfinite
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from batchstat.planning.strategies.spec import RowRequest
 from batchstat.simulation.counts import PlanCounts
 
 _SECONDS_PER_HOUR = 3600
+_MOST_DIFFERING = 3
+"""Sizes of two models that a message compares."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +159,7 @@ def as_device(
         )
     own = found.setup.shape
     if model is not None and own is not None and own.cost != model.cost:
-        differing = ", ".join(_differing(own, model))
+        differing = ", ".join(islice(_differing(own, model), _MOST_DIFFERING))
         raise InputError(
             f"{named} is of another model, {found.setup.model}, than the one named ({differing}): "
             "remove --model, or run batchstat calibrate for it"
