@@ -47,7 +47,7 @@ from batchstat.render.screens.profile import (
 from batchstat.render.screens.trained_details import trained_details
 from batchstat.render.text import class_name, corpus_name, decimal, one_line, percent
 from batchstat.simulation.balance_report import BalanceReport
-from batchstat.simulation.bucket_search import BucketReport
+from batchstat.simulation.bucket_report import BucketReport
 from batchstat.simulation.comparison import Comparison, StrategyResult
 
 

@@ -9,7 +9,7 @@ from batchstat.profiling.profile import Profile
 from batchstat.render.command_lines import flags
 from batchstat.render.html.pages import balance_page, buckets_page, comparison_page, profile_page
 from batchstat.simulation.balance_report import BalanceReport
-from batchstat.simulation.bucket_search import BucketReport
+from batchstat.simulation.bucket_report import BucketReport
 from batchstat.simulation.comparison import Comparison
 
 Result = Profile | Comparison | BalanceReport | BucketReport

@@ -10,7 +10,8 @@ from batchstat.errors import counted
 from batchstat.planning.strategies.bucket_edges import RULES
 from batchstat.render.screens.layout import Line, Pasted, table
 from batchstat.render.text import percent
-from batchstat.simulation.bucket_search import NUMBERS, BucketReport, Edges
+from batchstat.simulation.bucket_report import BucketReport, Edges
+from batchstat.simulation.bucket_search import NUMBERS
 from batchstat.simulation.comparison import StrategyResult
 
 
