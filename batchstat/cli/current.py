@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from batchstat.cli.configuration import Setting
 from batchstat.corpus.options import CorpusOptions
 from batchstat.planning.settings import Settings
-from batchstat.simulation.comparison import ReportWarning
+from batchstat.simulation.results import ReportWarning
 
 if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs

@@ -218,7 +218,7 @@ def strategy_of(row: Any, model: Any = None, speed_up: float | None = None) -> S
     """Return the numbers of one strategy.
 
     Args:
-        row: a `batchstat.simulation.comparison.StrategyResult`.
+        row: a `batchstat.simulation.results.StrategyResult`.
         model: a `batchstat.CostModel`, where one is named.
         speed_up: over the current setup, in a comparison.
     """

@@ -6,8 +6,8 @@ from typing import Any
 from batchstat.documents.device import calibrated
 from batchstat.lengths.arrays import round_up
 from batchstat.render.text import one_line
-from batchstat.simulation.comparison import StrategyResult
 from batchstat.simulation.device import Device, OnDevice
+from batchstat.simulation.results import StrategyResult
 
 EXTRAPOLATED = "~"
 """The sign of a number that is extrapolated."""

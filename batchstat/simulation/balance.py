@@ -23,9 +23,9 @@ from batchstat.planning.shares import draw_samples, make_shares
 from batchstat.planning.strategies.spec import request_row
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.balance_report import BalanceReport, ClassDraw, SamplerResult
-from batchstat.simulation.comparison import ReportWarning, StrategyResult
 from batchstat.simulation.device import Device, as_device, batch_cost
 from batchstat.simulation.device_warnings import device_warnings
+from batchstat.simulation.results import ReportWarning, StrategyResult
 from batchstat.simulation.rows import make_row
 from batchstat.simulation.warnings import comparison_warnings
 

@@ -9,8 +9,8 @@ from batchstat.planning.samplers.base import Sampler
 from batchstat.planning.samplers.spec import sampler_name
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
-from batchstat.simulation.comparison import ReportWarning, StrategyResult
 from batchstat.simulation.device import Device
+from batchstat.simulation.results import ReportWarning, StrategyResult
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ from batchstat.lengths.stats import LengthStats
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
 from batchstat.simulation.bucket_times import BucketTime, fastest
-from batchstat.simulation.comparison import StrategyResult
+from batchstat.simulation.results import StrategyResult
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from batchstat.planning.strategies.spec import parse_strategies
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.bucket_report import Bucket, BucketReport, Edges
 from batchstat.simulation.bucket_times import BucketTime, fastest, time_of_samples, times_of
-from batchstat.simulation.comparison import StrategyResult
+from batchstat.simulation.results import StrategyResult
 from batchstat.simulation.rows import make_row
 
 NUMBERS = range(2, 17)

@@ -22,7 +22,7 @@ from batchstat.planning.strategies.spec import parse_strategies, request_row
 from batchstat.planning.strategies.static import Static
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.bounds import Bounds, min_packed_rows
-from batchstat.simulation.comparison import Comparison, Simulation
+from batchstat.simulation.comparison import Comparison
 from batchstat.simulation.device import Device, as_device, batch_cost
 from batchstat.simulation.device_warnings import device_warnings
 from batchstat.simulation.epoch_lengths import EpochLengths
@@ -30,6 +30,7 @@ from batchstat.simulation.estimate import check_share, draw
 from batchstat.simulation.first_batches import first_batches
 from batchstat.simulation.measure import measure
 from batchstat.simulation.recommendation import choose, current_row
+from batchstat.simulation.results import Simulation
 from batchstat.simulation.rows import EpochCache, estimated, make_row, make_rows, over_seeds
 from batchstat.simulation.sweep import sweep
 from batchstat.simulation.warnings import comparison_warnings

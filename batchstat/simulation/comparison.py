@@ -1,32 +1,23 @@
 """`Comparison`: the results of `compare`, as one record of counts with ratios as properties."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from html import escape
-from statistics import mean, pstdev
 from typing import TYPE_CHECKING, Any
 
 from batchstat.calibration.calibration import Calibration
 from batchstat.calibration.cost_model import CostModel
-from batchstat.lengths.stats import Histogram
-from batchstat.planning.plan import BatchPlan
-from batchstat.planning.rules import SHUFFLED
 from batchstat.planning.settings import ResolvedSettings
-from batchstat.planning.strategies.spec import RowRequest
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
 from batchstat.simulation.bounds import Bounds
-from batchstat.simulation.counts import PlanCounts
-from batchstat.simulation.device import Device, OnDevice
+from batchstat.simulation.device import Device
 from batchstat.simulation.epoch_lengths import EpochLengths
-from batchstat.simulation.estimate import Interval, SampleFacts
+from batchstat.simulation.estimate import SampleFacts
 from batchstat.simulation.learning_rate import LearningRateHint
+from batchstat.simulation.results import ReportWarning, StrategyResult
 from batchstat.simulation.sweep import Sweep
-from batchstat.simulation.timeline import Timeline
-from batchstat.simulation.token_weights import TrainedCounts
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     import pandas as pd
 
 
@@ -35,121 +26,6 @@ _SHOWN = (
     *("samples_per_batch_min", "samples_per_batch_max", "shuffling"),
 )
 """The first columns of a frame."""
-
-_NOTICED, _SORTED = 0.1, 0.5
-"""Length homogeneity above which batches are not quite random, and above which they hold similar
-lengths.
-"""
-
-
-@dataclass(frozen=True)
-class SeedSpread:
-    """Results of a row under several seeds.
-
-    Attributes:
-        padding_ratios: the padding ratio for each seed.
-        batches: the number of batches for each seed.
-    """
-
-    padding_ratios: tuple[float, ...]
-    batches: tuple[int, ...]
-
-    @classmethod
-    def of(cls, counts: Sequence[PlanCounts]) -> "SeedSpread":
-        """Return the spread of `counts`, one per seed."""
-        return cls(
-            tuple(each.padding_ratio for each in counts), tuple(each.batches for each in counts)
-        )
-
-    @property
-    def padding_mean(self) -> float:
-        """Mean padding ratio over the seeds."""
-        return mean(self.padding_ratios)
-
-    @property
-    def padding_std(self) -> float:
-        """Population standard deviation of the padding ratio over the seeds."""
-        return pstdev(self.padding_ratios)
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class StrategyResult:
-    """One row of the table.
-
-    Attributes:
-        request: the strategy, and the settings it was planned with.
-        counts: what its plan computes, pads, truncates and drops.
-        widths: histogram of the batches' widths.
-        seeds: results under several seeds; None if only one was tried.
-        interval: interval for the padding ratio; None if the whole corpus was simulated.
-        trained: its trained tokens and their weights; None if these are unknown.
-        steps: (n_steps, world_size) total tokens of each rank in each step; None for one rank.
-        first_batches: the first batches of its plan; None outside of a comparison.
-        on_device: what it takes on the device that was calibrated.
-    """
-
-    request: RowRequest
-    counts: PlanCounts
-    widths: Histogram
-    seeds: SeedSpread | None = None
-    interval: Interval | None = None
-    trained: TrainedCounts | None = None
-    steps: "npt.NDArray[np.integer] | None" = field(default=None, compare=False, repr=False)
-    first_batches: BatchPlan | None = field(default=None, compare=False, repr=False)
-    on_device: OnDevice = field(default_factory=OnDevice)
-
-    def __repr__(self) -> str:
-        """Return the strategy, its padding and its batches on one line."""
-        return (
-            f"StrategyResult({self.label!r}, {self.counts.padding_ratio:.1%} padding, "
-            f"{self.counts.batches:,} batches, {self.counts.steps:,} steps)"
-        )
-
-    @property
-    def name(self) -> str:
-        """The strategy's name, without parameters."""
-        return self.request.name
-
-    @property
-    def label(self) -> str:
-        """Name of the row: the strategy as the user wrote it."""
-        return self.request.spec
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """All parameters of the strategy."""
-        return self.request.params
-
-    @property
-    def packs_rows(self) -> bool:
-        """Whether its rows hold several samples, which attention must keep apart."""
-        return self.request.strategy.packs_rows
-
-    @property
-    def shuffling(self) -> str:
-        """How random its batches are, in a word."""
-        homogeneity = self.counts.grouping.length_homogeneity or 0.0
-        if homogeneity >= _SORTED:
-            return "sorted"
-        order = self.request.strategy.shuffles_as or self.request.settings.order
-        if order not in SHUFFLED:
-            return {"file": "none"}.get(order, "blocks")
-        return "partial" if homogeneity >= _NOTICED else "full"
-
-    @property
-    def timeline(self) -> Timeline | None:
-        """Its steps in at most 100 points; None for one rank."""
-        return None if self.steps is None else Timeline.of(self.steps, 100)
-
-    @property
-    def distribute(self) -> str:
-        """How its batches are distributed across ranks."""
-        return self.request.settings.distribute
-
-    @property
-    def remainder(self) -> str:
-        """What happens to batches that do not divide evenly over ranks."""
-        return self.request.settings.remainder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,31 +49,6 @@ class Choice:
     smaller_change: StrategyResult | None
     packed: StrategyResult | None
     ruled_out: StrategyResult | None
-
-
-@dataclass(frozen=True)
-class ReportWarning:
-    """A warning attached to a report: a stable code and a sentence."""
-
-    code: str
-    message: str
-
-
-@dataclass(frozen=True)
-class Simulation:
-    """One strategy on the lengths of a corpus.
-
-    Attributes:
-        basis: its settings.
-        row: its results.
-        warnings: warnings about the results.
-        device: the calibrated device that trains; None without one.
-    """
-
-    basis: ResolvedSettings
-    row: StrategyResult
-    warnings: tuple[ReportWarning, ...]
-    device: Device | None = None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

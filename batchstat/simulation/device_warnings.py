@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from batchstat.calibration.calibration import Calibration
-from batchstat.simulation.comparison import ReportWarning, StrategyResult
 from batchstat.simulation.device import Device
+from batchstat.simulation.results import ReportWarning, StrategyResult
 
 _GIB = 2**30
 

@@ -18,7 +18,7 @@ from batchstat.profiling.build import profile as count
 from batchstat.profiling.inputs import has_columns
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.compare import simulate
-from batchstat.simulation.comparison import ReportWarning, Simulation
+from batchstat.simulation.results import ReportWarning, Simulation
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.loading import load_tokenizer
 from batchstat.tokenization.turns_apart import check_turns

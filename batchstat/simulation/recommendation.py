@@ -11,7 +11,8 @@ from math import log
 from batchstat.planning.strategies import STRATEGIES
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.planning.strategies.static import Static
-from batchstat.simulation.comparison import Choice, StrategyResult
+from batchstat.simulation.comparison import Choice
+from batchstat.simulation.results import StrategyResult
 
 MOST_LOST = 0.005
 """A recommended row loses at most this much more of the corpus than the current setup."""

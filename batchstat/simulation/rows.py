@@ -11,11 +11,11 @@ from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.shares import EpochShares, make_shares
 from batchstat.planning.strategies.spec import RowRequest
-from batchstat.simulation.comparison import ReportWarning, SeedSpread, StrategyResult
 from batchstat.simulation.counts import PlanCounts
 from batchstat.simulation.device import Device, OnDevice
 from batchstat.simulation.estimate import Drawn
 from batchstat.simulation.measure import measure
+from batchstat.simulation.results import ReportWarning, SeedSpread, StrategyResult
 from batchstat.simulation.token_weights import measure_trained
 
 

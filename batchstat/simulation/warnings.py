@@ -11,7 +11,7 @@ from batchstat.planning.epoch import Epoch
 from batchstat.planning.rules import SHUFFLED
 from batchstat.planning.samplers.per_batch import PerBatch
 from batchstat.planning.settings import DEFAULT_BUDGET, ResolvedSettings
-from batchstat.simulation.comparison import ReportWarning, StrategyResult
+from batchstat.simulation.results import ReportWarning, StrategyResult
 from batchstat.simulation.weight_warnings import weight_warnings
 
 _ALIKE = 0.5

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from batchstat.planning.settings import ResolvedSettings
-from batchstat.simulation.comparison import ReportWarning, StrategyResult
+from batchstat.simulation.results import ReportWarning, StrategyResult
 
 _NOTICED = 0.1
 """How far the 5th or the 95th percentile of weights is from 1 where that matters."""

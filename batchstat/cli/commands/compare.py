@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
     from batchstat.cli.results import CommandResult
     from batchstat.profiling.profile import Profile
-    from batchstat.simulation.comparison import Comparison, StrategyResult
+    from batchstat.simulation.comparison import Comparison
+    from batchstat.simulation.results import StrategyResult
 
 
 @dataclass(frozen=True, kw_only=True)

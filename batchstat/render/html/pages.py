@@ -48,7 +48,8 @@ from batchstat.render.screens.trained_details import trained_details
 from batchstat.render.text import class_name, corpus_name, decimal, one_line, percent
 from batchstat.simulation.balance_report import BalanceReport
 from batchstat.simulation.bucket_report import BucketReport
-from batchstat.simulation.comparison import Comparison, StrategyResult
+from batchstat.simulation.comparison import Comparison
+from batchstat.simulation.results import StrategyResult
 
 
 def profile_page(profile: Profile, padding: float | None, next_command: str) -> str:

@@ -14,8 +14,9 @@ from batchstat.render.plots.style import Picture
 from batchstat.render.plots.subtitles import compared, marks
 from batchstat.render.plots.tradeoff import tradeoff_plots
 from batchstat.render.text import one_line, percent
-from batchstat.simulation.comparison import Comparison, StrategyResult
+from batchstat.simulation.comparison import Comparison
 from batchstat.simulation.recommendation import MOST_LOST
+from batchstat.simulation.results import StrategyResult
 
 _LABEL_WIDTH = 40
 _FAR_ABOVE = 2

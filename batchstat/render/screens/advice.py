@@ -8,8 +8,9 @@ from batchstat.errors import counted
 from batchstat.render.device import gib, time_of
 from batchstat.render.screens.layout import Line, Pasted, batch_size
 from batchstat.render.text import batches, percent
-from batchstat.simulation.comparison import Comparison, StrategyResult
+from batchstat.simulation.comparison import Comparison
 from batchstat.simulation.learning_rate import LearningRateHint
+from batchstat.simulation.results import StrategyResult
 
 _NOTICED_FACTOR = 0.05
 """A learning rate that scales by less than this from 1 stays as it is."""

@@ -12,7 +12,7 @@ from batchstat.render.screens.layout import Line, Pasted, table
 from batchstat.render.text import percent
 from batchstat.simulation.bucket_report import BucketReport, Edges
 from batchstat.simulation.bucket_search import NUMBERS
-from batchstat.simulation.comparison import StrategyResult
+from batchstat.simulation.results import StrategyResult
 
 
 def buckets_screen(

@@ -20,8 +20,9 @@ from batchstat.render.screens.layout import (
     folded,
 )
 from batchstat.render.text import percent
-from batchstat.simulation.comparison import Comparison, SeedSpread, StrategyResult
+from batchstat.simulation.comparison import Comparison
 from batchstat.simulation.estimate import SampleFacts
+from batchstat.simulation.results import SeedSpread, StrategyResult
 
 _LONGEST_NAME = 28
 

@@ -9,8 +9,8 @@ from rich.text import Text
 from batchstat.errors import counted
 from batchstat.render.screens.layout import Line, Pasted, Rows, basis_line
 from batchstat.render.text import decimal, one_line, percent
-from batchstat.simulation.comparison import StrategyResult
 from batchstat.simulation.preflight import Change, Preflight
+from batchstat.simulation.results import StrategyResult
 
 
 def preflight_screen(report: Preflight, compare: str, details: bool = False) -> RenderableType:

@@ -158,6 +158,12 @@ CASES: list[tuple[str, str, dict[str, Any], int]] = [
 DRAWN: list[tuple[str, str, dict[str, Any], int]] = [
     ("mamba/config.yml", "instructions", GROUPED | sizes(1, 4, 2), 1),
     ("mamba/config.yml, batches of 4", "chat", GROUPED | sizes(4, 2, 2), 2),
+    (
+        "qwen3/8b-qat-fsdp2.yml, packed by eights",
+        "text",
+        PACKED | FLASH | sizes(1, 1, 4) | {"sample_packing_group_size": 8},
+        1,
+    ),
 ]
 """Cases with unseeded random numbers, without which axolotl would do the same in each run."""
 RUNS = 100
