@@ -64,8 +64,6 @@ def calibrated(device: Any, widest: int) -> Calibrated | None:
     calibration = device.calibration
     made = {
         "device": calibration.hardware.name,
-        "time_residual": calibration.time and calibration.time.residual,
-        "memory_residual": calibration.memory and calibration.memory.residual,
         "tokens_that_fit": device.tokens_that_fit(widest),
     }
     return Calibrated.of(made, device, calibration, calibration.setup)

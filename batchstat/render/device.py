@@ -53,17 +53,25 @@ def peak_of(row: OnDevice, peak_bytes: int | None) -> str:
 
 
 def device_columns(
-    rows: Sequence[StrategyResult],
+    rows: Sequence[StrategyResult], device: Device | None
 ) -> dict[str, Callable[[StrategyResult], str]]:
     """Return the columns of what is known of a device, each with what it shows of a row."""
     found: dict[str, Callable[[StrategyResult], str]] = {}
+    if device is None:
+        return found
+    time, memory = device.time_residual, device.memory_residual
     if any(row.on_device.seconds is not None for row in rows):
-        found["time"] = lambda row: time_of(row.on_device)
+        found["time" + margin(time)] = lambda row: time_of(row.on_device)
     if any(row.counts.peak_bytes is not None for row in rows):
-        found["peak"] = lambda row: peak_of(row.on_device, row.counts.peak_bytes)
+        found["peak" + margin(memory)] = lambda row: peak_of(row.on_device, row.counts.peak_bytes)
     if any(row.on_device.cost is not None for row in rows):
-        found["cost"] = lambda row: cost_of(row.on_device)
+        found["cost" + margin(time)] = lambda row: cost_of(row.on_device)
     return found
+
+
+def margin(residual: float | None) -> str:
+    """Return how far a fitted number may be off, to follow it; empty where nothing was measured."""
+    return "" if residual is None else f" ±{100 * residual:.1f}%"
 
 
 def _sign(row: OnDevice) -> str:
@@ -82,10 +90,11 @@ def report_facts(report: Mapping[str, Any]) -> dict[str, str]:
     if facts is None:
         return {}
     epoch = OnDevice(**{name: row[name] for name in ("seconds", "cost", "is_extrapolated")})
+    time, memory = (margin(facts[f"{name}_residual"]) for name in ("time", "memory"))
     words = {
-        "": time_of(epoch),
-        " at the peak": peak_of(epoch, row["peak_bytes"]),
-        " is the cost": cost_of(epoch),
+        time: time_of(epoch),
+        f"{memory} at the peak": peak_of(epoch, row["peak_bytes"]),
+        f"{time} is the cost": cost_of(epoch),
     }
     shown = ", ".join(f"{text}{after}" for after, text in words.items() if text)
     widest = round_up(basis["max_length"], basis["pad_to_multiple_of"])
@@ -110,16 +119,8 @@ def described(facts: Mapping[str, Any], widest: int) -> dict[str, str]:
 def _device(facts: Mapping[str, Any]) -> str:
     words = [facts["device"], facts["dtype"], facts["model"]]
     words += ["gradient checkpointing"] if facts["gradient_checkpointing"] else []
-    margins = [
-        f"{name} ±{100 * residual:.1f}%"
-        for name in ("time", "memory")
-        if (residual := facts[f"{name}_residual"]) is not None
-    ]
     file = f"{one_line(facts['file'].rsplit('/', 1)[-1])}: " if facts["file"] else ""
     text = file + ", ".join(one_line(each) for each in words)
     if facts["is_estimate"]:
         return f"{text}; an estimate of memory, nothing was measured"
-    text += f"; {', '.join(margins)}"
-    if facts["compile"]:
-        text += "; time of the first epoch, which compiles"
-    return text
+    return f"{text}; time of the first epoch, which compiles" if facts["compile"] else text

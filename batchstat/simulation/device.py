@@ -59,6 +59,16 @@ class Device:
         return self.calibration.time is not None
 
     @property
+    def time_residual(self) -> float | None:
+        """How far the fitted time of a batch is from the measured one; None without times."""
+        return None if self.calibration.time is None else self.calibration.time.residual
+
+    @property
+    def memory_residual(self) -> float | None:
+        """The same of its peak; None where nothing was measured."""
+        return None if self.calibration.memory is None else self.calibration.memory.residual
+
+    @property
     def identity(self) -> str:
         """What its numbers depend on: the device, the model and the time of the calibration."""
         calibration = self.calibration

@@ -31,9 +31,11 @@ def test_the_screen_has_time_peak_and_cost(cli, device):
     assert code == 0, err
     report = json.loads((device / "batchstat-results/compare.json").read_text())
     lines = dict(re.findall(r"(?m)^(\w+) +(.*)$", out))
-    assert (
-        lines["device"] == "h100.json: NVIDIA H200, bfloat16, a-decoder; time ±0.0%, memory ±0.0%"
-    )
+    assert lines["device"] == "h100.json: NVIDIA H200, bfloat16, a-decoder"
+    facts = report["calibration"]
+    time, memory = (f"±{100 * facts[f'{name}_residual']:.1f}%" for name in ("time", "memory"))
+    table, _, _ = out.partition("★ best")
+    assert re.findall(r"±[\d.]+%", table) == [time, memory, time]
     assert lines["fits"] == f"tokens_per_batch up to {report['calibration']['tokens_that_fit']:,}"
     for row in report["strategies"]:
         [line] = [each for each in out.splitlines() if re.match(rf"\W*{row['name']}  ", each)]
@@ -43,7 +45,7 @@ def test_the_screen_has_time_peak_and_cost(cli, device):
     assert "Speed-ups are of time by the calibration." in out
     assert "Estimates" not in out
     best = next(row for row in report["strategies"] if row["label"] == report["choice"]["best"])
-    assert f"takes {best['seconds']:.1f} s instead of" in lines["result"]
+    assert f"takes {best['seconds']:.1f} s {time} instead of" in lines["result"]
 
 
 def test_the_files_fit_their_schemas(run, device):
@@ -144,7 +146,9 @@ def test_balance_and_check_show_them(cli, device):
         )
         assert code == 0, err
         assert "h100.json: NVIDIA H200" in out
-        assert re.search(r"[\d.]+ s, [\d.]+ GiB at the peak, [\d.]+ is the cost", out)
+        assert re.search(
+            r" s ±0\.0%, [\d.]+ GiB ±0\.0% at the peak, [\d.]+ ±0\.0% is the cost", out
+        )
 
 
 def test_limits_on_time_memory_and_cost(run, device):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from rich.console import RenderableType
 
 from batchstat.errors import counted
-from batchstat.render.device import gib, time_of
+from batchstat.render.device import gib, margin, time_of
 from batchstat.render.screens.layout import Line, Pasted, batch_size
 from batchstat.render.text import batches, percent
 from batchstat.simulation.comparison import Comparison
@@ -99,10 +99,11 @@ def _compared(comparison: Comparison, best: StrategyResult) -> str:
             f"{current.label} ({factor:.2f}x), in {_steps(best, current)}."
         )
     padding = f"{after} padding" + (f" instead of {before}" if before != after else "")
-    if comparison.is_timed:
+    if comparison.device is not None and comparison.is_timed:
         times = [time_of(row.on_device) for row in (best, current)]
+        error = margin(comparison.device.time_residual)
         return (
-            f"An epoch with {best.label} takes {times[0]} instead of {times[1]} with "
+            f"An epoch with {best.label} takes {times[0]}{error} instead of {times[1]} with "
             f"{current.label}, {factor:.2f}x faster: {padding}."
         )
     return (

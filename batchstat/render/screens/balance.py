@@ -61,7 +61,7 @@ def sampler_table(report: BalanceReport) -> Fitting:
 
 def _samplers(report: BalanceReport) -> Rows:
     chosen, shown = report.recommended, _shown_classes(report)
-    on_device = device_columns([each.row for each in report.samplers])
+    on_device = device_columns([each.row for each in report.samplers], report.device)
     classes = report.samplers[0].classes
     names = [f"each {class_name(classes[i].label, 12)}" for i in shown]
     if len(classes) > _MOST_SHOWN:

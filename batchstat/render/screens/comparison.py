@@ -86,7 +86,7 @@ def _columns(comparison: Comparison) -> Iterator[tuple[str, Callable[[StrategyRe
     if comparison.seeds > 1:
         yield f"over {comparison.seeds} seeds", lambda row: _spread(row.seeds)
     yield "speed-up", lambda row: f"{comparison.speed_up(row):.2f}x"
-    yield from device_columns(rows).items()
+    yield from device_columns(rows, comparison.device).items()
     yield "steps", lambda row: f"{row.counts.steps:,}"
     yield "batch size", batch_size
     yield "shuffling", lambda row: row.shuffling

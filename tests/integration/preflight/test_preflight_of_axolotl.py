@@ -91,7 +91,7 @@ def runs_of(config: Path, case: dict[str, Any]) -> Iterator[Any]:
         )
 
 
-@pytest.mark.parametrize("case", MADE["drawn"], ids=named)
+@pytest.mark.parametrize("case", [each for each in MADE["drawn"] if each["totals"]], ids=named)
 def test_what_axolotl_draws_unseeded_has_the_same_distribution(tmp_path, tokenizers, corpora, case):
     reports = list(runs_of(written(tmp_path, case, corpora, tokenizers), case))
     assert {len(each.samples.profile) for each in reports} == {case["samples"]}
@@ -101,6 +101,16 @@ def test_what_axolotl_draws_unseeded_has_the_same_distribution(tmp_path, tokeniz
     assert batches == {number for number, _ in case["totals"]}
     totals = [total for _, total in case["totals"]]
     assert agree([each.total_tokens for each in counts], totals)
+
+
+def test_steps_that_axolotl_estimates_have_the_same_distribution(tmp_path, tokenizers, corpora):
+    case = next(each for each in MADE["drawn"] if "packed by eights" in each["example"])
+    steps = [
+        each.total_steps for each in runs_of(written(tmp_path, case, corpora, tokenizers), case)
+    ]
+    assert len({*steps}) > 1
+    assert agree(steps, case["steps"])
+    assert not agree([each + 4 for each in steps], case["steps"])  # one batch more in each epoch
 
 
 def test_distributions_that_differ_do_not_agree(tmp_path, tokenizers, corpora):
