@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple, Protocol
@@ -158,7 +159,7 @@ def measure_device(
             try:
                 runs[shape] = _Runs(device.warm_up(shape))
             except BatchTooLargeError:
-                continue  # what was found to fit may not fit twice, as memory is in pieces by then
+                continue  # what was found to fit may not fit again, as memory is in pieces by then
         _time(device, runs, on_progress)
         is_complete = True
     except KeyboardInterrupt:
@@ -185,7 +186,8 @@ def _time(device: Device, runs: dict[Shape, _Runs], on_progress: OnProgress) -> 
         stage = f"timing round {number + 1} of {ROUNDS}"
         for i, (shape, own) in enumerate(runs.items()):
             on_progress(MeasuringProgress(stage, shape, i, len(runs)))
-            own.timings += _repeated(device, shape)
+            with suppress(BatchTooLargeError):  # what fitted once may not fit again
+                own.timings += _repeated(device, shape)
 
 
 def _repeated(device: Device, shape: Shape) -> Iterator[Timing]:

@@ -31,10 +31,11 @@ def device_warnings(
             if fitting >= max_length
             else f"not even one row of max_length={max_length:,} fits, so lower --max-length"
         )
+        margin = "" if device.memory_residual is None else " with a margin of the worst residual"
         yield ReportWarning(
             "does_not_fit",
-            f"peak memory is above the {_gib(most)} that fit on {device.calibration.hardware.name} "
-            f"with a margin of the worst residual: {shown}: {remedy}",
+            f"peak memory is above the {_gib(most)} that fit on {device.calibration.hardware.name}"
+            f"{margin}: {shown}: {remedy}",
         )
     beyond = [row.label for row in rows if row.on_device.is_extrapolated]
     if beyond:

@@ -25,6 +25,8 @@ class KnownDevice:
     bytes_per_pair: float = 4.0
     update_bytes: int = 1_000_000
     interrupted_after: int | None = None
+    halved_after: int | None = None
+    """Runs after which only half of the memory is in one piece."""
     ran: list[Shape] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -55,6 +57,8 @@ class KnownDevice:
         if self.interrupted_after is not None and len(self.ran) >= self.interrupted_after:
             raise KeyboardInterrupt
         self.ran.append(shape)
-        if self.memory is not None and self.peak(shape) > self.memory:
+        is_halved = self.halved_after is not None and len(self.ran) > self.halved_after
+        memory = self.memory and self.memory // (1 + is_halved)
+        if memory is not None and self.peak(shape) > memory:
             raise BatchTooLargeError
         return Timing(self.seconds(shape), self.per_step)

@@ -129,6 +129,18 @@ def test_what_is_measured_outlives_an_interrupt(after):
     assert memory is not None
 
 
+@pytest.mark.parametrize("after", range(8, 200, 7))
+def test_what_fitted_once_may_not_fit_again(after):
+    device = KnownDevice(halved_after=after, memory=100_000_000)
+    measured = measure_device(device, 512)
+    assert measured.is_complete
+    assert measured.fits is not None
+    assert measured.fits <= 100_000_000
+    time, _ = fit_calibration(measured.points, SETUP, device.fixed)
+    assert time.residual < 1e-9
+    assert {point.shape for point in measured.points} < {*device.ran}
+
+
 def test_progress_says_what_is_done():
     found: list[MeasuringProgress] = []
     measure_device(KnownDevice(memory=100_000_000), 512, on_progress=found.append)
