@@ -76,7 +76,7 @@ CASES: list[tuple[str, dict[str, Any], int]] = [
     ),
     ("text", {"max_length": 64, "packing": True, "padding_free": True, "dataset_num_proc": 3}, 1),
     (
-        "text",
+        "few",
         {
             "max_length": 64,
             "packing": True,
@@ -106,7 +106,9 @@ def tokenizer(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def corpora(tmp_path_factory) -> dict[str, Path]:
-    """Texts, some of which end as the trainer would end them; completions; chats."""
+    """Texts, some of which end as the trainer would end them; few of them, which are fewer than
+    the processes of a case; completions; chats.
+    """
     folder, rng = tmp_path_factory.mktemp("corpora"), random.Random(0)
     lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()
     texts = [line[: rng.randint(1, 400)].strip() or "x" for line in lines[:83]]
@@ -116,6 +118,7 @@ def corpora(tmp_path_factory) -> dict[str, Path]:
     chats = (SAMPLE_DATA / "conversations.jsonl").read_text(encoding="utf-8").splitlines()
     return {
         "text": write_jsonl(folder / "text.jsonl", [{"text": text} for text in ended]),
+        "few": write_jsonl(folder / "few.jsonl", [{"text": text} for text in ended[:13]]),
         "completion": write_jsonl(folder / "completion.jsonl", pairs),
         "chat": write_jsonl(folder / "chat.jsonl", [json.loads(each) for each in chats]),
     }
