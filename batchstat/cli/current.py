@@ -64,7 +64,7 @@ def trained_samples(
     found = [*samples.warnings]
     if left:
         found.append(
-            f"{inputs.setup.path.as_posix()} leaves out {left:,} of {len(profile):,} samples, and "
-            "so does every row: batchstat preflight says why"
+            f"{inputs.setup.path.as_posix()} leaves out {left:,} of {len(profile):,} samples: "
+            "batchstat preflight says why"
         )
     return samples.profile, settings, tuple(ReportWarning("configuration", each) for each in found)

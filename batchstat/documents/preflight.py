@@ -34,7 +34,7 @@ class Samples(Document):
     held_out: Count
     """Samples that it evaluates on instead."""
     truncated: Count
-    """Samples among those kept that it shortened; those that batching truncates are in strategy."""
+    """Samples that it shortens."""
     truncated_tokens: Count
     """Tokens that these lost."""
 
@@ -82,6 +82,7 @@ class PreflightFile(Compared, File):
 def preflight_document(report: Any) -> dict[str, Any]:
     """Return preflight.json of a `batchstat.Preflight`."""
     setup, profile = report.setup, report.profile
+    counts = report.simulation.row.counts
     made = {
         **head(SCHEMA, report.created),
         "corpus": corpus_of(profile.corpus, len(profile)),
@@ -98,8 +99,8 @@ def preflight_document(report: Any) -> dict[str, Any]:
             "kept": len(report.samples.profile),
             "dropped": dict(report.samples.dropped),
             "held_out": report.samples.held_out,
-            "truncated": report.samples.truncated,
-            "truncated_tokens": report.samples.truncated_tokens,
+            "truncated": counts.truncated_samples,
+            "truncated_tokens": counts.truncated_tokens,
         },
         "schedule": {
             "epochs": setup.schedule.epochs,

@@ -262,7 +262,7 @@ def as_trained(
         samples = without_remainder(samples, wanted.world_size)
     if samples.profile.trained is None:
         wanted = replace(wanted, loss=None)
-    return samples, wanted
+    return replace(samples, profile=replace(samples.profile, lost=samples.lost)), wanted
 
 
 def _simulated(

@@ -47,16 +47,15 @@ def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
 def _samples(report: Preflight) -> Iterator[str]:
     counts = report.simulation.row.counts
     samples = report.samples
-    kept = len(samples.profile) - counts.dropped_samples
+    dropped = counts.dropped_samples - samples.lost.dropped_samples
+    kept = len(samples.profile) - dropped
     yield f"{counted(len(report.profile), 'sample')}, {kept:,} per epoch"
     for reason, number in samples.dropped.items():
         yield f"{number:,} dropped {reason}"
     if samples.held_out:
         yield f"{samples.held_out:,} held out for evaluation"
-    if samples.truncated:
-        yield f"{samples.truncated:,} truncated by {counted(samples.truncated_tokens, 'token')}"
-    if counts.dropped_samples:
-        yield f"{counts.dropped_samples:,} dropped"
+    if dropped:
+        yield f"{dropped:,} dropped"
     if counts.truncated_samples:
         share = percent(counts.truncated_ratio, 2)
         yield f"{counts.truncated_samples:,} truncated, {share} of the tokens"
