@@ -3,7 +3,7 @@
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
-from batchstat.cli.current import trained_samples
+from batchstat.cli.current import alternatives, trained_samples
 from batchstat.cli.device import device_keywords, read_device
 from batchstat.cli.inputs import Inputs, read_configuration, read_inputs
 from batchstat.cli.options import Options
@@ -53,7 +53,9 @@ def run_check(inputs: Inputs) -> Check:
         OptionError: options that do not fit the corpus's formats.
     """
     try:
-        samples, settings, found = trained_samples(inputs, _profile(inputs))
+        profile = _profile(inputs)
+        samples, settings, found = trained_samples(inputs, profile)
+        is_trainers = inputs.setup is not None and inputs.strategy == inputs.setup.strategy
         checked = check(
             samples,
             inputs.limits_in_force,
@@ -61,6 +63,7 @@ def run_check(inputs: Inputs) -> Check:
             baseline=inputs.get("baseline"),
             name=inputs.name,
             written=lambda changes: written(inputs, changes),
+            alternatives=(lambda: alternatives(inputs, profile)) if is_trainers else None,
             **device_keywords(inputs),
             **asdict(settings),
         )

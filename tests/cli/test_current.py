@@ -187,3 +187,27 @@ def test_what_the_trainer_drops_is_limited(run, config, tmp_path):
     assert (
         f"# measured {100 * row['dropped_ratio']:.2f}%" in (tmp_path / "batchstat.toml").read_text()
     )
+
+
+def test_remedies_are_keys_of_the_configuration(run, config):
+    """Pasted into it, they change the training, and the check with it."""
+    padding = checked(run, "--current", config.name, "--max-padding", "0%", code=1)
+    percent = 100 * padding["strategy"]["padding_ratio"] - 1
+    arguments = ("check", "--current", config.name, "--max-padding", f"{percent:.2f}%")
+    done = run(*arguments, "--format", "json")
+    assert done.returncode == 1, done.stderr
+    [outcome] = json.loads(done.stdout)["checks"][0]["limits"]
+    remedy = outcome["remedy"]
+    assert remedy["change"] == "train_sampling_strategy: group_by_length in sft.json"
+    assert remedy["keeps"]
+    saved(config, SETTINGS | naming("pairs.jsonl") | remedy["settings"])
+    assert run(*arguments).returncode == 0
+    after = checked(run, *arguments[1:])["strategy"]["padding_ratio"]
+    assert after == pytest.approx(remedy["value"])
+
+
+def test_a_remedy_that_packs_says_what_it_needs(run, config):
+    done = run("check", "--current", config.name, "--max-padding", "0%")
+    assert done.returncode == 1
+    text = " ".join(done.stdout.split())
+    assert "packing: true in sft.json gives 0.00%, but then it needs varlen attention" in text

@@ -1,14 +1,13 @@
 """The screen of `preflight`."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from batchstat.errors import counted
 from batchstat.render.screens.layout import Line, Pasted, Rows, basis_line
-from batchstat.render.text import decimal, one_line, percent
+from batchstat.render.text import decimal, key_value, key_values, one_line, percent
 from batchstat.simulation.preflight import Change, Preflight
 from batchstat.simulation.results import StrategyResult
 
@@ -88,7 +87,9 @@ def _changes(report: Preflight) -> Iterator[RenderableType]:
         yield Line("result", "no key of this configuration saves 5 % or more")
         return
     for word, change in zip(("change", "or", "or", "or"), report.changes, strict=False):
-        yield Line(word, f"{_pairs(change.keys)}: {decimal(change.speed_up)}x the speed (estimate)")
+        yield Line(
+            word, f"{key_values(change.keys)}: {decimal(change.speed_up)}x the speed (estimate)"
+        )
         yield Line("", " · ".join(_gives(change)))
 
 
@@ -101,20 +102,10 @@ def _gives(change: Change) -> Iterator[str]:
         yield "needs varlen attention"
 
 
-def _pairs(keys: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}: {_shown(value)}" for key, value in keys.items())
-
-
-def _shown(value: Any) -> str:
-    words = {True: "true", False: "false", None: "null"}
-    named = value is None or isinstance(value, bool)
-    return words[value] if named else one_line(str(value))
-
-
 def _keys(report: Preflight) -> Iterator[RenderableType]:
     rows = Rows("key that decides", "value")
     for key, value in report.setup.values.items():
-        rows.add(Text(key), _shown(value))
+        rows.add(Text(key), key_value(value))
     yield rows
     if report.setup.unused:
         yield Text()
