@@ -161,13 +161,14 @@ class Strategy(Document):
     distinct_shapes: Positive
     """Different (rows, width) of batches: what XLA and compiled graphs compile for."""
     truncated_samples: Count
-    """Samples that max_length truncates."""
+    """Samples that max_length truncates, or a trainer by its configuration."""
     truncated_tokens: Count
     """Tokens that are lost to it."""
     truncated_ratio: Ratio
     """truncated_tokens / tokens of the epoch's samples."""
     dropped_samples: Count
-    """Samples that are drawn, and that no batch holds."""
+    """Samples that are drawn, and that no batch holds; of a trainer's configuration, those that it
+    leaves out before, too."""
     dropped_tokens: Count
     """Tokens that no batch holds, those of samples dropped in part too."""
     dropped_ratio: Ratio

@@ -12,7 +12,8 @@ class PlanCounts:
     """What an epoch under one strategy computes, pads, truncates and drops.
 
     `samples` and the token counts say what is computed. `dropped_*` counts whole samples, and all
-    tokens that are in no batch; `truncated_*` what `max_length` cut off. `visited_tokens` counts
+    tokens that are in no batch; `truncated_*` what `max_length` cut off; both with what a trainer's
+    configuration lost before, see `Profile.lost`. `visited_tokens` counts
     the tokens of the epoch's samples before `max_length`: those of the whole corpus, if each sample
     comes once.
 
