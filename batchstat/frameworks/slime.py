@@ -61,6 +61,7 @@ def read_config(
             "tokens_per_batch": values["max_tokens_per_gpu"] * context,
             "order": "file",
             "world_size": ranks,
+            "loss": "token-sum",
             "pad_to_multiple_of": multiple,
         },
         max_length_of_corpus=True,

@@ -44,6 +44,7 @@ def read_config(
         "order": "torch",
         "seed": _SEED,
         "world_size": ranks,
+        "loss": "token-sum",
     }
     if (multiple := fsdp_multiple(values, where, "engine", others)) > 1:
         settings["pad_to_multiple_of"] = multiple

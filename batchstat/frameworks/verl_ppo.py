@@ -48,6 +48,7 @@ def read_config(
         "tokens_per_batch": values[f"{ACTOR}.ppo_max_token_len_per_gpu"] * engine.shared_tokens,
         "order": "file",
         "world_size": engine.ranks,
+        "loss": "token-sum",
     }
     if engine.multiple > 1:
         settings["pad_to_multiple_of"] = engine.multiple

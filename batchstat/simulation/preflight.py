@@ -33,6 +33,13 @@ _CONTENTS = ("text_column", "prompt_column", "tokens_column", "length_column")
 _OF_CHATS = ("messages_column", "assistant_only_loss", "chat_template", "input_format")
 """Keywords of a configuration that those for another content replace."""
 
+_UNMARKED = ("tokens", "length")
+"""Contents that do not say by themselves which tokens carry loss."""
+_ALL_TRAINED = (
+    "every token is taken as trained: where only some carry loss, pass token ids with labels, "
+    "--trained-column"
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
@@ -251,6 +258,9 @@ def as_trained(
 ) -> tuple[TrainedSamples, Settings]:
     """Return what a trainer keeps of a corpus, and the settings for it; those given override its.
 
+    A corpus that is not known to have untrained tokens has none: all but the first of each sample
+    carry loss, which nothing predicts.
+
     Raises:
         OptionError: settings that contradict each other.
         InputError: it keeps no sample.
@@ -260,8 +270,8 @@ def as_trained(
     samples = setup.prepare(profile, limit)
     if setup.leaves_out_remainder:
         samples = without_remainder(samples, wanted.world_size)
-    if samples.profile.trained is None:
-        wanted = replace(wanted, loss=None)
+    if samples.profile.trained is None and profile.corpus.options.content in _UNMARKED:
+        samples = replace(samples, warnings=(*samples.warnings, _ALL_TRAINED))
     return samples, wanted
 
 
