@@ -43,6 +43,10 @@ class Schedule:
     max_steps: int | None = None
     warmup: float = 0.0
 
+    def steps_per_epoch(self, epoch: EpochSize) -> int:
+        """Return the number of optimizer steps of an epoch."""
+        return epoch.steps
+
     def total_steps(self, epoch: EpochSize) -> int:
         """Return the number of optimizer steps."""
         return self.max_steps or math.ceil(self.epochs * epoch.steps)

@@ -49,10 +49,12 @@ class Change:
         keys: the keys with their values.
         simulation: the same corpus with these.
         speed_up: compute of the configuration as it is / compute with the change.
+        steps_per_epoch: optimizer steps of an epoch with the change.
     """
 
     keys: Mapping[str, Any]
     simulation: Simulation
+    steps_per_epoch: int
     speed_up: float
 
 
@@ -93,7 +95,7 @@ class Preflight:
     @property
     def steps_per_epoch(self) -> int:
         """Optimizer steps of an epoch."""
-        return self.simulation.row.counts.steps
+        return self.setup.schedule.steps_per_epoch(self._epoch)
 
     @property
     def total_steps(self) -> int:
@@ -107,13 +109,7 @@ class Preflight:
 
     @property
     def _epoch(self) -> EpochSize:
-        counts, ranks = self.simulation.row.counts, self.simulation.basis.world_size
-        return EpochSize(
-            samples=len(self.samples.profile),
-            batches=counts.batches // ranks,
-            steps=counts.steps,
-            world_size=ranks,
-        )
+        return _epoch_size(self.samples, self.simulation)
 
     @property
     def warnings(self) -> tuple[ReportWarning, ...]:
@@ -296,11 +292,26 @@ def _change(
     except OptionError:  # they contradict other keys
         return None
     try:
-        _, simulation = _simulated(changed, profile, settings)
+        samples, simulation = _simulated(changed, profile, settings)
     except InputError:  # this corpus does not go with them
         return None
     before, after = now.row.counts, simulation.row.counts
     speed_up = before.compute / after.compute
     if speed_up < LEAST_SPEED_UP or after.lost_ratio > before.lost_ratio + MOST_LOST:
         return None
-    return Change(keys=keys, simulation=simulation, speed_up=speed_up)
+    return Change(
+        keys=keys,
+        simulation=simulation,
+        steps_per_epoch=changed.schedule.steps_per_epoch(_epoch_size(samples, simulation)),
+        speed_up=speed_up,
+    )
+
+
+def _epoch_size(samples: TrainedSamples, simulation: Simulation) -> EpochSize:
+    counts, ranks = simulation.row.counts, simulation.basis.world_size
+    return EpochSize(
+        samples=len(samples.profile),
+        batches=counts.batches // ranks,
+        steps=counts.steps,
+        world_size=ranks,
+    )

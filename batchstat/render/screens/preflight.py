@@ -96,7 +96,7 @@ def _changes(report: Preflight) -> Iterator[RenderableType]:
 def _gives(change: Change) -> Iterator[str]:
     row = change.simulation.row
     yield f"{percent(row.counts.padding_ratio)} padding"
-    yield f"{counted(row.counts.steps, 'step')} per epoch"
+    yield f"{counted(change.steps_per_epoch, 'step')} per epoch"
     yield f"largest batch {counted(row.counts.max_batch_tokens, 'token')}"
     if row.packs_rows:
         yield "needs varlen attention"
