@@ -34,7 +34,9 @@ class Samples(Document):
     held_out: Count
     """Samples that it evaluates on instead."""
     truncated: Count
-    """Samples among those kept that it shortened; those that batching truncates are in strategy."""
+    """Samples among those kept that are shortened, before they are batched or then: strategy has
+    only the latter.
+    """
     truncated_tokens: Count
     """Tokens that these lost."""
 
@@ -102,8 +104,8 @@ def preflight_document(report: Any) -> dict[str, Any]:
             "kept": len(report.samples.profile),
             "dropped": dict(report.samples.dropped),
             "held_out": report.samples.held_out,
-            "truncated": report.samples.truncated,
-            "truncated_tokens": report.samples.truncated_tokens,
+            "truncated": report.truncated_samples,
+            "truncated_tokens": report.truncated_tokens,
         },
         "schedule": {
             "epochs": setup.schedule.epochs,

@@ -18,8 +18,8 @@ from batchstat.profiling.build import profile as count
 from batchstat.profiling.inputs import has_columns
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.compare import simulate
+from batchstat.simulation.preflight_warnings import configuration_warnings, warmup_warnings
 from batchstat.simulation.results import ReportWarning, Simulation
-from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.loading import load_tokenizer
 from batchstat.tokenization.turns_apart import check_turns
 
@@ -108,25 +108,28 @@ class Preflight:
         return self.setup.schedule.warmup_steps(self._epoch)
 
     @property
+    def truncated_samples(self) -> int:
+        """Samples that are shortened, before they are batched or then."""
+        return self.samples.truncated + self.simulation.row.counts.truncated_samples
+
+    @property
+    def truncated_tokens(self) -> int:
+        """Tokens that these lose."""
+        return self.samples.truncated_tokens + self.simulation.row.counts.truncated_tokens
+
+    @property
     def _epoch(self) -> EpochSize:
         return _epoch_size(self.samples, self.simulation)
 
     @property
     def warnings(self) -> tuple[ReportWarning, ...]:
         """What the report may not be true of, and what else to know about its numbers."""
-        found = [*self.setup.warnings, *self.samples.warnings]
-        counter = self.profile.tokenizer
-        if counter is not None and counter.name == BUILTIN:
-            named = self.setup.reading.get("tokenizer")
-            why = "names no tokenizer" if named is None else f"trains with {named}"
-            found.append(
-                f"the configuration {why}, but the built-in one counted: pass the one that you "
-                "train with, --tokenizer"
-            )
-        own = (ReportWarning("configuration", message) for message in found)
-        # The remedy for unequal weights is a setting that a trainer does not have.
-        others = (each for each in self.simulation.warnings if each.code != "token_weights")
-        return (*own, *others)
+        return (
+            *configuration_warnings(self.setup, self.samples, self.profile.tokenizer),
+            *warmup_warnings(self.warmup_steps, self.total_steps),
+            # The remedy for unequal weights is a setting that a trainer does not have.
+            *(each for each in self.simulation.warnings if each.code != "token_weights"),
+        )
 
 
 @checks_keywords(Settings)
@@ -162,6 +165,8 @@ def preflight(
         InputError: a configuration, corpus or tokenizer that is not available.
     """
     setup = read_setup(config, framework)
+    if "world_size" in settings:
+        setup = replace(setup, ranks_from="")
     if profile is None:
         profile = count(**profile_keywords(setup))
     samples, simulation = _simulated(setup, profile, settings)

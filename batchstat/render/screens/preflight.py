@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -31,7 +32,7 @@ def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
     setup, row = report.setup, report.simulation.row
     path = one_line(setup.path.as_posix())
     yield Line("config", f"{path} · {setup.title}, by the rules of {setup.version}")
-    yield Line("basis", f"{row.label} · {basis_line(row.request.settings, every=False)}")
+    yield Line("basis", f"{row.label} · {_basis(report)}")
     yield Line("samples", " · ".join(_samples(report)))
     yield Line("steps", " · ".join(_steps(report)))
     yield Line("padding", " · ".join(_padding(row)))
@@ -44,22 +45,52 @@ def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
         )
 
 
+def _basis(report: Preflight) -> str:
+    """Return the settings; those of what does not happen to these samples are left out."""
+    profile, basis = report.samples.profile, report.simulation.row.request.settings
+    longer = profile.stats.max > basis.max_length
+    return basis_line(basis, every=False, order=_order(report), overflows=longer)
+
+
+def _order(report: Preflight) -> str:
+    """Return how samples are shuffled; nothing if `order` says so."""
+    request = report.simulation.row.request
+    as_order = request.strategy.shuffles_as
+    if as_order is not None:
+        what = "packed rows" if as_order == "blocks" else "samples"
+        return f"{what} shuffled, seed {request.settings.seed}"
+    is_sequence = bool((np.diff(report.samples.profile.records) > 0).all())
+    return "" if is_sequence or request.settings.order != "file" else "samples shuffled"
+
+
+def _dropped(report: Preflight) -> Iterator[str]:
+    """Yield how many samples are not batched, with the reason."""
+    for reason, number in report.samples.dropped.items():
+        yield f"{number:,} dropped {reason}"
+    row = report.simulation.row
+    number, basis = row.counts.dropped_samples, row.request.settings
+    if basis.overflow == "drop":
+        longer, _ = report.samples.profile.stats.above(basis.max_length)
+        if longer:
+            yield f"{longer:,} dropped longer than max_length"
+            number -= longer
+    if number:
+        last = "step, which is incomplete" if row.request.strategy.varies_steps else "batches"
+        yield f"{number:,} dropped with the last {last}"
+
+
 def _samples(report: Preflight) -> Iterator[str]:
     counts = report.simulation.row.counts
     samples = report.samples
     kept = len(samples.profile) - counts.dropped_samples
     yield f"{counted(len(report.profile), 'sample')}, {kept:,} per epoch"
-    for reason, number in samples.dropped.items():
-        yield f"{number:,} dropped {reason}"
+    yield from _dropped(report)
     if samples.held_out:
         yield f"{samples.held_out:,} held out for evaluation"
-    if samples.truncated:
-        yield f"{samples.truncated:,} truncated by {counted(samples.truncated_tokens, 'token')}"
-    if counts.dropped_samples:
-        yield f"{counts.dropped_samples:,} dropped"
-    if counts.truncated_samples:
-        share = percent(counts.truncated_ratio, 2)
-        yield f"{counts.truncated_samples:,} truncated, {share} of the tokens"
+    if report.truncated_samples:
+        whole = counts.visited_tokens + samples.truncated_tokens
+        share = percent(report.truncated_tokens / whole, 2)
+        yield f"{report.truncated_samples:,} truncated, {share} of the tokens"
     if counts.duplicated_samples:
         yield f"{counts.duplicated_samples:,} repeated to fill up ranks"
     trained = report.simulation.row.trained
