@@ -1,9 +1,9 @@
 """The checks that a command runs: chosen, counted, and compared with their limits."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
-from batchstat.cli.current import trained_samples
+from batchstat.cli.current import alternatives, trained_samples
 from batchstat.cli.device import device_keywords, read_device
 from batchstat.cli.inputs import Inputs, read_configuration, read_inputs
 from batchstat.cli.options import Options
@@ -53,26 +53,33 @@ def run_check(inputs: Inputs) -> Check:
         OptionError: options that do not fit the corpus's formats.
     """
     try:
-        samples, settings, _ = trained_samples(inputs, _profile(inputs))
-        return check(
+        profile = _profile(inputs)
+        samples, settings, found = trained_samples(inputs, profile)
+        is_trainers = inputs.setup is not None and inputs.strategy == inputs.setup.strategy
+        checked = check(
             samples,
             inputs.limits_in_force,
             strategy=inputs.strategy,
             baseline=inputs.get("baseline"),
             name=inputs.name,
             written=lambda changes: written(inputs, changes),
+            alternatives=(lambda: alternatives(inputs, profile)) if is_trainers else None,
             **device_keywords(inputs),
             **asdict(settings),
         )
+        messages = tuple(warning.message for warning in found)
+        return replace(checked, warnings=(*messages, *checked.warnings))
     except InputError as error:
         return Check(name=inputs.name, strategy=inputs.strategy, report=None, error=str(error))
 
 
 def measure_inputs(inputs: Inputs) -> CheckedReport:
     """Return the numbers of a check. Raises as `batchstat.gate.check.measure_report`."""
-    samples, settings, _ = trained_samples(inputs, _profile(inputs))
+    samples, settings, found = trained_samples(inputs, _profile(inputs))
     limits, device = inputs.limits_in_force, read_device(inputs)
-    return measure_report(samples, inputs.strategy, settings, limits, device)
+    measured = measure_report(samples, inputs.strategy, settings, limits, device)
+    messages = tuple(warning.message for warning in found)
+    return replace(measured, warnings=(*messages, *measured.warnings))
 
 
 def _profile(inputs: Inputs) -> Profile:

@@ -1,6 +1,6 @@
 """The current setup: a strategy, or what a trainer's own configuration means."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from batchstat.simulation.results import ReportWarning
 if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
     from batchstat.frameworks.setup import TrainingSetup
+    from batchstat.gate.remedies import Alternative
     from batchstat.profiling.profile import Profile
 
 _READING = ("corpus", "tokenizer", "chat_template", *(each.name for each in fields(CorpusOptions)))
@@ -44,6 +45,33 @@ def settings_of_setup(
     return found
 
 
+def alternatives(inputs: "Inputs", profile: "Profile") -> "Iterator[Alternative]":
+    """Yield other values for keys of the trainer's configuration, those that pack samples last.
+
+    Args:
+        inputs: settings with a trainer's configuration.
+        profile: the whole corpus.
+    """
+    from batchstat.gate.remedies import Alternative
+    from batchstat.planning.strategies.spec import request_row
+    from batchstat.simulation.preflight import changed_setups
+
+    def packs(spec: str) -> bool:
+        return request_row(spec, inputs.settings.resolve(1, None)).strategy.packs_rows
+
+    setup = inputs.setup
+    assert setup is not None
+    own = {each.name for each in fields(Settings)}
+    origin = setup.path.as_posix()
+    values = inputs.values.items()
+    given = {key: each.value for key, each in values if key in own and each.origin != origin}
+    now = packs(setup.strategy)
+    found = [(not now and packs(x.strategy), x) for x in changed_setups(setup, profile, given)]
+    for is_packed, each in sorted(found, key=lambda pair: pair[0]):
+        costs = ("it needs varlen attention",) if is_packed else ()
+        yield Alternative(each.keys, each.samples.profile, each.strategy, each.settings, costs)
+
+
 def trained_samples(
     inputs: "Inputs", profile: "Profile"
 ) -> "tuple[Profile, Settings, tuple[ReportWarning, ...]]":
@@ -64,7 +92,7 @@ def trained_samples(
     found = [*samples.warnings]
     if left:
         found.append(
-            f"{inputs.setup.path.as_posix()} leaves out {left:,} of {len(profile):,} samples, and "
-            "so does every row: batchstat preflight says why"
+            f"{inputs.setup.path.as_posix()} leaves out {left:,} of {len(profile):,} samples: "
+            "batchstat preflight says why"
         )
     return samples.profile, settings, tuple(ReportWarning("configuration", each) for each in found)

@@ -12,6 +12,7 @@ from batchstat.cli.options import Options
 from batchstat.cli.records import DEFAULT_FOLDER
 from batchstat.planning.settings import Settings
 from batchstat.render.command_lines import flags
+from batchstat.render.text import key_values
 from batchstat.render.toml import setting
 
 _BATCHING = {each.name: each.default for each in fields(Settings)}
@@ -58,8 +59,11 @@ def repeated(options: Options, command: str, **values: str) -> str:
 
 def written(given: Inputs, changes: Mapping[str, Any]) -> str:
     """Return changed settings of a check as its user writes them: as lines for the file that has
-    the check, or as flags where the command line names its corpus or sets one of them.
+    the check, or as flags where the command line names its corpus or sets one of them; changed keys
+    of a trainer's configuration as that has them.
     """
+    if given.setup is not None and given.strategy == given.setup.strategy:
+        return f"{key_values(changes)} in {given.setup.path.as_posix()}"
     origins = [given.values[key].origin for key in ("corpus", *changes) if key in given.values]
     if given.table is None or any(origin.endswith(COMMAND_LINE) for origin in origins):
         return shlex.join(flags(changes))

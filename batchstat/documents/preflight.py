@@ -34,9 +34,7 @@ class Samples(Document):
     held_out: Count
     """Samples that it evaluates on instead."""
     truncated: Count
-    """Samples among those kept that are shortened, before they are batched or then: strategy has
-    only the latter.
-    """
+    """Samples that it shortens."""
     truncated_tokens: Count
     """Tokens that these lost."""
 
@@ -88,6 +86,7 @@ class PreflightFile(Compared, File):
 def preflight_document(report: Any) -> dict[str, Any]:
     """Return preflight.json of a `batchstat.Preflight`."""
     setup, profile = report.setup, report.profile
+    counts = report.simulation.row.counts
     made = {
         **head(SCHEMA, report.created),
         "corpus": corpus_of(profile.corpus, len(profile)),
@@ -104,8 +103,8 @@ def preflight_document(report: Any) -> dict[str, Any]:
             "kept": len(report.samples.profile),
             "dropped": dict(report.samples.dropped),
             "held_out": report.samples.held_out,
-            "truncated": report.truncated_samples,
-            "truncated_tokens": report.truncated_tokens,
+            "truncated": counts.truncated_samples,
+            "truncated_tokens": counts.truncated_tokens,
         },
         "schedule": {
             "epochs": setup.schedule.epochs,

@@ -8,6 +8,7 @@ import numpy as np
 from batchstat.errors import InputError
 from batchstat.frameworks.samples import TrainedSamples
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
+from batchstat.lengths.lost import Lost
 from batchstat.profiling.profile import Profile
 
 _MOST_PIECES = 64
@@ -71,6 +72,12 @@ class AxolotlSamples:
             if missing := int((kept & ~holds).sum()):
                 dropped[reason] = missing
             kept &= holds
+        lost = Lost(
+            truncated_samples=len(beyond),
+            truncated_tokens=int(beyond.sum()),
+            dropped_samples=int(np.count_nonzero(~kept)),
+            dropped_tokens=int(lengths[~kept].sum()),
+        )
         order = order[kept]
         held_out = self._held_out(len(order))
         if len(order) <= held_out:
@@ -79,13 +86,7 @@ class AxolotlSamples:
                 f"are dropped and {held_out:,} held out: raise sequence_len, or lower val_set_size"
             )
         found = profile.take(order[: len(order) - held_out])
-        return TrainedSamples(
-            profile=found,
-            dropped=dropped,
-            held_out=held_out,
-            truncated=len(beyond),
-            truncated_tokens=int(beyond.sum()),
-        )
+        return TrainedSamples(profile=found, dropped=dropped, held_out=held_out, lost=lost)
 
     def _instructions(self, profile: Profile, max_length: int) -> Profile:
         """Return prompts with completions as axolotl has them.

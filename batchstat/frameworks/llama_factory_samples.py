@@ -14,8 +14,9 @@ import numpy as np
 
 from batchstat.errors import InputError, counted
 from batchstat.frameworks.llama_factory_data import EFFICIENT_EOS
-from batchstat.frameworks.samples import Preparation, TrainedSamples
+from batchstat.frameworks.samples import Preparation, TrainedSamples, keep_some
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
+from batchstat.lengths.lost import Lost
 from batchstat.lengths.turns import Turns
 from batchstat.profiling.chat_rows import ChatRows, chat_rows
 from batchstat.profiling.profile import Profile
@@ -28,20 +29,23 @@ def preparation(values: Mapping[str, Any]) -> Preparation:
 
     def prepare(profile: Profile, max_length: int) -> TrainedSamples:
         rows = _rows(profile)
-        chosen, order, held_out, dropped = _chosen(profile, rows, values)
-        if len(chosen) == 0:
+        chosen, order, held_out, beyond = _chosen(profile, rows, values)
+        in_turn = np.flatnonzero(~np.isin(profile.records[chosen], rows.out_of_turn))
+        if len(in_turn) == 0:
             raise InputError("no sample is left to train on: raise max_samples, or lower val_size")
-        if values["packing"] and len(chosen) < len(order):
+        if values["packing"] and len(in_turn) < len(order):
             _check_packed_together(len(order), values)
-        whole = profile.take(chosen)
-        kept = _truncated(whole, max_length - bool(values["packing"]), values)
-        lost = np.maximum(whole.lengths - kept.lengths, 0)
+        whole = keep_some(profile.take(chosen), in_turn, _IN_TURN)
+        kept = _truncated(whole.profile, max_length - bool(values["packing"]), values)
+        excess = np.maximum(whole.profile.lengths - kept.lengths, 0)
+        cut = Lost(
+            truncated_samples=int(np.count_nonzero(excess)), truncated_tokens=int(excess.sum())
+        )
         return TrainedSamples(
             profile=kept,
-            dropped=dropped,
+            dropped=({"beyond max_samples": beyond} if beyond else {}) | dict(whole.dropped),
             held_out=held_out,
-            truncated=int(np.count_nonzero(lost)),
-            truncated_tokens=int(lost.sum()),
+            lost=whole.lost + cut,
             warnings=_warnings(rows),
         )
 
@@ -59,9 +63,9 @@ def _warnings(rows: ChatRows) -> tuple[str, ...]:
 
 def _chosen(
     profile: Profile, rows: ChatRows, values: Mapping[str, Any]
-) -> tuple[Ints, Ints, int, dict[str, int]]:
+) -> tuple[Ints, Ints, int, int]:
     """Return the samples to train on in sequence, the rows of the data sets that may be samples,
-    how many are held out, and the number dropped by reason.
+    how many are held out, and how many are beyond max_samples.
     """
     starts = offsets_from_sizes(np.array(rows.sizes))
     used = np.array(rows.sizes)
@@ -74,13 +78,7 @@ def _chosen(
     samples[(offsets_from_sizes(used)[source] + within)[is_used]] = np.flatnonzero(is_used)
     order, held_out = _trained_rows(len(samples), values)
     chosen = samples[order]
-    chosen = chosen[chosen >= 0]
-    in_turn = ~np.isin(profile.records[chosen], rows.out_of_turn)
-    dropped = {
-        "beyond max_samples": len(profile) - int(is_used.sum()),
-        _IN_TURN: int(np.count_nonzero(~in_turn)),
-    }
-    return chosen[in_turn], order, held_out, {why: n for why, n in dropped.items() if n}
+    return chosen[chosen >= 0], order, held_out, len(profile) - int(is_used.sum())
 
 
 def _rows(profile: Profile) -> ChatRows:

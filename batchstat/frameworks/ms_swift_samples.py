@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from batchstat.errors import InputError
-from batchstat.frameworks.samples import TrainedSamples
+from batchstat.frameworks.samples import TrainedSamples, keep_some
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
+from batchstat.lengths.lost import Lost
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.profiling.chat_rows import chat_rows
 from batchstat.profiling.profile import Profile
@@ -77,15 +78,17 @@ class MsSwiftSamples:
                     f"all {len(found):,} samples are longer than max_length={self.longest}, so "
                     "ms-swift trains on none: raise it"
                 )
-            dropped[f"longer than {self.longest} tokens"] = int(longer.sum())
-            found = found.take(np.flatnonzero(~longer))
-            return TrainedSamples(profile=found, dropped=dropped, held_out=held_out)
+            reason = f"longer than {self.longest} tokens"
+            fitting = keep_some(found, np.flatnonzero(~longer), reason)
+            return replace(fitting, dropped={**dropped, **fitting.dropped}, held_out=held_out)
         return TrainedSamples(
             profile=_shortened(found, self.longest, from_left=self.truncation == "left"),
             dropped=dropped,
             held_out=held_out,
-            truncated=int(longer.sum()),
-            truncated_tokens=int((found.lengths[longer] - self.longest).sum()),
+            lost=Lost(
+                truncated_samples=int(longer.sum()),
+                truncated_tokens=int((found.lengths[longer] - self.longest).sum()),
+            ),
         )
 
     def _sizes(self, profile: Profile) -> tuple[int, ...]:

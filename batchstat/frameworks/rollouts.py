@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from batchstat.errors import InputError
-from batchstat.frameworks.samples import TrainedSamples
+from batchstat.frameworks.samples import TrainedSamples, keep_some
 from batchstat.frameworks.setup import EpochSize, Schedule
 from batchstat.profiling.profile import Profile
 
@@ -41,10 +41,7 @@ class Rollouts:
                 f"{len(profile):,} rollouts are fewer than the {self.per_generation:,} of a "
                 f"generation: pass more, or lower {self.key}"
             )
-        if not left:
-            return TrainedSamples(profile=profile)
-        kept = profile.take(np.arange(len(profile) - left))
-        return TrainedSamples(profile=kept, dropped={"of an incomplete generation": left})
+        return keep_some(profile, np.arange(len(profile) - left), "of an incomplete generation")
 
 
 @dataclass(frozen=True, kw_only=True)

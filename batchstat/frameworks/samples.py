@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from batchstat.errors import InputError
+from batchstat.lengths.arrays import Ints
+from batchstat.lengths.lost import Lost
 from batchstat.profiling.profile import Profile
 
 
@@ -17,16 +19,15 @@ class TrainedSamples:
         profile: the samples that it batches, in its sequence, as long as it makes them.
         dropped: number of samples that it drops, by the reason.
         held_out: number of samples that it evaluates on instead.
-        truncated: number of samples that it shortened before it batches them, in `profile`.
-        truncated_tokens: tokens that these lost.
+        lost: what it shortened and dropped of the samples that it takes. Those that it takes none
+            of, as it is told to take so many, are in `dropped` alone.
         warnings: what may not be true of these samples.
     """
 
     profile: Profile
     dropped: Mapping[str, int] = field(default_factory=dict)
     held_out: int = 0
-    truncated: int = 0
-    truncated_tokens: int = 0
+    lost: Lost = field(default_factory=Lost)
     warnings: tuple[str, ...] = ()
 
 
@@ -52,8 +53,17 @@ def drop_untrained(profile: Profile, max_length: int) -> TrainedSamples:
         )
     if len(kept) == len(profile):
         return keep_all(profile, max_length)
-    dropped = {"without a trained token in max_length": len(profile) - len(kept)}
-    return TrainedSamples(profile=profile.take(kept), dropped=dropped)
+    return keep_some(profile, kept, "without a trained token in max_length")
+
+
+def keep_some(profile: Profile, kept: Ints, reason: str) -> TrainedSamples:
+    """Keep the samples at these positions, in this sequence, and drop the others for a reason."""
+    left = len(profile) - len(kept)
+    if not left:
+        return TrainedSamples(profile=profile.take(kept))
+    found = profile.take(kept)
+    lost = Lost(dropped_samples=left, dropped_tokens=profile.stats.sum - found.stats.sum)
+    return TrainedSamples(profile=found, dropped={reason: left}, lost=lost)
 
 
 def train_all(profile: Profile, max_length: int) -> TrainedSamples:
@@ -73,6 +83,7 @@ def without_remainder(samples: TrainedSamples, ranks: int) -> TrainedSamples:
         raise InputError(f"{len(profile)} samples are fewer than {ranks} ranks: lower world_size")
     if not excess:
         return samples
-    dropped = {**samples.dropped, f"so that {ranks} ranks have equally many": excess}
-    kept = profile.take(np.arange(len(profile) - excess))
-    return replace(samples, profile=kept, dropped=dropped)
+    reason = f"so that {ranks} ranks have equally many"
+    found = keep_some(profile, np.arange(len(profile) - excess), reason)
+    dropped = {**samples.dropped, **found.dropped}
+    return replace(samples, profile=found.profile, dropped=dropped, lost=samples.lost + found.lost)

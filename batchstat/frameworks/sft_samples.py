@@ -17,6 +17,7 @@ from batchstat.frameworks.samples import (
     keep_all,
     train_all,
 )
+from batchstat.lengths.lost import Lost
 from batchstat.profiling.profile import Profile
 
 KEEP_END = "keep_end"
@@ -33,7 +34,8 @@ def preparation(values: Mapping[str, Any]) -> Preparation:
         if values["max_length"] is not None and not values["packing"]:
             if values["truncation_mode"] == KEEP_END:
                 found = _without_beginning(profile, max_length)
-            found = replace(found, **_kept(drop_untrained(found.profile, max_length)))
+            kept = drop_untrained(found.profile, max_length)
+            found = replace(kept, lost=found.lost + kept.lost)
         if values["shuffle_dataset"]:
             order = np.random.default_rng(values["seed"]).permutation(len(found.profile))
             found = replace(found, profile=found.profile.take(order))
@@ -42,16 +44,13 @@ def preparation(values: Mapping[str, Any]) -> Preparation:
     return prepare
 
 
-def _kept(samples: TrainedSamples) -> dict[str, Any]:
-    return {"profile": samples.profile, "dropped": samples.dropped}
-
-
 def _without_beginning(profile: Profile, max_length: int) -> TrainedSamples:
     """Return samples of which the last `max_length` tokens are left."""
     excess = np.maximum(profile.lengths - max_length, 0)
     kinds = {kind: ranges.since(excess) for kind, ranges in profile.kinds.items()}
     return TrainedSamples(
         profile=replace(profile, lengths=profile.lengths - excess, kinds=kinds),
-        truncated=int(np.count_nonzero(excess)),
-        truncated_tokens=int(excess.sum()),
+        lost=Lost(
+            truncated_samples=int(np.count_nonzero(excess)), truncated_tokens=int(excess.sum())
+        ),
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from batchstat.errors import InputError
-from batchstat.frameworks.samples import TrainedSamples
+from batchstat.frameworks.samples import TrainedSamples, keep_some
 from batchstat.frameworks.setup import EpochSize, Schedule
 from batchstat.profiling.chat_rows import chat_rows
 from batchstat.profiling.profile import Profile
@@ -51,9 +51,7 @@ class SlimeSamples:
                 f"slime trains no rollout of {len(profile):,} samples: lower "
                 f"rollout_batch_size={self.samples_per_rollout}"
             )
-        left = len(order) - kept
-        dropped = {"in a rollout with the next epoch's": left} if left else {}
-        return TrainedSamples(profile=profile.take(np.array(order[:kept])), dropped=dropped)
+        return keep_some(profile, np.array(order[:kept]), "in a rollout with the next epoch's")
 
 
 def _check_answers(profile: Profile) -> None:

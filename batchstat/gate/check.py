@@ -13,7 +13,7 @@ from batchstat.gate.baseline import DEFAULT_NAME, Baseline, load_baseline
 from batchstat.gate.limits import Limit, in_force, read_limits
 from batchstat.gate.outcome import Check, Outcome
 from batchstat.gate.paths import value_at
-from batchstat.gate.remedies import Failing, find_remedy
+from batchstat.gate.remedies import Alternative, Failing, alternative_settings, find_remedy
 from batchstat.gate.setting_changes import Changes
 from batchstat.parameters import checks_keywords
 from batchstat.planning.settings import Settings, SettingsOptions
@@ -33,6 +33,7 @@ def check(
     baseline: str | Path | None = None,
     name: str = DEFAULT_NAME,
     written: Callable[[Changes], str] | None = None,
+    alternatives: Callable[[], Iterable[Alternative]] | None = None,
     calibration: Calibration | str | Path | None = None,
     cost_per_hour: float | None = None,
     **settings: Unpack[SettingsOptions],
@@ -49,6 +50,8 @@ def check(
             limit allows it.
         name: the name of the check.
         written: returns changed settings as the user writes them; defaults to `key=value`.
+        alternatives: returns the changes to try for a remedy; by default other settings and
+            strategies.
         calibration: the device that trains, or the file that `batchstat calibrate` wrote of it, for
             limits on `strategy.seconds`, `strategy.peak_bytes` and `strategy.cost`.
         cost_per_hour: of one such device.
@@ -82,7 +85,7 @@ def check(
         name=name,
         strategy=strategy,
         report=now.report,
-        outcomes=_with_remedies(now, outcomes, written or _assigned),
+        outcomes=_with_remedies(now, outcomes, written or _assigned, alternatives),
         warnings=now.warnings,
     )
 
@@ -204,11 +207,14 @@ def judge(
 
 
 def _with_remedies(
-    now: CheckedReport, outcomes: tuple[Outcome, ...], written: Callable[[Changes], str]
+    now: CheckedReport,
+    outcomes: tuple[Outcome, ...],
+    written: Callable[[Changes], str],
+    alternatives: Callable[[], Iterable[Alternative]] | None,
 ) -> tuple[Outcome, ...]:
     @cache  # limits try the same changes
-    def simulated(strategy: str, settings: Settings) -> dict[str, Any]:
-        simulation = simulate(now.profile, strategy, settings, now.device)
+    def simulated(profile: Profile, strategy: str, settings: Settings) -> dict[str, Any]:
+        simulation = simulate(profile, strategy, settings, now.device)
         return {**now.report, **simulation_document(simulation)}
 
     def remedied(outcome: Outcome) -> Outcome:
@@ -222,8 +228,12 @@ def _with_remedies(
             settings=now.settings,
             report=now.report,
         )
-        return replace(outcome, remedy=find_remedy(failing, simulated, written))
+        tried = alternative_settings(failing) if given is None else given
+        return replace(outcome, remedy=find_remedy(failing, tried, simulated, written))
 
+    if all(each.kept for each in outcomes):
+        return outcomes
+    given = None if alternatives is None else tuple(alternatives())
     return tuple(outcome if outcome.kept else remedied(outcome) for outcome in outcomes)
 
 

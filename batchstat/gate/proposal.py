@@ -8,10 +8,14 @@ Limits = Sequence[tuple[str, str, str]]
 """Name, limit as TOML, and the measured value."""
 
 
-def propose_limits(report: Mapping[str, Any]) -> Limits:
+def propose_limits(report: Mapping[str, Any], *, may_drop: bool = False) -> Limits:
     """Return limits with a margin over the measured values: half a percentage point for padding and
     lost tokens, five for fill, a tenth for the ratio of classes and of token weights, none for
     batches over budget.
+
+    Args:
+        report: the numbers of a check.
+        may_drop: whether samples may be dropped for other reasons than the settings in it.
     """
     row = report["strategy"]
     limits = [
@@ -19,7 +23,7 @@ def propose_limits(report: Mapping[str, Any]) -> Limits:
         ("min-fill", _below(row["fill"]), _measured(row["fill"])),
         ("max-truncated", _above(row["truncated_ratio"]), _measured(row["truncated_ratio"])),
     ]
-    if report["basis"]["overflow"] == "drop" or report["basis"]["drop_last"]:
+    if may_drop or report["basis"]["overflow"] == "drop" or report["basis"]["drop_last"]:
         limits.append(
             ("max-dropped", _above(row["dropped_ratio"]), _measured(row["dropped_ratio"]))
         )

@@ -26,8 +26,8 @@ class Remedy:
 
     Attributes:
         change: the change, as the user writes it; in words for a change to the corpus.
-        settings: the values it sets, by the names of settings and `strategy`; empty for a change to
-            the corpus.
+        settings: the values it sets, by the names of settings and `strategy`, or of keys of the
+            trainer's configuration; empty for a change to the corpus.
         value: the limited number with this change.
         keeps: whether the limit is then met.
         costs: side effects, each in words.
@@ -66,10 +66,33 @@ class Failing:
 
 
 @dataclass(frozen=True)
+class Alternative:
+    """A change to try, and what it leads to.
+
+    Attributes:
+        changes: the values that it sets.
+        profile: the samples that are then batched.
+        strategy: the strategy.
+        settings: the settings.
+        costs: what it needs, each in words.
+    """
+
+    changes: Changes
+    profile: Profile
+    strategy: str
+    settings: Settings
+    costs: tuple[str, ...] = ()
+
+
+Simulated = Callable[[Profile, str, Settings], Report]
+"""Returns the report of a strategy on some samples, with some settings."""
+
+
+@dataclass(frozen=True)
 class _Tried:
     """A change, how far it is beyond the limit, and the other limits that it breaks."""
 
-    changes: Changes
+    alternative: Alternative
     value: Number
     over: float
     breaks: tuple[Limit, ...]
@@ -78,18 +101,19 @@ class _Tried:
 
 def find_remedy(
     failing: Failing,
-    simulated: Callable[[str, Settings], Report],
+    alternatives: Iterable[Alternative],
+    simulated: Simulated,
     written: Callable[[Changes], str],
 ) -> Remedy | None:
     """Return the first change that keeps a limit without breaking another; else one that keeps it,
     or comes nearest.
 
-    None if none helps. No change is suggested whose batches exceed the budget or the present peak,
-    or that packs several samples per row.
+    None if none helps. No change is suggested whose batches exceed the budget or the present peak.
 
     Args:
         failing: the exceeded limit.
-        simulated: returns the report for another strategy or other settings.
+        alternatives: the changes to try.
+        simulated: returns the report of one.
         written: returns changes as the user writes them.
     """
     limit = failing.limit
@@ -98,7 +122,7 @@ def find_remedy(
     if limit.path == "class_ratio" and limit.bound == "max":
         return _of_corpus(adding_samples(limit, failing.profile))
     best: _Tried | None = None
-    for tried in _all_tried(failing, simulated):
+    for tried in _all_tried(failing, alternatives, simulated):
         if tried.over <= 0 and not tried.breaks:
             best = tried
             break
@@ -107,8 +131,8 @@ def find_remedy(
     if best is None:
         return None
     return Remedy(
-        change=written(best.changes),
-        settings=best.changes,
+        change=written(best.alternative.changes),
+        settings=best.alternative.changes,
         value=best.value,
         keeps=best.over <= 0,
         costs=tuple(_costs(failing, best)),
@@ -123,24 +147,37 @@ def _of_corpus(found: tuple[str, Number] | None) -> Remedy | None:
     return None if found is None else Remedy(change=found[0], value=found[1], keeps=True)
 
 
-def _all_tried(failing: Failing, simulated: Callable[[str, Settings], Report]) -> Iterator[_Tried]:
+def alternative_settings(failing: Failing) -> Iterator[Alternative]:
+    """Yield other settings and strategies, none of which packs several samples per row."""
+    profile = failing.profile
+    for changes in changes_of(failing.limit, profile, failing.strategy, failing.settings):
+        others = {key: value for key, value in changes.items() if key != "strategy"}
+        try:
+            settings = replace(failing.settings, **others)
+        except BatchstatError:
+            continue  # mutually exclusive
+        strategy = changes.get("strategy", failing.strategy)
+        yield Alternative(changes, profile, strategy, settings)
+
+
+def _all_tried(
+    failing: Failing, alternatives: Iterable[Alternative], simulated: Simulated
+) -> Iterator[_Tried]:
     """Yield each change that brings the number nearer to its limit without a higher peak."""
     limit, before = failing.limit, failing.before
     now = limit.over(failing.value, before)
     if not limit.path.startswith("strategy."):
         return
-    for changes in changes_of(limit, failing.profile, failing.strategy, failing.settings):
-        others = {key: value for key, value in changes.items() if key != "strategy"}
+    for each in alternatives:
         try:
-            settings = replace(failing.settings, **others)
-            report = simulated(changes.get("strategy", failing.strategy), settings)
+            report = simulated(each.profile, each.strategy, each.settings)
             value = value_at(report, limit.path)
         except BatchstatError:
-            continue  # settings that are mutually exclusive, or leave no batch
+            continue  # it leaves no batch
         over = limit.over(value, before)
         if over < now and not _is_larger(report, failing.report):
             breaks = tuple(_broken(failing.kept, report))
-            yield _Tried(changes, value, over, breaks, report)
+            yield _Tried(each, value, over, breaks, report)
 
 
 def _is_larger(report: Report, now: Report) -> bool:
@@ -162,6 +199,7 @@ def _broken(kept: Iterable[tuple[Limit, Number | None]], report: Report) -> Iter
 
 def _costs(failing: Failing, tried: _Tried) -> Iterator[str]:
     """Yield side effects of the change that a user would not expect."""
+    yield from tried.alternative.costs
     old, new = failing.report["strategy"], tried.report["strategy"]
     computed = new["total_tokens"] / old["total_tokens"]
     if computed >= _MORE_COMPUTED:
@@ -170,7 +208,7 @@ def _costs(failing: Failing, tried: _Tried) -> Iterator[str]:
         more = new[f"{kind}_ratio"] - old[f"{kind}_ratio"]
         if more >= _MORE_LOST and not failing.limit.path.startswith(f"strategy.{kind}"):
             yield f"{100 * new[f'{kind}_ratio']:.2f}% of the tokens are {kind}"
-    if "loss" in tried.changes:
+    if "loss" in tried.alternative.changes:
         yield "needs batch.token_weight in the training loop"
     for limit in tried.breaks:
         yield f"{limit.name} is exceeded"

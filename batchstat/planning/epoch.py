@@ -10,38 +10,13 @@ import numpy as np
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.exact import total
+from batchstat.lengths.lost import Lost
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import one_of
 from batchstat.planning.rules import OVERFLOWS
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.size_limits import check_room
-
-
-@dataclass(frozen=True)
-class Lost:
-    """What `overflow` loses of an epoch's samples.
-
-    Attributes:
-        truncated_samples: number of truncated samples.
-        truncated_tokens: tokens lost by truncation.
-        dropped_samples: number of samples dropped for their length.
-        dropped_tokens: tokens of the dropped samples.
-    """
-
-    truncated_samples: int = 0
-    truncated_tokens: int = 0
-    dropped_samples: int = 0
-    dropped_tokens: int = 0
-
-    @classmethod
-    def of(cls, longer: int, excess: int, max_length: int, overflow: str) -> "Lost":
-        """Return what is lost of samples that are `longer`, by `excess` tokens in total."""
-        if overflow == "truncate":
-            return cls(truncated_samples=longer, truncated_tokens=excess)
-        if overflow == "drop":
-            return cls(dropped_samples=longer, dropped_tokens=excess + longer * max_length)
-        return cls()
 
 
 class Epoch(Protocol):

@@ -92,7 +92,14 @@ def resolve_inputs(
         if labels is not None:
             raise OptionError("labels cannot be combined with a Profile, which already has labels")
         classes = _classes_of(lengths, keep)
-        samples = Samples(lengths.lengths, lengths.records, classes, lengths.stats, lengths.trained)
+        samples = Samples(
+            lengths=lengths.lengths,
+            records=lengths.records,
+            classes=classes,
+            known=lengths.stats,
+            trained=lengths.trained,
+            lost=lengths.lost,
+        )
         return PlanInputs(samples, lengths)
     whole = validate_lengths(cast("npt.ArrayLike", lengths))
     classes = None

@@ -1,12 +1,13 @@
 """`Samples`: the part of a corpus that an epoch is drawn from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints
+from batchstat.lengths.lost import Lost
 from batchstat.lengths.stats import LengthStats
 from batchstat.lengths.token_ranges import TokenRanges
 from batchstat.parameters import MAX_INT
@@ -23,6 +24,7 @@ class Samples:
         classes: the class of each; None if there are no labels.
         known: statistics of the lengths, if already known.
         trained: the tokens of each that carry loss; None if they are unknown.
+        lost: what of the corpus these samples are without: see `Profile.lost`.
     """
 
     lengths: Ints
@@ -30,6 +32,7 @@ class Samples:
     classes: Classes | None = None
     known: LengthStats | None = None
     trained: TokenRanges | None = None
+    lost: Lost = field(default_factory=Lost)
 
     @cached_property
     def stats(self) -> LengthStats:

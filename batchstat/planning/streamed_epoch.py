@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from batchstat.lengths.arrays import in_pieces
+from batchstat.lengths.lost import Lost
 from batchstat.lengths.stats import LengthStats
 from batchstat.planning.epoch import (
     InMemoryEpoch,
-    Lost,
     check_parts,
     concatenate_epochs,
     draw_epoch,

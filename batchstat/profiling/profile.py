@@ -12,6 +12,7 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import Source
 from batchstat.errors import InputError
 from batchstat.lengths.arrays import Ints, gather_groups, round_up
+from batchstat.lengths.lost import Lost
 from batchstat.lengths.stats import Histogram, LengthStats, log_edges
 from batchstat.lengths.token_ranges import TokenRanges
 
@@ -168,6 +169,7 @@ class Profile:
         lengths: (n,) tokens of each sample, whole, special tokens counted.
         labels: the classes; None if no label column was read.
         kinds: tokens of each kind that is known, such as `trained`.
+        lost: what a trainer's configuration drops and cuts off, which these samples are without.
     """
 
     created: str
@@ -177,6 +179,7 @@ class Profile:
     lengths: Ints
     labels: Labels | None
     kinds: Mapping[str, TokenRanges] = field(default_factory=dict)
+    lost: Lost = field(default_factory=Lost)
 
     def __len__(self) -> int:
         """Return the number of samples."""

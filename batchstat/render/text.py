@@ -1,8 +1,8 @@
 """Formatting of numbers, ages and names for people."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from batchstat.errors import counted, printable
 
@@ -81,3 +81,15 @@ def shown_classes(classes: Sequence[Class]) -> tuple[Sequence[Class], ...]:
         classes[LARGEST_CLASSES:-SMALLEST_CLASSES],
         classes[-SMALLEST_CLASSES:],
     )
+
+
+def key_values(keys: Mapping[str, Any]) -> str:
+    """Return keys of a trainer's configuration with their values, as YAML has them."""
+    return ", ".join(f"{key}: {key_value(value)}" for key, value in keys.items())
+
+
+def key_value(value: Any) -> str:
+    """Return a value of a trainer's configuration, as YAML has it."""
+    words = {True: "true", False: "false", None: "null"}
+    named = value is None or isinstance(value, bool)
+    return words[value] if named else one_line(str(value))

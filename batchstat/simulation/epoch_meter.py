@@ -11,6 +11,7 @@ from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
 from batchstat.errors import InputError, NoBatchError
 from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.exact import added, product, total
+from batchstat.lengths.lost import NOTHING, Lost
 from batchstat.lengths.stats import LengthStats, distinct
 from batchstat.planning.batch_table import BatchTable
 from batchstat.planning.epoch import Epoch
@@ -143,13 +144,16 @@ class EpochMeter:
         self._widths = widths if self._widths is None else self._widths.merge(widths)
         self._shapes = np.union1d(self._shapes, _shapes(distributed))
 
-    def measurement(self, epoch: Epoch, traced: Traced | None = None) -> Measurement:
+    def measurement(
+        self, epoch: Epoch, traced: Traced | None = None, lost_before: Lost = NOTHING
+    ) -> Measurement:
         """Return the numbers of all batches added.
 
         Args:
             epoch: the samples of the epoch.
             traced: returns which samples are computed; None if each sample is in one unit, so that
                 the distributed units determine it.
+            lost_before: what of the corpus was lost before the epoch.
 
         Raises:
             InputError: there is no batch, or no token: nothing to measure.
@@ -162,7 +166,7 @@ class EpochMeter:
         samples, ranks, lost = (
             self._samples + unique.headless,
             self._ranks.counts(len(self._shapes)),
-            epoch.lost,
+            epoch.lost + lost_before,
         )
         packs_within = self._strategy.attends_within_samples
         row_length = self._strategy.row_length or (

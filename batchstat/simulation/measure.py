@@ -72,7 +72,7 @@ def measure(
         units = np.concatenate([each.units for each in rounds])
         return trace_samples(BatchPlan.concatenate(noted), units, shares)
 
-    return meter.measurement(shares.epoch, traced if by_sample else None)
+    return meter.measurement(shares.epoch, traced if by_sample else None, shares.samples.lost)
 
 
 def _noted(

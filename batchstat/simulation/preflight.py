@@ -1,17 +1,17 @@
 """`preflight`: what a trainer's own configuration does to a corpus."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Unpack
 
 from batchstat.corpus.options import CorpusOptions
-from batchstat.errors import InputError, OptionError
+from batchstat.errors import BatchstatError, InputError
 from batchstat.frameworks import CONFIGURATIONS
 from batchstat.frameworks.files import read_setup
 from batchstat.frameworks.samples import TrainedSamples, without_remainder
-from batchstat.frameworks.setup import EpochSize, TrainingSetup
+from batchstat.frameworks.setup import EpochSize, Schedule, TrainingSetup
 from batchstat.parameters import checks_keywords
 from batchstat.planning.settings import Settings, SettingsOptions
 from batchstat.profiling.build import profile as count
@@ -108,16 +108,6 @@ class Preflight:
         return self.setup.schedule.warmup_steps(self._epoch)
 
     @property
-    def truncated_samples(self) -> int:
-        """Samples that are shortened, before they are batched or then."""
-        return self.samples.truncated + self.simulation.row.counts.truncated_samples
-
-    @property
-    def truncated_tokens(self) -> int:
-        """Tokens that these lose."""
-        return self.samples.truncated_tokens + self.simulation.row.counts.truncated_tokens
-
-    @property
     def _epoch(self) -> EpochSize:
         return _epoch_size(self.samples, self.simulation)
 
@@ -169,18 +159,17 @@ def preflight(
         setup = replace(setup, ranks_from="")
     if profile is None:
         profile = count(**profile_keywords(setup))
-    samples, simulation = _simulated(setup, profile, settings)
-    found = []
-    for keys in CONFIGURATIONS[setup.framework].alternatives(setup.values):
-        changed = _change(config, setup, keys, profile, settings, simulation)
-        found += [changed] if changed is not None else []
+    samples, wanted = as_trained(setup, profile, settings)
+    simulation = simulate(samples.profile, setup.strategy, wanted)
+    found = (_change(each, simulation) for each in changed_setups(setup, profile, settings))
+    changes = [change for change in found if change is not None]
     return Preflight(
         created=datetime.now(UTC).isoformat(),
         setup=setup,
         profile=profile,
         samples=samples,
         simulation=simulation,
-        changes=tuple(sorted(found, key=lambda each: -each.speed_up)),
+        changes=tuple(sorted(changes, key=lambda each: -each.speed_up)),
     )
 
 
@@ -273,42 +262,66 @@ def as_trained(
         samples = without_remainder(samples, wanted.world_size)
     if samples.profile.trained is None and profile.corpus.options.content in _UNMARKED:
         samples = replace(samples, warnings=(*samples.warnings, _ALL_TRAINED))
-    return samples, wanted
+    return replace(samples, profile=replace(samples.profile, lost=samples.lost)), wanted
 
 
-def _simulated(
+@dataclass(frozen=True, kw_only=True)
+class ChangedSetup:
+    """A configuration with other values for some keys.
+
+    Attributes:
+        keys: the keys with their values.
+        samples: what the trainer then keeps of the corpus.
+        strategy: the strategy.
+        settings: the settings.
+        schedule: how long training lasts.
+    """
+
+    keys: Mapping[str, Any]
+    samples: TrainedSamples
+    strategy: str
+    settings: Settings
+    schedule: Schedule
+
+
+def changed_setups(
     setup: TrainingSetup, profile: Profile, settings: Mapping[str, Any]
-) -> tuple[TrainedSamples, Simulation]:
-    samples, wanted = as_trained(setup, profile, settings)
-    return samples, simulate(samples.profile, setup.strategy, wanted)
+) -> Iterator[ChangedSetup]:
+    """Yield changes of a configuration's keys that may save compute.
+
+    Args:
+        setup: what the configuration means as it is.
+        profile: the corpus.
+        settings: fields of `batchstat.Settings` that override the configuration.
+    """
+    for keys in CONFIGURATIONS[setup.framework].alternatives(setup.values):
+        try:
+            changed = read_setup(setup.path, setup.framework, keys)
+            samples, wanted = as_trained(changed, profile, settings)
+        except BatchstatError:  # they contradict other keys, or do not go with this corpus
+            continue
+        yield ChangedSetup(
+            keys=keys,
+            samples=samples,
+            strategy=changed.strategy,
+            settings=wanted,
+            schedule=changed.schedule,
+        )
 
 
-def _change(
-    config: str | Path,
-    setup: TrainingSetup,
-    keys: Mapping[str, Any],
-    profile: Profile,
-    settings: Mapping[str, Any],
-    now: Simulation,
-) -> Change | None:
-    """Return what other values of some keys give; None if they save too little, or lose more."""
+def _change(changed: ChangedSetup, now: Simulation) -> Change | None:
+    """Return what a change gives; None if it saves too little, or loses more."""
     try:
-        changed = read_setup(config, setup.framework, keys)
-    except OptionError:  # they contradict other keys
-        return None
-    try:
-        samples, simulation = _simulated(changed, profile, settings)
-    except InputError:  # this corpus does not go with them
+        simulation = simulate(changed.samples.profile, changed.strategy, changed.settings)
+    except InputError:  # this corpus does not go with it
         return None
     before, after = now.row.counts, simulation.row.counts
     speed_up = before.compute / after.compute
     if speed_up < LEAST_SPEED_UP or after.lost_ratio > before.lost_ratio + MOST_LOST:
         return None
+    steps = changed.schedule.steps_per_epoch(_epoch_size(changed.samples, simulation))
     return Change(
-        keys=keys,
-        simulation=simulation,
-        steps_per_epoch=changed.schedule.steps_per_epoch(_epoch_size(samples, simulation)),
-        speed_up=speed_up,
+        keys=changed.keys, simulation=simulation, speed_up=speed_up, steps_per_epoch=steps
     )
 
 

@@ -2,11 +2,13 @@
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import batchstat
 from conftest import Run, write_jsonl
 
 SETTINGS = {"max_length": 48, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
@@ -101,7 +103,8 @@ def test_init_writes_its_name_so_that_a_change_of_it_is_checked(run, config, tmp
     assert run("baseline", "save").returncode == 0
     saved(config, SETTINGS | naming("pairs.jsonl") | {"max_length": 16})
     done = run("check")
-    assert (done.returncode, "max-truncated" in done.stdout) == (1, True)
+    assert done.returncode == 1
+    assert re.search(r"FAIL +max-dropped", done.stdout)
 
 
 def test_init_does_not_write_a_length_that_the_trainer_does_not_limit(run, tmp_path):
@@ -165,3 +168,46 @@ def test_the_framework_can_be_named(run, tmp_path):
         named = ("--current", "few.json", "--framework", framework)
         compared = printed(run, "compare", "texts.jsonl", *named, "--json", "--no-plots")
         assert compared["basis"]["max_length"] == longest
+
+
+def test_what_the_trainer_drops_is_limited(run, config, tmp_path):
+    """By the tokens of the whole corpus: of a pair whose completion begins beyond max_length, none
+    is trained on."""
+    columns = {"prompt_column": "prompt", "completion_column": "completion"}
+    profile = batchstat.profile(tmp_path / "pairs.jsonl", **columns)
+    is_left = profile.trained.counts(stops=48) > 0
+    dropped = [n for n, left in zip(profile.lengths, is_left, strict=True) if not left]
+    cut = [n - 48 for n, left in zip(profile.lengths, is_left, strict=True) if left and n > 48]
+    row = checked(run, "--current", config.name, "--max-dropped", "0%", code=1)["strategy"]
+    assert row["dropped_samples"] == len(dropped)
+    assert row["dropped_ratio"] == sum(dropped) / sum(profile.lengths)
+    assert row["truncated_tokens"] == sum(cut)
+    done = run("init", "--current", config.name)
+    assert f"sft.json leaves out {len(dropped)} of 60 samples" in done.stderr
+    assert (
+        f"# measured {100 * row['dropped_ratio']:.2f}%" in (tmp_path / "batchstat.toml").read_text()
+    )
+
+
+def test_remedies_are_keys_of_the_configuration(run, config):
+    """Pasted into it, they change the training, and the check with it."""
+    padding = checked(run, "--current", config.name, "--max-padding", "0%", code=1)
+    percent = 100 * padding["strategy"]["padding_ratio"] - 1
+    arguments = ("check", "--current", config.name, "--max-padding", f"{percent:.2f}%")
+    done = run(*arguments, "--format", "json")
+    assert done.returncode == 1, done.stderr
+    [outcome] = json.loads(done.stdout)["checks"][0]["limits"]
+    remedy = outcome["remedy"]
+    assert remedy["change"] == "train_sampling_strategy: group_by_length in sft.json"
+    assert remedy["keeps"]
+    saved(config, SETTINGS | naming("pairs.jsonl") | remedy["settings"])
+    assert run(*arguments).returncode == 0
+    after = checked(run, *arguments[1:])["strategy"]["padding_ratio"]
+    assert after == pytest.approx(remedy["value"])
+
+
+def test_a_remedy_that_packs_says_what_it_needs(run, config):
+    done = run("check", "--current", config.name, "--max-padding", "0%")
+    assert done.returncode == 1
+    text = " ".join(done.stdout.split())
+    assert "packing: true in sft.json gives 0.00%, but then it needs varlen attention" in text

@@ -20,7 +20,7 @@ from batchstat.gate.limits import read_limits
 from batchstat.gate.named_limits import NAMED_LIMITS
 from batchstat.gate.paths import kind_at, numbers, value_at
 from batchstat.gate.quantities import parse_quantity, shown, shown_apart
-from batchstat.gate.remedies import Failing, find_remedy
+from batchstat.gate.remedies import Failing, alternative_settings, find_remedy
 from batchstat.planning.settings import Settings
 from batchstat.simulation.compare import simulate
 
@@ -300,7 +300,7 @@ def remedy_of(table, profile, strategy="token-budget", **given):
     [outcome] = judge(report, [limit])
     assert not outcome.kept
 
-    def simulated(other, changed):
+    def simulated(profile, other, changed):
         return {**report, **simulation_document(simulate(profile, other, changed))}
 
     failing = Failing(
@@ -312,7 +312,7 @@ def remedy_of(table, profile, strategy="token-budget", **given):
         settings=settings,
         report=report,
     )
-    return outcome, find_remedy(failing, simulated, str)
+    return outcome, find_remedy(failing, alternative_settings(failing), simulated, str)
 
 
 @pytest.mark.parametrize(

@@ -133,8 +133,8 @@ def test_alpaca_is_read_as_chats(tmp_path):
     assert (len(report.profile), len(report.samples.profile)) == (12, 7)
     assert report.samples.dropped == {"beyond max_samples": 3}
     assert report.samples.held_out == 2
-    assert report.samples.truncated > 0
-    assert report.simulation.row.counts.truncated_samples == 0
+    assert report.samples.lost.truncated_samples > 0
+    assert report.simulation.row.counts.truncated_samples == report.samples.lost.truncated_samples
     assert report.samples.profile.stats.max == 24
 
 

@@ -58,9 +58,12 @@ def command(options: Options) -> None:
         raise OptionError("no corpus: name the files that the check reads")
     parse_strategies([inputs.strategy], inputs.settings.resolve(longest=1, stated_max=None))
     path, before = _target()
-    samples, settings, _ = trained_samples(inputs, count(inputs)[0])
+    samples, settings, found = trained_samples(inputs, count(inputs)[0])
+    for warning in found:
+        say(f"warning: {warning.message}")
     simulation = simulate(samples, inputs.strategy, settings)
-    limits = propose_limits(report_document(samples, simulation))
+    report = report_document(samples, simulation)
+    limits = propose_limits(report, may_drop=inputs.setup is not None)
     _write(path, before, inputs, limits, simulation.basis.max_length)
     named = [inputs.get(key) for key in ("tokenizer", "current")]
     named = [*inputs.corpus, *filter(None, named)]

@@ -1,7 +1,6 @@
 """The screen of `preflight`."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -9,7 +8,7 @@ from rich.text import Text
 
 from batchstat.errors import counted
 from batchstat.render.screens.layout import Line, Pasted, Rows, basis_line
-from batchstat.render.text import decimal, one_line, percent
+from batchstat.render.text import decimal, key_value, key_values, one_line, percent
 from batchstat.simulation.preflight import Change, Preflight
 from batchstat.simulation.results import StrategyResult
 
@@ -68,7 +67,8 @@ def _dropped(report: Preflight) -> Iterator[str]:
     for reason, number in report.samples.dropped.items():
         yield f"{number:,} dropped {reason}"
     row = report.simulation.row
-    number, basis = row.counts.dropped_samples, row.request.settings
+    number = row.counts.dropped_samples - report.samples.lost.dropped_samples
+    basis = row.request.settings
     if basis.overflow == "drop":
         longer, _ = report.samples.profile.stats.above(basis.max_length)
         if longer:
@@ -82,15 +82,15 @@ def _dropped(report: Preflight) -> Iterator[str]:
 def _samples(report: Preflight) -> Iterator[str]:
     counts = report.simulation.row.counts
     samples = report.samples
-    kept = len(samples.profile) - counts.dropped_samples
+    dropped = counts.dropped_samples - samples.lost.dropped_samples
+    kept = len(samples.profile) - dropped
     yield f"{counted(len(report.profile), 'sample')}, {kept:,} per epoch"
     yield from _dropped(report)
     if samples.held_out:
         yield f"{samples.held_out:,} held out for evaluation"
-    if report.truncated_samples:
-        whole = counts.visited_tokens + samples.truncated_tokens
-        share = percent(report.truncated_tokens / whole, 2)
-        yield f"{report.truncated_samples:,} truncated, {share} of the tokens"
+    if counts.truncated_samples:
+        share = percent(counts.truncated_ratio, 2)
+        yield f"{counts.truncated_samples:,} truncated, {share} of the tokens"
     if counts.duplicated_samples:
         yield f"{counts.duplicated_samples:,} repeated to fill up ranks"
     trained = report.simulation.row.trained
@@ -120,7 +120,9 @@ def _changes(report: Preflight) -> Iterator[RenderableType]:
         yield Line("result", "no key of this configuration saves 5 % or more")
         return
     for word, change in zip(("change", "or", "or", "or"), report.changes, strict=False):
-        yield Line(word, f"{_pairs(change.keys)}: {decimal(change.speed_up)}x the speed (estimate)")
+        yield Line(
+            word, f"{key_values(change.keys)}: {decimal(change.speed_up)}x the speed (estimate)"
+        )
         yield Line("", " · ".join(_gives(change)))
 
 
@@ -133,20 +135,10 @@ def _gives(change: Change) -> Iterator[str]:
         yield "needs varlen attention"
 
 
-def _pairs(keys: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}: {_shown(value)}" for key, value in keys.items())
-
-
-def _shown(value: Any) -> str:
-    words = {True: "true", False: "false", None: "null"}
-    named = value is None or isinstance(value, bool)
-    return words[value] if named else one_line(str(value))
-
-
 def _keys(report: Preflight) -> Iterator[RenderableType]:
     rows = Rows("key that decides", "value")
     for key, value in report.setup.values.items():
-        rows.add(Text(key), _shown(value))
+        rows.add(Text(key), key_value(value))
     yield rows
     if report.setup.unused:
         yield Text()

@@ -1,0 +1,41 @@
+"""`Lost`: what of the samples of a corpus is not trained on."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Lost:
+    """What is lost of samples that are truncated or dropped.
+
+    Attributes:
+        truncated_samples: number of truncated samples.
+        truncated_tokens: tokens lost by truncation.
+        dropped_samples: number of samples dropped.
+        dropped_tokens: tokens of the dropped samples.
+    """
+
+    truncated_samples: int = 0
+    truncated_tokens: int = 0
+    dropped_samples: int = 0
+    dropped_tokens: int = 0
+
+    @classmethod
+    def of(cls, longer: int, excess: int, max_length: int, overflow: str) -> "Lost":
+        """Return what is lost of samples that are `longer`, by `excess` tokens in total."""
+        if overflow == "truncate":
+            return cls(truncated_samples=longer, truncated_tokens=excess)
+        if overflow == "drop":
+            return cls(dropped_samples=longer, dropped_tokens=excess + longer * max_length)
+        return cls()
+
+    def __add__(self, other: "Lost") -> "Lost":
+        """Return what is lost by both."""
+        return Lost(
+            truncated_samples=self.truncated_samples + other.truncated_samples,
+            truncated_tokens=self.truncated_tokens + other.truncated_tokens,
+            dropped_samples=self.dropped_samples + other.dropped_samples,
+            dropped_tokens=self.dropped_tokens + other.dropped_tokens,
+        )
+
+
+NOTHING = Lost()
