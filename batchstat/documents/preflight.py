@@ -44,8 +44,10 @@ class Schedule(Document):
 
     epochs: Amount
     """Epochs, if they decide; the last may be a part of one."""
-    steps_per_epoch: Positive
-    """Optimizer steps of an epoch."""
+    steps_per_epoch: Count
+    """Optimizer steps of an epoch, as the trainer counts them: strategy may have an incomplete one
+    more, and those beyond a maximum.
+    """
     total_steps: Count
     """Optimizer steps of the whole training."""
     warmup_steps: Count
@@ -59,6 +61,8 @@ class Change(Document):
     """The keys with their values."""
     speed_up: Amount
     """Compute of the configuration as it is / compute with the change: an estimate."""
+    steps_per_epoch: Count
+    """Optimizer steps of an epoch with the change."""
     strategy: Strategy
     """An epoch with the change."""
 
@@ -113,6 +117,7 @@ def preflight_document(report: Any) -> dict[str, Any]:
             {
                 "keys": dict(change.keys),
                 "speed_up": change.speed_up,
+                "steps_per_epoch": change.steps_per_epoch,
                 "strategy": strategy_of(change.simulation.row),
             }
             for change in report.changes

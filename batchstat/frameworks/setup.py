@@ -43,6 +43,10 @@ class Schedule:
     max_steps: int | None = None
     warmup: float = 0.0
 
+    def steps_per_epoch(self, epoch: EpochSize) -> int:
+        """Return the number of optimizer steps of an epoch."""
+        return epoch.steps
+
     def total_steps(self, epoch: EpochSize) -> int:
         """Return the number of optimizer steps."""
         return self.max_steps or math.ceil(self.epochs * epoch.steps)
@@ -98,6 +102,8 @@ class TrainingSetup:
         dtype: what the configuration says that it computes in; None if it says nothing.
         gradient_checkpointing: whether the configuration says that activations are computed again;
             None if it says nothing.
+        ranks_from: where the number of ranks comes from, for who does not give it; empty if the
+            configuration does not have it.
         warnings: what the report may not be true of.
     """
 
@@ -120,6 +126,7 @@ class TrainingSetup:
     turns: TurnRules | None = None
     dtype: str | None = None
     gradient_checkpointing: bool | None = None
+    ranks_from: str = ""
     warnings: tuple[str, ...] = ()
 
     @property

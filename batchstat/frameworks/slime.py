@@ -61,6 +61,7 @@ def read_config(
             "tokens_per_batch": values["max_tokens_per_gpu"] * context,
             "order": "file",
             "world_size": ranks,
+            "loss": "token-sum",
             "pad_to_multiple_of": multiple,
         },
         max_length_of_corpus=True,
@@ -71,7 +72,11 @@ def read_config(
             warmup_given=values["lr_warmup_iters"],
             decay_steps=values["lr_decay_iters"],
         ),
-        warnings=tuple(_warnings(values, ranks, is_sft)),
+        ranks_from=(
+            f"{ranks} data-parallel ranks are actor_num_nodes x actor_num_gpus_per_node / (tensor "
+            "x pipeline x context parallelism), unless --world-size says otherwise"
+        ),
+        warnings=tuple(_warnings(values, is_sft)),
         **(_supervised(values) if is_sft else _of_rollouts(values)),
         **facts,
     )
@@ -193,12 +198,8 @@ def _corpus(values: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     return reading, ""
 
 
-def _warnings(values: Mapping[str, Any], ranks: int, is_sft: bool) -> Iterator[str]:
+def _warnings(values: Mapping[str, Any], is_sft: bool) -> Iterator[str]:
     """Yield what the report may not be true of."""
-    yield (
-        f"{ranks} data-parallel ranks are actor_num_nodes x actor_num_gpus_per_node / (tensor x "
-        "pipeline x context parallelism), unless --world-size says otherwise"
-    )
     if not is_sft:
         yield from _warnings_of_rollouts(values)
         return

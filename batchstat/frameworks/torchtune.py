@@ -80,7 +80,7 @@ _TOKENIZES = (
 
 @dataclass(frozen=True, kw_only=True)
 class TorchtuneSchedule(Schedule):
-    """How long torchtune trains: an epoch ends with its last whole step.
+    """How long torchtune trains: an epoch's last batches, too few for a step, make none.
 
     Source: `setup` of the recipes.
 
@@ -94,10 +94,14 @@ class TorchtuneSchedule(Schedule):
     most: int | None = None
     warmup_given: int = 0
 
+    def steps_per_epoch(self, epoch: EpochSize) -> int:
+        """Return the number of optimizer steps of an epoch."""
+        whole = epoch.batches // self.accumulation
+        return whole if self.most is None else min(whole, self.most)
+
     def total_steps(self, epoch: EpochSize) -> int:
         """Return the number of optimizer steps."""
-        whole = epoch.batches // self.accumulation
-        return int(self.epochs) * min(whole, whole if self.most is None else self.most)
+        return int(self.epochs) * self.steps_per_epoch(epoch)
 
     def warmup_steps(self, epoch: EpochSize) -> int:
         """Return how many of the steps are warm-up."""
@@ -253,15 +257,10 @@ def _check_datasets(values: Mapping[str, Any], where: str) -> None:
 
 def _warnings(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the report may not be true of."""
-    if values["gradient_accumulation_steps"] > 1:
-        yield (
-            "the last batches of an epoch that are fewer than gradient_accumulation_steps are "
-            "counted here as a step, which torchtune does not make"
-        )
     if values["max_steps_per_epoch"]:
         yield (
-            f"the epoch is a whole one: max_steps_per_epoch={values['max_steps_per_epoch']} may "
-            "end it earlier"
+            "samples, batches and padding are those of a whole epoch, which max_steps_per_epoch="
+            f"{values['max_steps_per_epoch']} may end earlier"
         )
     if values["loss._component_"] not in _LOSSES:
         yield "how the loss weighs tokens is only known of torchtune's own cross entropy"

@@ -44,6 +44,7 @@ def read_config(
         "order": "torch",
         "seed": _SEED,
         "world_size": ranks,
+        "loss": "token-sum",
     }
     if (multiple := fsdp_multiple(values, where, "engine", others)) > 1:
         settings["pad_to_multiple_of"] = multiple
@@ -66,7 +67,8 @@ def read_config(
             refuses_longer=values["data.truncation"] == "error",
             samples_per_step=size,
         ),
-        warnings=tuple(_warnings(values, ranks)),
+        ranks_from=_ranks_from(values, ranks),
+        warnings=tuple(_warnings(values)),
         **facts,
     )
 
@@ -145,15 +147,21 @@ def _is_local(file: str) -> bool:
     return PurePath(file).suffix == ".parquet" and "://" not in file
 
 
-def _warnings(values: Mapping[str, Any], ranks: int) -> Iterator[str]:
+def _ranks_from(values: Mapping[str, Any], ranks: int) -> str:
+    """Return where the number of ranks comes from; nothing for a single one."""
+    if ranks == 1:
+        return ""
+    others = values["engine.ulysses_sequence_parallel_size"]
+    by = f" / {others} of sequence parallelism" if others > 1 else ""
+    return (
+        f"{ranks} data-parallel ranks are trainer.nnodes x trainer.n_gpus_per_node{by}; where "
+        "torchrun starts another number, pass --world-size"
+    )
+
+
+def _warnings(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the report may not be true of."""
     others = values["engine.ulysses_sequence_parallel_size"]
-    if ranks > 1:
-        by = f" / {others} of sequence parallelism" if others > 1 else ""
-        yield (
-            f"{ranks} data-parallel ranks are trainer.nnodes x trainer.n_gpus_per_node{by}; where "
-            "torchrun starts another number, pass --world-size"
-        )
     if others > 1:
         yield (
             f"tokens of a batch are those of {others} GPUs together "

@@ -48,6 +48,7 @@ def read_config(
         "tokens_per_batch": values[f"{ACTOR}.ppo_max_token_len_per_gpu"] * engine.shared_tokens,
         "order": "file",
         "world_size": engine.ranks,
+        "loss": "token-sum",
     }
     if engine.multiple > 1:
         settings["pad_to_multiple_of"] = engine.multiple
@@ -75,7 +76,11 @@ def read_config(
             untrained=max(0, values["trainer.critic_warmup"] - 1),
         ),
         prepare=Rollouts(per_generation=per_generation, key="data.train_batch_size or rollout.n"),
-        warnings=tuple(_warnings(values, engine.ranks)),
+        ranks_from=(
+            f"{engine.ranks} data-parallel ranks are trainer.nnodes x trainer.n_gpus_per_node / "
+            "the actor's parallelism, unless --world-size says otherwise"
+        ),
+        warnings=tuple(_warnings(values)),
         **facts,
     )
 
@@ -173,12 +178,8 @@ def _strategy(values: Mapping[str, Any], per_generation: int, size: int, multipl
     return f"{found},keeps_budget=true{padded}"
 
 
-def _warnings(values: Mapping[str, Any], ranks: int) -> Iterator[str]:
+def _warnings(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the report may not be true of."""
-    yield (
-        f"{ranks} data-parallel ranks are trainer.nnodes x trainer.n_gpus_per_node / the actor's "
-        "parallelism, unless --world-size says otherwise"
-    )
     yield (
         "an epoch is one pass over the rollouts of this corpus; steps in all take them for those "
         "of one epoch of data.train_files"

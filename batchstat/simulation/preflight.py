@@ -11,15 +11,15 @@ from batchstat.errors import BatchstatError, InputError
 from batchstat.frameworks import CONFIGURATIONS
 from batchstat.frameworks.files import read_setup
 from batchstat.frameworks.samples import TrainedSamples, without_remainder
-from batchstat.frameworks.setup import EpochSize, TrainingSetup
+from batchstat.frameworks.setup import EpochSize, Schedule, TrainingSetup
 from batchstat.parameters import checks_keywords
 from batchstat.planning.settings import Settings, SettingsOptions
 from batchstat.profiling.build import profile as count
 from batchstat.profiling.inputs import has_columns
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.compare import simulate
+from batchstat.simulation.preflight_warnings import configuration_warnings, warmup_warnings
 from batchstat.simulation.results import ReportWarning, Simulation
-from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.loading import load_tokenizer
 from batchstat.tokenization.turns_apart import check_turns
 
@@ -33,6 +33,13 @@ _CONTENTS = ("text_column", "prompt_column", "tokens_column", "length_column")
 _OF_CHATS = ("messages_column", "assistant_only_loss", "chat_template", "input_format")
 """Keywords of a configuration that those for another content replace."""
 
+_UNMARKED = ("tokens", "length")
+"""Contents that do not say by themselves which tokens carry loss."""
+_ALL_TRAINED = (
+    "every token is taken as trained: where only some carry loss, pass token ids with labels, "
+    "--trained-column"
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
@@ -42,10 +49,12 @@ class Change:
         keys: the keys with their values.
         simulation: the same corpus with these.
         speed_up: compute of the configuration as it is / compute with the change.
+        steps_per_epoch: optimizer steps of an epoch with the change.
     """
 
     keys: Mapping[str, Any]
     simulation: Simulation
+    steps_per_epoch: int
     speed_up: float
 
 
@@ -86,7 +95,7 @@ class Preflight:
     @property
     def steps_per_epoch(self) -> int:
         """Optimizer steps of an epoch."""
-        return self.simulation.row.counts.steps
+        return self.setup.schedule.steps_per_epoch(self._epoch)
 
     @property
     def total_steps(self) -> int:
@@ -100,30 +109,17 @@ class Preflight:
 
     @property
     def _epoch(self) -> EpochSize:
-        counts, ranks = self.simulation.row.counts, self.simulation.basis.world_size
-        return EpochSize(
-            samples=len(self.samples.profile),
-            batches=counts.batches // ranks,
-            steps=counts.steps,
-            world_size=ranks,
-        )
+        return _epoch_size(self.samples, self.simulation)
 
     @property
     def warnings(self) -> tuple[ReportWarning, ...]:
         """What the report may not be true of, and what else to know about its numbers."""
-        found = [*self.setup.warnings, *self.samples.warnings]
-        counter = self.profile.tokenizer
-        if counter is not None and counter.name == BUILTIN:
-            named = self.setup.reading.get("tokenizer")
-            why = "names no tokenizer" if named is None else f"trains with {named}"
-            found.append(
-                f"the configuration {why}, but the built-in one counted: pass the one that you "
-                "train with, --tokenizer"
-            )
-        own = (ReportWarning("configuration", message) for message in found)
-        # The remedy for unequal weights is a setting that a trainer does not have.
-        others = (each for each in self.simulation.warnings if each.code != "token_weights")
-        return (*own, *others)
+        return (
+            *configuration_warnings(self.setup, self.samples, self.profile.tokenizer),
+            *warmup_warnings(self.warmup_steps, self.total_steps),
+            # The remedy for unequal weights is a setting that a trainer does not have.
+            *(each for each in self.simulation.warnings if each.code != "token_weights"),
+        )
 
 
 @checks_keywords(Settings)
@@ -159,6 +155,8 @@ def preflight(
         InputError: a configuration, corpus or tokenizer that is not available.
     """
     setup = read_setup(config, framework)
+    if "world_size" in settings:
+        setup = replace(setup, ranks_from="")
     if profile is None:
         profile = count(**profile_keywords(setup))
     samples, wanted = as_trained(setup, profile, settings)
@@ -250,6 +248,9 @@ def as_trained(
 ) -> tuple[TrainedSamples, Settings]:
     """Return what a trainer keeps of a corpus, and the settings for it; those given override its.
 
+    A corpus that is not known to have untrained tokens has none: all but the first of each sample
+    carry loss, which nothing predicts.
+
     Raises:
         OptionError: settings that contradict each other.
         InputError: it keeps no sample.
@@ -259,8 +260,8 @@ def as_trained(
     samples = setup.prepare(profile, limit)
     if setup.leaves_out_remainder:
         samples = without_remainder(samples, wanted.world_size)
-    if samples.profile.trained is None:
-        wanted = replace(wanted, loss=None)
+    if samples.profile.trained is None and profile.corpus.options.content in _UNMARKED:
+        samples = replace(samples, warnings=(*samples.warnings, _ALL_TRAINED))
     return replace(samples, profile=replace(samples.profile, lost=samples.lost)), wanted
 
 
@@ -273,12 +274,14 @@ class ChangedSetup:
         samples: what the trainer then keeps of the corpus.
         strategy: the strategy.
         settings: the settings.
+        schedule: how long training lasts.
     """
 
     keys: Mapping[str, Any]
     samples: TrainedSamples
     strategy: str
     settings: Settings
+    schedule: Schedule
 
 
 def changed_setups(
@@ -297,7 +300,13 @@ def changed_setups(
             samples, wanted = as_trained(changed, profile, settings)
         except BatchstatError:  # they contradict other keys, or do not go with this corpus
             continue
-        yield ChangedSetup(keys=keys, samples=samples, strategy=changed.strategy, settings=wanted)
+        yield ChangedSetup(
+            keys=keys,
+            samples=samples,
+            strategy=changed.strategy,
+            settings=wanted,
+            schedule=changed.schedule,
+        )
 
 
 def _change(changed: ChangedSetup, now: Simulation) -> Change | None:
@@ -310,4 +319,17 @@ def _change(changed: ChangedSetup, now: Simulation) -> Change | None:
     speed_up = before.compute / after.compute
     if speed_up < LEAST_SPEED_UP or after.lost_ratio > before.lost_ratio + MOST_LOST:
         return None
-    return Change(keys=changed.keys, simulation=simulation, speed_up=speed_up)
+    steps = changed.schedule.steps_per_epoch(_epoch_size(changed.samples, simulation))
+    return Change(
+        keys=changed.keys, simulation=simulation, speed_up=speed_up, steps_per_epoch=steps
+    )
+
+
+def _epoch_size(samples: TrainedSamples, simulation: Simulation) -> EpochSize:
+    counts, ranks = simulation.row.counts, simulation.basis.world_size
+    return EpochSize(
+        samples=len(samples.profile),
+        batches=counts.batches // ranks,
+        steps=counts.steps,
+        world_size=ranks,
+    )

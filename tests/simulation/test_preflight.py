@@ -14,6 +14,15 @@ from conftest import SAMPLE_DATA, write_jsonl
 SFT = {"max_length": 64, "per_device_train_batch_size": 2}
 
 
+AXOLOTL = {
+    "base_model": "x",
+    "sequence_len": 64,
+    "micro_batch_size": 2,
+    "num_epochs": 1,
+    "datasets": [{"type": "completion", "path": "a.jsonl", "ds_type": "json"}],
+}
+
+
 def saved(folder: Path, values: Any, name: str = "config.json") -> Path:
     (folder / name).write_text(values if isinstance(values, str) else json.dumps(values))
     return folder / name
@@ -244,7 +253,9 @@ def test_exit_codes_and_streams(run, tmp_path):
     assert done.returncode == 0
     assert "packing: true" in done.stdout
     assert "key that decides" in done.stdout
+    assert "weight   of a trained token" in done.stdout
     document = json.loads(run("preflight", config.name, "--json").stdout)
+    assert document["strategy"]["trained"]["token_weight"]["spread"] == 1
     assert document["config"]["keys"]["max_length"] == 64
     assert document["schedule"]["total_steps"] == 3 * document["schedule"]["steps_per_epoch"]
     assert json.loads((tmp_path / "batchstat-results/preflight.json").read_text()) == document
@@ -259,3 +270,69 @@ def test_exit_codes_and_streams(run, tmp_path):
     assert "which columns standard input has is not known" in piped.stderr
     gone = saved(tmp_path, {**SFT, "dataset_name": "who/what"}, "gone.json")
     assert run("preflight", gone.name).returncode == 3
+
+
+@pytest.mark.parametrize(("ranks", "accumulation"), [(1, 3), (4, 1), (3, 2)])
+def test_weights_where_all_tokens_are_trained(tmp_path, ranks, accumulation):
+    rows = [{"text": "word " * (1 + i * i % 41)} for i in range(2 * ranks * accumulation * 5)]
+    profile = batchstat.profile(write_jsonl(tmp_path / "texts.jsonl", rows))
+    values = {**SFT, "max_length": 30, "train_sampling_strategy": "sequential"}
+    values |= {"gradient_accumulation_steps": accumulation}
+    own = {**values, "average_tokens_across_devices": False}
+    report = batchstat.preflight(saved(tmp_path, own), profile, world_size=ranks)
+    # In the file's sequence, batches of 2 samples go to the ranks in turn.
+    of_rank: dict[tuple[int, int], int] = {}
+    for i, length in enumerate(profile.lengths.tolist()):
+        batch = i // 2
+        place = (batch // (ranks * accumulation), batch % ranks)
+        # Labels are shifted: the first token has none.
+        of_rank[place] = of_rank.get(place, 0) + min(length, 30) - 1
+    weights = []
+    for (step, _), tokens in of_rank.items():
+        in_step = sum(found for (other, _), found in of_rank.items() if other == step)
+        weights += [in_step / tokens / ranks] * tokens
+    weights.sort()
+    found = report.simulation.row.trained
+    assert (found.tokens, found.untrained_samples) == (len(weights), 0)
+    for value, percent in ((found.weights.p5, 5), (found.weights.p95, 95)):
+        assert value == pytest.approx(weights[-(-len(weights) * percent // 100) - 1])
+    assert (found.weights.spread > 1) == (ranks > 1)
+    exact = batchstat.preflight(saved(tmp_path, values), profile, world_size=ranks)
+    assert exact.simulation.row.trained.weights.spread == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "columns", "loss"),
+    [
+        (SFT, {"text_column": "text"}, "trl"),
+        (SFT, {"messages_column": "messages"}, "trl"),
+        (
+            {**SFT, "completion_only_loss": False},
+            {"prompt_column": "text", "completion_column": "end"},
+            "trl",
+        ),
+        (
+            {"seed": 1, "average_tokens_across_devices": False},
+            {"text_column": "text"},
+            "num-items-per-rank",
+        ),
+        (AXOLOTL, {"text_column": "text"}, "axolotl"),
+    ],
+)
+def test_a_configuration_with_a_loss_has_weights(tmp_path, values, columns, loss):
+    rows = [
+        {"text": text, "end": "end", "messages": [{"role": "user", "content": text}]}
+        for text in ("word " * (5 + i % 7) for i in range(40))
+    ]
+    profile = batchstat.profile(write_jsonl(tmp_path / "a.jsonl", rows), **columns)
+    report = batchstat.preflight(saved(tmp_path, values), profile, world_size=2)
+    assert report.simulation.basis.loss == loss
+    assert report.simulation.row.trained.weights.p5 > 0
+    assert not any("taken as trained" in each.message for each in report.warnings)
+
+
+def test_lengths_do_not_say_which_tokens_are_trained(tmp_path):
+    path = write_jsonl(tmp_path / "a.jsonl", [{"n": 3 + i} for i in range(20)])
+    report = batchstat.preflight(saved(tmp_path, SFT), batchstat.profile(path, length_column="n"))
+    assert any("every token is taken as trained" in each.message for each in report.warnings)
+    assert report.simulation.row.trained.tokens == sum(2 + i for i in range(20))

@@ -41,7 +41,6 @@ class Axolotl(PackedRows, PacksDocuments):
     name: ClassVar[str] = "axolotl"
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
     usual_batch_size: ClassVar[int | None] = 1
-    shuffles_as: ClassVar[str | None] = "torch"
     remainder: ClassVar[str | None] = "drop"
     loss: ClassVar[str] = "axolotl"
 
@@ -62,6 +61,11 @@ class Axolotl(PackedRows, PacksDocuments):
         "`pad_to_multiple_of` (64 where that is 1).",
         True,
     )
+
+    @property
+    def shuffles_as(self) -> str | None:  # type: ignore[override]
+        """The order to which its batches amount; none of its own where samples keep theirs."""
+        return None if self.curriculum else "torch"
 
     @property
     def attends_within_samples(self) -> bool:

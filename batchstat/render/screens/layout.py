@@ -181,17 +181,22 @@ def whose(
     return " · ".join(words)
 
 
-def basis_line(basis: ResolvedSettings, every: bool = True) -> str:
+def basis_line(
+    basis: ResolvedSettings, every: bool = True, order: str = "", overflows: bool = True
+) -> str:
     """Return the settings of a table in one line.
 
     Args:
         basis: the settings.
         every: whether the main ones are shown at their defaults too.
+        order: how samples are shuffled, in words, where that is not `order`.
+        overflows: whether to say what happens to samples longer than `max_length`.
     """
     usual = {each.name: each.default for each in fields(Settings)}
     own = {key for key, value in usual.items() if getattr(basis, key) != value}
     seed = "" if basis.order == "file" else f", seed {basis.seed}"
     epoch = f", epoch {basis.epoch}" if basis.epoch else ""
+    overflow = f" ({basis.overflow})" if overflows else ""
     steps = basis.gradient_accumulation_steps
     ranks = f"{basis.world_size:,} ranks, distribute {basis.distribute}"
     if basis.distribute == "balanced" and basis.balance_by != "length":
@@ -203,10 +208,13 @@ def basis_line(basis: ResolvedSettings, every: bool = True) -> str:
     labels = ", ".join(class_name(label) for label in basis.keep_labels[:8])
     shown = (
         (f"at most {basis.tokens_per_batch:,} tokens per batch", True),
-        (f"max_length {basis.max_length:,} ({basis.overflow})", True),
+        (f"max_length {basis.max_length:,}{overflow}", True),
         (f"batch_size {basis.batch_size:,}", every),
         (f"read_ahead {basis.read_ahead:,}", every or "read_ahead" in own),
-        (f"order {basis.order}{seed}{epoch}", every or own & {"order", "seed", "epoch"}),
+        (
+            order or f"order {basis.order}{seed}{epoch}",
+            every or order or own & {"order", "seed", "epoch"},
+        ),
         (ranks, every or "world_size" in own),
         (f"gradient_accumulation_steps {steps}", steps > 1),
         (f"loss {basis.loss}", basis.loss is not None),

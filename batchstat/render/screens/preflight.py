@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -30,7 +31,7 @@ def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
     setup, row = report.setup, report.simulation.row
     path = one_line(setup.path.as_posix())
     yield Line("config", f"{path} · {setup.title}, by the rules of {setup.version}")
-    yield Line("basis", f"{row.label} · {basis_line(row.request.settings, every=False)}")
+    yield Line("basis", f"{row.label} · {_basis(report)}")
     yield Line("samples", " · ".join(_samples(report)))
     yield Line("steps", " · ".join(_steps(report)))
     yield Line("padding", " · ".join(_padding(row)))
@@ -43,18 +44,50 @@ def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
         )
 
 
+def _basis(report: Preflight) -> str:
+    """Return the settings; those of what does not happen to these samples are left out."""
+    profile, basis = report.samples.profile, report.simulation.row.request.settings
+    longer = profile.stats.max > basis.max_length
+    return basis_line(basis, every=False, order=_order(report), overflows=longer)
+
+
+def _order(report: Preflight) -> str:
+    """Return how samples are shuffled; nothing if `order` says so."""
+    request = report.simulation.row.request
+    as_order = request.strategy.shuffles_as
+    if as_order is not None:
+        what = "packed rows" if as_order == "blocks" else "samples"
+        return f"{what} shuffled, seed {request.settings.seed}"
+    is_sequence = bool((np.diff(report.samples.profile.records) > 0).all())
+    return "" if is_sequence or request.settings.order != "file" else "samples shuffled"
+
+
+def _dropped(report: Preflight) -> Iterator[str]:
+    """Yield how many samples are not batched, with the reason."""
+    for reason, number in report.samples.dropped.items():
+        yield f"{number:,} dropped {reason}"
+    row = report.simulation.row
+    number = row.counts.dropped_samples - report.samples.lost.dropped_samples
+    basis = row.request.settings
+    if basis.overflow == "drop":
+        longer, _ = report.samples.profile.stats.above(basis.max_length)
+        if longer:
+            yield f"{longer:,} dropped longer than max_length"
+            number -= longer
+    if number:
+        last = "step, which is incomplete" if row.request.strategy.varies_steps else "batches"
+        yield f"{number:,} dropped with the last {last}"
+
+
 def _samples(report: Preflight) -> Iterator[str]:
     counts = report.simulation.row.counts
     samples = report.samples
     dropped = counts.dropped_samples - samples.lost.dropped_samples
     kept = len(samples.profile) - dropped
     yield f"{counted(len(report.profile), 'sample')}, {kept:,} per epoch"
-    for reason, number in samples.dropped.items():
-        yield f"{number:,} dropped {reason}"
+    yield from _dropped(report)
     if samples.held_out:
         yield f"{samples.held_out:,} held out for evaluation"
-    if dropped:
-        yield f"{dropped:,} dropped"
     if counts.truncated_samples:
         share = percent(counts.truncated_ratio, 2)
         yield f"{counts.truncated_samples:,} truncated, {share} of the tokens"
@@ -96,7 +129,7 @@ def _changes(report: Preflight) -> Iterator[RenderableType]:
 def _gives(change: Change) -> Iterator[str]:
     row = change.simulation.row
     yield f"{percent(row.counts.padding_ratio)} padding"
-    yield f"{counted(row.counts.steps, 'step')} per epoch"
+    yield f"{counted(change.steps_per_epoch, 'step')} per epoch"
     yield f"largest batch {counted(row.counts.max_batch_tokens, 'token')}"
     if row.packs_rows:
         yield "needs varlen attention"

@@ -70,6 +70,13 @@ def test_rollouts_have_to_be_passed(tmp_path):
         batchstat.preflight(path)
 
 
+def test_where_ranks_come_from_is_said_unless_they_are_given(tmp_path):
+    path, profile = written(tmp_path, configuration(QWEN3_4B)), rollouts(tmp_path, [9] * 64)
+    own, given = (batchstat.preflight(path, profile, **each) for each in ({}, {"world_size": 2}))
+    assert any("data-parallel ranks" in warning.message for warning in own.warnings)
+    assert not any("data-parallel ranks" in warning.message for warning in given.warnings)
+
+
 @pytest.mark.parametrize(
     ("values", "words"),
     [

@@ -8,6 +8,7 @@ import pytest
 from reports import sizes_of
 
 import batchstat
+from batchstat.documents.preflight import preflight_document
 from batchstat.frameworks.files import read_setup
 from conftest import write_jsonl
 
@@ -50,6 +51,25 @@ def test_its_batches_are_torchtunes(tmp_path, case):
             rows = case["values"]["batch_size"]
             assert all(0 <= b[2] - a[2] <= rows for a, b in zip(found, expected, strict=True))
     assert (report.total_steps, report.warmup_steps) == (case["steps"], case["warmup"])
+    assert report.steps_per_epoch * case["values"]["epochs"] == case["steps"]
+
+
+@pytest.mark.parametrize("most", [None, 3, 100])
+@pytest.mark.parametrize(("ranks", "accumulation"), [(1, 1), (1, 4), (2, 3), (3, 7)])
+def test_leftover_batches_make_no_step(tmp_path, ranks, accumulation, most):
+    path = write_jsonl(tmp_path / "ids.jsonl", [{"input_ids": [1] * 9}] * 101)
+    profile = batchstat.profile(path, tokens_column="input_ids")
+    values = {"batch_size": 2, "epochs": 3, "gradient_accumulation_steps": accumulation}
+    config = whole(tmp_path, **values, optimizer_in_bwd=False, max_steps_per_epoch=most)
+    report = batchstat.preflight(config, profile, world_size=ranks)
+    # Ranks have as many samples, the first ones repeated, and drop an incomplete last batch.
+    batches, steps = -(-101 // ranks) // 2, 0
+    for number in range(1, batches + 1):
+        if number % accumulation == 0 and steps != most:
+            steps += 1
+    assert (report.steps_per_epoch, report.total_steps) == (steps, 3 * steps)
+    schedule = preflight_document(report)["schedule"]
+    assert (schedule["steps_per_epoch"], schedule["total_steps"]) == (steps, 3 * steps)
 
 
 def whole(folder: Path, **changes: Any) -> Path:

@@ -87,6 +87,8 @@ def test_ranks_are_the_gpus_over_sequence_parallelism(tmp_path):
     report = batchstat.preflight(written(tmp_path, values), profile)
     assert report.simulation.basis.world_size == 4
     assert any("4 data-parallel ranks" in warning.message for warning in report.warnings)
+    given = batchstat.preflight(written(tmp_path, values), profile, world_size=4)
+    assert not any("data-parallel ranks" in warning.message for warning in given.warnings)
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,14 @@ def test_what_may_not_be_true_is_said(tmp_path, values, words):
     assert any(words in warning.message for warning in report.warnings)
 
 
+def test_where_ranks_come_from_is_said_unless_they_are_given(tmp_path):
+    sizes = {"data.train_batch_size": 8, f"{ACTOR}.ppo_mini_batch_size": 8}
+    path, profile = written(tmp_path, {**DYNAMIC, **sizes}), rollouts(tmp_path, [9] * 8)
+    own, given = (batchstat.preflight(path, profile, **each) for each in ({}, {"world_size": 2}))
+    assert any("data-parallel ranks" in warning.message for warning in own.warnings)
+    assert not any("data-parallel ranks" in warning.message for warning in given.warnings)
+
+
 def test_balancing_is_proposed_where_it_is_off(tmp_path):
     values = {"data.train_batch_size": 8, f"{ACTOR}.ppo_mini_batch_size": 8}
     values |= {

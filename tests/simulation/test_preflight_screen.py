@@ -1,0 +1,141 @@
+"""What the screen and the file of `preflight` say of samples, order and warm-up."""
+
+import json
+import re
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import batchstat
+from batchstat.documents.preflight import preflight_document
+from batchstat.render.screens.preflight import preflight_screen
+from batchstat.simulation.preflight import Preflight
+from conftest import write_jsonl
+
+LENGTHS = np.random.default_rng(5).integers(3, 60, 300).tolist()
+TRL = {"max_length": 40, "per_device_train_batch_size": 2}
+AXOLOTL = {
+    "base_model": "x",
+    "sequence_len": 64,
+    "micro_batch_size": 2,
+    "num_epochs": 1,
+    "sample_packing": True,
+    "seed": 7,
+    "datasets": [{"type": "completion", "path": "a.jsonl", "ds_type": "json"}],
+}
+TORCHTUNE = {
+    "batch_size": 2,
+    "epochs": 1,
+    "gradient_accumulation_steps": 1,
+    "shuffle": True,
+    "tokenizer": {"_component_": "t", "max_seq_len": 64},
+    "dataset": {"_component_": "torchtune.datasets.alpaca_dataset", "packed": True},
+    "loss": {"_component_": "torchtune.modules.loss.LinearCrossEntropyLoss"},
+}
+MS_SWIFT = {
+    "model": "x",
+    "packing": True,
+    "max_length": 64,
+    "gradient_accumulation_steps": 1,
+    "attn_impl": "flash_attn",
+}
+VERL = {
+    "data": {"train_batch_size": 64, "max_length": 64, "max_token_len_per_gpu": 256},
+    "trainer": {"total_epochs": 1, "nnodes": 1, "n_gpus_per_node": 4},
+    "engine": {"strategy": "fsdp"},
+}
+
+
+def reported(folder: Path, values: dict[str, Any], **given: Any) -> Preflight:
+    path = write_jsonl(folder / "a.jsonl", [{"ids": [1] * n} for n in LENGTHS])
+    profile = batchstat.profile(path, tokens_column="ids")
+    (folder / "config.yaml").write_text(json.dumps(values))
+    return batchstat.preflight(folder / "config.yaml", profile, **given)
+
+
+def lines_of(report: Preflight) -> dict[str, str]:
+    """The lines of the screen by the word before them."""
+    console = Console(width=1000, file=(text := StringIO()))
+    console.print(preflight_screen(report, "batchstat compare"))
+    found = (line.partition(" ") for line in text.getvalue().splitlines())
+    return {word: rest.strip() for word, _, rest in found}
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (TRL, "order torch, seed 42"),
+        ({**TRL, "train_sampling_strategy": "sequential"}, ""),
+        ({**TRL, "packing": True}, "packed rows shuffled, seed 42"),
+        (TORCHTUNE, "packed rows shuffled, seed 0"),
+        (MS_SWIFT, "packed rows shuffled, seed 42"),
+        (AXOLOTL, "samples shuffled, seed 7"),
+    ],
+)
+def test_the_basis_does_not_call_shuffled_samples_those_of_the_file(tmp_path, values, said):
+    basis = lines_of(reported(tmp_path, values))["basis"]
+    assert re.findall(r"order \w+(?:, seed \d+)?|[\w ]*shuffled, seed \d+", basis) == (
+        [f" {said}" if "shuffled" in said else said] if said else ["order file"]
+    )
+
+
+@pytest.mark.parametrize("longest", [40, 60])
+def test_truncation_is_named_where_there_is_one(tmp_path, longest):
+    lines = lines_of(reported(tmp_path, {**TRL, "max_length": longest}))
+    assert ("(truncate)" in lines["basis"]) == ("truncated" in lines["samples"]) == (longest == 40)
+    for values in (VERL, TORCHTUNE):
+        assert "truncate" not in lines_of(reported(tmp_path, values))["basis"]
+
+
+@pytest.mark.parametrize("mode", ["keep_start", "keep_end"])
+def test_all_truncated_samples_are_one_number(tmp_path, mode):
+    report = reported(tmp_path, {**TRL, "truncation_mode": mode})
+    excess = [n - 40 for n in LENGTHS if n > 40]
+    samples = preflight_document(report)["samples"]
+    assert (samples["truncated"], samples["truncated_tokens"]) == (len(excess), sum(excess))
+    share = f"{100 * sum(excess) / sum(LENGTHS):.2f}%"
+    said = f"{len(excess)} truncated, {share} of the tokens"
+    assert lines_of(report)["samples"].split(" · ")[1:] == [said]
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        (VERL, "with the last step, which is incomplete"),
+        (TORCHTUNE, "with the last batches"),
+        (MS_SWIFT, "with the last batches"),
+        ({**TRL, "dataloader_drop_last": True}, "with the last batches"),
+        (AXOLOTL, "with the last batches"),
+    ],
+)
+def test_dropped_samples_have_a_reason(tmp_path, values, reason):
+    report = reported(tmp_path, values, world_size=4)
+    first, *others = lines_of(report)["samples"].split(" · ")
+    kept = int(re.search(r"([\d,]+) per epoch", first)[1].replace(",", ""))
+    dropped = dict(re.fullmatch(r"(\d+) dropped (.+)", each).group(2, 1) for each in others[:1])
+    assert dropped == {reason: str(len(LENGTHS) - kept)}
+
+
+def test_samples_that_are_too_long_are_dropped_for_that_reason(tmp_path):
+    config = {**TRL, "dataloader_drop_last": True}
+    report = reported(tmp_path, config, overflow="drop", world_size=4)
+    too_long = sum(n > 40 for n in LENGTHS)
+    left = (len(LENGTHS) - too_long) % 8
+    said = [f"{too_long} dropped longer than max_length", f"{left} dropped with the last batches"]
+    assert lines_of(report)["samples"].split(" · ")[1:] == said
+    assert "(drop)" in lines_of(report)["basis"]
+
+
+@pytest.mark.parametrize(("warmup", "is_too_long"), [(149, False), (150, False), (151, True)])
+def test_a_warmup_beyond_the_training_is_a_warning(tmp_path, warmup, is_too_long):
+    report = reported(tmp_path, {**TRL, "num_train_epochs": 1, "warmup_steps": warmup})
+    assert report.total_steps == 150
+    found = [each.message for each in report.warnings if each.code == "warmup_too_long"]
+    assert len(found) == is_too_long
+    assert all("151 steps" in each and "150 steps" in each for each in found)
+    nothing = reported(tmp_path, {**TRL, "num_train_epochs": 0, "warmup_steps": 9})
+    assert not any(each.code == "warmup_too_long" for each in nothing.warnings)
