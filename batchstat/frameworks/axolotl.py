@@ -211,8 +211,9 @@ def _warnings(values: Mapping[str, Any]) -> Iterator[str]:
         yield "auto_find_batch_size may halve the batch size when memory runs out"
 
 
-def alternatives(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def alternatives(setup: TrainingSetup) -> Iterator[dict[str, Any]]:
     """Yield changes of keys that may save compute."""
+    values = setup.values
     if values["sample_packing"]:
         if values["pad_to_sequence_len"] is not False:
             yield {"pad_to_sequence_len": False}

@@ -58,6 +58,7 @@ def read_setup(
         gradient_checkpointing=found.gradient_checkpointing(given),
         given=frozenset(given),
     )
+    setup = replace(setup, given=frozenset(given))
     if other := found.other_version:
         message = (
             f"{found.package} {other} is installed, but these are the rules of {found.version}: "

@@ -81,7 +81,8 @@ class TrainingSetup:
         version: its version whose rules these are.
         path: the configuration.
         values: the keys that decide, with their values, defaults included.
-        unused: keys in the configuration that have no influence on batches.
+        given: keys that the configuration has.
+        unused: those of them that have no influence on batches.
         strategy: the strategy, as `compare` takes it.
         settings: fields of `Settings` that the configuration decides.
         reading: keywords of `profile` that the configuration decides.
@@ -106,6 +107,7 @@ class TrainingSetup:
     version: str
     path: Path
     values: Mapping[str, Any]
+    given: frozenset[str] = frozenset()
     unused: tuple[str, ...]
     strategy: str
     settings: Mapping[str, Any]
@@ -142,7 +144,7 @@ class Framework:
         read: returns the `TrainingSetup` of values, given its other fields. Raises OptionError for
             keys that contradict each other, or a value whose batches are not modelled.
         has_dashes: whether keys may be written with - in place of _.
-        alternatives: yields changes of keys that may save compute, given the values.
+        alternatives: yields changes of keys that may save compute.
         version: the version whose rules these are.
         package: the package whose version that is, as it is installed; empty if it is none.
         dtypes: keys and values that decide what it computes in, with the names of these in torch.
@@ -162,7 +164,7 @@ class Framework:
         default_factory=lambda: {("bf16", True): "bfloat16", ("fp16", True): "float16"}
     )
     checkpointing: str = "gradient_checkpointing"
-    alternatives: Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]] = field(
+    alternatives: Callable[[TrainingSetup], Iterator[dict[str, Any]]] = field(
         default=lambda _: iter(())
     )
 

@@ -206,11 +206,12 @@ def _warnings(values: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def alternatives(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def alternatives(setup: TrainingSetup) -> Iterator[dict[str, Any]]:
     """Yield changes of keys that may save compute."""
+    values = setup.values
     if values["packing"]:
         return
-    yield from base.alternatives(values)
+    yield from base.alternatives(setup)
     if values["max_length"] is not None:
         yield {"packing": True}
 

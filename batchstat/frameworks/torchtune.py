@@ -267,8 +267,9 @@ def _warnings(values: Mapping[str, Any]) -> Iterator[str]:
         yield "how the loss weighs tokens is only known of torchtune's own cross entropy"
 
 
-def alternatives(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def alternatives(setup: TrainingSetup) -> Iterator[dict[str, Any]]:
     """Yield changes of keys that may save compute."""
+    values = setup.values
     if not values["dataset.packed"] and values["dataset"] is None:
         yield {"dataset.packed": True}
 

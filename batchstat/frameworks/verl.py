@@ -169,8 +169,9 @@ def _warnings(values: Mapping[str, Any], ranks: int) -> Iterator[str]:
     )
 
 
-def alternatives(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def alternatives(setup: TrainingSetup) -> Iterator[dict[str, Any]]:
     """Yield changes of keys that may save compute."""
+    values = setup.values
     if values["engine.pad_to_length"]:
         yield {"engine.pad_to_length": False}
 

@@ -163,7 +163,7 @@ def preflight(
         profile = count(**profile_keywords(setup))
     samples, simulation = _simulated(setup, profile, settings)
     found = []
-    for keys in CONFIGURATIONS[setup.framework].alternatives(setup.values):
+    for keys in CONFIGURATIONS[setup.framework].alternatives(setup):
         changed = _change(config, setup, keys, profile, settings, simulation)
         found += [changed] if changed is not None else []
     return Preflight(

@@ -173,6 +173,49 @@ def test_keys_of_transformers_4_are_read_with_a_warning(tmp_path, texts):
     assert "unseeded random numbers" in messages
 
 
+OF_TRANSFORMERS_4 = """
+adafactor fp16_backend fp16_opt_level fsdp_min_num_params fsdp_transformer_layer_cls_to_wrap
+group_by_length half_precision_backend include_inputs_for_metrics include_tokens_per_second
+jit_mode_eval logging_dir mp_parameters no_cuda overwrite_output_dir past_index
+per_gpu_eval_batch_size per_gpu_train_batch_size push_to_hub_model_id push_to_hub_organization
+push_to_hub_token ray_scope save_safetensors torchdynamo tpu_metrics_debug tpu_num_cores
+use_legacy_prediction_loop use_mps_device warmup_ratio
+"""
+"""The fields of TrainingArguments in 4.57.6 that 5.23 does not have."""
+
+
+@pytest.mark.parametrize("framework", ["transformers", "trl", "llama-factory"])
+def test_the_keys_of_transformers_4_are_known(tmp_path, framework):
+    values = dict.fromkeys(OF_TRANSFORMERS_4.split(), None)
+    values |= {"do_train": True, "group_by_length": False, "warmup_ratio": 0.0}
+    config = saved(tmp_path, values)
+    assert read_setup(config, framework).given == set(values)
+    config = saved(tmp_path, {**values, "per_gpu_train_batch_size": 4})
+    with pytest.raises(batchstat.OptionError, match="name it per_device_train_batch_size"):
+        read_setup(config, framework)
+
+
+@pytest.mark.parametrize("key", OF_TRANSFORMERS_4.split())
+def test_changes_have_the_keys_of_the_version(tmp_path, texts, key):
+    values = {"warmup_ratio": 0.0, "group_by_length": False}
+    config = saved(tmp_path, {"per_device_train_batch_size": 2, key: values.get(key)})
+    changes = [change.keys for change in batchstat.preflight(config, texts).changes]
+    assert changes == [{"group_by_length": True}]
+    config = saved(tmp_path, {"per_device_train_batch_size": 2})
+    changes = [change.keys for change in batchstat.preflight(config, texts).changes]
+    assert changes == [{"train_sampling_strategy": "group_by_length"}]
+
+
+def test_keys_that_llama_factory_has_itself_are_of_any_version(tmp_path):
+    values = {"stage": "sft", "do_train": True, "warmup_ratio": 0.1, "overwrite_output_dir": True}
+    for key, change in (
+        ("seed", {"train_sampling_strategy": "group_by_length"}),
+        ("save_safetensors", {"group_by_length": True}),
+    ):
+        setup = read_setup(saved(tmp_path, {**values, key: 1}))
+        assert change in CONFIGURATIONS["llama-factory"].alternatives(setup)
+
+
 def test_samples_without_a_trained_token_are_dropped(tmp_path):
     rows = [{"prompt": "word " * n, "completion": "end"} for n in (1, 9, 200)]
     path = write_jsonl(tmp_path / "a.jsonl", rows)
@@ -243,7 +286,9 @@ def test_exit_codes_and_streams(run, tmp_path):
     done = run("preflight", config.name, "--world-size", 2, "--details")
     assert done.returncode == 0
     assert "packing: true" in done.stdout
-    assert "key that decides" in done.stdout
+    table = done.stdout.partition("key that decides")[2].partition("unused")[0]
+    listed = [line.split()[0] for line in table.splitlines()[1:] if line.strip()]
+    assert listed == ["per_device_train_batch_size", "max_length", "datasets"]
     document = json.loads(run("preflight", config.name, "--json").stdout)
     assert document["config"]["keys"]["max_length"] == 64
     assert document["schedule"]["total_steps"] == 3 * document["schedule"]["steps_per_epoch"]
