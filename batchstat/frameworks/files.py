@@ -43,6 +43,8 @@ def read_setup(
     where = path.as_posix()
     if framework is not None:
         _check_framework(where, name, content)
+    if found.has_dashes:
+        _check_spellings(where, content)
     if found.is_nested:
         check_resolved(where, given, found.keys)
     values = read_values(where, given, found.keys, found.decides_nothing, found.unused)
@@ -98,6 +100,18 @@ def _check_framework(where: str, name: str, content: Mapping[str, Any]) -> None:
             f"{where} is not a configuration of {name}, but of {other} "
             f"({CONFIGURATIONS[other].title}): pass --framework {other}, or name another file"
         )
+
+
+def _check_spellings(where: str, content: Mapping[str, Any]) -> None:
+    """Raise OptionError for a key that has two values, one with - and one with _."""
+    spelled: dict[str, str] = {}
+    for key, value in content.items():
+        other = spelled.setdefault(str(key).replace("-", "_"), key)
+        if content[other] != value:
+            raise OptionError(
+                f"{where}: {other}={short(content[other])} and {key}={short(value)} are one key: "
+                "remove one"
+            )
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -43,6 +43,9 @@ KEYS: dict[str, Key] = {
     "streaming": Key(False, bool),
     "datasets": Key(None, list),
     "test_split_size": Key(None, float),
+    # Of accelerate, which starts the command.
+    "num_processes": Key(None, int, 1),
+    "accelerate_config": Key(None, object),
 }
 _MAX_LENGTH = 1024
 """Of `max_length` where the configuration does not have it; null removes the limit."""
@@ -58,7 +61,7 @@ model_init_kwargs trust_remote_code router_aux_loss_coef eval_packing loss_type
 activation_offloading pad_token dataset_test_split ignore_bias_buffers model_revision dtype
 torch_dtype attn_implementation use_peft lora_r lora_alpha lora_dropout lora_target_modules
 lora_target_parameters lora_modules_to_save lora_task_type use_rslora use_dora load_in_8bit
-load_in_4bit bnb_4bit_quant_type use_bnb_nested_quant bnb_4bit_quant_storage
+load_in_4bit bnb_4bit_quant_type use_bnb_nested_quant bnb_4bit_quant_storage env
 """
 
 
@@ -74,6 +77,8 @@ def read_config(
     settings = {**setup.settings, "max_length": values["max_length"]}
     if values["average_tokens_across_devices"]:
         settings["loss"] = "trl"
+    if values["num_processes"] is not None:
+        settings["world_size"] = values["num_processes"]
     strategy = setup.strategy
     if values["packing"] or values["padding_free"]:
         strategy = _rows(values, sampling, where)
@@ -199,6 +204,11 @@ def _data_files(entry: Mapping[str, Any]) -> list[str] | None:
 
 
 def _warnings(values: Mapping[str, Any]) -> Iterator[str]:
+    if values["accelerate_config"] is not None and values["num_processes"] is None:
+        yield (
+            "accelerate_config decides the number of ranks, and is not read: pass its "
+            "num_processes with --world-size"
+        )
     if values["assistant_only_loss"]:
         yield (
             "TRL replaces a chat template without {% generation %} by one of its own that has it: "

@@ -248,6 +248,19 @@ def test_a_change_is_what_the_changed_file_gives(tmp_path, texts):
         assert change.speed_up == before.compute / after.compute >= 1.05
 
 
+def test_the_ranks_that_accelerate_starts(tmp_path, texts):
+    launched = {**SFT, "num_processes": 4, "accelerate_config": "zero2", "env": {"A": "b"}}
+    config = saved(tmp_path, launched)
+    report = batchstat.preflight(config, texts)
+    assert report.simulation.basis.world_size == 4
+    assert batchstat.preflight(config, texts, world_size=2).simulation.basis.world_size == 2
+    assert "env" in report.setup.unused
+    assert not any("accelerate_config" in each for each in report.setup.warnings)
+    del launched["num_processes"]
+    setup = read_setup(saved(tmp_path, launched))
+    assert any("accelerate_config decides the number of ranks" in each for each in setup.warnings)
+
+
 def naming(*files: object) -> list[dict[str, object]]:
     return [{"path": "json", "data_files": str(file)} for file in files]
 
