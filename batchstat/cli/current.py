@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from batchstat.cli.configuration import Setting
 from batchstat.corpus.options import CorpusOptions
+from batchstat.errors import OptionError
 from batchstat.planning.settings import Settings
 from batchstat.simulation.results import ReportWarning
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from batchstat.cli.inputs import Inputs
     from batchstat.frameworks.setup import TrainingSetup
     from batchstat.profiling.profile import Profile
+    from batchstat.simulation.results import StrategyResult
 
 _READING = ("corpus", "tokenizer", "chat_template", *(each.name for each in fields(CorpusOptions)))
 
@@ -42,6 +44,31 @@ def settings_of_setup(
         named = profile_keywords(setup, **given)
         found |= {key: Setting(value, origin) for key, value in named.items()}
     return found
+
+
+_PYTHON = ("transformers", "trl")
+"""Frameworks that the argument of a strategy is for."""
+
+
+def argument_for(setup: "TrainingSetup | None", row: "StrategyResult") -> str:
+    """Return what the user's trainer is to be passed for a strategy: keys where the user named its
+    configuration; empty if it has none.
+    """
+    argument = row.request.strategy.argument
+    if setup is None or setup.framework in _PYTHON or not argument:
+        return argument
+    from batchstat.frameworks import CONFIGURATIONS
+    from batchstat.frameworks.files import read_setup
+    from batchstat.render.screens.preflight import pairs
+
+    for keys in CONFIGURATIONS[setup.framework].alternatives(setup):
+        try:
+            changed = read_setup(setup.path, setup.framework, keys)
+        except OptionError:  # they contradict other keys
+            continue
+        if changed.strategy.partition(":")[0] == row.name:
+            return pairs(keys)
+    return ""
 
 
 def trained_samples(

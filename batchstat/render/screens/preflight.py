@@ -89,7 +89,7 @@ def _changes(report: Preflight) -> Iterator[RenderableType]:
         yield Line("result", "no key of this configuration saves 5 % or more")
         return
     for word, change in zip(("change", "or", "or", "or"), report.changes, strict=False):
-        yield Line(word, f"{_pairs(change.keys)}: {decimal(change.speed_up)}x the speed (estimate)")
+        yield Line(word, f"{pairs(change.keys)}: {decimal(change.speed_up)}x the speed (estimate)")
         yield Line("", " · ".join(_gives(change)))
 
 
@@ -102,7 +102,8 @@ def _gives(change: Change) -> Iterator[str]:
         yield "needs varlen attention"
 
 
-def _pairs(keys: Mapping[str, Any]) -> str:
+def pairs(keys: Mapping[str, Any]) -> str:
+    """Return keys of a configuration with their values."""
     return ", ".join(f"{key}: {_shown(value)}" for key, value in keys.items())
 
 
