@@ -1,8 +1,9 @@
 """Read a trainer's configuration: JSON or YAML, of a framework that is known."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from glob import has_magic
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from batchstat.frameworks import CONFIGURATIONS
 from batchstat.frameworks.keys import read_values
 from batchstat.frameworks.references import check_resolved
 from batchstat.frameworks.setup import Framework, TrainingSetup
+from batchstat.storage.addresses import is_remote
 
 SUFFIXES = (".json", ".yaml", ".yml")
 PICKLE = ".bin"
@@ -70,6 +72,17 @@ def read_setup(
     return setup
 
 
+def check_files(setup: TrainingSetup, files: Sequence[str]) -> None:
+    """Raise InputError if a file of the corpus does not exist that the configuration names."""
+    for file in files:
+        if not (is_remote(file) or has_magic(file) or Path(file).exists()):
+            raise InputError(
+                f"no such file: {file}, which {setup.path.as_posix()} names in {setup.corpus_key}, "
+                "from the current folder: run in the folder of the data, or pass its files as "
+                "CORPUS"
+            )
+
+
 def _recognised(path: Path, content: Mapping[str, Any]) -> str:
     """Return the framework that knows the largest share of the keys; of equals, the first."""
     name = max(CONFIGURATIONS, key=lambda each: _known_share(CONFIGURATIONS[each], content))
@@ -85,21 +98,25 @@ def _recognised(path: Path, content: Mapping[str, Any]) -> str:
 
 def _known_share(framework: Framework, content: Mapping[str, Any]) -> float:
     given = framework.named(content)
-    is_known = [key in framework.keys or framework.decides_nothing(key) for key in given]
-    return sum(is_known) / max(len(is_known), 1)
+    return 1 - len(_unknown(framework, content)) / max(len(given), 1)
+
+
+def _unknown(framework: Framework, content: Mapping[str, Any]) -> list[str]:
+    given = framework.named(content)
+    return [
+        key for key in given if key not in framework.keys and not framework.decides_nothing(key)
+    ]
 
 
 def _check_framework(where: str, name: str, content: Mapping[str, Any]) -> None:
-    """Raise OptionError if another framework than the one that was named knows all keys, and that
-    one less than half of them.
-    """
-    shares = {each: _known_share(CONFIGURATIONS[each], content) for each in CONFIGURATIONS}
-    other = max(shares, key=lambda each: shares[each])
-    if shares[name] < _KNOWN_SHARE and shares[other] == 1:
-        raise OptionError(
-            f"{where} is not a configuration of {name}, but of {other} "
-            f"({CONFIGURATIONS[other].title}): pass --framework {other}, or name another file"
-        )
+    """Raise OptionError if another framework than the one that was named knows all keys."""
+    unknown_keys = _unknown(CONFIGURATIONS[name], content)
+    for other, each in CONFIGURATIONS.items():
+        if unknown_keys and not _unknown(each, content):
+            raise OptionError(
+                f"{where} is not a configuration of {name}, which has no {unknown_keys[0]}, but of "
+                f"{other} ({each.title}): pass --framework {other}, or name another file"
+            )
 
 
 def _check_spellings(where: str, content: Mapping[str, Any]) -> None:

@@ -76,3 +76,11 @@ def without_remainder(samples: TrainedSamples, ranks: int) -> TrainedSamples:
     dropped = {**samples.dropped, f"so that {ranks} ranks have equally many": excess}
     kept = profile.take(np.arange(len(profile) - excess))
     return replace(samples, profile=kept, dropped=dropped)
+
+
+def without_ids(tokenizes: str) -> str:
+    """Return what is wrong with a corpus of other than token ids, given how they are made."""
+    return (
+        f"lacks the column input_ids or labels: {tokenizes}; if they have other names, pass "
+        "--tokens-column and --trained-column"
+    )

@@ -88,6 +88,8 @@ class TrainingSetup:
         reading: keywords of `profile` that the configuration decides.
         columns: keywords of `profile` for the columns that a corpus may have: those count that come
             first in this list.
+        no_columns: what is wrong with a corpus that has none of them, and the remedy.
+        corpus_key: the key that names the files of the corpus.
         unreadable: why the corpus that the configuration names cannot be read, and the remedy.
         schedule: how long training lasts.
         max_length_of_corpus: whether no sample is truncated, whatever the tokenizer's maximum is.
@@ -114,6 +116,8 @@ class TrainingSetup:
     reading: Mapping[str, Any]
     schedule: Schedule
     columns: tuple[Mapping[str, Any], ...] = ()
+    no_columns: str = ""
+    corpus_key: str = "datasets"
     unreadable: str = ""
     max_length_of_corpus: bool = False
     prepare: Preparation = keep_all

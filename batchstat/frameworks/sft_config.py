@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from batchstat.errors import OptionError
+from batchstat.errors import OptionError, short
 from batchstat.frameworks import training_arguments as base
 from batchstat.frameworks.keys import Key, refuse
 from batchstat.frameworks.setup import Framework, TrainingSetup
@@ -47,6 +47,10 @@ KEYS: dict[str, Key] = {
     "num_processes": Key(None, int, 1),
     "accelerate_config": Key(None, object),
 }
+_ONLY_CHATS = (
+    "has no chats in a column messages or conversations, and TRL refuses assistant_only_loss=true "
+    "for other data: remove that key, or name the column with --messages-column"
+)
 _MAX_LENGTH = 1024
 """Of `max_length` where the configuration does not have it; null removes the limit."""
 
@@ -95,6 +99,7 @@ def read_config(
             "reading": {**_reading(values), **({"corpus": files} if files else {})},
             "unreadable": unreadable,
             "columns": _columns(values),
+            "no_columns": _ONLY_CHATS if values["assistant_only_loss"] else "",
             "max_length_of_corpus": values["max_length"] is None,
             "prepare": preparation(values),
             "appends_eos": values["eos_token"] is None,
@@ -176,13 +181,9 @@ def _named_files(values: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
     """Return the files of the dataset, and why they are not known, if that is so."""
     files: list[str] = []
     for each in values["datasets"] or []:
-        named = _data_files(each) if isinstance(each, dict) else None
-        if named is None:
-            return (), (
-                "has an entry of datasets that is not read here, which takes path (one of "
-                f"{', '.join(_BUILDERS)}) and data_files: pass the files as CORPUS"
-            )
-        files += named
+        if why := _unread(each):
+            return (), f"has datasets with {why}: pass the files as CORPUS"
+        files += _data_files(each)
     name = values["dataset_name"]
     if files or name is None:
         return tuple(files), ""
@@ -192,15 +193,25 @@ def _named_files(values: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
     )
 
 
-def _data_files(entry: Mapping[str, Any]) -> list[str] | None:
-    """Return the files of an entry of `datasets`; None if it takes another part of a dataset."""
-    given = {key for key, value in entry.items() if value is not None}
-    if not given <= {"path", "data_files", "split"} or entry.get("split") not in (None, "train"):
-        return None
+def _unread(entry: object) -> str:
+    """Return what of an entry of `datasets` is not read; empty if all is."""
+    if not isinstance(entry, dict):
+        return f"{short(entry)}, not read here"
+    if (path := entry.get("path")) not in _BUILDERS:
+        return f"path={short(path)}, which is not loaded here: only {', '.join(_BUILDERS)} are"
+    for key, value in entry.items():
+        if value is not None and key not in ("path", "data_files", "split"):
+            return f"{key}={short(value)}, not read here"
+    if entry.get("split") not in (None, "train"):
+        return f"split={short(entry['split'])}, not read here"
+    if not all(isinstance(each, str) for each in _data_files(entry) or [None]):
+        return f"data_files={short(entry.get('data_files'))}, not read here"
+    return ""
+
+
+def _data_files(entry: Mapping[str, Any]) -> list[Any]:
     named = entry.get("data_files")
-    files = named if isinstance(named, list) else [named]
-    is_known = entry.get("path") in _BUILDERS and all(isinstance(each, str) for each in files)
-    return [str(each) for each in files] if is_known and files else None
+    return named if isinstance(named, list) else [named]
 
 
 def _warnings(values: Mapping[str, Any]) -> Iterator[str]:

@@ -82,6 +82,7 @@ def _supervised(values: Mapping[str, Any]) -> dict[str, Any]:
     reading, unreadable = _corpus(values)
     return {
         "reading": reading,
+        "corpus_key": "prompt_data",
         "unreadable": unreadable,
         "columns": ({"messages_column": values["input_key"], "assistant_only_loss": True},),
         "prepare": SlimeSamples(

@@ -12,7 +12,7 @@ from typing import Any
 
 from batchstat.errors import InputError, OptionError, short
 from batchstat.frameworks.keys import Key
-from batchstat.frameworks.samples import TrainedSamples
+from batchstat.frameworks.samples import TrainedSamples, without_ids
 from batchstat.frameworks.setup import EpochSize, Framework, Schedule, TrainingSetup
 from batchstat.profiling.profile import Profile
 
@@ -168,6 +168,7 @@ def read_config(
         settings=settings,
         reading={},
         columns=({"tokens_column": "input_ids", "trained_column": "labels"},),
+        no_columns=without_ids(_TOKENIZES),
         unreadable=f"names texts: {_TOKENIZES}",
         max_length_of_corpus=length is None,
         schedule=TorchtuneSchedule(

@@ -53,6 +53,7 @@ def read_config(
         settings=settings,
         reading=reading,
         columns=({"messages_column": values["data.messages_key"], "assistant_only_loss": True},),
+        corpus_key="data.train_files",
         unreadable=unreadable,
         schedule=VerlSchedule(
             epochs=values["trainer.total_epochs"],

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError, OptionError
 from batchstat.frameworks import CONFIGURATIONS
-from batchstat.frameworks.files import read_setup
+from batchstat.frameworks.files import check_files, read_setup
 from batchstat.frameworks.samples import TrainedSamples, without_remainder
 from batchstat.frameworks.setup import EpochSize, TrainingSetup
 from batchstat.parameters import checks_keywords
@@ -184,14 +184,16 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
         given: keywords that override it.
 
     Raises:
-        InputError: it names no corpus, one that cannot be read, a tokenizer without an
-            end-of-sequence token, or a chat template that is not the trainer's.
+        InputError: it names no corpus, one that cannot be read or lacks the trainer's columns, a
+            tokenizer without an end-of-sequence token, or another chat template than the trainer's.
     """
     others = set(_CONTENTS) & set(given)
     own = {key: value for key, value in setup.reading.items() if key not in _OF_CHATS}
     found = {**(own if others else setup.reading), **given}
     if not found.get("corpus"):
         raise InputError(setup.no_corpus)
+    if "corpus" not in given:
+        check_files(setup, found["corpus"])
     if isinstance(found["corpus"], str | Path):
         found["corpus"] = (found["corpus"],)
     if not any(key.endswith("_column") for key in found):
@@ -220,9 +222,14 @@ def _check_turns(setup: TrainingSetup, found: Mapping[str, Any]) -> None:
 
 def _columns(setup: TrainingSetup, path: str) -> Mapping[str, Any]:
     """Return those of the trainer's columns that a corpus has."""
+    lacks_columns = []
     for columns in setup.columns:
-        if has_columns(path, CorpusOptions(**columns)):
+        found = has_columns(path, CorpusOptions(**columns))
+        if found:
             return columns
+        lacks_columns.append(found is None)
+    if setup.no_columns and all(lacks_columns):
+        raise InputError(f"{path} {setup.no_columns}")
     # What is wrong with the last of them is the message.
     return setup.columns[-1] if setup.columns else {}
 

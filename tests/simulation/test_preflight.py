@@ -9,9 +9,20 @@ import pytest
 import batchstat
 from batchstat.frameworks import CONFIGURATIONS
 from batchstat.frameworks.files import read_setup
+from batchstat.simulation.preflight import profile_keywords
 from conftest import SAMPLE_DATA, write_jsonl
 
 SFT = {"max_length": 64, "per_device_train_batch_size": 2}
+ANSWERS = SFT | {"assistant_only_loss": True}
+MS_SWIFT = {"attn_impl": "sdpa", "packing_num_proc": 1, "gradient_accumulation_steps": 1}
+TORCHTUNE = {
+    "batch_size": 2,
+    "epochs": 1,
+    "gradient_accumulation_steps": 2,
+    "shuffle": True,
+    "dataset": {"_component_": "torchtune.datasets.alpaca_dataset"},
+}
+CHAT = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
 
 
 def saved(folder: Path, values: Any, name: str = "config.json") -> Path:
@@ -121,8 +132,11 @@ def test_a_file_that_is_no_configuration(tmp_path, texts, name, message, kind):
 def test_the_configuration_of_another_framework(tmp_path, texts):
     values = {"base_model": "x", "sequence_len": 64, "micro_batch_size": 2, "num_epochs": 1}
     config = saved(tmp_path, values)
-    with pytest.raises(batchstat.OptionError, match=r"not a .* of verl, but of axolotl .*--frame"):
+    with pytest.raises(batchstat.OptionError, match="verl, .* but of axolotl .*--frame"):
         batchstat.preflight(config, texts, framework="verl")
+    config = saved(tmp_path, {**SFT, "model_name_or_path": "x", "seed": 1, "warmup_steps": 1})
+    with pytest.raises(batchstat.OptionError, match="axolotl, which has no max_length, but of trl"):
+        batchstat.preflight(config, texts, framework="axolotl")
     config = saved(tmp_path, {**values, "micro_batch_siz": 2})
     with pytest.raises(batchstat.OptionError, match="unknown key 'micro_batch_siz'"):
         batchstat.preflight(config, texts, framework="axolotl")
@@ -278,10 +292,13 @@ def test_the_corpus_of_the_configuration(tmp_path):
     ("keys", "message"),
     [
         ({"dataset_name": "trl-lib/Capybara"}, "'trl-lib/Capybara', whose split 'train'"),
-        ({"datasets": [{"path": "json", "data_files": "a", "columns": ["b"]}]}, "not read here"),
-        ({"datasets": [{"path": "json", "data_files": "a", "split": "train[:9]"}]}, "not read"),
-        ({"datasets": [{"path": "who/what", "data_files": "a.jsonl"}]}, "not read here"),
-        ({"datasets": [{"path": "json"}]}, "not read here"),
+        ({"datasets": [{"path": "json", "data_files": "a", "columns": ["b"]}]}, "with columns="),
+        ({"datasets": [{"path": "json", "data_files": "a", "split": "train[:9]"}]}, "with split="),
+        (
+            {"datasets": [{"path": "who/what", "data_files": "a.jsonl"}]},
+            "with path='who/what', which is not loaded here: only json",
+        ),
+        ({"datasets": [{"path": "json"}]}, "with data_files=None, not read here"),
         ({"datasets": [{"path": "json", "data_files": ["a.jsonl", 1]}]}, "not read here"),
         ({"datasets": ["a.jsonl"]}, "not read here"),
     ],
@@ -291,6 +308,50 @@ def test_a_dataset_that_is_not_read_can_be_passed(tmp_path, texts, keys, message
     with pytest.raises(batchstat.InputError, match=message):
         batchstat.preflight(config)
     assert batchstat.preflight(config, texts).steps_per_epoch
+
+
+IDS = "lacks the column input_ids or labels: .* tokenizes .*--tokens-column"
+
+
+@pytest.mark.parametrize(
+    ("values", "rows", "message"),
+    [
+        (MS_SWIFT, {"messages": CHAT}, IDS),
+        (TORCHTUNE, {"messages": CHAT}, IDS),
+        (TORCHTUNE, {"input_ids": [1, 2]}, IDS),
+        (ANSWERS, {"prompt": "a", "completion": "b"}, "TRL refuses assistant_only_loss=true"),
+        (ANSWERS, {"text": "a"}, "TRL refuses assistant_only_loss=true"),
+        (ANSWERS, {"messages": 3}, "messages"),
+    ],
+)
+def test_a_corpus_without_the_columns_of_the_trainer(tmp_path, values, rows, message):
+    file = write_jsonl(tmp_path / "rows.jsonl", [rows] * 3)
+    setup = read_setup(saved(tmp_path, values))
+    with pytest.raises(batchstat.InputError, match=message) as caught:
+        batchstat.profile(**profile_keywords(setup, corpus=file))
+    assert ("refuses" in str(caught.value)) == ("refuses" in message)
+
+
+@pytest.mark.parametrize(
+    ("values", "key"),
+    [
+        ({**SFT, "datasets": [{"path": "json", "data_files": "gone.jsonl"}]}, "datasets"),
+        (
+            {"sequence_len": 64, "datasets": [{"path": "gone.jsonl", "type": "completion"}]},
+            "datasets",
+        ),
+        ({"data": {"train_files": "gone.parquet"}}, "data.train_files"),
+    ],
+)
+def test_a_file_that_is_gone_is_said_to_be_of_the_configuration(tmp_path, values, key):
+    with pytest.raises(batchstat.InputError) as caught:
+        profile_keywords(read_setup(saved(tmp_path, values)))
+    message = str(caught.value)
+    assert message.startswith("no such file: gone.")
+    assert (
+        f"which {(tmp_path / 'config.json').as_posix()} names in {key}, from the current" in message
+    )
+    assert message.endswith("or pass its files as CORPUS")
 
 
 def test_exit_codes_and_streams(run, tmp_path):
