@@ -85,6 +85,7 @@ class TrainingSetup:
         unused: those of them that have no influence on batches.
         strategy: the strategy, as `compare` takes it.
         settings: fields of `Settings` that the configuration decides.
+        own_keys: the keys of the configuration that decide settings and parameters, by their names.
         reading: keywords of `profile` that the configuration decides.
         columns: keywords of `profile` for the columns that a corpus may have: those count that come
             first in this list.
@@ -113,6 +114,7 @@ class TrainingSetup:
     unused: tuple[str, ...]
     strategy: str
     settings: Mapping[str, Any]
+    own_keys: Mapping[str, str] = field(default_factory=dict)
     reading: Mapping[str, Any]
     schedule: Schedule
     columns: tuple[Mapping[str, Any], ...] = ()
@@ -127,6 +129,13 @@ class TrainingSetup:
     dtype: str | None = None
     gradient_checkpointing: bool | None = None
     warnings: tuple[str, ...] = ()
+
+    def with_own_keys(self, message: str) -> str:
+        """Return a message that names settings, with the keys of the configuration for them."""
+        keys = self.own_keys.items()
+        named = [f"{name} is {key}" for name, key in keys if name in message]
+        where = f"; in {self.path.as_posix()}, "
+        return message + where + " and ".join(named) if named else message
 
     @property
     def no_corpus(self) -> str:

@@ -63,6 +63,10 @@ def read_config(
             "world_size": ranks,
             "pad_to_multiple_of": multiple,
         },
+        own_keys={
+            "tokens_per_batch": "max_tokens_per_gpu",
+            "samples_per_step": "global_batch_size",
+        },
         max_length_of_corpus=True,
         schedule=SlimeSchedule(
             epochs=values["num_epoch"] or 1,

@@ -51,6 +51,11 @@ def read_config(
         values=values,
         strategy=f"verl:samples_per_step={size},assign=turns,keeps_budget=true",
         settings=settings,
+        own_keys={
+            "tokens_per_batch": "data.max_token_len_per_gpu",
+            "samples_per_step": "data.train_batch_size",
+            "max_length": "data.max_length",
+        },
         reading=reading,
         columns=({"messages_column": values["data.messages_key"], "assistant_only_loss": True},),
         corpus_key="data.train_files",

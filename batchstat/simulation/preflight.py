@@ -122,7 +122,11 @@ class Preflight:
             )
         own = (ReportWarning("configuration", message) for message in found)
         # The remedy for unequal weights is a setting that a trainer does not have.
-        others = (each for each in self.simulation.warnings if each.code != "token_weights")
+        others = (
+            replace(each, message=self.setup.with_own_keys(each.message))
+            for each in self.simulation.warnings
+            if each.code != "token_weights"
+        )
         return (*own, *others)
 
 
@@ -276,7 +280,14 @@ def _simulated(
     setup: TrainingSetup, profile: Profile, settings: Mapping[str, Any]
 ) -> tuple[TrainedSamples, Simulation]:
     samples, wanted = as_trained(setup, profile, settings)
-    return samples, simulate(samples.profile, setup.strategy, wanted)
+    try:
+        return samples, simulate(samples.profile, setup.strategy, wanted)
+    except (InputError, OptionError) as error:
+        message = setup.with_own_keys(str(error))
+        if message == str(error):
+            raise
+        kind = OptionError if isinstance(error, OptionError) else InputError
+        raise kind(message) from None
 
 
 def _change(
