@@ -117,6 +117,10 @@ class StorageFullError(BatchstatError):
         return type(self), (self.reason, self.remedy)
 
 
+class ColumnError(InputError):
+    """A column that a file does not have."""
+
+
 class NoBatchError(InputError):
     """Nothing of a corpus is left to batch."""
 

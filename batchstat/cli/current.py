@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from batchstat.cli.configuration import Setting
 from batchstat.corpus.options import CorpusOptions
+from batchstat.errors import OptionError
 from batchstat.planning.settings import Settings
 from batchstat.simulation.results import ReportWarning
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from batchstat.frameworks.setup import TrainingSetup
     from batchstat.gate.remedies import Alternative
     from batchstat.profiling.profile import Profile
+    from batchstat.simulation.results import StrategyResult
 
 _READING = ("corpus", "tokenizer", "chat_template", *(each.name for each in fields(CorpusOptions)))
 
@@ -32,7 +34,7 @@ def settings_of_setup(
     Raises:
         InputError: its corpus or its tokenizer is not available.
     """
-    from batchstat.simulation.preflight import profile_keywords
+    from batchstat.simulation.preflight_corpus import profile_keywords
 
     origin = setup.path.as_posix()
     found = {key: Setting(value, origin) for key, value in setup.settings.items()}
@@ -70,6 +72,31 @@ def alternatives(inputs: "Inputs", profile: "Profile") -> "Iterator[Alternative]
     for is_packed, each in sorted(found, key=lambda pair: pair[0]):
         costs = ("it needs varlen attention",) if is_packed else ()
         yield Alternative(each.keys, each.samples.profile, each.strategy, each.settings, costs)
+
+
+_PYTHON = ("transformers", "trl")
+"""Frameworks that the argument of a strategy is for."""
+
+
+def argument_for(setup: "TrainingSetup | None", row: "StrategyResult") -> str:
+    """Return what the user's trainer is to be passed for a strategy: keys where the user named its
+    configuration; empty if it has none.
+    """
+    argument = row.request.strategy.argument
+    if setup is None or setup.framework in _PYTHON or not argument:
+        return argument
+    from batchstat.frameworks import CONFIGURATIONS
+    from batchstat.frameworks.files import read_setup
+    from batchstat.render.text import key_values
+
+    for keys in CONFIGURATIONS[setup.framework].alternatives(setup):
+        try:
+            changed = read_setup(setup.path, setup.framework, keys)
+        except OptionError:  # they contradict other keys
+            continue
+        if changed.strategy.partition(":")[0] == row.name:
+            return key_values(keys)
+    return ""
 
 
 def trained_samples(

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 
 from batchstat.corpus.chat import TOOLS_COLUMN
 from batchstat.corpus.options import SINGLE_COLUMNS, CorpusOptions
-from batchstat.errors import InputError
+from batchstat.errors import ColumnError, InputError
 
 TEXT_NAMES = ("text", "content", "sentence", "review", "prompt")
 COMPLETION_NAMES = ("prompt", "completion")
@@ -99,7 +99,7 @@ def _require(path: str, column: str, names: Sequence[str], flag: str) -> None:
         pair = [each.strip() for each in column.split(",")]
         if len(pair) == 2 and set(pair) <= set(names):
             example = f" {flag} ".join(pair)
-        raise InputError(
+        raise ColumnError(
             f"column {column!r} not in {path} (has: {_listed(names)}): pass {flag} {example}"
             f"{_data_for_names(path, names)}"
         )

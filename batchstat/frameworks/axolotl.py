@@ -43,9 +43,8 @@ def read_config(
     values: Mapping[str, Any], where: str, given: frozenset[str], **facts: Any
 ) -> TrainingSetup:
     """Return the setup of axolotl's configuration."""
-    del given  # a key that is null is one that is missing
     _check(values, where)
-    size, accumulation = _sizes(values, where)
+    size, accumulation = _sizes(values, where, given)
     packing = bool(values["sample_packing"])
     seed = _SEED if values["seed"] is None else values["seed"]
     corpus = corpus_of(values, where)
@@ -114,17 +113,25 @@ def _check(values: Mapping[str, Any], where: str) -> None:
         raise OptionError(f"{where}: val_set_size=1 leaves no sample: give a share or a number")
     if values["attn_implementation"] and (flags := [key for key in ATTENTION if values[key]]):
         raise OptionError(f"{where}: attn_implementation contradicts {flags[0]}: remove one")
+    if values["warmup_steps"] and values["warmup_ratio"]:
+        raise OptionError(f"{where}: warmup_ratio contradicts warmup_steps: remove one")
 
 
-def _sizes(values: Mapping[str, Any], where: str) -> tuple[int, int]:
+def _sizes(values: Mapping[str, Any], where: str, given: frozenset[str]) -> tuple[int, int]:
     """Return samples per batch, and batches per step."""
-    size, accumulation = values["micro_batch_size"], values["gradient_accumulation_steps"]
-    if values["batch_size"] is not None and values["batch_size"] != size * accumulation:
+    size, of_step = values["micro_batch_size"], values["batch_size"]
+    if of_step is None:
+        return size, values["gradient_accumulation_steps"]
+    if "gradient_accumulation_steps" in given:
         raise OptionError(
-            f"{where}: batch_size={values['batch_size']} is not micro_batch_size × "
-            "gradient_accumulation_steps: remove it"
+            f"{where}: batch_size contradicts gradient_accumulation_steps: remove batch_size"
         )
-    return size, accumulation
+    if of_step % size:
+        raise OptionError(
+            f"{where}: batch_size={of_step} is not a multiple of micro_batch_size={size}: change "
+            "one"
+        )
+    return size, of_step // size
 
 
 def attention_of(values: Mapping[str, Any]) -> str | None:
@@ -211,8 +218,9 @@ def _warnings(values: Mapping[str, Any]) -> Iterator[str]:
         yield "auto_find_batch_size may halve the batch size when memory runs out"
 
 
-def alternatives(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def alternatives(setup: TrainingSetup) -> Iterator[dict[str, Any]]:
     """Yield changes of keys that may save compute."""
+    values = setup.values
     if values["sample_packing"]:
         if values["pad_to_sequence_len"] is not False:
             yield {"pad_to_sequence_len": False}

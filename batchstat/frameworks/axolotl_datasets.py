@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
-from batchstat.errors import OptionError
+from batchstat.errors import OptionError, short
 
 _FORMATS = {
     ".jsonl": "json",
@@ -16,26 +16,30 @@ _FORMATS = {
     ".txt": "text",
 }
 _OF_FILES = {"path", "type", "ds_type", "data_files", "split", "trust_remote_code"}
+_SAME = {"role": "role", "content": "content"}
 _OF_CHATS = {
-    "field_messages": None,
+    "field_messages": str,
     "roles_to_train": (["assistant"], ["gpt", "assistant"]),
     "train_on_eos": ("turn",),
     "train_on_eot": ("turn",),
     "chat_template": None,
     "chat_template_jinja": None,
-    "message_property_mappings": ({"role": "role", "content": "content"},),
-    "message_field_role": ("role",),
-    "message_field_content": ("content",),
+    "message_property_mappings": (_SAME, {"role": "from", "content": "value"}),
     "drop_system_message": (False,),
     "split_thinking": (False,),
 }
-"""Keys of an entry with chats, and the values that are read; None for any."""
+"""Keys of an entry with chats, and the values that are read: str for any text, None for any."""
 _TEMPLATES = Path(__file__).parent / "chat_templates"
 _OWN_TEMPLATES = {name: _TEMPLATES / f"axolotl_{name}.jinja" for name in ("chatml", "llama3")}
 """Templates of axolotl's own that are here; those with `_all` mark every message, not only the
 assistants'."""
 _TOKENIZER_DEFAULT = "tokenizer_default"
-_TYPES = ("chat_template", "completion", "alpaca")
+_TYPES: dict[str, dict[str, Any]] = {
+    "chat_template": _OF_CHATS,
+    "completion": {"field": str},
+    "alpaca": {},
+}
+"""Types of samples that are read, with the keys of their entries."""
 _INSTRUCTIONS = {
     "input_format": "alpaca",
     "prompt_column": "prompt",
@@ -70,28 +74,30 @@ def corpus_of(values: Mapping[str, Any], where: str) -> NamedCorpus:
     """Return what the configuration says about its corpus.
 
     Raises:
-        OptionError: prompts of chats are trained in a way that is not modelled.
+        OptionError: prompts of chats are trained in a way that is not modelled, or a chat template
+            is missing.
     """
     entries = values["datasets"] or []
+    for each in (values, *entries):
+        _check_template(each, where)
     reading: dict[str, Any] = {}
     if tokenizer := values["tokenizer_config"] or values["base_model"]:
         reading["tokenizer"] = tokenizer
     if not entries:
         return NamedCorpus(reading=reading)
-    kinds = {_kind(entry) for entry in entries}
-    kind = kinds.pop() if len(kinds) == 1 else None
-    if kind is None:
-        named = [entry.get("type") if isinstance(entry, dict) else entry for entry in entries]
-        unread = next((each for each in named if each not in _TYPES), None)
-        why = f"type {unread!r}" if unread is not None else "entries that differ"
+    why = next(filter(None, map(_unread, entries)), "")
+    kinds = set() if why else {_kind(entry) for entry in entries}
+    if len(kinds) != 1:
+        why = why or "entries that differ"
         return NamedCorpus(
             reading=reading, unreadable=f"has datasets with {why}, not read here: {_REMEDY}"
         )
+    kind = kinds.pop()
     content, column, *_ = kind
-    files = _files(entries)
+    files, why = _files(entries)
     if files:
         reading["corpus"] = files
-    unreadable = "" if files else f"has datasets that are not local files: {_REMEDY}"
+    unreadable = f"has datasets with {why}: {_REMEDY}" if why else ""
     if content == "alpaca":
         return NamedCorpus(reading=reading, columns=(_INSTRUCTIONS,), unreadable=unreadable)
     if content == "completion":
@@ -165,31 +171,52 @@ def _warnings_of_chats(template: Path | None, unknown: str) -> Iterator[str]:
         )
 
 
-def _kind(entry: object) -> tuple[str, ...] | None:
-    """Return the kind of an entry's samples, their column, and what else entries must share; None
-    if they are not read.
-    """
-    if not isinstance(entry, dict):
-        return None
+def _others(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of an entry that do not name its files or type, as axolotl completes them."""
     others = {key: value for key, value in entry.items() if value is not None}
     others = {key: value for key, value in others.items() if key not in _OF_FILES}
-    if entry.get("type") == "completion":
-        is_known = set(others) <= {"field"} and isinstance(others.get("field", ""), str)
-        return ("completion", others.get("field", "text")) if is_known else None
-    if entry.get("type") == "alpaca" and not others:
-        return ("alpaca", "")
-    if entry.get("type") != "chat_template":
-        return None
-    for key, value in others.items():
-        if key not in _OF_CHATS or not _is_read(value, _OF_CHATS[key]):
-            return None
-    column = others.get("field_messages", "messages")
+    mapped = dict(others.get("message_property_mappings") or {})
+    mapped |= {key: others.pop(old) for key, old in _OLD_NAMES.items() if old in others}
+    return {**others, "message_property_mappings": {**_SAME, **mapped}} if mapped else others
+
+
+_OLD_NAMES = {"role": "message_field_role", "content": "message_field_content"}
+
+
+def _unread(entry: object) -> str:
+    """Return what of an entry is not read; empty if all is."""
+    if not isinstance(entry, dict):
+        return short(entry)
+    if (kind := entry.get("type")) not in _TYPES:
+        return f"type {kind!r}"
+    known = _TYPES[kind]
+    for key, value in _others(entry).items():
+        if key not in known or not _is_read(value, known[key]):
+            return f"{key}={short(value)}"
+    return ""
+
+
+def _is_read(value: object, known: Any) -> bool:
+    return known is None or (isinstance(value, str) if known is str else value in known)
+
+
+def _kind(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the kind of an entry's samples, their column, and what else entries must share."""
+    others = _others(entry)
+    if entry["type"] != "chat_template":
+        return (entry["type"], others.get("field", "text"))
     templates = (str(others.get(key)) for key in ("chat_template", "chat_template_jinja"))
-    return ("chat_template", column, *templates) if isinstance(column, str) else None
+    return ("chat_template", others.get("field_messages", "messages"), *templates)
 
 
-def _is_read(value: object, known: Sequence[object] | None) -> bool:
-    return known is None or value in known
+def _check_template(own: object, where: str) -> None:
+    if not isinstance(own, Mapping):
+        return
+    if own.get("chat_template") == "jinja" and not own.get("chat_template_jinja"):
+        raise OptionError(
+            f"{where}: chat_template=jinja needs chat_template_jinja, a template or its file: add "
+            "it"
+        )
 
 
 def _template(values: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[Path | None, str]:
@@ -208,27 +235,18 @@ def _template(values: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[Path
     return None, f"chat_template {str(name)!r}"
 
 
-def _files(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the files of all entries; none if any of them is something else."""
+def _files(entries: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], str]:
+    """Return the files of all entries, and why they are not known, if that is so."""
     found: list[str] = []
     for entry in entries:
+        if entry.get("split") not in (None, "train"):
+            return (), f"split={short(entry['split'])}, not read here"
         named = entry.get("data_files") or entry.get("path")
         for name in named if isinstance(named, list) else [named]:
-            if not isinstance(name, str) or not _is_file(name, entry):
-                return ()
-            found.append(name)
-    return tuple(found)
-
-
-def _is_file(name: str, entry: Mapping[str, Any]) -> bool:
-    found = _FORMATS.get(PurePath(name).suffix)
-    is_local = found is not None and "://" not in name
-    return (
-        is_local
-        and entry.get("ds_type") in (None, found)
-        and entry.get("split")
-        in (
-            None,
-            "train",
-        )
-    )
+            kind = _FORMATS.get(PurePath(str(name)).suffix)
+            if kind is None or "://" in str(name):
+                return (), f"{short(name)}, which is not a local file"
+            if entry.get("ds_type") not in (None, kind):
+                return (), f"ds_type={short(entry['ds_type'])}, which {short(name)} does not end in"
+            found.append(str(name))
+    return tuple(found), ""

@@ -1,8 +1,9 @@
 """Read a trainer's configuration: JSON or YAML, of a framework that is known."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from glob import has_magic
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from batchstat.frameworks import CONFIGURATIONS
 from batchstat.frameworks.keys import read_values
 from batchstat.frameworks.references import check_resolved
 from batchstat.frameworks.setup import Framework, TrainingSetup
+from batchstat.storage.addresses import is_remote
 
 SUFFIXES = (".json", ".yaml", ".yml")
 PICKLE = ".bin"
@@ -43,6 +45,8 @@ def read_setup(
     where = path.as_posix()
     if framework is not None:
         _check_framework(where, name, content)
+    if found.has_dashes:
+        _check_spellings(where, content)
     if found.is_nested:
         check_resolved(where, given, found.keys)
     values = read_values(where, given, found.keys, found.decides_nothing, found.unused)
@@ -58,6 +62,7 @@ def read_setup(
         gradient_checkpointing=found.gradient_checkpointing(given),
         given=frozenset(given),
     )
+    setup = replace(setup, given=frozenset(given))
     if other := found.other_version:
         message = (
             f"{found.package} {other} is installed, but these are the rules of {found.version}: "
@@ -65,6 +70,17 @@ def read_setup(
         )
         setup = replace(setup, warnings=(*setup.warnings, message))
     return setup
+
+
+def check_files(setup: TrainingSetup, files: Sequence[str]) -> None:
+    """Raise InputError if a file of the corpus does not exist that the configuration names."""
+    for file in files:
+        if not (is_remote(file) or has_magic(file) or Path(file).exists()):
+            raise InputError(
+                f"no such file: {file}, which {setup.path.as_posix()} names in {setup.corpus_key}, "
+                "from the current folder: run in the folder of the data, or pass its files as "
+                "CORPUS"
+            )
 
 
 def _recognised(path: Path, content: Mapping[str, Any]) -> str:
@@ -82,21 +98,37 @@ def _recognised(path: Path, content: Mapping[str, Any]) -> str:
 
 def _known_share(framework: Framework, content: Mapping[str, Any]) -> float:
     given = framework.named(content)
-    is_known = [key in framework.keys or framework.decides_nothing(key) for key in given]
-    return sum(is_known) / max(len(is_known), 1)
+    return 1 - len(_unknown(framework, content)) / max(len(given), 1)
+
+
+def _unknown(framework: Framework, content: Mapping[str, Any]) -> list[str]:
+    given = framework.named(content)
+    return [
+        key for key in given if key not in framework.keys and not framework.decides_nothing(key)
+    ]
 
 
 def _check_framework(where: str, name: str, content: Mapping[str, Any]) -> None:
-    """Raise OptionError if another framework than the one that was named knows all keys, and that
-    one less than half of them.
-    """
-    shares = {each: _known_share(CONFIGURATIONS[each], content) for each in CONFIGURATIONS}
-    other = max(shares, key=lambda each: shares[each])
-    if shares[name] < _KNOWN_SHARE and shares[other] == 1:
-        raise OptionError(
-            f"{where} is not a configuration of {name}, but of {other} "
-            f"({CONFIGURATIONS[other].title}): pass --framework {other}, or name another file"
-        )
+    """Raise OptionError if another framework than the one that was named knows all keys."""
+    unknown_keys = _unknown(CONFIGURATIONS[name], content)
+    for other, each in CONFIGURATIONS.items():
+        if unknown_keys and not _unknown(each, content):
+            raise OptionError(
+                f"{where} is not a configuration of {name}, which has no {unknown_keys[0]}, but of "
+                f"{other} ({each.title}): pass --framework {other}, or name another file"
+            )
+
+
+def _check_spellings(where: str, content: Mapping[str, Any]) -> None:
+    """Raise OptionError for a key that has two values, one with - and one with _."""
+    spelled: dict[str, str] = {}
+    for key, value in content.items():
+        other = spelled.setdefault(str(key).replace("-", "_"), key)
+        if content[other] != value:
+            raise OptionError(
+                f"{where}: {other}={short(content[other])} and {key}={short(value)} are one key: "
+                "remove one"
+            )
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -9,6 +9,7 @@ them in `llama_factory_samples`.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from batchstat.errors import OptionError
@@ -118,6 +119,9 @@ _ONLY = {
 }
 """Keys with the one value that is modelled."""
 
+_OF_ANY_VERSION = {"logging_dir", "overwrite_output_dir", "warmup_ratio"}
+"""Keys of transformers 4 that LLaMA-Factory itself has, whatever the version."""
+
 _LOSSES = ("use_dft_loss", "use_asft_loss", "use_eaft_loss")
 _PAD_TO = 8
 
@@ -218,8 +222,9 @@ def _warnings(values: Mapping[str, Any], where: str) -> Iterator[str]:
             yield f"{key} gives each token a weight of its own, which is not reported"
 
 
-def alternatives(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def alternatives(setup: TrainingSetup) -> Iterator[dict[str, Any]]:
     """Yield changes of keys that may save compute."""
+    values = setup.values
     one_row = values["per_device_train_batch_size"] == 1
     if values["packing"]:
         if values["neat_packing"] and one_row and values["flash_attn"] != "fa2":
@@ -227,7 +232,7 @@ def alternatives(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         return
     yield {"neat_packing": True}
     if not values["disable_shuffling"]:
-        yield from base.alternatives(values)
+        yield from base.alternatives(replace(setup, given=setup.given - _OF_ANY_VERSION))
 
 
 LLAMA_FACTORY = Framework(

@@ -15,6 +15,7 @@ from batchstat.frameworks import training_arguments as base
 from batchstat.frameworks.keys import refuse
 from batchstat.frameworks.ms_swift_keys import KEYS, REFUSED, UNUSED
 from batchstat.frameworks.ms_swift_samples import TOKENIZES, MsSwiftSamples
+from batchstat.frameworks.samples import without_ids
 from batchstat.frameworks.setup import Framework, TrainingSetup
 
 _FLASH = ("flash_attn", "flash_attention_2", "flash_attention_3", "flash_attention_4")
@@ -47,6 +48,7 @@ def read_config(
         settings=settings,
         reading={},
         columns=({"tokens_column": "input_ids", "trained_column": "labels"},),
+        no_columns=without_ids(TOKENIZES),
         unreadable=f"names data sets: {TOKENIZES}",
         schedule=base.schedule_of(values, given),
         max_length_of_corpus=length is None,
@@ -172,8 +174,9 @@ def _warnings(values: Mapping[str, Any]) -> Iterator[str]:
         yield "auto_find_batch_size may halve the batch size when memory runs out"
 
 
-def alternatives(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def alternatives(setup: TrainingSetup) -> Iterator[dict[str, Any]]:
     """Yield changes of keys that may save compute."""
+    values = setup.values
     if values["packing"]:
         return
     attention = {} if values["attn_impl"] in _FLASH else {"attn_impl": "flash_attn"}

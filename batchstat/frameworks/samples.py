@@ -87,3 +87,11 @@ def without_remainder(samples: TrainedSamples, ranks: int) -> TrainedSamples:
     found = keep_some(profile, np.arange(len(profile) - excess), reason)
     dropped = {**samples.dropped, **found.dropped}
     return replace(samples, profile=found.profile, dropped=dropped, lost=samples.lost + found.lost)
+
+
+def without_ids(tokenizes: str) -> str:
+    """Return what is wrong with a corpus of other than token ids, given how they are made."""
+    return (
+        f"lacks the column input_ids or labels: {tokenizes}; if they have other names, pass "
+        "--tokens-column and --trained-column"
+    )

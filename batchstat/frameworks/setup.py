@@ -85,12 +85,16 @@ class TrainingSetup:
         version: its version whose rules these are.
         path: the configuration.
         values: the keys that decide, with their values, defaults included.
-        unused: keys in the configuration that have no influence on batches.
+        given: keys that the configuration has.
+        unused: those of them that have no influence on batches.
         strategy: the strategy, as `compare` takes it.
         settings: fields of `Settings` that the configuration decides.
+        own_keys: the keys of the configuration that decide settings and parameters, by their names.
         reading: keywords of `profile` that the configuration decides.
         columns: keywords of `profile` for the columns that a corpus may have: those count that come
             first in this list.
+        no_columns: what is wrong with a corpus that has none of them, and the remedy.
+        corpus_key: the key that names the files of the corpus.
         unreadable: why the corpus that the configuration names cannot be read, and the remedy.
         schedule: how long training lasts.
         max_length_of_corpus: whether no sample is truncated, whatever the tokenizer's maximum is.
@@ -112,12 +116,16 @@ class TrainingSetup:
     version: str
     path: Path
     values: Mapping[str, Any]
+    given: frozenset[str] = frozenset()
     unused: tuple[str, ...]
     strategy: str
     settings: Mapping[str, Any]
+    own_keys: Mapping[str, str] = field(default_factory=dict)
     reading: Mapping[str, Any]
     schedule: Schedule
     columns: tuple[Mapping[str, Any], ...] = ()
+    no_columns: str = ""
+    corpus_key: str = "datasets"
     unreadable: str = ""
     max_length_of_corpus: bool = False
     prepare: Preparation = keep_all
@@ -128,6 +136,13 @@ class TrainingSetup:
     gradient_checkpointing: bool | None = None
     ranks_from: str = ""
     warnings: tuple[str, ...] = ()
+
+    def with_own_keys(self, message: str) -> str:
+        """Return a message that names settings, with the keys of the configuration for them."""
+        keys = self.own_keys.items()
+        named = [f"{name} is {key}" for name, key in keys if name in message]
+        where = f"; in {self.path.as_posix()}, "
+        return message + where + " and ".join(named) if named else message
 
     @property
     def no_corpus(self) -> str:
@@ -149,7 +164,7 @@ class Framework:
         read: returns the `TrainingSetup` of values, given its other fields. Raises OptionError for
             keys that contradict each other, or a value whose batches are not modelled.
         has_dashes: whether keys may be written with - in place of _.
-        alternatives: yields changes of keys that may save compute, given the values.
+        alternatives: yields changes of keys that may save compute.
         version: the version whose rules these are.
         package: the package whose version that is, as it is installed; empty if it is none.
         dtypes: keys and values that decide what it computes in, with the names of these in torch.
@@ -169,7 +184,7 @@ class Framework:
         default_factory=lambda: {("bf16", True): "bfloat16", ("fp16", True): "float16"}
     )
     checkpointing: str = "gradient_checkpointing"
-    alternatives: Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]] = field(
+    alternatives: Callable[[TrainingSetup], Iterator[dict[str, Any]]] = field(
         default=lambda _: iter(())
     )
 

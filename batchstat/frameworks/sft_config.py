@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from batchstat.errors import OptionError
+from batchstat.errors import OptionError, short
 from batchstat.frameworks import training_arguments as base
 from batchstat.frameworks.keys import Key, refuse
 from batchstat.frameworks.setup import Framework, TrainingSetup
@@ -43,7 +43,14 @@ KEYS: dict[str, Key] = {
     "streaming": Key(False, bool),
     "datasets": Key(None, list),
     "test_split_size": Key(None, float),
+    # Of accelerate, which starts the command.
+    "num_processes": Key(None, int, 1),
+    "accelerate_config": Key(None, object),
 }
+_ONLY_CHATS = (
+    "has no chats in a column messages or conversations, and TRL refuses assistant_only_loss=true "
+    "for other data: remove that key, or name the column with --messages-column"
+)
 _MAX_LENGTH = 1024
 """Of `max_length` where the configuration does not have it; null removes the limit."""
 
@@ -58,7 +65,7 @@ model_init_kwargs trust_remote_code router_aux_loss_coef eval_packing loss_type
 activation_offloading pad_token dataset_test_split ignore_bias_buffers model_revision dtype
 torch_dtype attn_implementation use_peft lora_r lora_alpha lora_dropout lora_target_modules
 lora_target_parameters lora_modules_to_save lora_task_type use_rslora use_dora load_in_8bit
-load_in_4bit bnb_4bit_quant_type use_bnb_nested_quant bnb_4bit_quant_storage
+load_in_4bit bnb_4bit_quant_type use_bnb_nested_quant bnb_4bit_quant_storage env
 """
 
 
@@ -74,6 +81,8 @@ def read_config(
     settings = {**setup.settings, "max_length": values["max_length"]}
     if values["average_tokens_across_devices"]:
         settings["loss"] = "trl"
+    if values["num_processes"] is not None:
+        settings["world_size"] = values["num_processes"]
     strategy = setup.strategy
     if values["packing"] or values["padding_free"]:
         strategy = _rows(values, sampling, where)
@@ -90,6 +99,7 @@ def read_config(
             "reading": {**_reading(values), **({"corpus": files} if files else {})},
             "unreadable": unreadable,
             "columns": _columns(values),
+            "no_columns": _ONLY_CHATS if values["assistant_only_loss"] else "",
             "max_length_of_corpus": values["max_length"] is None,
             "prepare": preparation(values),
             "appends_eos": values["eos_token"] is None,
@@ -171,13 +181,9 @@ def _named_files(values: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
     """Return the files of the dataset, and why they are not known, if that is so."""
     files: list[str] = []
     for each in values["datasets"] or []:
-        named = _data_files(each) if isinstance(each, dict) else None
-        if named is None:
-            return (), (
-                "has an entry of datasets that is not read here, which takes path (one of "
-                f"{', '.join(_BUILDERS)}) and data_files: pass the files as CORPUS"
-            )
-        files += named
+        if why := _unread(each):
+            return (), f"has datasets with {why}: pass the files as CORPUS"
+        files += _data_files(each)
     name = values["dataset_name"]
     if files or name is None:
         return tuple(files), ""
@@ -187,18 +193,33 @@ def _named_files(values: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
     )
 
 
-def _data_files(entry: Mapping[str, Any]) -> list[str] | None:
-    """Return the files of an entry of `datasets`; None if it takes another part of a dataset."""
-    given = {key for key, value in entry.items() if value is not None}
-    if not given <= {"path", "data_files", "split"} or entry.get("split") not in (None, "train"):
-        return None
+def _unread(entry: object) -> str:
+    """Return what of an entry of `datasets` is not read; empty if all is."""
+    if not isinstance(entry, dict):
+        return f"{short(entry)}, not read here"
+    if (path := entry.get("path")) not in _BUILDERS:
+        return f"path={short(path)}, which is not loaded here: only {', '.join(_BUILDERS)} are"
+    for key, value in entry.items():
+        if value is not None and key not in ("path", "data_files", "split"):
+            return f"{key}={short(value)}, not read here"
+    if entry.get("split") not in (None, "train"):
+        return f"split={short(entry['split'])}, not read here"
+    if not all(isinstance(each, str) for each in _data_files(entry) or [None]):
+        return f"data_files={short(entry.get('data_files'))}, not read here"
+    return ""
+
+
+def _data_files(entry: Mapping[str, Any]) -> list[Any]:
     named = entry.get("data_files")
-    files = named if isinstance(named, list) else [named]
-    is_known = entry.get("path") in _BUILDERS and all(isinstance(each, str) for each in files)
-    return [str(each) for each in files] if is_known and files else None
+    return named if isinstance(named, list) else [named]
 
 
 def _warnings(values: Mapping[str, Any]) -> Iterator[str]:
+    if values["accelerate_config"] is not None and values["num_processes"] is None:
+        yield (
+            "accelerate_config decides the number of ranks, and is not read: pass its "
+            "num_processes with --world-size"
+        )
     if values["assistant_only_loss"]:
         yield (
             "TRL replaces a chat template without {% generation %} by one of its own that has it: "
@@ -206,11 +227,12 @@ def _warnings(values: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def alternatives(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def alternatives(setup: TrainingSetup) -> Iterator[dict[str, Any]]:
     """Yield changes of keys that may save compute."""
+    values = setup.values
     if values["packing"]:
         return
-    yield from base.alternatives(values)
+    yield from base.alternatives(setup)
     if values["max_length"] is not None:
         yield {"packing": True}
 

@@ -64,6 +64,10 @@ def read_config(
             "loss": "token-sum",
             "pad_to_multiple_of": multiple,
         },
+        own_keys={
+            "tokens_per_batch": "max_tokens_per_gpu",
+            "samples_per_step": "global_batch_size",
+        },
         max_length_of_corpus=True,
         schedule=SlimeSchedule(
             epochs=values["num_epoch"] or 1,
@@ -87,6 +91,7 @@ def _supervised(values: Mapping[str, Any]) -> dict[str, Any]:
     reading, unreadable = _corpus(values)
     return {
         "reading": reading,
+        "corpus_key": "prompt_data",
         "unreadable": unreadable,
         "columns": ({"messages_column": values["input_key"], "assistant_only_loss": True},),
         "prepare": SlimeSamples(

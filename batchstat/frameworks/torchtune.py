@@ -12,7 +12,7 @@ from typing import Any
 
 from batchstat.errors import InputError, OptionError, short
 from batchstat.frameworks.keys import Key
-from batchstat.frameworks.samples import TrainedSamples
+from batchstat.frameworks.samples import TrainedSamples, without_ids
 from batchstat.frameworks.setup import EpochSize, Framework, Schedule, TrainingSetup
 from batchstat.profiling.profile import Profile
 
@@ -172,6 +172,7 @@ def read_config(
         settings=settings,
         reading={},
         columns=({"tokens_column": "input_ids", "trained_column": "labels"},),
+        no_columns=without_ids(_TOKENIZES),
         unreadable=f"names texts: {_TOKENIZES}",
         max_length_of_corpus=length is None,
         schedule=TorchtuneSchedule(
@@ -266,8 +267,9 @@ def _warnings(values: Mapping[str, Any]) -> Iterator[str]:
         yield "how the loss weighs tokens is only known of torchtune's own cross entropy"
 
 
-def alternatives(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def alternatives(setup: TrainingSetup) -> Iterator[dict[str, Any]]:
     """Yield changes of keys that may save compute."""
+    values = setup.values
     if not values["dataset.packed"] and values["dataset"] is None:
         yield {"dataset.packed": True}
 

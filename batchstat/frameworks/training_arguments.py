@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from batchstat.errors import OptionError, short
-from batchstat.frameworks.keys import Key
+from batchstat.frameworks.keys import Key, refuse
 from batchstat.frameworks.setup import Framework, Schedule, TrainingSetup
 
 RANDOM, SEQUENTIAL, GROUPED = "random", "sequential", "group_by_length"
@@ -32,6 +32,7 @@ KEYS: dict[str, Key] = {
     # Of transformers 4.
     "group_by_length": Key(False, bool),
     "warmup_ratio": Key(0.0, float),
+    "per_gpu_train_batch_size": Key(None, int),
 }
 
 _UNUSED = """
@@ -59,15 +60,18 @@ resume_from_checkpoint local_rank
 """
 
 _OLD = """
-evaluation_strategy fp16_backend fp16_opt_level fsdp_min_num_params
-fsdp_transformer_layer_cls_to_wrap gradient_checkpointing_kwargs half_precision_backend
-include_inputs_for_metrics include_tokens_per_second jit_mode_eval logging_dir mp_parameters
+adafactor evaluation_strategy fp16_backend fp16_opt_level fsdp_min_num_params
+fsdp_transformer_layer_cls_to_wrap half_precision_backend include_inputs_for_metrics
+include_tokens_per_second jit_mode_eval logging_dir mp_parameters
 no_cuda overwrite_output_dir past_index per_gpu_eval_batch_size push_to_hub_model_id
 push_to_hub_organization push_to_hub_token ray_scope save_safetensors torchdynamo
 tpu_metrics_debug tpu_num_cores use_ipex use_legacy_prediction_loop use_mps_device
 """
-_OF_VERSION_4 = frozenset(_OLD.split())
+_OF_VERSION_4 = {*_OLD.split(), "group_by_length", "warmup_ratio", "per_gpu_train_batch_size"}
 """Keys that transformers 5 no longer has."""
+
+_RENAMED = {"per_gpu_train_batch_size": "name it per_device_train_batch_size"}
+"""Keys that are refused if they have a value, with the remedy."""
 
 _ACCELERATOR: dict[str, tuple[tuple[bool | None, ...], str]] = {
     "split_batches": (
@@ -88,6 +92,7 @@ def read_arguments(
     values: Mapping[str, Any], where: str, given: frozenset[str], **facts: Any
 ) -> TrainingSetup:
     """Return the setup of `TrainingArguments`."""
+    refuse(where, values, _RENAMED)
     sampling = sampling_strategy(values, where)
     size = values["per_device_train_batch_size"]
     settings = shared_settings(values)
@@ -198,7 +203,7 @@ def schedule_of(values: Mapping[str, Any], given: frozenset[str]) -> Schedule:
 
 def warnings_of(values: Mapping[str, Any], sampling: str, given: frozenset[str]) -> Iterator[str]:
     """Yield what the report may not be true of."""
-    old = sorted(given & (_OF_VERSION_4 | {"group_by_length", "warmup_ratio"}))
+    old = sorted(given & _OF_VERSION_4)
     if old:
         yield (
             f"{old[0]} is a key of transformers 4; these are the rules of transformers "
@@ -213,10 +218,13 @@ def warnings_of(values: Mapping[str, Any], sampling: str, given: frozenset[str])
         yield "auto_find_batch_size may halve the batch size when memory runs out"
 
 
-def alternatives(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield changes of keys that may save compute."""
-    if values["train_sampling_strategy"] != GROUPED and not values["group_by_length"]:
-        yield {"train_sampling_strategy": GROUPED}
+def alternatives(setup: TrainingSetup) -> Iterator[dict[str, Any]]:
+    """Yield changes of keys that may save compute, by keys of the version of the configuration."""
+    values = setup.values
+    if values["train_sampling_strategy"] == GROUPED or values["group_by_length"]:
+        return
+    is_old = setup.given & _OF_VERSION_4 and "train_sampling_strategy" not in setup.given
+    yield {"group_by_length": True} if is_old else {"train_sampling_strategy": GROUPED}
 
 
 TRAINING_ARGUMENTS = Framework(
@@ -224,7 +232,7 @@ TRAINING_ARGUMENTS = Framework(
     version="5.23",
     package="transformers",
     keys=KEYS,
-    unused=frozenset(_UNUSED.split()) | _OF_VERSION_4,
+    unused=frozenset(_UNUSED.split()) | _OF_VERSION_4 - set(KEYS),
     read=read_arguments,
     alternatives=alternatives,
 )

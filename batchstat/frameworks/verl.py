@@ -52,8 +52,14 @@ def read_config(
         values=values,
         strategy=f"verl:samples_per_step={size},assign=turns,keeps_budget=true",
         settings=settings,
+        own_keys={
+            "tokens_per_batch": "data.max_token_len_per_gpu",
+            "samples_per_step": "data.train_batch_size",
+            "max_length": "data.max_length",
+        },
         reading=reading,
         columns=({"messages_column": values["data.messages_key"], "assistant_only_loss": True},),
+        corpus_key="data.train_files",
         unreadable=unreadable,
         schedule=VerlSchedule(
             epochs=values["trainer.total_epochs"],
@@ -177,8 +183,9 @@ def _warnings(values: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
-def alternatives(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def alternatives(setup: TrainingSetup) -> Iterator[dict[str, Any]]:
     """Yield changes of keys that may save compute."""
+    values = setup.values
     if values["engine.pad_to_length"]:
         yield {"engine.pad_to_length": False}
 

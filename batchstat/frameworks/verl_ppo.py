@@ -194,8 +194,9 @@ def _warnings(values: Mapping[str, Any]) -> Iterator[str]:
         yield "weights of tokens are those of loss_agg_mode=token-mean"
 
 
-def alternatives(values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def alternatives(setup: TrainingSetup) -> Iterator[dict[str, Any]]:
     """Yield changes of keys that may save compute."""
+    values = setup.values
     if _pads(values):
         yield {f"{FSDP}.pad_to_length": False}
     if not (values["trainer.use_v1"] or values["trainer.balance_batch"]):

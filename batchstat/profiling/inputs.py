@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.sources import STANDARD_INPUT, Source, find_sources
 from batchstat.corpus.splits import Split, splits_of
-from batchstat.errors import InputError, OptionError
+from batchstat.errors import ColumnError, InputError, OptionError
 from batchstat.storage.addresses import is_remote
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.chat import with_chat_template
@@ -72,8 +72,9 @@ def open_corpus(
     return Corpus(sources, options, counter)
 
 
-def has_columns(path: str | os.PathLike[str], options: CorpusOptions) -> bool:
-    """Return whether a corpus begins with a file that can be read with these options.
+def has_columns(path: str | os.PathLike[str], options: CorpusOptions) -> bool | None:
+    """Return whether a corpus begins with a file that can be read with these options; None if what
+    it lacks are columns.
 
     Raises:
         InputError: there is no such file, or it is read only once or over a network.
@@ -87,6 +88,8 @@ def has_columns(path: str | os.PathLike[str], options: CorpusOptions) -> bool:
         )
     try:
         _holds_chats(source, options)
+    except ColumnError:
+        return None
     except InputError:
         return False
     return True

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Unpack
 
-from batchstat.corpus.options import CorpusOptions
-from batchstat.errors import BatchstatError, InputError
+from batchstat.errors import BatchstatError, InputError, OptionError
 from batchstat.frameworks import CONFIGURATIONS
 from batchstat.frameworks.files import read_setup
 from batchstat.frameworks.samples import TrainedSamples, without_remainder
@@ -15,23 +14,21 @@ from batchstat.frameworks.setup import EpochSize, Schedule, TrainingSetup
 from batchstat.parameters import checks_keywords
 from batchstat.planning.settings import Settings, SettingsOptions
 from batchstat.profiling.build import profile as count
-from batchstat.profiling.inputs import has_columns
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.compare import simulate
-from batchstat.simulation.preflight_warnings import configuration_warnings, warmup_warnings
+from batchstat.simulation.preflight_corpus import profile_keywords
+from batchstat.simulation.preflight_warnings import (
+    configuration_warnings,
+    simulation_warnings,
+    warmup_warnings,
+)
 from batchstat.simulation.results import ReportWarning, Simulation
-from batchstat.tokenization.loading import load_tokenizer
-from batchstat.tokenization.turns_apart import check_turns
 
 LEAST_SPEED_UP = 1.05
 """Changes that save less are not shown."""
 MOST_LOST = 0.005
 """Share of the corpus that a change may lose beyond what is lost already."""
 
-
-_CONTENTS = ("text_column", "prompt_column", "tokens_column", "length_column")
-_OF_CHATS = ("messages_column", "assistant_only_loss", "chat_template", "input_format")
-"""Keywords of a configuration that those for another content replace."""
 
 _UNMARKED = ("tokens", "length")
 """Contents that do not say by themselves which tokens carry loss."""
@@ -117,8 +114,7 @@ class Preflight:
         return (
             *configuration_warnings(self.setup, self.samples, self.profile.tokenizer),
             *warmup_warnings(self.warmup_steps, self.total_steps),
-            # The remedy for unequal weights is a setting that a trainer does not have.
-            *(each for each in self.simulation.warnings if each.code != "token_weights"),
+            *simulation_warnings(self.setup, self.simulation.warnings),
         )
 
 
@@ -160,7 +156,7 @@ def preflight(
     if profile is None:
         profile = count(**profile_keywords(setup))
     samples, wanted = as_trained(setup, profile, settings)
-    simulation = simulate(samples.profile, setup.strategy, wanted)
+    simulation = _simulated(setup, samples, wanted)
     found = (_change(each, simulation) for each in changed_setups(setup, profile, settings))
     changes = [change for change in found if change is not None]
     return Preflight(
@@ -173,65 +169,16 @@ def preflight(
     )
 
 
-def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
-    """Return the keywords of `batchstat.profile` for the corpus of a configuration.
-
-    Args:
-        setup: what the configuration means.
-        given: keywords that override it.
-
-    Raises:
-        InputError: it names no corpus, one that cannot be read, a tokenizer without an
-            end-of-sequence token, or a chat template that is not the trainer's.
-    """
-    others = set(_CONTENTS) & set(given)
-    own = {key: value for key, value in setup.reading.items() if key not in _OF_CHATS}
-    found = {**(own if others else setup.reading), **given}
-    if not found.get("corpus"):
-        raise InputError(setup.no_corpus)
-    if isinstance(found["corpus"], str | Path):
-        found["corpus"] = (found["corpus"],)
-    if not any(key.endswith("_column") for key in found):
-        found |= _columns(setup, found["corpus"][0])
-    is_text = not {"messages_column", "tokens_column", "length_column", "append"} & set(found)
-    if setup.appends_eos and is_text and (named := found.get("tokenizer")):
-        found["append"] = _end_of_sequence(named)
-    if "messages_column" in found:
-        _check_turns(setup, found)
-    elif "chat_template" not in given:
-        found.pop("chat_template", None)
-    return found
-
-
-def _check_turns(setup: TrainingSetup, found: Mapping[str, Any]) -> None:
-    """Raise InputError if a trainer tokenizes turns of chats otherwise than the whole."""
-    if setup.turns is None:
-        return
-    template = found.get("chat_template")
-    if setup.turns.unknown_template and template is None:
-        raise InputError(f"{setup.path.as_posix()} {setup.turns.unknown_template}")
-    file = None if template is None else Path(template)
-    rules = setup.turns
-    check_turns(found.get("tokenizer"), file, rules.special_tokens, rules.begin, rules.thought)
-
-
-def _columns(setup: TrainingSetup, path: str) -> Mapping[str, Any]:
-    """Return those of the trainer's columns that a corpus has."""
-    for columns in setup.columns:
-        if has_columns(path, CorpusOptions(**columns)):
-            return columns
-    # What is wrong with the last of them is the message.
-    return setup.columns[-1] if setup.columns else {}
-
-
-def _end_of_sequence(tokenizer: str) -> str:
-    token = load_tokenizer(tokenizer).encoder.as_transformers().eos_token
-    if not token:
-        raise InputError(
-            f"tokenizer {tokenizer!r} has no end-of-sequence token, which the trainer appends to "
-            "texts: pass one with --append"
-        )
-    return str(token)
+def _simulated(setup: TrainingSetup, samples: TrainedSamples, settings: Settings) -> Simulation:
+    """Return an epoch; what is wrong with the settings is said of the configuration's own keys."""
+    try:
+        return simulate(samples.profile, setup.strategy, settings)
+    except (InputError, OptionError) as error:
+        message = setup.with_own_keys(str(error))
+        if message == str(error):
+            raise
+        kind = OptionError if isinstance(error, OptionError) else InputError
+        raise kind(message) from None
 
 
 def _settings(
@@ -294,7 +241,7 @@ def changed_setups(
         profile: the corpus.
         settings: fields of `batchstat.Settings` that override the configuration.
     """
-    for keys in CONFIGURATIONS[setup.framework].alternatives(setup.values):
+    for keys in CONFIGURATIONS[setup.framework].alternatives(setup):
         try:
             changed = read_setup(setup.path, setup.framework, keys)
             samples, wanted = as_trained(changed, profile, settings)

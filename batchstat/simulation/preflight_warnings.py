@@ -1,6 +1,7 @@
 """Warnings attached to a preflight report."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from batchstat.errors import counted
 from batchstat.frameworks.samples import TrainedSamples
@@ -41,3 +42,15 @@ def warmup_warnings(warmup: int, steps: int) -> Iterator[ReportWarning]:
             f"{counted(steps, 'step')}, so the learning rate never reaches its full value: lower "
             "the warm-up",
         )
+
+
+def simulation_warnings(
+    setup: TrainingSetup, found: tuple[ReportWarning, ...]
+) -> Iterator[ReportWarning]:
+    """Yield the warnings of a simulation, in the words of the configuration's own keys.
+
+    The remedy for unequal weights is a setting that a trainer does not have.
+    """
+    for each in found:
+        if each.code != "token_weights":
+            yield replace(each, message=setup.with_own_keys(each.message))

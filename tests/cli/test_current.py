@@ -161,6 +161,43 @@ def test_one_that_is_wrong(run, tmp_path, command, name, values, code, message):
     assert (done.returncode, message in done.stderr) == (code, True), done.stderr
 
 
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        (SETTINGS, "TrainingArguments("),
+        ({"sequence_len": 512, "micro_batch_size": 2}, "group_by_length: true"),
+        (
+            {"do_train": True, "stage": "sft", "per_device_train_batch_size": 2},
+            "train_sampling_strategy: group_by_length",
+        ),
+        (
+            {
+                "batch_size": 2,
+                "epochs": 1,
+                "gradient_accumulation_steps": 2,
+                "shuffle": True,
+                "dataset": {"_component_": "torchtune.datasets.alpaca_dataset"},
+                "tokenizer": {"max_seq_len": 512},
+            },
+            "batchstat recipe ",
+        ),
+    ],
+)
+def test_the_smaller_change_is_for_the_trainer_of_the_configuration(run, tmp_path, values, line):
+    rng = random.Random(0)
+    lengths = [round(5 * 2 ** rng.uniform(0, 6)) for _ in range(600)]
+    rows = [{"input_ids": [7] * length, "labels": [7] * length} for length in lengths]
+    write_jsonl(tmp_path / "ids.jsonl", rows)
+    saved(tmp_path / "a.json", values)
+    columns = ("--tokens-column", "input_ids", "--trained-column", "labels")
+    done = run("compare", "ids.jsonl", *columns, "--current", "a.json")
+    [begin] = [each for each in done.stdout.splitlines() if each.startswith("or ")]
+    assert "hf-group-by-length" in begin
+    after = done.stdout.partition(begin)[2].splitlines()
+    pasted = next(each for each in after[1:] if each.startswith(" " * 9) and "watch" not in each)
+    assert pasted.strip().startswith(line)
+
+
 def test_the_framework_can_be_named(run, tmp_path):
     write_jsonl(tmp_path / "texts.jsonl", [{"text": "word " * i} for i in range(1, 30)])
     saved(tmp_path / "few.json", {"seed": 1})

@@ -9,9 +9,20 @@ import pytest
 import batchstat
 from batchstat.frameworks import CONFIGURATIONS
 from batchstat.frameworks.files import read_setup
+from batchstat.simulation.preflight_corpus import profile_keywords
 from conftest import SAMPLE_DATA, write_jsonl
 
 SFT = {"max_length": 64, "per_device_train_batch_size": 2}
+ANSWERS = SFT | {"assistant_only_loss": True}
+MS_SWIFT = {"attn_impl": "sdpa", "packing_num_proc": 1, "gradient_accumulation_steps": 1}
+TORCHTUNE = {
+    "batch_size": 2,
+    "epochs": 1,
+    "gradient_accumulation_steps": 2,
+    "shuffle": True,
+    "dataset": {"_component_": "torchtune.datasets.alpaca_dataset"},
+}
+CHAT = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
 
 
 AXOLOTL = {
@@ -130,8 +141,11 @@ def test_a_file_that_is_no_configuration(tmp_path, texts, name, message, kind):
 def test_the_configuration_of_another_framework(tmp_path, texts):
     values = {"base_model": "x", "sequence_len": 64, "micro_batch_size": 2, "num_epochs": 1}
     config = saved(tmp_path, values)
-    with pytest.raises(batchstat.OptionError, match=r"not a .* of verl, but of axolotl .*--frame"):
+    with pytest.raises(batchstat.OptionError, match="verl, .* but of axolotl .*--frame"):
         batchstat.preflight(config, texts, framework="verl")
+    config = saved(tmp_path, {**SFT, "model_name_or_path": "x", "seed": 1, "warmup_steps": 1})
+    with pytest.raises(batchstat.OptionError, match="axolotl, which has no max_length, but of trl"):
+        batchstat.preflight(config, texts, framework="axolotl")
     config = saved(tmp_path, {**values, "micro_batch_siz": 2})
     with pytest.raises(batchstat.OptionError, match="unknown key 'micro_batch_siz'"):
         batchstat.preflight(config, texts, framework="axolotl")
@@ -182,6 +196,49 @@ def test_keys_of_transformers_4_are_read_with_a_warning(tmp_path, texts):
     assert "unseeded random numbers" in messages
 
 
+OF_TRANSFORMERS_4 = """
+adafactor fp16_backend fp16_opt_level fsdp_min_num_params fsdp_transformer_layer_cls_to_wrap
+group_by_length half_precision_backend include_inputs_for_metrics include_tokens_per_second
+jit_mode_eval logging_dir mp_parameters no_cuda overwrite_output_dir past_index
+per_gpu_eval_batch_size per_gpu_train_batch_size push_to_hub_model_id push_to_hub_organization
+push_to_hub_token ray_scope save_safetensors torchdynamo tpu_metrics_debug tpu_num_cores
+use_legacy_prediction_loop use_mps_device warmup_ratio
+"""
+"""The fields of TrainingArguments in 4.57.6 that 5.23 does not have."""
+
+
+@pytest.mark.parametrize("framework", ["transformers", "trl", "llama-factory"])
+def test_the_keys_of_transformers_4_are_known(tmp_path, framework):
+    values = dict.fromkeys(OF_TRANSFORMERS_4.split(), None)
+    values |= {"do_train": True, "group_by_length": False, "warmup_ratio": 0.0}
+    config = saved(tmp_path, values)
+    assert read_setup(config, framework).given == set(values)
+    config = saved(tmp_path, {**values, "per_gpu_train_batch_size": 4})
+    with pytest.raises(batchstat.OptionError, match="name it per_device_train_batch_size"):
+        read_setup(config, framework)
+
+
+@pytest.mark.parametrize("key", OF_TRANSFORMERS_4.split())
+def test_changes_have_the_keys_of_the_version(tmp_path, texts, key):
+    values = {"warmup_ratio": 0.0, "group_by_length": False}
+    config = saved(tmp_path, {"per_device_train_batch_size": 2, key: values.get(key)})
+    changes = [change.keys for change in batchstat.preflight(config, texts).changes]
+    assert changes == [{"group_by_length": True}]
+    config = saved(tmp_path, {"per_device_train_batch_size": 2})
+    changes = [change.keys for change in batchstat.preflight(config, texts).changes]
+    assert changes == [{"train_sampling_strategy": "group_by_length"}]
+
+
+def test_keys_that_llama_factory_has_itself_are_of_any_version(tmp_path):
+    values = {"stage": "sft", "do_train": True, "warmup_ratio": 0.1, "overwrite_output_dir": True}
+    for key, change in (
+        ("seed", {"train_sampling_strategy": "group_by_length"}),
+        ("save_safetensors", {"group_by_length": True}),
+    ):
+        setup = read_setup(saved(tmp_path, {**values, key: 1}))
+        assert change in CONFIGURATIONS["llama-factory"].alternatives(setup)
+
+
 def test_samples_without_a_trained_token_are_dropped(tmp_path):
     rows = [{"prompt": "word " * n, "completion": "end"} for n in (1, 9, 200)]
     path = write_jsonl(tmp_path / "a.jsonl", rows)
@@ -214,6 +271,19 @@ def test_a_change_is_what_the_changed_file_gives(tmp_path, texts):
         assert change.speed_up == before.compute / after.compute >= 1.05
 
 
+def test_the_ranks_that_accelerate_starts(tmp_path, texts):
+    launched = {**SFT, "num_processes": 4, "accelerate_config": "zero2", "env": {"A": "b"}}
+    config = saved(tmp_path, launched)
+    report = batchstat.preflight(config, texts)
+    assert report.simulation.basis.world_size == 4
+    assert batchstat.preflight(config, texts, world_size=2).simulation.basis.world_size == 2
+    assert "env" in report.setup.unused
+    assert not any("accelerate_config" in each for each in report.setup.warnings)
+    del launched["num_processes"]
+    setup = read_setup(saved(tmp_path, launched))
+    assert any("accelerate_config decides the number of ranks" in each for each in setup.warnings)
+
+
 def naming(*files: object) -> list[dict[str, object]]:
     return [{"path": "json", "data_files": str(file)} for file in files]
 
@@ -231,10 +301,13 @@ def test_the_corpus_of_the_configuration(tmp_path):
     ("keys", "message"),
     [
         ({"dataset_name": "trl-lib/Capybara"}, "'trl-lib/Capybara', whose split 'train'"),
-        ({"datasets": [{"path": "json", "data_files": "a", "columns": ["b"]}]}, "not read here"),
-        ({"datasets": [{"path": "json", "data_files": "a", "split": "train[:9]"}]}, "not read"),
-        ({"datasets": [{"path": "who/what", "data_files": "a.jsonl"}]}, "not read here"),
-        ({"datasets": [{"path": "json"}]}, "not read here"),
+        ({"datasets": [{"path": "json", "data_files": "a", "columns": ["b"]}]}, "with columns="),
+        ({"datasets": [{"path": "json", "data_files": "a", "split": "train[:9]"}]}, "with split="),
+        (
+            {"datasets": [{"path": "who/what", "data_files": "a.jsonl"}]},
+            "with path='who/what', which is not loaded here: only json",
+        ),
+        ({"datasets": [{"path": "json"}]}, "with data_files=None, not read here"),
         ({"datasets": [{"path": "json", "data_files": ["a.jsonl", 1]}]}, "not read here"),
         ({"datasets": ["a.jsonl"]}, "not read here"),
     ],
@@ -244,6 +317,50 @@ def test_a_dataset_that_is_not_read_can_be_passed(tmp_path, texts, keys, message
     with pytest.raises(batchstat.InputError, match=message):
         batchstat.preflight(config)
     assert batchstat.preflight(config, texts).steps_per_epoch
+
+
+IDS = "lacks the column input_ids or labels: .* tokenizes .*--tokens-column"
+
+
+@pytest.mark.parametrize(
+    ("values", "rows", "message"),
+    [
+        (MS_SWIFT, {"messages": CHAT}, IDS),
+        (TORCHTUNE, {"messages": CHAT}, IDS),
+        (TORCHTUNE, {"input_ids": [1, 2]}, IDS),
+        (ANSWERS, {"prompt": "a", "completion": "b"}, "TRL refuses assistant_only_loss=true"),
+        (ANSWERS, {"text": "a"}, "TRL refuses assistant_only_loss=true"),
+        (ANSWERS, {"messages": 3}, "messages"),
+    ],
+)
+def test_a_corpus_without_the_columns_of_the_trainer(tmp_path, values, rows, message):
+    file = write_jsonl(tmp_path / "rows.jsonl", [rows] * 3)
+    setup = read_setup(saved(tmp_path, values))
+    with pytest.raises(batchstat.InputError, match=message) as caught:
+        batchstat.profile(**profile_keywords(setup, corpus=file))
+    assert ("refuses" in str(caught.value)) == ("refuses" in message)
+
+
+@pytest.mark.parametrize(
+    ("values", "key"),
+    [
+        ({**SFT, "datasets": [{"path": "json", "data_files": "gone.jsonl"}]}, "datasets"),
+        (
+            {"sequence_len": 64, "datasets": [{"path": "gone.jsonl", "type": "completion"}]},
+            "datasets",
+        ),
+        ({"data": {"train_files": "gone.parquet"}}, "data.train_files"),
+    ],
+)
+def test_a_file_that_is_gone_is_said_to_be_of_the_configuration(tmp_path, values, key):
+    with pytest.raises(batchstat.InputError) as caught:
+        profile_keywords(read_setup(saved(tmp_path, values)))
+    message = str(caught.value)
+    assert message.startswith("no such file: gone.")
+    assert (
+        f"which {(tmp_path / 'config.json').as_posix()} names in {key}, from the current" in message
+    )
+    assert message.endswith("or pass its files as CORPUS")
 
 
 def test_exit_codes_and_streams(run, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 import batchstat
 from batchstat.frameworks.files import read_setup
-from batchstat.simulation.preflight import profile_keywords
+from batchstat.simulation.preflight_corpus import profile_keywords
 from conftest import needs, write_jsonl
 
 BASE = {"stage": "sft", "do_train": True, "finetuning_type": "lora", "cutoff_len": 32}

@@ -183,12 +183,16 @@ def _result(inputs: "Inputs", profile: "Profile", comparison: "Comparison") -> "
 def _to_use(
     inputs: "Inputs", profile: "Profile", comparison: "Comparison", row: "StrategyResult"
 ) -> str:
-    """Return the command that trains with a row, by a whole script or, for a corpus that no script
-    can read, by lines to paste; or that simulates it where neither can reproduce its batches.
+    """Return what the user's trainer is to be passed for a row; or the command that trains with it,
+    by a whole script or, for a corpus that no script can read, by lines to paste; or that simulates
+    it where neither can reproduce its batches.
     """
+    from batchstat.cli.current import argument_for
     from batchstat.cli.pasted import command_line
     from batchstat.render.recipes.writing import holds_text, refusal
 
+    if argument := argument_for(inputs.setup, row):
+        return argument
     decided = {
         "strategy": row.label,
         "tokens_per_batch": comparison.basis.tokens_per_batch,

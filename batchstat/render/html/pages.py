@@ -84,7 +84,8 @@ def comparison_page(
     Args:
         comparison: the rows.
         profile: the corpus; None if lengths were given.
-        command: returns the command that uses a row's strategy with the same settings.
+        command: returns what a trainer is to be passed for a row's strategy, or the command that
+            uses it with the same settings.
         words: those that end a command, such as the results folder.
     """
     chart = Chart("padding", "Real tokens and padding of an epoch")

@@ -11,6 +11,7 @@ from batchstat.render.html.pages import balance_page, buckets_page, comparison_p
 from batchstat.simulation.balance_report import BalanceReport
 from batchstat.simulation.bucket_report import BucketReport
 from batchstat.simulation.comparison import Comparison
+from batchstat.simulation.results import StrategyResult
 
 Result = Profile | Comparison | BalanceReport | BucketReport
 
@@ -35,7 +36,7 @@ def to_html(result: Result, profile: Profile | None = None) -> str:
             return profile_page(result, None, "batchstat compare")
         case Comparison():
             basis = result.basis
-            return comparison_page(result, profile, lambda row: _command(basis, row.label))
+            return comparison_page(result, profile, lambda row: _to_use(basis, row))
         case BalanceReport():
             basis, strategy = result.basis, result.samplers[0].row.label
             return balance_page(
@@ -48,6 +49,10 @@ def to_html(result: Result, profile: Profile | None = None) -> str:
         f"{type(result).__name__} has no page: pass a profile, a comparison, or what balance or "
         "find_buckets returned"
     )
+
+
+def _to_use(basis: ResolvedSettings, row: StrategyResult) -> str:
+    return row.request.strategy.argument or _command(basis, row.label)
 
 
 def _command(basis: ResolvedSettings, strategy: str, **changes: str) -> str:

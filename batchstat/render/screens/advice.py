@@ -27,30 +27,27 @@ def advice(
 
     Args:
         comparison: the rows.
-        command: returns the command that uses a row's strategy with the same settings.
+        command: returns what a trainer is to be passed for a row's strategy, or the command that
+            uses it with the same settings.
     """
     choice, current = comparison.choice, comparison.current
     yield Line("result", _result(comparison))
     if choice.best is not None and choice.best is not current:
         yield Line("best", f"{choice.best.label}: {_trade_off(choice.best, current)}")
-        yield _to_paste(choice.best, command)
+        yield Pasted("", command(choice.best))
     elif choice.best is not None and len(comparison.strategies) == 1:
-        yield Pasted("use", choice.best.request.strategy.argument or command(choice.best))
+        yield Pasted("use", command(choice.best))
     if choice.smaller_change is not None:
         row = choice.smaller_change
         faster = f"{comparison.speed_up(row):.2f}x"
         yield Line("or", f"{row.label}: {faster} with {_trade_off(row, current)}")
-        yield _to_paste(row, command)
+        yield Pasted("", command(row))
     if choice.best is not None and choice.packed is not None:
         row = choice.packed
         yield Line(
             "packing",
             f"{row.label}: {comparison.speed_up(row):.2f}x, if attention keeps samples apart",
         )
-
-
-def _to_paste(row: StrategyResult, command: Callable[[StrategyResult], str]) -> RenderableType:
-    return Pasted("", row.request.strategy.argument or command(row))
 
 
 def _result(comparison: Comparison) -> str:

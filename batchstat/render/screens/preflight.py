@@ -19,7 +19,7 @@ def preflight_screen(report: Preflight, compare: str, details: bool = False) -> 
     Args:
         report: the results.
         compare: the command that compares all strategies with this configuration.
-        details: whether every key is listed.
+        details: whether every key of the configuration is listed.
     """
     parts = [*_what_it_does(report), Text(), *_changes(report), Pasted("more", compare)]
     if details:
@@ -136,10 +136,12 @@ def _gives(change: Change) -> Iterator[str]:
 
 
 def _keys(report: Preflight) -> Iterator[RenderableType]:
+    setup = report.setup
     rows = Rows("key that decides", "value")
-    for key, value in report.setup.values.items():
-        rows.add(Text(key), key_value(value))
+    for key, value in setup.values.items():
+        if key in setup.given or value is not None:
+            rows.add(Text(key), key_value(value))
     yield rows
-    if report.setup.unused:
+    if setup.unused:
         yield Text()
-        yield Line("unused", ", ".join(map(one_line, report.setup.unused)))
+        yield Line("unused", ", ".join(map(one_line, setup.unused)))

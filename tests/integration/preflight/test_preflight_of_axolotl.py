@@ -16,7 +16,7 @@ from reports import sizes_of
 import batchstat
 from batchstat.frameworks.files import read_setup
 from batchstat.lengths.lost import Lost
-from batchstat.simulation.preflight import profile_keywords
+from batchstat.simulation.preflight_corpus import profile_keywords
 from conftest import needs, write_jsonl
 
 MADE = json.loads((Path(__file__).parent / "axolotl.json").read_text(encoding="utf-8"))
@@ -141,7 +141,17 @@ def wrong(folder: Path, **values: Any) -> Path:
             "train_on_inputs=true is not modelled for chats without chat_template=chatml",
         ),
         ({"val_set_size": 1}, "val_set_size=1 leaves no sample"),
-        ({"batch_size": 3}, "batch_size=3 is not micro_batch_size"),
+        ({"batch_size": 3, "micro_batch_size": 2}, "batch_size=3 is not a multiple of micro"),
+        (
+            {"batch_size": 2, "micro_batch_size": 2, "gradient_accumulation_steps": 1},
+            "batch_size contradicts gradient_accumulation_steps: remove batch_size",
+        ),
+        ({"warmup_steps": 2, "warmup_ratio": 0.1}, "warmup_ratio contradicts warmup_steps"),
+        ({"chat_template": "jinja"}, "chat_template=jinja needs chat_template_jinja"),
+        (
+            {"datasets": [{"path": "a.jsonl", "type": "chat_template", "chat_template": "jinja"}]},
+            "chat_template=jinja needs chat_template_jinja",
+        ),
         (
             {"flash_attention": True, "attn_implementation": "sdpa"},
             "attn_implementation contradicts flash_attention",
@@ -157,18 +167,71 @@ def test_what_is_not_modelled_is_refused(tmp_path, values, message):
     ("entry", "message"),
     [
         ({"path": "a.jsonl", "type": "jeopardy"}, "datasets with type 'jeopardy', not read here"),
-        ({"path": "who/what", "type": "alpaca"}, "not local files: pass the files as CORPUS"),
-        ({"path": "who/what", "type": "completion"}, "not local files: pass the files as CORPUS"),
+        (
+            {"path": "who/what", "type": "alpaca"},
+            "who/what.*not a local file: pass",
+        ),
+        (
+            {"path": "who/what", "type": "completion"},
+            "who/what.*not a local file: pass",
+        ),
         (
             {"path": "a.jsonl", "type": "chat_template", "chat_template": "gemma"},
             "names chat_template 'gemma', a template of axolotl's own: pass its text",
         ),
-        ({"path": "a.jsonl", "type": "chat_template", "roles_to_train": ["user"]}, "not read here"),
+        (
+            {"path": "a.jsonl", "type": "chat_template", "roles_to_train": ["user"]},
+            r"with roles_to_train=\['user'\], not read here",
+        ),
+        (
+            {"path": "a.jsonl", "type": "chat_template", "message_field_role": "author"},
+            "with message_property_mappings={.*'role': 'author'.*}, not read here",
+        ),
+        (
+            {"path": "a.jsonl", "type": "completion", "split": "train[:10%]"},
+            r"with split='train\[:10%\]', not read here",
+        ),
+        ({"path": "a.jsonl", "type": "alpaca", "field": "x"}, "with field='x', not read here"),
+        (
+            {"path": "a.jsonl", "type": "completion", "ds_type": "csv"},
+            "with ds_type='csv', which 'a.jsonl' does not end in: pass the files",
+        ),
+        ({"path": "a.jsonl"}, "with type None, not read here"),
+        ("a.jsonl", "with 'a.jsonl', not read here"),
     ],
 )
 def test_a_dataset_that_is_not_read_can_be_passed(tmp_path, entry, message):
     with pytest.raises(batchstat.InputError, match=message):
         batchstat.preflight(wrong(tmp_path, datasets=[entry]), framework="axolotl")
+
+
+@pytest.mark.parametrize(
+    "mapping",
+    [
+        {"message_property_mappings": {"role": "from", "content": "value"}},
+        {"message_field_role": "from", "message_field_content": "value"},
+    ],
+)
+def test_chats_with_other_names_for_roles_and_contents(tmp_path, mapping):
+    turns = [("human", "user", "How many?"), ("gpt", "assistant", "Three, of them all.")]
+    chats = {
+        "a": [{"role": role, "content": text} for _, role, text in turns],
+        "b": [{"from": role, "value": text} for role, _, text in turns],
+    }
+    found = []
+    for name, own in (("a", {}), ("b", mapping)):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text(json.dumps({"messages": chats[name]}) + "\n")
+        entry = {"path": str(path), "type": "chat_template", **own}
+        config = wrong(tmp_path, base_model=None, chat_template="chatml", datasets=[entry])
+        found.append(batchstat.preflight(config, framework="axolotl").profile)
+    assert found[0].lengths.tolist() == found[1].lengths.tolist()
+    assert found[0].trained_tokens == found[1].trained_tokens > 0
+
+
+def test_batch_size_is_that_of_a_step(tmp_path):
+    setup = read_setup(wrong(tmp_path, batch_size=12, micro_batch_size=3), "axolotl")
+    assert setup.settings["gradient_accumulation_steps"] == 12 // 3
 
 
 def test_longer_samples_are_refused_where_axolotl_refuses_them(tmp_path, corpora):

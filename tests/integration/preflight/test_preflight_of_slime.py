@@ -11,6 +11,7 @@ from verl_corpora import save_answering_tokenizer, save_chats
 
 import batchstat
 from batchstat.frameworks import CONFIGURATIONS
+from batchstat.frameworks.files import read_setup
 from conftest import needs
 
 MADE = json.loads((Path(__file__).parent / "slime.json").read_text(encoding="utf-8"))
@@ -69,6 +70,10 @@ def test_no_argument_of_slime_is_unknown():
         ({"tensor-model-parallel-size": 3}, "do not divide 8 GPUs"),
         ({"num-epoch": None}, "neither num_epoch nor num_rollout"),
         ({"max-tokens-per-gpu": None}, "has no max_tokens_per_gpu"),
+        (
+            {"max-tokens-per-gpu": 4608, "max_tokens_per_gpu": 4000},
+            "max-tokens-per-gpu=4608 and max_tokens_per_gpu=4000 are one key: remove one",
+        ),
     ],
 )
 def test_what_is_not_modelled_is_refused(tmp_path, values, message):
@@ -88,6 +93,12 @@ def test_what_is_not_modelled_is_refused(tmp_path, values, message):
 def test_a_corpus_that_is_not_read_can_be_passed(tmp_path, values, message):
     with pytest.raises(batchstat.InputError, match=message):
         batchstat.preflight(written(tmp_path, SCRIPT | values), framework="slime")
+
+
+def test_a_key_may_be_written_twice_alike(tmp_path):
+    size = SCRIPT["max-tokens-per-gpu"]
+    setup = read_setup(written(tmp_path, SCRIPT | {"max_tokens_per_gpu": size}), "slime")
+    assert setup.settings["tokens_per_batch"] == size
 
 
 def test_a_chat_without_an_answer_is_refused_as_by_slime(tmp_path, tokenizer):

@@ -12,7 +12,7 @@ from trainers import is_sft, run, save_tokenizer
 import batchstat
 from batchstat.frameworks.files import read_setup
 from batchstat.frameworks.sft_config import SFT_CONFIG
-from batchstat.simulation.preflight import profile_keywords
+from batchstat.simulation.preflight_corpus import profile_keywords
 from conftest import SAMPLE_DATA, needs, write_jsonl
 
 PLAIN = {"num_train_epochs": 3, "warmup_steps": 0.1}

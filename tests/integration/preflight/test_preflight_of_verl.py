@@ -94,7 +94,7 @@ def test_ranks_are_the_gpus_over_sequence_parallelism(tmp_path):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"actor_rollout_ref.rollout.n": 8}, "unknown key 'actor_rollout_ref.rollout.n'"),
+        ({"actor_rollout_ref.rollout.n": 8}, "has no actor.*, but of verl-ppo"),
         ({"data.max_lengt": 4}, "unknown key 'data.max_lengt'"),
         (
             {"data.use_dynamic_bsz": False},
@@ -151,3 +151,19 @@ def test_samples_that_verl_refuses_are_named(tmp_path, values, message):
     profile = of_equal_lengths(tmp_path, 12)
     with pytest.raises(batchstat.InputError, match=message):
         batchstat.preflight(written(tmp_path, values), profile, framework="verl")
+
+
+@pytest.mark.parametrize(
+    ("values", "ranks", "keys"),
+    [
+        ({"data.max_token_len_per_gpu": 7}, 1, ("data.max_token_len_per_gpu", "data.max_length")),
+        ({"data.train_batch_size": 3}, 2, ("data.train_batch_size",)),
+    ],
+)
+def test_what_does_not_go_together_is_named_by_verls_keys(tmp_path, values, ranks, keys):
+    profile = of_equal_lengths(tmp_path, 12)
+    config = written(tmp_path, {"data.train_batch_size": 4} | values)
+    with pytest.raises(batchstat.BatchstatError) as caught:
+        batchstat.preflight(config, profile, framework="verl", world_size=ranks)
+    end = str(caught.value).partition(f"; in {config.as_posix()}, ")[2]
+    assert [each.partition(" is ")[2] for each in end.split(" and ")] == list(keys)

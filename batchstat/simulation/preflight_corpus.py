@@ -1,0 +1,85 @@
+"""How the corpus of a trainer's configuration is read."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from batchstat.corpus.options import CorpusOptions
+from batchstat.errors import InputError
+from batchstat.frameworks.files import check_files
+from batchstat.frameworks.setup import TrainingSetup
+from batchstat.profiling.inputs import has_columns
+from batchstat.tokenization.loading import load_tokenizer
+from batchstat.tokenization.turns_apart import check_turns
+
+_CONTENTS = ("text_column", "prompt_column", "tokens_column", "length_column")
+_OF_CHATS = ("messages_column", "assistant_only_loss", "chat_template", "input_format")
+"""Keywords of a configuration that those for another content replace."""
+
+
+def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
+    """Return the keywords of `batchstat.profile` for the corpus of a configuration.
+
+    Args:
+        setup: what the configuration means.
+        given: keywords that override it.
+
+    Raises:
+        InputError: it names no corpus, one that cannot be read or lacks the trainer's columns, a
+            tokenizer without an end-of-sequence token, or another chat template than the trainer's.
+    """
+    others = set(_CONTENTS) & set(given)
+    own = {key: value for key, value in setup.reading.items() if key not in _OF_CHATS}
+    found = {**(own if others else setup.reading), **given}
+    if not found.get("corpus"):
+        raise InputError(setup.no_corpus)
+    if "corpus" not in given:
+        check_files(setup, found["corpus"])
+    if isinstance(found["corpus"], str | Path):
+        found["corpus"] = (found["corpus"],)
+    if not any(key.endswith("_column") for key in found):
+        found |= _columns(setup, found["corpus"][0])
+    is_text = not {"messages_column", "tokens_column", "length_column", "append"} & set(found)
+    if setup.appends_eos and is_text and (named := found.get("tokenizer")):
+        found["append"] = _end_of_sequence(named)
+    if "messages_column" in found:
+        _check_turns(setup, found)
+    elif "chat_template" not in given:
+        found.pop("chat_template", None)
+    return found
+
+
+def _check_turns(setup: TrainingSetup, found: Mapping[str, Any]) -> None:
+    """Raise InputError if a trainer tokenizes turns of chats otherwise than the whole."""
+    if setup.turns is None:
+        return
+    template = found.get("chat_template")
+    if setup.turns.unknown_template and template is None:
+        raise InputError(f"{setup.path.as_posix()} {setup.turns.unknown_template}")
+    file = None if template is None else Path(template)
+    rules = setup.turns
+    check_turns(found.get("tokenizer"), file, rules.special_tokens, rules.begin, rules.thought)
+
+
+def _columns(setup: TrainingSetup, path: str) -> Mapping[str, Any]:
+    """Return those of the trainer's columns that a corpus has."""
+    lacks_columns = []
+    for columns in setup.columns:
+        found = has_columns(path, CorpusOptions(**columns))
+        if found:
+            return columns
+        lacks_columns.append(found is None)
+    if setup.no_columns and all(lacks_columns):
+        raise InputError(f"{path} {setup.no_columns}")
+    # What is wrong with the last of them is the message.
+    return setup.columns[-1] if setup.columns else {}
+
+
+def _end_of_sequence(tokenizer: str) -> str:
+    token = load_tokenizer(tokenizer).encoder.as_transformers().eos_token
+    if not token:
+        raise InputError(
+            f"tokenizer {tokenizer!r} has no end-of-sequence token, which the trainer appends to "
+            "texts: pass one with --append"
+        )
+    return str(token)
