@@ -110,6 +110,7 @@ def calibrate(
         time=time,
         memory=memory,
         fits=measured.fits,
+        too_large=measured.too_large,
         is_complete=measured.is_complete,
     )
 

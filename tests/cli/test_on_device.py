@@ -74,7 +74,8 @@ def test_what_does_not_fit_and_what_is_extrapolated_is_marked(cli):
     assert code == 0, err
     assert "✗ does not fit" in out
     assert "~ extrapolated" in out
-    assert re.search(r"(?m)^✗ token-budget .* ~[\d.]+ s +~[\d.]+ GiB", out)
+    assert re.search(r"(?m)^✗ token-budget .* ~[\d.]+ s +✗~[\d.]+ GiB", out)
+    assert re.search(r"(?m)^● static .* ✗~[\d.]+ GiB", out)
     assert "no strategy in the table fits the device: set --tokens-per-batch" in out
     assert "warning: peak memory is above the" in err
     assert "warning: time and memory are extrapolated" in err
