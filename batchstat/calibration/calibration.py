@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from batchstat.calibration.costs import BatchCost, BatchMemory
 from batchstat.calibration.fit import Floats, non_negative_least_squares
 from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import Shape
-from batchstat.errors import InputError
+from batchstat.errors import InputError, OptionError, short
 from batchstat.parameters import whole_number
 from batchstat.storage.sealed_records import OtherSchemaError, decoded, parse, seal, unseal
 
@@ -326,8 +327,11 @@ def load_calibration(path: str | Path) -> Calibration:
         16384
 
     Raises:
+        OptionError: `path` is neither text nor a Path.
         InputError: there is no such file, it is damaged or edited, or it has another schema.
     """
+    if not isinstance(path, str | Path):
+        raise OptionError(f"calibration={short(path)}: must be a file of batchstat calibrate")
     path = Path(path)
     shown = path.as_posix()
     try:
@@ -338,6 +342,11 @@ def load_calibration(path: str | Path) -> Calibration:
         raise InputError(f"no such file: {shown}: write it with batchstat calibrate") from None
     except OSError as error:
         raise InputError(f"{shown} cannot be read: {error.strerror or error}") from None
+    except (JSONDecodeError, UnicodeDecodeError):
+        raise InputError(
+            f"{shown} is not a calibration, nor JSON at all: write it again with batchstat "
+            "calibrate"
+        ) from None
     except (OtherSchemaError, ValueError) as error:
         raise InputError(f"{shown}: {error}: write it again with batchstat calibrate") from None
     return found

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import batchstat
 from batchstat.calibration.calibration import (
     PER_SECOND,
     Calibration,
@@ -80,6 +81,30 @@ def test_another_file_is_refused(tmp_path, change, message):
         load_calibration(path)
     assert str(path.as_posix()) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x89PNG\xff", b"{", b"not JSON"])
+def test_what_is_no_json_is_no_calibration(tmp_path, content):
+    path = tmp_path / "known.json"
+    path.write_bytes(content)
+    with pytest.raises(
+        InputError, match=r"known.json is not a calibration, .*batchstat calibrate$"
+    ):
+        load_calibration(path)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: load_calibration(3), "calibration=3: must be a file of batchstat calibrate"),
+        (lambda: batchstat.compare([5], calibration=3), "calibration=3: must be a file of"),
+        (lambda: batchstat.calibrate(3), "model=3: pass the folder of a config.json"),
+        (lambda: batchstat.estimate_memory(5), "model=5: pass a CostModel"),
+    ],
+)
+def test_wrong_types_are_option_errors(call, message):
+    with pytest.raises(OptionError, match=message):
+        call()
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path):

@@ -242,7 +242,11 @@ def test_a_baseline_is_of_one_calibration(run, device):
     ("given", "code", "words"),
     [
         (("--calibration", "none.json"), 3, "no such file: none.json: write it with batchstat"),
-        (("--calibration", "damaged.json"), 3, "damaged.json: "),
+        (
+            ("--calibration", "damaged.json"),
+            3,
+            "damaged.json is not a calibration, nor JSON at all: write it again",
+        ),
         (("--cost-per-hour", "2"), 2, "cost_per_hour=2.0 needs the time of an epoch: name a calib"),
         ((*COST[:3], "-1"), 2, "cost_per_hour=-1.0: must be a number above 0"),
         ((*COST[:3], "cheap"), 2, "cheap"),
@@ -270,7 +274,12 @@ def test_another_model_than_the_one_named(run):
         ({"dtype": "float32"}, {"bf16": True}, "dtype=float32, but args.json trains with dtype=bf"),
         ({}, {"fp16": True}, "dtype=bfloat16, but args.json trains with dtype=float16"),
         ({}, {"gradient_checkpointing": True}, "gradient_checkpointing=false, but args.json"),
-        ({}, {"bf16": True, "gradient_checkpointing": False}, ""),
+        (
+            {},
+            {"bf16": True},
+            "mixed_precision=false, but args.json trains with mixed_precision=true",
+        ),
+        ({"mixed_precision": True}, {"bf16": True, "gradient_checkpointing": False}, ""),
         ({}, {"bf16": False}, ""),
         ({}, {}, ""),
     ],
