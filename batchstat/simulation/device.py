@@ -167,7 +167,7 @@ def as_device(
             "of memory: measure one with batchstat calibrate"
         )
     own = found.setup.shape
-    if model is not None and own is not None and own.cost != model.cost:
+    if model is not None and own is not None and not _same(own, model):
         differing = ", ".join(islice(_differing(own, model), _MOST_DIFFERING))
         raise InputError(
             f"{named} is of another model, {found.setup.model}, than the one named ({differing}): "
@@ -180,6 +180,20 @@ def _check_cost(cost: object) -> None:
     is_number = isinstance(cost, int | float) and not isinstance(cost, bool)
     if not (is_number and isfinite(cost) and cost > 0):  # type: ignore[arg-type, operator]
         raise OptionError(f"cost_per_hour={short(cost)}: must be a number above 0")
+
+
+def _same(own: CostModel, other: CostModel) -> bool:
+    """Return whether two models compute the same and, where both say it, take the same memory."""
+    if own.cost != other.cost:
+        return False
+    plain = CostModel(hidden=1, layers=1)
+    found = [[getattr(model, name) for name in _OF_MEMORY] for model in (own, other, plain)]
+    return found[2] in found[:2] or found[0] == found[1]
+
+
+_OF_MEMORY = ("total_experts", "tied", "positions", "norms", "head_norms", "activation")
+"""Sizes that decide about memory only. A shape that is written by hand has them at their defaults.
+"""
 
 
 def _differing(own: CostModel, other: CostModel) -> Iterator[str]:
