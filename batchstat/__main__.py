@@ -56,7 +56,7 @@ def main() -> None:
             gc.freeze()
     except BaseException as error:
         if stopped:
-            print("interrupted; no partial files were left behind", file=sys.stderr, flush=True)
+            _say_interrupted(error)
             for number in _SIGNALS:
                 signal.signal(number, signal.SIG_DFL)
             _end_processes()
@@ -67,6 +67,14 @@ def main() -> None:
         traceback.print_exc()
         print("error: batchstat crashed; this is a bug, please report it", file=sys.stderr)
         sys.exit(_CRASHED)
+
+
+def _say_interrupted(error: BaseException) -> None:
+    """Say that nothing was written, unless a command kept what it had and said so."""
+    from batchstat.cli.streams import KeptOnInterrupt
+
+    if not isinstance(error, KeptOnInterrupt):
+        print("interrupted; no partial files were left behind", file=sys.stderr, flush=True)
 
 
 def _interrupt() -> None:

@@ -50,6 +50,7 @@ def calibration(
 ) -> Calibration:
     """A calibration of such a device, without noise."""
     measured = Setup(**{"model": "a-decoder", "shape": SHAPE, "dtype": "bfloat16"} | setup)
+    shapes = design(most_tokens, widest, packed=packed)
     points = tuple(
         Point(
             **asdict(shape),
@@ -59,7 +60,8 @@ def calibration(
             peak=constants.peak(shape.tokens),
             update_peak=constants.fixed,
         )
-        for shape in design(most_tokens, widest, packed=packed)
+        for shape in shapes
+        if fits is None or constants.peak(shape.tokens) <= fits
     )
     time, memory = fit_calibration(points, measured, constants.fixed)
     return Calibration(

@@ -10,7 +10,7 @@ from batchstat.calibration.configurations import load_configuration
 from batchstat.calibration.cost_model import CostModel, shape_of
 from batchstat.calibration.measuring import OnProgress, measure_device
 from batchstat.calibration.setup import Setup
-from batchstat.errors import InputError, install_extra
+from batchstat.errors import InputError, OptionError, install_extra, short
 from batchstat.parameters import whole_number
 
 _OTHERWISE = "pass the folder of a config.json, or a function that runs one step, module:function"
@@ -67,6 +67,8 @@ def calibrate(
         InputError: no torch, no such device or model, or not a single row fits.
         KeyboardInterrupt: interrupted before enough was measured.
     """
+    if not isinstance(model, str) or not model:
+        raise OptionError(f"model={short(model)}: {_OTHERWISE}")
     setup = Setup(
         model=model,
         dtype=dtype,
@@ -110,6 +112,7 @@ def calibrate(
         time=time,
         memory=memory,
         fits=measured.fits,
+        too_large=measured.too_large,
         is_complete=measured.is_complete,
     )
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,14 @@ from batchstat.calibration.costs import BatchCost, BatchMemory
 from batchstat.calibration.fit import Floats, non_negative_least_squares
 from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import Shape
-from batchstat.errors import InputError
+from batchstat.errors import InputError, OptionError, short
+from batchstat.parameters import whole_number
 from batchstat.storage.sealed_records import OtherSchemaError, decoded, parse, seal, unseal
 
 SCHEMA = "batchstat.calibration/1"
+
+_ROUNDING = 16
+"""Bytes that rounding may add to a fitted peak."""
 
 PER_SECOND = 10**12
 """Compute by a calibration is counted in picoseconds, so that it is exact and adds up."""
@@ -128,8 +133,10 @@ class Calibration:
         points: the batches measured; empty for an estimate.
         time: the fit of seconds; None for an estimate.
         memory: the fit of bytes; None where these are not known.
-        fits: the most bytes at the peak of a batch that ran; None where memory has no limit.
-        is_complete: whether all batches of the design were measured.
+        fits: the most bytes at the peak of a batch that ran, where another ran out of memory; for
+            an estimate, the memory that batches are held to. None where the limit is not known.
+        too_large: batches of the design that ran out of memory, and are missing among the points.
+        is_complete: whether nothing interrupted it.
     """
 
     created: str
@@ -139,6 +146,7 @@ class Calibration:
     time: TimeFit | None
     memory: MemoryFit | None
     fits: int | None
+    too_large: int = 0
     is_complete: bool = True
 
     @property
@@ -154,7 +162,7 @@ class Calibration:
     @property
     def widest(self) -> int:
         """Tokens of the widest row measured that holds one sample."""
-        return max((p.width for p in self.points if p.samples_per_row == 1), default=0)
+        return max((point.width for point in self._of_one_sample()), default=0)
 
     @property
     def has_packed(self) -> bool:
@@ -192,22 +200,66 @@ class Calibration:
     def tokens_that_fit(self, max_length: int) -> int | None:
         """Return the largest `tokens_per_batch` whose batches all fit the device, with rows of at
         most `max_length` tokens: the largest batch of that width, which is the widest that sorting
-        by length can make. None where memory has no limit or is not known.
+        by length can make. None where the limit is not known.
+
+        Raises:
+            OptionError: `max_length` is below 1 or not whole.
         """
+        max_length = whole_number("max_length", max_length)
         if self.memory is None or (most := self.most_bytes) is None:
             return None
-        room = most - self.memory.fixed
         per_token = self.memory.per_token + self.memory.per_pair * max_length
-        return max(0, int(room / per_token)) if per_token else None
+        if not per_token:
+            return None
+        ran = [p.shape.tokens for p in self._of_one_sample() if p.width >= max_length]
+        return max(0, int((most - self.memory.fixed) / per_token), *ran)
 
     @property
     def most_bytes(self) -> int | None:
-        """Bytes that the fitted peak of a batch may have: those that fit, less the worst residual.
-        None where memory has no limit or is not known.
+        """Bytes that the fitted peak of a batch may have that was not measured: those that fit,
+        less the worst residual, which is a share of the measured peak. None where the limit is not
+        known.
         """
         if self.memory is None or self.fits is None:
             return None
-        return int(self.fits / (1 + (self.memory.worst or 0)))
+        if self.memory.worst is None:
+            return self.fits
+        return max(0, int(self.fits * (1 - self.memory.worst))) + _ROUNDING
+
+    def fits_memory(self, peak: int, tokens: int, longest: int, *, packed: bool) -> bool | None:
+        """Return whether batches fit the device; None where that is not known.
+
+        What ran fits, and so does what is smaller. Beyond, the fitted peak decides: it is held to
+        what was found to fit, or where nothing ran out of memory, to all that the device has, which
+        it never has for one program.
+
+        Args:
+            peak: the most fitted bytes at the peak of any of them.
+            tokens: the most total tokens of any of them.
+            longest: tokens of the longest sample in a row, padding included.
+            packed: whether rows have several samples.
+        """
+        if self.memory is None:
+            return None
+        if (most := self.most_bytes) is None:
+            if self.hardware.memory is None:
+                return None
+            if peak > self.hardware.memory:
+                return False
+            return True if self._ran(tokens, longest, packed) else None
+        # The optimizer's own peak was measured, and has no margin.
+        return peak <= max(most, self.memory.least) or self._ran(tokens, longest, packed)
+
+    def _ran(self, tokens: int, longest: int, packed: bool) -> bool:
+        """Return whether a batch of the kind ran that has as many tokens, in samples as long."""
+        return any(
+            point.shape.tokens >= tokens and point.shape.lengths[-1] >= longest
+            for point in self.points
+            if (point.samples_per_row > 1) == packed
+        )
+
+    def _of_one_sample(self) -> list[Point]:
+        return [point for point in self.points if point.samples_per_row == 1]
 
 
 def fit_calibration(
@@ -275,8 +327,11 @@ def load_calibration(path: str | Path) -> Calibration:
         16384
 
     Raises:
+        OptionError: `path` is neither text nor a Path.
         InputError: there is no such file, it is damaged or edited, or it has another schema.
     """
+    if not isinstance(path, str | Path):
+        raise OptionError(f"calibration={short(path)}: must be a file of batchstat calibrate")
     path = Path(path)
     shown = path.as_posix()
     try:
@@ -287,6 +342,11 @@ def load_calibration(path: str | Path) -> Calibration:
         raise InputError(f"no such file: {shown}: write it with batchstat calibrate") from None
     except OSError as error:
         raise InputError(f"{shown} cannot be read: {error.strerror or error}") from None
+    except (JSONDecodeError, UnicodeDecodeError):
+        raise InputError(
+            f"{shown} is not a calibration, nor JSON at all: write it again with batchstat "
+            "calibrate"
+        ) from None
     except (OtherSchemaError, ValueError) as error:
         raise InputError(f"{shown}: {error}: write it again with batchstat calibrate") from None
     return found

@@ -31,7 +31,6 @@ FAMILIES: Mapping[str, Family] = {
     "qwen3": Family(head_norms=True),
     "qwen3_moe": Family(head_norms=True),
     "gemma": Family(),
-    "gemma2": Family(norms=4),
     "gemma3_text": Family(norms=4, head_norms=True),
 }
 """By `model_type`, as of transformers 5.23.0: those whose memory is estimated."""

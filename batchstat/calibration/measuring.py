@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple, Protocol
 
 from batchstat.calibration.calibration import Hardware, Point
 from batchstat.calibration.shapes import Shape, design
-from batchstat.errors import InputError
+from batchstat.errors import InputError, counted
 
 ROUNDS = 3
 """All shapes are timed in turn, so often, so that what else the machine does meets all of them."""
@@ -24,7 +24,7 @@ _LEAST_POINTS = 4
 """One more than the coefficients of a batch's time."""
 
 _EXACT = 16
-"""The largest batch is found to a sixteenth of its rows."""
+"""The largest batch is found to a sixteenth of its tokens."""
 
 
 class BatchTooLargeError(Exception):
@@ -76,12 +76,15 @@ class Measured:
 
     Attributes:
         points: the batches.
-        fits: the most bytes at the peak of a batch that ran; None where memory has no limit.
+        fits: the most bytes at the peak of a batch that ran; None where nothing ran out of memory,
+            so that the limit is not known.
+        too_large: how many batches are missing among them, since they ran out of memory.
         is_complete: whether nothing interrupted it.
     """
 
     points: tuple[Point, ...]
     fits: int | None
+    too_large: int
     is_complete: bool
 
 
@@ -109,7 +112,7 @@ class _Runs:
     """The runs of one shape."""
 
     first: WarmUp
-    timings: list[Timing] = field(default_factory=list)
+    timings: list[Timing]
 
     def point(self, shape: Shape) -> Point:
         return Point(
@@ -148,45 +151,56 @@ def measure_device(
         InputError: one row of the widest does not fit, or too few batches do.
         KeyboardInterrupt: too few batches were measured.
     """
+    search = _Search(device, on_progress)
     runs: dict[Shape, _Runs] = {}
-    peaks: list[int] = []
-    is_complete = False
+    too_large, is_complete = 0, False
     try:
-        most = _most_tokens(device, widest, tokens_per_batch, peaks, on_progress)
+        most = search.most_tokens(widest, tokens_per_batch)
         shapes = design(most, min(widest, most), packed=packed)
         for i, shape in enumerate(shapes):
             on_progress(MeasuringProgress("warming up", shape, i, len(shapes)))
-            try:
-                runs[shape] = _Runs(device.warm_up(shape))
-            except BatchTooLargeError:
-                continue  # what was found to fit may not fit again, as memory is in pieces by then
-        _time(device, runs, on_progress)
+            # What was found to fit may not fit again, as memory is in pieces by then.
+            with search.surviving():
+                runs[shape] = _Runs(search.first_run(shape), [device.run(shape)])
+            too_large += shape not in runs
+        _time(device, runs, search, on_progress)
         is_complete = True
     except KeyboardInterrupt:
-        if _count(runs) < _LEAST_POINTS:
+        if len(runs) < _LEAST_POINTS:
             raise
-    if _count(runs) < _LEAST_POINTS:
-        raise InputError(
-            f"only {_count(runs)} batches of different shapes fit {device.hardware.name}, and "
-            f"{_LEAST_POINTS} are needed: raise --tokens-per-batch or lower --max-length"
+    if len(runs) < _LEAST_POINTS:
+        raise _too_few(device, len(runs), search.too_large)
+    return Measured(
+        points=tuple(each.point(shape) for shape, each in runs.items()),
+        fits=max(search.peaks) if search.too_large and search.peaks else None,
+        too_large=too_large,
+        is_complete=is_complete,
+    )
+
+
+def _too_few(device: Device, count: int, too_large: int) -> InputError:
+    name, found = device.hardware.name, counted(count, "batch", "batches")
+    if too_large:
+        return InputError(
+            f"{name} ran out of memory in {counted(too_large, 'batch', 'batches')}, and only "
+            f"{found} of different shapes ran, of which {_LEAST_POINTS} are needed: lower "
+            "--max-length or --tokens-per-batch, or pass --gradient-checkpointing"
         )
-    points = tuple(each.point(shape) for shape, each in runs.items() if each.timings)
-    peaks += [point.peak for point in points if point.peak is not None]
-    has_limit = device.hardware.memory is not None and peaks
-    return Measured(points=points, fits=max(peaks) if has_limit else None, is_complete=is_complete)
+    return InputError(
+        f"only {found} of different shapes can be made, and {_LEAST_POINTS} are needed: raise "
+        "--tokens-per-batch or --max-length"
+    )
 
 
-def _count(runs: dict[Shape, _Runs]) -> int:
-    return sum(bool(each.timings) for each in runs.values())
-
-
-def _time(device: Device, runs: dict[Shape, _Runs], on_progress: OnProgress) -> None:
+def _time(
+    device: Device, runs: dict[Shape, _Runs], search: "_Search", on_progress: OnProgress
+) -> None:
     """Time all shapes in turn."""
     for number in range(ROUNDS):
         stage = f"timing round {number + 1} of {ROUNDS}"
         for i, (shape, own) in enumerate(runs.items()):
             on_progress(MeasuringProgress(stage, shape, i, len(runs)))
-            with suppress(BatchTooLargeError):  # what fitted once may not fit again
+            with search.surviving():  # what fitted before may not fit again
                 own.timings += _repeated(device, shape)
 
 
@@ -198,53 +212,83 @@ def _repeated(device: Device, shape: Shape) -> Iterator[Timing]:
             return
 
 
-def _most_tokens(
-    device: Device,
-    widest: int,
-    wanted: int | None,
-    peaks: list[int],
-    on_progress: OnProgress,
-) -> int:
-    """Return the most total tokens of a batch that fits, as rows of the widest; note its peak.
+class _Search:
+    """First runs of batches, and the search for the largest that fits.
 
-    Raises:
-        InputError: a single row does not fit.
+    Attributes:
+        peaks: bytes at the peak of those that ran, where they are known.
+        too_large: how often one ran out of memory.
     """
-    if device.hardware.memory is None:
-        return wanted or _WITHOUT_LIMIT
-    if wanted is not None and wanted < widest:
-        widest = wanted
 
-    def fits(rows: int) -> bool:
-        shape = Shape(rows, widest)
-        on_progress(MeasuringProgress("finding the largest batch", shape, 0, 0))
+    def __init__(self, device: Device, on_progress: OnProgress) -> None:
+        self._device, self._on_progress = device, on_progress
+        self.peaks: list[int] = []
+        self.too_large = 0
+
+    @contextmanager
+    def surviving(self) -> Iterator[None]:
+        """Count a batch that runs out of memory, and go on."""
         try:
-            peaks.append(device.warm_up(shape).peak or 0)
+            yield
         except BatchTooLargeError:
-            return False
-        return True
+            self.too_large += 1
 
-    if not fits(1):
-        raise InputError(
-            f"one row of {widest:,} tokens does not fit {device.hardware.name}: lower "
-            "--max-length, or pass --gradient-checkpointing or --dtype bfloat16"
-        )
-    return widest * _largest(fits, None if wanted is None else wanted // widest)
+    def first_run(self, shape: Shape) -> WarmUp:
+        """Run a batch for the first time, and note its peak. Raises BatchTooLargeError."""
+        found = self._device.warm_up(shape)
+        if found.peak is not None:
+            self.peaks.append(found.peak)
+        return found
 
+    def most_tokens(self, widest: int, wanted: int | None) -> int:
+        """Return the most total tokens of a batch that fits: of rows of the widest, then of rows as
+        narrow as the search is exact, since one of the widest may be much of the memory.
 
-def _largest(fits: Callable[[int], bool], most: int | None) -> int:
-    """Return the largest number, at most `most`, that fits: 1 does, and numbers below it do."""
-    low, high = 1, None
-    while high is None and low != most:
-        tried = 2 * low if most is None else min(2 * low, most)
-        if fits(tried):
+        Raises:
+            InputError: a single row does not fit.
+        """
+        if self._device.hardware.memory is None:
+            return wanted or _WITHOUT_LIMIT
+        widest = min(widest, wanted or widest)
+        if not self._fits(1, widest):
+            raise InputError(
+                f"one row of {widest:,} tokens does not fit {self._device.hardware.name}: lower "
+                "--max-length, or pass --gradient-checkpointing or --dtype bfloat16"
+            )
+        low, high = self._doubled(widest, None if wanted is None else wanted // widest)
+        if high is None:
+            return low * widest
+        low, high = self._bisected(low, high, widest)
+        narrow = max(1, widest // _EXACT)
+        rows, _ = self._bisected(low * widest // narrow, high * widest // narrow, narrow)
+        return max(low * widest, rows * narrow)
+
+    def _fits(self, rows: int, width: int) -> bool:
+        shape = Shape(rows, width)
+        self._on_progress(MeasuringProgress("finding the largest batch", shape, 0, 0))
+        before = self.too_large
+        with self.surviving():
+            self.first_run(shape)
+        return self.too_large == before
+
+    def _doubled(self, width: int, most: int | None) -> tuple[int, int | None]:
+        """Return a number of rows that fits, and one up to twice as large that does not; None where
+        `most` fits. One row does.
+        """
+        low = 1
+        while low != most:
+            tried = 2 * low if most is None else min(2 * low, most)
+            if not self._fits(tried, width):
+                return low, tried
             low = tried
-        else:
-            high = tried
-    while high is not None and high - low > max(1, low // _EXACT):
-        middle = (low + high) // 2
-        if fits(middle):
-            low = middle
-        else:
-            high = middle
-    return low
+        return low, None
+
+    def _bisected(self, low: int, high: int, width: int) -> tuple[int, int]:
+        """Return the same, as close as the search is exact; `low` fits and `high` does not."""
+        while high - low > max(1, low // _EXACT):
+            middle = (low + high) // 2
+            if self._fits(middle, width):
+                low = middle
+            else:
+                high = middle
+        return low, high

@@ -13,7 +13,7 @@ from batchstat.calibration.cost_model import (
 from batchstat.calibration.families import FAMILIES
 from batchstat.calibration.known_models import known_shape
 from batchstat.calibration.setup import Setup
-from batchstat.errors import InputError, short
+from batchstat.errors import InputError, OptionError, short
 from batchstat.parameters import whole_number
 
 
@@ -53,6 +53,10 @@ def estimate_memory(
         OptionError: an unknown name, or a model that cannot be meant.
         InputError: no such model, or its shape lacks what the formula needs.
     """
+    if not isinstance(model, str | CostModel):
+        raise OptionError(
+            f"model={short(model)}: pass a CostModel, or what load_model takes, such as 'gpt2'"
+        )
     setup = Setup(
         model=model if isinstance(model, str) else "model",
         dtype=dtype,

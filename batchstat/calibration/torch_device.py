@@ -87,8 +87,8 @@ class TorchDevice:
         is_too_large = False
         try:
             yield
-        except Exception as error:  # a model may raise anything
-            is_too_large = _is_out_of_memory(error)
+        except (Exception, SystemExit) as error:  # a model may raise anything
+            is_too_large = is_out_of_memory(error)
             if not is_too_large:
                 reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
                 raise InputError(f"the step fails on {shape}: {reason}") from error
@@ -192,9 +192,9 @@ class _Unknown:
         return None
 
 
-def _is_out_of_memory(error: Exception) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says so; a CPU and Apple's GPU have none of their own."""
-    is_own = isinstance(error, torch.OutOfMemoryError)
+    is_own = isinstance(error, torch.OutOfMemoryError | MemoryError)
     return is_own or ("memory" in str(error) and "alloc" in str(error))
 
 

@@ -3,7 +3,7 @@
 import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,9 @@ import torch
 import transformers
 
 from batchstat.calibration.setup import Setup
-from batchstat.calibration.torch_device import Batch
-from batchstat.errors import InputError
+from batchstat.calibration.torch_device import Batch, is_out_of_memory
+from batchstat.errors import InputError, OptionError
+from batchstat.parameters import whole_number
 
 _HEADS = {
     "ForCausalLM": "AutoModelForCausalLM",
@@ -31,6 +32,9 @@ _OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 
 _USUAL_VOCABULARY = 1_000
 """Of a function that names none."""
+
+_LEAST_VOCABULARY = 2
+"""Id 0 may be padding, which no batch has."""
 
 _SHAPES = 1_000
 """Compiled shapes that torch keeps; it has another default."""
@@ -96,8 +100,9 @@ class FunctionSteps:
         module, _, function = name.partition(":")
         sys.path.insert(0, str(Path.cwd()))
         try:
-            self._step = getattr(import_module(module), function)
-        except Exception as error:  # a module may raise anything
+            with redirect_stdout(sys.stderr):
+                self._step = getattr(import_module(module), function)
+        except (Exception, SystemExit) as error:  # a module may raise anything
             reason = " ".join(str(error).split())[:200]
             raise InputError(
                 f"model {name!r} cannot be loaded: {type(error).__name__}: {reason}"
@@ -106,11 +111,16 @@ class FunctionSteps:
             sys.path.pop(0)
         if not callable(self._step):
             raise InputError(f"model {name!r} cannot be called with a batch: name a function")
-        self.vocabulary = int(getattr(self._step, "vocabulary", _USUAL_VOCABULARY))
+        stated = getattr(self._step, "vocabulary", _USUAL_VOCABULARY)
+        try:
+            self.vocabulary = whole_number("vocabulary", stated, _LEAST_VOCABULARY)
+        except OptionError as error:
+            raise InputError(f"model {name!r} has {error}") from None
 
     def forward_backward(self, batch: Batch) -> None:
-        """Run a whole step."""
-        self._step(batch)
+        """Run a whole step. What it prints goes to standard error, as progress does."""
+        with redirect_stdout(sys.stderr):
+            self._step(batch)
 
     def update(self) -> None:
         """Do nothing: the function did it."""
@@ -152,12 +162,15 @@ def _model(config: Any, attention: str, dtype: torch.dtype, device: torch.device
     try:
         with torch.device(device):
             model = auto.from_config(config, dtype=dtype, attn_implementation=attention)
-    except torch.OutOfMemoryError:
-        raise InputError(
-            f"the weights of {config.model_type} do not fit the device: pass --dtype bfloat16, or "
-            "another --device"
-        ) from None
-    except (ImportError, ValueError, TypeError, KeyError, AttributeError, RuntimeError) as error:
+    except (
+        *(ImportError, ValueError, TypeError, KeyError, AttributeError),
+        *(RuntimeError, MemoryError),
+    ) as error:
+        if is_out_of_memory(error):
+            raise InputError(
+                f"the weights of {config.model_type} do not fit the device: pass --dtype bfloat16, "
+                "or another --device"
+            ) from None
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"transformers cannot build {config.model_type}: {reason}") from None
     return model.train()

@@ -17,6 +17,13 @@ _LEAST_WIDTH = 80
 """A narrower terminal wraps lines itself, which keeps numbers whole; folded cells would not."""
 
 
+class KeptOnInterrupt(SystemExit):
+    """Ends an interrupted command that wrote what it had, and has said so."""
+
+    def __init__(self) -> None:
+        super().__init__(130)
+
+
 def console(*, plain: bool = False) -> "Console":
     """Return the console of standard output; off a terminal, its width is COLUMNS or 100.
 

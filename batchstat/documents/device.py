@@ -21,7 +21,7 @@ class Calibrated(Document):
     model: str
     """The model that was measured: its configuration, or the function that runs a step."""
     dtype: str
-    """Of weights and computation."""
+    """What computes; under mixed precision, weights have float32."""
     mixed_precision: bool
     """Whether weights stay in float32 while dtype computes."""
     attention: str
@@ -43,11 +43,14 @@ class Calibrated(Document):
     """Total tokens of the largest batch measured; above it, numbers are extrapolated."""
     widest: Count
     """Tokens of the widest row measured that holds one sample."""
+    is_complete: bool
+    """Whether nothing interrupted the measurement: else fewer batches were measured, or fewer
+    times."""
     has_packed: bool
     """Whether rows of several samples were measured."""
     tokens_that_fit: Count | None
     """The largest tokens_per_batch whose batches all fit, with rows of max_length; null where
-    memory has no limit or is not known."""
+    the limit is not known, as after a calibration that no batch ran out of memory in."""
     cost_per_hour: Amount | None
     """Of one device; null where it was not given."""
 

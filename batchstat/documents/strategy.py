@@ -150,8 +150,8 @@ class Strategy(Document):
     peak_bytes: Count | None
     """Memory of one device at the peak, by the calibration; null where that is not known."""
     fits_memory: bool | None
-    """Whether the peak fits the device, with the margin of the calibration's worst residual; null
-    where that is not known."""
+    """Whether the peak fits the device, with the margin of the calibration's worst residual where
+    no batch as large was measured; null where that is not known."""
     is_extrapolated: bool
     """Whether seconds and peak_bytes are of batches beyond those that were measured."""
     max_batch_tokens: Count

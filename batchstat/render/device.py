@@ -12,6 +12,9 @@ from batchstat.simulation.results import StrategyResult
 EXTRAPOLATED = "~"
 """The sign of a number that is extrapolated."""
 
+TOO_LARGE = "✗"
+"""The sign of a peak that does not fit, and of its row where nothing else is said of that first."""
+
 _GIB = 2**30
 _UNITS = (
     *(("ms", 1e-3, 0.1), ("s", 1, 60), ("min", 60, 3_600), ("h", 3_600, 48 * 3_600)),
@@ -48,8 +51,10 @@ def cost_of(row: OnDevice) -> str:
 
 
 def peak_of(row: OnDevice, peak_bytes: int | None) -> str:
-    """Return the memory at the peak; empty where it is not known."""
-    return "" if peak_bytes is None else _sign(row) + gib(peak_bytes)
+    """Return the memory at the peak, marked where it does not fit; empty where it is not known."""
+    if peak_bytes is None:
+        return ""
+    return (TOO_LARGE if row.fits_memory is False else "") + _sign(row) + gib(peak_bytes)
 
 
 def device_columns(
@@ -111,16 +116,20 @@ def described(facts: Mapping[str, Any], widest: int) -> dict[str, str]:
     found = {"device": _device(facts)}
     if (most := facts["tokens_that_fit"]) is not None:
         found["fits"] = f"tokens_per_batch up to {most:,}"
-        if most < widest:
+        if not most:
+            found["fits"] = "no batch, whatever its size"
+        elif most < widest:
             found["fits"] = f"at most {most:,} tokens, not even one row of {widest:,}"
     return found
 
 
 def _device(facts: Mapping[str, Any]) -> str:
-    words = [facts["device"], facts["dtype"], facts["model"]]
+    mixed = " mixed precision" if facts["mixed_precision"] else ""
+    words = [facts["device"], facts["dtype"] + mixed, facts["model"]]
     words += ["gradient checkpointing"] if facts["gradient_checkpointing"] else []
     file = f"{one_line(facts['file'].rsplit('/', 1)[-1])}: " if facts["file"] else ""
     text = file + ", ".join(one_line(each) for each in words)
     if facts["is_estimate"]:
         return f"{text}; an estimate of memory, nothing was measured"
+    text += "; its measurement was interrupted" if not facts["is_complete"] else ""
     return f"{text}; time of the first epoch, which compiles" if facts["compile"] else text

@@ -29,7 +29,8 @@ class OnDevice:
         rank_idle_time: share of the ranks' time spent waiting for the slowest one.
         is_extrapolated: whether a batch is larger or wider than all that were measured, or rows are
             packed and none of these was measured.
-        fits_memory: whether its peak fits, with the margin of the calibration's worst residual.
+        fits_memory: whether its peak fits, with the margin of the calibration's worst residual
+            where no batch as large was measured; None where that is not known.
     """
 
     seconds: float | None = None
@@ -95,20 +96,18 @@ class Device:
             if self.cost_per_hour is not None:
                 hours = seconds / _SECONDS_PER_HOUR * counts.ranks.world_size
                 cost = hours * self.cost_per_hour
+        fits, packed = None, request.strategy.attends_within_samples
+        if (peak := counts.peak_bytes) is not None:
+            in_a_row = longest if packed else widest
+            tokens = counts.max_batch_tokens
+            fits = self.calibration.fits_memory(peak, tokens, in_a_row, packed=packed)
         return OnDevice(
             seconds=seconds,
             cost=cost,
             rank_idle_time=idle,
             is_extrapolated=self._extrapolates(request, counts, widest, longest),
-            fits_memory=self._fits(counts.peak_bytes),
+            fits_memory=fits,
         )
-
-    def _fits(self, peak: int | None) -> bool | None:
-        """Return whether a peak fits; the optimizer's own was measured, and has no margin."""
-        most, memory = self.calibration.most_bytes, self.calibration.memory
-        if peak is None or most is None or memory is None:
-            return None
-        return peak <= max(most, memory.least)
 
     def _extrapolates(
         self, request: RowRequest, counts: PlanCounts, widest: int, longest: int
@@ -168,7 +167,7 @@ def as_device(
             "of memory: measure one with batchstat calibrate"
         )
     own = found.setup.shape
-    if model is not None and own is not None and own.cost != model.cost:
+    if model is not None and own is not None and not _same(own, model):
         differing = ", ".join(islice(_differing(own, model), _MOST_DIFFERING))
         raise InputError(
             f"{named} is of another model, {found.setup.model}, than the one named ({differing}): "
@@ -181,6 +180,20 @@ def _check_cost(cost: object) -> None:
     is_number = isinstance(cost, int | float) and not isinstance(cost, bool)
     if not (is_number and isfinite(cost) and cost > 0):  # type: ignore[arg-type, operator]
         raise OptionError(f"cost_per_hour={short(cost)}: must be a number above 0")
+
+
+def _same(own: CostModel, other: CostModel) -> bool:
+    """Return whether two models compute the same and, where both say it, take the same memory."""
+    if own.cost != other.cost:
+        return False
+    plain = CostModel(hidden=1, layers=1)
+    found = [[getattr(model, name) for name in _OF_MEMORY] for model in (own, other, plain)]
+    return found[2] in found[:2] or found[0] == found[1]
+
+
+_OF_MEMORY = ("total_experts", "tied", "positions", "norms", "head_norms", "activation")
+"""Sizes that decide about memory only. A shape that is written by hand has them at their defaults.
+"""
 
 
 def _differing(own: CostModel, other: CostModel) -> Iterator[str]:

@@ -23,23 +23,54 @@ def device_warnings(
         return
     large = [row for row in rows if row.on_device.fits_memory is False]
     if large:
-        most = device.calibration.most_bytes or 0
         shown = ", ".join(f"{row.label} ({_gib(row.counts.peak_bytes or 0)})" for row in large)
-        fitting = device.tokens_that_fit(max_length) or 0
-        remedy = (
-            f"--tokens-per-batch {fitting} fits"
-            if fitting >= max_length
-            else f"not even one row of max_length={max_length:,} fits, so lower --max-length"
-        )
-        margin = "" if device.memory_residual is None else " with a margin of the worst residual"
         yield ReportWarning(
             "does_not_fit",
-            f"peak memory is above the {_gib(most)} that fit on {device.calibration.hardware.name}"
-            f"{margin}: {shown}: {remedy}",
+            f"peak memory is above {_limit(device.calibration)}: {shown}: "
+            f"{_remedy(device.calibration, max_length)}",
         )
     beyond = [row.label for row in rows if row.on_device.is_extrapolated]
     if beyond:
-        yield ReportWarning("extrapolated", f"{_range(device.calibration)}: {', '.join(beyond)}")
+        unknown = [row for row in rows if row.on_device.fits_memory is None]
+        calibration = device.calibration
+        is_held = calibration.memory is not None and calibration.hardware.memory is not None
+        whether = ", and whether they fit is not known" if is_held and unknown else ""
+        yield ReportWarning("extrapolated", f"{_range(calibration)}{whether}: {', '.join(beyond)}")
+
+
+def _limit(calibration: Calibration) -> str:
+    """Return what peaks are held to."""
+    name = calibration.hardware.name
+    if (most := calibration.most_bytes) is None:
+        return f"the {_gib(calibration.hardware.memory or 0)} of {name}"
+    margin = "" if calibration.is_estimate else " with a margin of the worst residual"
+    return f"the {_gib(most)} that fit on {name}{margin}"
+
+
+def _remedy(calibration: Calibration, max_length: int) -> str:
+    fitting = calibration.tokens_that_fit(max_length)
+    if fitting is None:
+        return "lower --tokens-per-batch, or run batchstat calibrate without it to know what fits"
+    if (excess := fixed_excess(calibration)) is not None:
+        return excess
+    if fitting < max_length:
+        return f"not even one row of max_length={max_length:,} fits, so lower --max-length"
+    return f"--tokens-per-batch {fitting} fits"
+
+
+def fixed_excess(calibration: Calibration) -> str | None:
+    """Return why no batch at all fits, with what may help; None where one does."""
+    memory, most = calibration.memory, calibration.most_bytes
+    if not calibration.is_estimate or memory is None or most is None or memory.fixed <= most:
+        return None
+    setup = calibration.setup
+    options = ["--dtype bfloat16"] if setup.dtype == "float32" else []
+    options += ["--optimizer sgd"] if setup.optimizer != "sgd" else []
+    other = f"with {' or '.join(options)}, or " if options else ""
+    return (
+        f"weights, gradients and optimizer state alone need {_gib(memory.fixed)}, so that no batch "
+        f"fits: run batchstat calibrate {other}for a device with more memory"
+    )
 
 
 def _range(calibration: Calibration) -> str:

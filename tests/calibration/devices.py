@@ -11,7 +11,9 @@ from batchstat.calibration.shapes import Shape
 
 @dataclass
 class KnownDevice:
-    """A device of known constants: seconds and bytes of a batch, with noise on the seconds."""
+    """A device of known constants: seconds and bytes of a batch, with noise on the seconds, and on
+    the bytes by shape, at most as large as it says.
+    """
 
     per_step: float = 2e-3
     per_batch: float = 5e-3
@@ -19,6 +21,7 @@ class KnownDevice:
     per_pair: float = 3e-10
     per_shape: float = 0.0
     noise: float = 0.0
+    memory_noise: float = 0.0
     memory: int | None = None
     state: int = 3_000_000
     bytes_per_token: float = 5_000.0
@@ -42,7 +45,9 @@ class KnownDevice:
 
     def peak(self, shape: Shape) -> int:
         varying = self.bytes_per_token * shape.tokens + self.bytes_per_pair * shape.pairs
-        return self.state + int(varying)
+        exact = self.state + int(varying)
+        off = 2 * np.random.default_rng([shape.rows, shape.width]).random() - 1
+        return int(exact * (1 + self.memory_noise * off)) if self.memory_noise else exact
 
     def seconds(self, shape: Shape) -> float:
         exact = self.per_batch + self.per_token * shape.tokens + self.per_pair * shape.pairs

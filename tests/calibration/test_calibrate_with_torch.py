@@ -1,6 +1,7 @@
 """Training steps of real models, on the CPU."""
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -161,6 +162,16 @@ def step(batch):
 step.vocabulary = 50
 number = 3
 
+def named(batch):
+    pass
+
+named.vocabulary = "abc"
+
+def one(batch):
+    pass
+
+one.vocabulary = 1
+
 def fails(batch):
     raise ValueError("not that shape")
 """
@@ -178,17 +189,50 @@ def test_a_function_is_measured(tmp_path, run_process):
     assert (found.widest, found.most_tokens) == (64, 256)
 
 
+def test_what_a_function_prints_is_not_in_the_json(tmp_path, run_process):
+    (tmp_path / "train.py").write_text("def step(batch):\n    print('loss 1.0')\n")
+    flags = ("--device", "cpu", "--max-length", 64, "--tokens-per-batch", 256, "--json")
+    result = run_process("calibrate", "--model", "train:step", *flags)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["setup"]["model"] == "train:step"
+    assert "loss 1.0" in result.stderr
+
+
+@pytest.mark.parametrize("error", ['RuntimeError("can\'t allocate memory")', "MemoryError()"])
+def test_memory_that_ends_on_the_cpu_is_out_of_memory(tmp_path, run_process, error):
+    lines = f"def step(batch):\n    if batch['input_ids'].numel() > 200:\n        raise {error}\n"
+    (tmp_path / "train.py").write_text(lines)
+    flags = ("--device", "cpu", "--max-length", 64, "--tokens-per-batch", 256, "-o", "mine.json")
+    result = run_process("calibrate", "--model", "train:step", *flags)
+    assert result.returncode == 0, result.stderr
+    found = load_calibration(tmp_path / "mine.json")
+    assert found.too_large > 0
+    assert found.most_tokens <= 200
+    assert f"{found.too_large} more ran out of memory" in " ".join(result.stdout.split())
+
+
+def test_weights_that_do_not_fit_are_said_to(folder_of, run):
+    model = folder_of({**LLAMA, "vocab_size": 10**13})
+    result = run("calibrate", "--model", model, "--device", "cpu")
+    assert result.returncode == 3
+    assert "the weights of llama do not fit the device" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [
         ("train:none", "model 'train:none' cannot be loaded: AttributeError: module 'train' has"),
         ("nowhere:step", "model 'nowhere:step' cannot be loaded: ModuleNotFoundError: No module"),
         ("train:number", "model 'train:number' cannot be called with a batch: name a function"),
+        ("train:named", "model 'train:named' has vocabulary='abc': must be a whole number"),
+        ("train:one", "model 'train:one' has vocabulary=1: must be between 2 and 2,147,483,647"),
+        ("leaves:step", "model 'leaves:step' cannot be loaded: SystemExit: 3"),
         ("train:fails", "the step fails on 1 x 64: ValueError: not that shape"),
     ],
 )
 def test_a_function_that_cannot_run_is_one_line(tmp_path, run_process, model, message):
     (tmp_path / "train.py").write_text(STEP)
+    (tmp_path / "leaves.py").write_text("raise SystemExit(3)")
     flags = ("--device", "cpu", "--max-length", 64, "--tokens-per-batch", 64)
     result = run_process("calibrate", "--model", model, *flags)
     assert result.returncode == 3
@@ -246,7 +290,8 @@ def test_an_interrupt_keeps_what_was_measured(folder_of, tmp_path):
         process.kill()
     assert time.monotonic() - began < 300
     assert process.returncode == 130, err
-    assert "interrupted" in err
+    kept = r"it has the \d+ batches that were measured by then"
+    assert re.fullmatch(rf"(.*\n)*wrote kept.json\ninterrupted: {kept}\n", err)
     assert "compare --calibration kept.json" in out
     found = load_calibration(tmp_path / "kept.json")
     assert not found.is_complete

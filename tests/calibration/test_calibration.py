@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import batchstat
 from batchstat.calibration.calibration import (
     PER_SECOND,
     Calibration,
@@ -18,7 +19,7 @@ from batchstat.calibration.fit import non_negative_least_squares
 from batchstat.calibration.measuring import measure_device
 from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import Shape
-from batchstat.errors import InputError
+from batchstat.errors import InputError, OptionError
 from calibration.devices import KnownDevice
 
 
@@ -34,6 +35,7 @@ def calibration_of(device: KnownDevice, widest: int = 512, **more) -> Calibratio
         time=time,
         memory=memory,
         fits=measured.fits,
+        too_large=measured.too_large,
         is_complete=measured.is_complete,
     )
 
@@ -81,6 +83,30 @@ def test_another_file_is_refused(tmp_path, change, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("content", [b"", b"\x89PNG\xff", b"{", b"not JSON"])
+def test_what_is_no_json_is_no_calibration(tmp_path, content):
+    path = tmp_path / "known.json"
+    path.write_bytes(content)
+    with pytest.raises(
+        InputError, match=r"known.json is not a calibration, .*batchstat calibrate$"
+    ):
+        load_calibration(path)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: load_calibration(3), "calibration=3: must be a file of batchstat calibrate"),
+        (lambda: batchstat.compare([5], calibration=3), "calibration=3: must be a file of"),
+        (lambda: batchstat.calibrate(3), "model=3: pass the folder of a config.json"),
+        (lambda: batchstat.estimate_memory(5), "model=5: pass a CostModel"),
+    ],
+)
+def test_wrong_types_are_option_errors(call, message):
+    with pytest.raises(OptionError, match=message):
+        call()
+
+
 def test_a_missing_file_and_a_folder_are_refused(tmp_path):
     with pytest.raises(InputError, match="no such file: .*write it with batchstat calibrate"):
         load_calibration(tmp_path / "none.json")
@@ -116,6 +142,83 @@ def test_every_batch_within_the_tokens_that_fit_does(capacity, max_length, rows,
     rows = min(rows, max(1, most // width))
     if rows * width <= most:
         assert device.peak(Shape(rows, width)) <= capacity
+
+
+GIB, MIB = 2**30, 2**20
+
+
+def of_80_gib(**more) -> KnownDevice:
+    return KnownDevice(
+        memory=80 * GIB,
+        state=5 * GIB,
+        bytes_per_token=3 * MIB,
+        bytes_per_pair=0.0,
+        update_bytes=0,
+        **more,
+    )
+
+
+def test_an_exact_device_comes_out_exactly():
+    calibration = calibration_of(of_80_gib(), 512)
+    assert calibration.tokens_that_fit(512) == 25_600
+    assert calibration.tokens_that_fit(5_120) == 25_600
+
+
+@given(
+    noise=st.floats(0.001, 0.1),
+    state=st.integers(1, 75),
+    widest=st.sampled_from([512, 1_000, 2_048]),
+    wanted=st.none() | st.integers(512, 20_000),
+)
+def test_what_ran_fits_whatever_the_noise_of_the_fit(noise, state, widest, wanted):
+    device = of_80_gib(memory_noise=noise)
+    device.state = state * GIB
+    try:
+        calibration = calibration_of(device, widest, tokens_per_batch=wanted)
+    except InputError:
+        return
+    for point in calibration.points:
+        shape = point.shape
+        peak = calibration.bytes(shape)
+        assert calibration.fits_memory(peak, shape.tokens, shape.width, packed=False)
+        if calibration.fits is not None:
+            assert calibration.tokens_that_fit(shape.width) >= shape.tokens
+
+
+@pytest.mark.parametrize(
+    ("tokens", "width", "fits"),
+    [
+        (4_096, 512, True),
+        (4_000, 100, True),
+        (4_097, 512, None),
+        (4_096, 513, None),
+        (25_600, 512, None),
+        (25_601, 512, False),
+    ],
+)
+def test_a_search_that_ended_at_a_budget_has_not_found_what_fits(tokens, width, fits):
+    """Nothing ran out of memory: what is larger than what ran may fit or not, up to all memory."""
+    calibration = calibration_of(of_80_gib(), 512, tokens_per_batch=4_096)
+    assert calibration.fits is None
+    assert calibration.most_bytes is None
+    assert calibration.tokens_that_fit(512) is None
+    peak = calibration.bytes(Shape(1, tokens))
+    assert calibration.fits_memory(peak, tokens, width, packed=False) is fits
+
+
+def test_packed_rows_fit_if_larger_ones_of_longer_samples_ran():
+    calibration = calibration_of(of_80_gib(), 512, tokens_per_batch=4_096, packed=True)
+    peak = calibration.bytes(Shape(1, 4_096))
+    assert calibration.fits_memory(peak, 4_096, 512, packed=True)
+    assert calibration.fits_memory(peak, 4_097, 512, packed=True) is None
+    plain = calibration_of(of_80_gib(), 512, tokens_per_batch=4_096)
+    assert plain.fits_memory(peak, 4_096, 512, packed=True) is None
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 2.5, "512", None])
+def test_rows_of_no_tokens_are_refused(wrong):
+    with pytest.raises(OptionError, match="max_length="):
+        calibration_of(KnownDevice()).tokens_that_fit(wrong)
 
 
 def test_what_was_measured_is_known():

@@ -34,10 +34,10 @@ def test_pairs_are_those_within_samples(rows, width, samples):
     assert shape.pairs == sum(length * length for length in shape.lengths for _ in range(rows))
 
 
-def most_rows(device: KnownDevice, widest: int, wanted: int | None) -> int:
-    rows = 1
-    while device.peak(Shape(rows + 1, widest)) <= device.memory:
-        if wanted is not None and (rows + 1) * widest > wanted:
+def most_rows(device: KnownDevice, width: int, wanted: int | None) -> int:
+    rows = 0
+    while device.peak(Shape(rows + 1, width)) <= device.memory:
+        if wanted is not None and (rows + 1) * width > wanted:
             break
         rows += 1
     return rows
@@ -49,6 +49,7 @@ def most_rows(device: KnownDevice, widest: int, wanted: int | None) -> int:
     wanted=st.none() | st.integers(64, 100_000),
 )
 def test_the_largest_batch_that_fits_is_found(capacity, widest, wanted):
+    """To a sixteenth of its tokens, as rows of the widest or narrower ones."""
     device = KnownDevice(memory=capacity)
     if wanted is not None:
         widest = min(widest, wanted)
@@ -57,11 +58,32 @@ def test_the_largest_batch_that_fits_is_found(capacity, widest, wanted):
             measure_device(device, widest, tokens_per_batch=wanted)
         return
     measured = measure_device(device, widest, tokens_per_batch=wanted)
-    largest = max(measured.points, key=lambda point: point.shape.tokens).shape
-    assert measured.fits is not None
-    assert measured.fits <= capacity
-    rows = most_rows(device, widest, wanted)
-    assert rows - max(1, rows // 16) <= largest.tokens / widest <= rows
+    most = most_rows(device, widest, wanted) * widest
+    peaks = {shape: device.peak(shape) for shape in device.ran}
+    largest = max(shape.tokens for shape, peak in peaks.items() if peak <= capacity)
+    assert most - max(widest // 16, most // 16) <= largest
+    assert all(point.shape.tokens <= largest for point in measured.points)
+    if max(peaks.values()) <= capacity:
+        assert measured.fits is None
+        assert most == largest == wanted // widest * widest
+    else:
+        assert measured.fits == max(peak for peak in peaks.values() if peak <= capacity)
+
+
+@pytest.mark.parametrize(("tokens", "widest"), [(9_728, 4_096), (4_096, 4_096), (7_000, 4_096)])
+def test_rows_narrower_than_the_widest_fill_what_it_leaves(tokens, widest):
+    """61 GiB of 90.5 GiB are weights and optimizer state, and a token takes 3 MiB."""
+    fixed, per_token = 61 * 2**30, 3 * 2**20
+    device = KnownDevice(
+        memory=fixed + tokens * per_token,
+        state=fixed,
+        bytes_per_token=per_token,
+        bytes_per_pair=0.0,
+        update_bytes=0,
+    )
+    measured = measure_device(device, widest)
+    found = (measured.fits - fixed) / per_token
+    assert tokens * 15 / 16 <= found <= tokens
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.03])
@@ -104,9 +126,10 @@ def test_compile_time_is_that_of_the_first_run(compiles):
 def test_all_shapes_are_timed_in_turn():
     device = KnownDevice()
     measured = measure_device(device, 512, tokens_per_batch=4_096)
-    order = list(dict.fromkeys(device.ran))
-    assert order == design(4_096, 512)
-    rounds = "".join("".join(chr(order.index(shape) + 65) for shape in [*device.ran[len(order) :]]))
+    order = design(4_096, 512)
+    warm = 2 * len(order)
+    assert device.ran[:warm] == [shape for shape in order for _ in range(2)]
+    rounds = "".join(chr(order.index(shape) + 65) for shape in device.ran[warm:])
     squeezed = [letter for i, letter in enumerate(rounds) if i == 0 or rounds[i - 1] != letter]
     assert squeezed == [chr(i + 65) for i in range(len(order))] * 3
     assert measured.is_complete
@@ -115,25 +138,52 @@ def test_all_shapes_are_timed_in_turn():
 
 @pytest.mark.parametrize("after", range(0, 200, 7))
 def test_what_is_measured_outlives_an_interrupt(after):
-    device = KnownDevice(interrupted_after=after, memory=100_000_000)
+    """Each shape that ran twice, first to warm up; where there are enough of them."""
+    device = KnownDevice(interrupted_after=after)
+    twice = set(design(8_192, 512)[: after // 2])
     try:
-        measured = measure_device(device, 512)
+        measured = measure_device(device, 512, tokens_per_batch=8_192)
     except KeyboardInterrupt:
-        timed = {shape for shape in device.ran if device.ran.count(shape) > 11}
-        assert len(timed) < 4
+        assert len(twice) < 4
         return
     assert not measured.is_complete
-    assert len(measured.points) >= 4
+    assert {point.shape for point in measured.points} == twice
+    assert len(twice) >= 4
     time, memory = fit_calibration(measured.points, SETUP, device.fixed)
     assert time.residual < 1e-9
     assert memory is not None
 
 
+@pytest.mark.parametrize(
+    ("device", "widest", "tokens", "message"),
+    [
+        (
+            KnownDevice(memory=100_000_000, state=60_000_000, halved_after=10),
+            512,
+            None,
+            "Known ran out of memory in .* batches, and only [0-3] batch(es)? of different shapes",
+        ),
+        (
+            KnownDevice(),
+            1,
+            1,
+            "^only 1 batch of different shapes can be made, and 4 are needed: raise --tokens-per-b",
+        ),
+    ],
+)
+def test_too_few_batches_are_said_by_cause(device, widest, tokens, message):
+    with pytest.raises(InputError, match=message):
+        measure_device(device, widest, tokens_per_batch=tokens)
+
+
 @pytest.mark.parametrize("after", range(8, 200, 7))
 def test_what_fitted_once_may_not_fit_again(after):
     device = KnownDevice(halved_after=after, memory=100_000_000)
-    measured = measure_device(device, 512)
+    found: list[MeasuringProgress] = []
+    measured = measure_device(device, 512, on_progress=found.append)
     assert measured.is_complete
+    [designed] = {each.of for each in found if each.stage == "warming up"}
+    assert measured.too_large == designed - len(measured.points)
     assert measured.fits is not None
     assert measured.fits <= 100_000_000
     time, _ = fit_calibration(measured.points, SETUP, device.fixed)

@@ -56,7 +56,6 @@ OWN = {
     "qwen3": WIDE,
     "qwen3_moe": {**WIDE, **MIXTURE, "moe_intermediate_size": 512, "num_experts": 8},
     "gemma": WIDE,
-    "gemma2": WIDE,
     "gemma3_text": WIDE,
 }
 
@@ -210,6 +209,7 @@ def test_what_cannot_be_estimated(model, options, error, message):
     ("config", "message"),
     [
         ({"model_type": "t5"}, "memory is not estimated for model_type 't5' .*batchstat calibrate"),
+        ({"model_type": "gemma2"}, "memory is not estimated for model_type 'gemma2'"),
         ({"model_type": "llama", "vocab_size": 0}, "has no vocabulary"),
         ({"model_type": "llama", "num_hidden_layers": 0}, "num_hidden_layers"),
     ],

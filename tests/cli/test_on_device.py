@@ -74,7 +74,8 @@ def test_what_does_not_fit_and_what_is_extrapolated_is_marked(cli):
     assert code == 0, err
     assert "✗ does not fit" in out
     assert "~ extrapolated" in out
-    assert re.search(r"(?m)^✗ token-budget .* ~[\d.]+ s +~[\d.]+ GiB", out)
+    assert re.search(r"(?m)^✗ token-budget .* ~[\d.]+ s +✗~[\d.]+ GiB", out)
+    assert re.search(r"(?m)^● static .* ✗~[\d.]+ GiB", out)
     assert "no strategy in the table fits the device: set --tokens-per-batch" in out
     assert "warning: peak memory is above the" in err
     assert "warning: time and memory are extrapolated" in err
@@ -90,6 +91,47 @@ def test_a_row_that_would_come_first_is_named_with_its_peak(cli, device):
     report = json.loads((device / "batchstat-results/compare.json").read_text())
     assert report["choice"]["best"] == "static:batch_size=4"
     assert [row["fits_memory"] for row in report["strategies"]] == [True, False]
+
+
+def test_weights_that_alone_do_not_fit_are_said_so(cli, device):
+    """No length of rows helps then."""
+    write(device / "memory.json", replace(estimate(GIB), setup=calibration(dtype="float32").setup))
+    _, out, err = cli("compare", CORPUS, *BUDGET, "--calibration", "memory.json")
+    need = "weights, gradients and optimizer state alone need 2.0 GiB, so that no batch fits: run "
+    assert f"{need}batchstat calibrate with --dtype bfloat16 or --optimizer sgd, or for a" in err
+    assert "lower --max-length" not in out + err
+    assert "fits     no batch, whatever its size\n" in out
+    assert "no strategy in the table fits the device, nor does any other batch" in out
+    flags = ("--model", "qwen3-8b", "--estimate", "--memory", "40GiB", "--dtype", "bfloat16")
+    _, out, _ = cli("calibrate", *flags)
+    shown = " ".join(out.split())
+    assert "optimizer state alone need 61.0 GiB, so that no batch fits: run batchstat" in shown
+    assert "with --optimizer sgd, or for a device with more memory" in shown
+    assert "--dtype bfloat16" not in shown
+
+
+def test_nothing_is_said_not_to_fit_where_nothing_ran_out_of_memory(cli, device):
+    write(device / "h100.json", calibration(SLOW, most_tokens=2048))
+    _, out, err = cli("compare", CORPUS, *BUDGET, *COST)
+    assert "✗" not in out
+    assert "fits " not in out
+    assert "~" in out
+    assert "rows of at most 1,024, and whether they fit is not known: " in err
+    made = calibration(SLOW, most_tokens=2048)
+    small = replace(made, hardware=replace(made.hardware, memory=SLOW.peak(3000)))
+    write(device / "h100.json", small)
+    _, out, err = cli("compare", CORPUS, *BUDGET, *COST)
+    assert "✗ token-budget" in out
+    assert f"peak memory is above the {SLOW.peak(3000) / GIB:.1f} GiB of NVIDIA H200: " in err
+    assert "lower --tokens-per-batch, or run batchstat calibrate without it" in err
+
+
+def test_an_interrupted_calibration_and_mixed_precision_are_named(cli, device):
+    made = replace(calibration(SLOW, mixed_precision=True), is_complete=False)
+    write(device / "h100.json", made)
+    _, out, _ = cli("compare", CORPUS, *BUDGET, *COST)
+    line = "h100.json: NVIDIA H200, bfloat16 mixed precision, a-decoder; its measurement was"
+    assert f"{line} interrupted" in " ".join(out.split())
 
 
 def test_an_estimate_has_memory_only(cli, device):
@@ -200,7 +242,11 @@ def test_a_baseline_is_of_one_calibration(run, device):
     ("given", "code", "words"),
     [
         (("--calibration", "none.json"), 3, "no such file: none.json: write it with batchstat"),
-        (("--calibration", "damaged.json"), 3, "damaged.json: "),
+        (
+            ("--calibration", "damaged.json"),
+            3,
+            "damaged.json is not a calibration, nor JSON at all: write it again",
+        ),
         (("--cost-per-hour", "2"), 2, "cost_per_hour=2.0 needs the time of an epoch: name a calib"),
         ((*COST[:3], "-1"), 2, "cost_per_hour=-1.0: must be a number above 0"),
         ((*COST[:3], "cheap"), 2, "cheap"),
@@ -228,7 +274,12 @@ def test_another_model_than_the_one_named(run):
         ({"dtype": "float32"}, {"bf16": True}, "dtype=float32, but args.json trains with dtype=bf"),
         ({}, {"fp16": True}, "dtype=bfloat16, but args.json trains with dtype=float16"),
         ({}, {"gradient_checkpointing": True}, "gradient_checkpointing=false, but args.json"),
-        ({}, {"bf16": True, "gradient_checkpointing": False}, ""),
+        (
+            {},
+            {"bf16": True},
+            "mixed_precision=false, but args.json trains with mixed_precision=true",
+        ),
+        ({"mixed_precision": True}, {"bf16": True, "gradient_checkpointing": False}, ""),
         ({}, {"bf16": False}, ""),
         ({}, {}, ""),
     ],

@@ -93,7 +93,7 @@ def command(options: Options) -> None:
         batchstat calibrate --model qwen3-8b --estimate --memory 80GiB
     """
     from batchstat.calibration.calibration import save_calibration
-    from batchstat.cli.streams import console, emit, render, say
+    from batchstat.cli.streams import KeptOnInterrupt, console, emit, render, say
     from batchstat.errors import OptionError, counted
     from batchstat.render.screens.calibration import calibration_screen
     from batchstat.storage.results import write_file
@@ -113,8 +113,9 @@ def command(options: Options) -> None:
         emit(render(screen, console()), sys.stdout.encoding)
     say(f"wrote {measured.output.as_posix()}")
     if not found.is_complete:
-        say(f"interrupted: only {counted(len(found.points), 'batch', 'batches')} measured")
-        raise KeyboardInterrupt
+        batches = counted(len(found.points), "batch", "batches")
+        say(f"interrupted: it has the {batches} that were measured by then")
+        raise KeptOnInterrupt
 
 
 def _measured(setup: Setup, measured: Measured) -> "Calibration":

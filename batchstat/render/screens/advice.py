@@ -80,7 +80,11 @@ def _result(comparison: Comparison) -> str:
 
 def _to_fit(comparison: Comparison) -> str:
     """Return the budget that fits the calibrated device, after what does not."""
-    most = comparison.tokens_that_fit or 0
+    most = comparison.tokens_that_fit
+    if most is None:
+        return ": lower --tokens-per-batch"
+    if not most:
+        return ", nor does any other batch"
     if most < comparison.basis.widest:
         return ": lower --max-length"
     return f": set --tokens-per-batch {most} to fit all of them"

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from batchstat.errors import counted
-from batchstat.render.device import EXTRAPOLATED, device_columns
+from batchstat.render.device import EXTRAPOLATED, TOO_LARGE, device_columns
 from batchstat.render.screens.balance_details import balance_details
 from batchstat.render.screens.layout import (
     Fitting,
@@ -71,7 +71,7 @@ def _samplers(report: BalanceReport) -> Rows:
         *("seen", f"in {report.epochs} epochs"),
         *names,
         "most repeats",
-        note="   ".join(filter(None, (_why(chosen), _extrapolated(report)))),
+        note="   ".join(filter(None, (_why(chosen), *_signs(report)))),
     )
     for row in report.samplers:
         compute = row.relative_compute
@@ -89,9 +89,12 @@ def _samplers(report: BalanceReport) -> Rows:
     return rows
 
 
-def _extrapolated(report: BalanceReport) -> str:
-    beyond = any(each.row.on_device.is_extrapolated for each in report.samplers)
-    return f"{EXTRAPOLATED} extrapolated" if beyond else ""
+def _signs(report: BalanceReport) -> Iterator[str]:
+    found = [each.row.on_device for each in report.samplers]
+    if any(each.fits_memory is False for each in found):
+        yield f"{TOO_LARGE} does not fit"
+    if any(each.is_extrapolated for each in found):
+        yield f"{EXTRAPOLATED} extrapolated"
 
 
 def _why(chosen: SamplerResult | None) -> str:

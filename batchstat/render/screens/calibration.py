@@ -11,6 +11,7 @@ from batchstat.errors import counted
 from batchstat.render.device import duration, gib
 from batchstat.render.screens.layout import Line, Pasted, Rows
 from batchstat.render.text import percent
+from batchstat.simulation.device_warnings import fixed_excess
 
 _USUAL_WIDTH = 4_096
 """The width that an estimate is shown for."""
@@ -93,13 +94,26 @@ def _range(calibration: Calibration) -> Iterator[Line]:
     """Yield up to which batches it holds, and up to which they fit."""
     if not calibration.is_estimate:
         batches = counted(len(calibration.points), "batch", "batches")
+        lost = calibration.too_large
+        missing = f", {lost:,} more ran out of memory" if lost else ""
         yield Line(
             "range",
-            f"{batches} measured, up to {calibration.most_tokens:,} tokens and rows of "
+            f"{batches} measured{missing}, up to {calibration.most_tokens:,} tokens and rows of "
             f"{calibration.widest:,}; beyond, numbers are extrapolated",
         )
+    if fitting := _fitting(calibration):
+        yield Line("fits", fitting)
+
+
+def _fitting(calibration: Calibration) -> str:
+    """Return which batches fit; empty where memory is not known or has no limit."""
     widest = calibration.widest or _USUAL_WIDTH
-    if (most := calibration.tokens_that_fit(widest)) is not None:
-        yield Line(
-            "fits", f"tokens_per_batch up to {most:,}, for rows of at most {widest:,} tokens"
-        )
+    if (excess := fixed_excess(calibration)) is not None:
+        return excess
+    if (most := calibration.tokens_that_fit(widest)) is None:
+        if calibration.memory is None or calibration.hardware.memory is None:
+            return ""
+        return "every batch measured; none ran out of memory, so the limit is not known"
+    if most < widest:
+        return f"at most {most:,} tokens, not even one row of {widest:,}"
+    return f"tokens_per_batch up to {most:,}, for rows of at most {widest:,} tokens"

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from batchstat.calibration.cost_model import CostModel
 from batchstat.errors import counted
-from batchstat.render.device import EXTRAPOLATED, device_columns
+from batchstat.render.device import EXTRAPOLATED, TOO_LARGE, device_columns
 from batchstat.render.screens.advice import advice
 from batchstat.render.screens.comparison_details import comparison_details
 from batchstat.render.screens.layout import (
@@ -130,7 +130,7 @@ _SIGNS = {
     "best": ("★", "bold green"),
     "current": ("●", "bold cyan"),
     "over budget": ("!", "red"),
-    "does not fit": ("✗", "red"),
+    "does not fit": (TOO_LARGE, "red"),
     "smaller change": ("+", "green"),
     "needs varlen attention": ("†", ""),
 }
@@ -154,6 +154,8 @@ def _standing(row: StrategyResult, comparison: Comparison) -> str:
 
 def _legend(comparison: Comparison) -> str:
     found = {_standing(row, comparison) for row in comparison.strategies}
+    if any(row.on_device.fits_memory is False for row in comparison.strategies):
+        found.add("does not fit")
     signs = [f"{sign} {words}" for words, (sign, _) in _SIGNS.items() if words in found]
     if any(row.on_device.is_extrapolated for row in comparison.strategies):
         signs.append(f"{EXTRAPOLATED} extrapolated")
