@@ -9,10 +9,10 @@ from batchstat.calibration.calibration import (
     Hardware,
     MemoryFit,
     Point,
-    fit_calibration,
     save_calibration,
 )
 from batchstat.calibration.cost_model import CostModel
+from batchstat.calibration.fit import fit_calibration
 from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import design
 

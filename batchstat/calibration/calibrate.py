@@ -5,9 +5,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from batchstat.calibration.calibration import Calibration, fit_calibration
+from batchstat.calibration.calibration import Calibration
 from batchstat.calibration.configurations import load_configuration
 from batchstat.calibration.cost_model import CostModel, shape_of
+from batchstat.calibration.fit import fit_calibration
 from batchstat.calibration.measuring import OnProgress, measure_device
 from batchstat.calibration.setup import Setup
 from batchstat.errors import InputError, OptionError, install_extra, short

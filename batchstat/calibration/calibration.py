@@ -1,16 +1,12 @@
 """`Calibration`: what training on batches of any shape takes on one device."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from batchstat.calibration.costs import BatchCost, BatchMemory
-from batchstat.calibration.fit import Floats, non_negative_least_squares
 from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import Shape
 from batchstat.errors import InputError, OptionError, short
@@ -260,57 +256,6 @@ class Calibration:
 
     def _of_one_sample(self) -> list[Point]:
         return [point for point in self.points if point.samples_per_row == 1]
-
-
-def fit_calibration(
-    points: Sequence[Point], setup: Setup, fixed: int | None
-) -> tuple[TimeFit, MemoryFit | None]:
-    """Return the fits of seconds and bytes, by non-negative least squares.
-
-    Seconds are weighted by what was measured, so that each point's relative error counts; bytes are
-    not, since what has to fit are the largest.
-
-    Args:
-        points: at least one.
-        setup: whether shapes are compiled.
-        fixed: bytes that weights and optimizer state take before a step; None where not known.
-    """
-    shapes = [point.shape for point in points]
-    columns = np.array([[1.0, shape.tokens, shape.pairs] for shape in shapes])
-    seconds = np.array([point.seconds for point in points])
-    fitted = non_negative_least_squares(columns / seconds[:, None], np.ones(len(points)))
-    residual, worst = _residual(columns @ fitted, seconds, int(np.count_nonzero(fitted)))
-    firsts = [point.first_seconds - point.seconds for point in points]
-    time = TimeFit(
-        per_step=float(np.median([point.update_seconds for point in points])),
-        per_batch=float(fitted[0]),
-        per_token=float(fitted[1]),
-        per_pair=float(fitted[2]),
-        per_shape=max(0.0, float(np.median(firsts))) if setup.compile else 0.0,
-        residual=residual,
-        worst=worst,
-    )
-    return time, None if fixed is None else _fit_memory(points, columns, fixed)
-
-
-def _fit_memory(points: Sequence[Point], columns: Floats, fixed: int) -> MemoryFit:
-    peaks = np.array([point.peak or 0 for point in points], dtype=np.float64)
-    fitted = non_negative_least_squares(columns, np.maximum(peaks - fixed, 0.0))
-    residual, worst = _residual(fixed + columns @ fitted, peaks, int(np.count_nonzero(fitted)))
-    return MemoryFit(
-        fixed=fixed + round(fitted[0]),
-        per_token=float(fitted[1]),
-        per_pair=float(fitted[2]),
-        least=max(point.update_peak or 0 for point in points),
-        residual=residual,
-        worst=worst,
-    )
-
-
-def _residual(fitted: Floats, measured: Floats, coefficients: int) -> tuple[float, float]:
-    off = np.abs(fitted - measured) / measured
-    freedom = max(1, len(measured) - coefficients)
-    return float(np.sqrt((off**2).sum() / freedom)), float(off.max())
 
 
 def save_calibration(calibration: Calibration) -> str:

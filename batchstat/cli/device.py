@@ -70,7 +70,6 @@ def _check_setup(setup: "TrainingSetup", calibration: "Calibration", file: str) 
     own = calibration.setup
     pairs = {
         "dtype": (own.dtype, setup.dtype),
-        "mixed_precision": (own.mixed_precision, _mixed_precision(setup)),
         "gradient_checkpointing": (own.gradient_checkpointing, setup.gradient_checkpointing),
     }
     for name, (measured, trained) in pairs.items():
@@ -80,19 +79,3 @@ def _check_setup(setup: "TrainingSetup", calibration: "Calibration", file: str) 
                 f"{file} was measured with {name}={words[0]}, but {setup.path.as_posix()} trains "
                 f"with {name}={words[1]}: run batchstat calibrate with it"
             )
-
-
-def _mixed_precision(setup: "TrainingSetup") -> bool | None:
-    """Return whether weights stay in float32 while another dtype computes; None where the
-    configuration does not say it.
-    """
-    if setup.dtype is None or not _NAMES_OF_WEIGHTS.isdisjoint(setup.unused):
-        return None
-    return _MIXED.get(setup.framework)
-
-
-_MIXED = {"transformers": True, "trl": True, "torchtune": False}
-"""By framework: what `bf16: true` or `dtype: bf16` means, where that is always the same."""
-
-_NAMES_OF_WEIGHTS = frozenset({"dtype", "torch_dtype", "model_init_kwargs"})
-"""Keys beside `bf16` that decide about the weights' dtype."""

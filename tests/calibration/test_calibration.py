@@ -10,12 +10,11 @@ import batchstat
 from batchstat.calibration.calibration import (
     PER_SECOND,
     Calibration,
-    fit_calibration,
     load_calibration,
     save_calibration,
 )
 from batchstat.calibration.cost_model import CostModel
-from batchstat.calibration.fit import non_negative_least_squares
+from batchstat.calibration.fit import fit_calibration, non_negative_least_squares
 from batchstat.calibration.measuring import measure_device
 from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import Shape

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchstat.calibration.calibration import fit_calibration
+from batchstat.calibration.fit import fit_calibration
 from batchstat.calibration.measuring import MeasuringProgress, measure_device
 from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import Shape, design
