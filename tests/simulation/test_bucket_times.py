@@ -198,9 +198,9 @@ def recommended(epochs=1, **units):
 def test_dear_shapes_make_few_buckets_and_many_epochs_make_more():
     assert recommended(per_shape=1e6) == 1
     assert recommended() == 16
-    few, more = recommended(per_shape=2e-3), recommended(50, per_shape=2e-3)
+    few, more = recommended(per_shape=1e-2), recommended(50, per_shape=1e-2)
     assert 1 < few < more
-    assert recommended(50, per_shape=50 * 2e-3) == few
+    assert recommended(50, per_shape=50 * 1e-2) == few
 
 
 def test_ranks_share_batches_and_each_compiles_all_shapes():
