@@ -14,8 +14,9 @@ from batchstat.documents.base import (
     head,
     one_of,
 )
-from batchstat.documents.comparison import Compared, Model
+from batchstat.documents.comparison import Compared, Model, Warned
 from batchstat.documents.corpus import corpus_of
+from batchstat.documents.device import Calibrated, calibrated
 from batchstat.documents.strategy import Strategy, strategy_of
 from batchstat.planning.rules import COSTS
 
@@ -55,7 +56,8 @@ class RulePoint(Document):
     padding_ratio: Ratio
     """1 - real_tokens / total_tokens."""
     relative_cost: Annotated[AtLeastOne, Field(validation_alias="cost")]
-    """Cost of all samples padded to their edges / of the samples as they are."""
+    """Cost of all samples padded to their edges / of the samples as they are. By time, short
+    batches and compiling are in the first, and full batches in the second."""
 
 
 class Rule(Document):
@@ -77,9 +79,16 @@ class BucketTime(Document):
     seconds: Seconds
     """batch_seconds + compile_seconds."""
     batch_seconds: Seconds
-    """Of the batches of all epochs, on each rank."""
+    """Of the batches of all epochs, by the slowest rank in each step."""
     compile_seconds: Seconds
-    """Of compiling one shape per bucket, once."""
+    """Of compiling each shape, once."""
+    shapes: Positive
+    """Distinct (rows, width) of the batches, short ones included."""
+    is_extrapolated: bool
+    """Whether a batch is larger or wider than all that were measured."""
+    fits_memory: bool | None
+    """Whether the peak fits, with the margin of the calibration's worst residual; null where memory
+    has no limit or is not known."""
 
 
 class BucketsFile(Compared, File):
@@ -90,6 +99,8 @@ class BucketsFile(Compared, File):
     transformer's cost, time is by a calibration."""
     model: Model | None
     """The shape of the transformer that --model names."""
+    calibration: Calibrated | None
+    """The calibration that --calibration names."""
     min_bucket_samples: Positive
     """Samples in each bucket, at least."""
     epochs: Positive
@@ -103,11 +114,13 @@ class BucketsFile(Compared, File):
     strategies."""
     strategies: Annotated[list[Strategy], Field(min_length=1, max_length=2)]
     """What the optimal edges give under the settings, as compare has it: short batches dropped,
-    which gives one shape per bucket, and kept; the one to use first."""
+    which gives one shape per bucket, and kept; the one to use first, with a calibration kept."""
     buckets: Annotated[list[Bucket], Field(min_length=1)]
     """The buckets of the optimal edges, rising."""
     rules: list[Rule]
     """What each rule gives."""
+    warnings: list[Warned]
+    """What does not fit the device, and what is extrapolated."""
 
 
 def buckets_document(report: Any) -> dict[str, Any]:
@@ -115,6 +128,7 @@ def buckets_document(report: Any) -> dict[str, Any]:
     made = {
         **head(SCHEMA, report.created),
         "corpus": corpus_of(report.corpus, report.samples),
+        "calibration": calibrated(report.device, report.basis.widest),
         "strategies": [strategy_of(row, report.model) for row in report.uses],
         "rules": [{"name": rule, "points": points} for rule, points in report.found.items()],
     }

@@ -9,7 +9,8 @@ from batchstat.lengths.stats import LengthStats
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
 from batchstat.simulation.bucket_times import BucketTime, fastest
-from batchstat.simulation.results import StrategyResult
+from batchstat.simulation.device import Device
+from batchstat.simulation.results import ReportWarning, StrategyResult
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class Edges:
         edges: upper edges, ascending and inclusive; possibly fewer than requested.
         real_tokens: tokens of all samples.
         total_tokens: tokens of all samples padded to their edges.
-        cost: cost of all samples padded to their edges / cost of the unpadded samples.
+        cost: cost of all samples padded to their edges / cost of the unpadded samples. By time,
+            short batches and compiling are in the first, and full batches in the second.
     """
 
     rule: str
@@ -85,7 +87,10 @@ class BucketReport:
         buckets: the buckets of the optimal edges, for the requested number.
         found: edges by rule, for each number of buckets.
         uses: the optimal edges simulated with the settings and rows as wide as edges, with short
-            batches dropped, which makes as many shapes as buckets, and kept; the better first.
+            batches dropped, which makes as many shapes as buckets, and kept; the better first, and
+            with a calibration those kept.
+        device: the calibrated device that trains; None without one.
+        warnings: warnings about what does not fit the device, and what is extrapolated.
     """
 
     created: str
@@ -103,6 +108,8 @@ class BucketReport:
     buckets: tuple[Bucket, ...]
     found: Mapping[str, tuple[Edges, ...]]
     uses: tuple[StrategyResult, ...]
+    device: Device | None = None
+    warnings: tuple[ReportWarning, ...] = ()
 
     def __repr__(self) -> str:
         """Return the strategy to use, and what it gives."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Unpack
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 from batchstat.calibration.calibration import Calibration
 from batchstat.calibration.cost_model import CostModel, as_model
-from batchstat.errors import NoBatchError, OptionError
+from batchstat.errors import NoBatchError, OptionError, short
 from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
 from batchstat.lengths.exact import product, sums_at
 from batchstat.lengths.stats import LengthStats
@@ -23,12 +24,20 @@ from batchstat.planning.strategies.bucket_edges import (
     RULES,
     Cost,
     check_buckets,
-    each_optimal_edges,
 )
-from batchstat.planning.strategies.spec import parse_strategies
+from batchstat.planning.strategies.spec import request_row
 from batchstat.profiling.profile import Profile
+from batchstat.simulation.bucket_costs import EdgeCost, SampleCost
 from batchstat.simulation.bucket_report import Bucket, BucketReport, Edges
-from batchstat.simulation.bucket_times import BucketTime, fastest, time_of_samples, times_of
+from batchstat.simulation.bucket_times import (
+    BucketTime,
+    batch_time,
+    fastest,
+    keep_short,
+    times_of,
+)
+from batchstat.simulation.device import Device, as_device, batch_cost
+from batchstat.simulation.device_warnings import device_warnings
 from batchstat.simulation.results import StrategyResult
 from batchstat.simulation.rows import make_row
 
@@ -40,6 +49,9 @@ MOST_LEFT_OUT = 0.1
 
 _USUAL_BUCKETS = 8
 
+_BY = {"model": "model", "time": "calibration"}
+"""What the costs that depend on more than lengths are computed by."""
+
 
 @checks_keywords(Settings)
 def find_buckets(
@@ -48,13 +60,19 @@ def find_buckets(
     labels: Iterable[object] | None = None,
     buckets: int | None = None,
     min_bucket_samples: int = 1,
-    cost: str = "linear",
+    cost: str | None = None,
     model: CostModel | str | None = None,
-    calibration: Calibration | None = None,
+    calibration: Calibration | str | Path | None = None,
     epochs: int = 1,
     **settings: Unpack[SettingsOptions],
 ) -> BucketReport:
     """Find the edges of `buckets` buckets with the least padding, and those of every other rule.
+
+    With a calibration, the edges with the least time are found for each number of buckets, and each
+    of these results is simulated as `compare` does, short batches kept: the times are those of
+    `compare`, for any ranks, order and sampler. No edges take less time on one rank with one batch
+    per step, unless a sampler draws samples or `drop_last` drops a batch; else they are close to
+    the least.
 
     Args:
         lengths: a `Profile`, or (n,) tokens per sample.
@@ -64,9 +82,10 @@ def find_buckets(
         min_bucket_samples: fewest samples per bucket; smaller buckets of other rules are merged
             with the next.
         cost: `linear` for padding, `quadratic` for attention, `model` for a transformer's cost,
-            `time` for the time by a calibration.
+            `time` for the time by a calibration; unless set, `time` with a calibration, `model`
+            with a model, else `linear`.
         model: the transformer's shape, or what `load_model` takes, such as `llama-3-8b`.
-        calibration: what batches and compiling take on a device, if `cost` is `time`.
+        calibration: the device that trains, or the file that `batchstat calibrate` wrote of it.
         epochs: number of epochs after which training ends: shapes are compiled once.
         settings: the fields of `batchstat.Settings`. Edges are multiples of `pad_to_multiple_of`,
             and computed from all samples, so that they hold for every epoch.
@@ -78,13 +97,14 @@ def find_buckets(
     Raises:
         OptionError: a setting that is wrong by itself.
         InputError: more buckets than distinct lengths, too few samples for `min_bucket_samples`,
-            the settings leave no batch, or the calibration has no time.
+            the settings leave no batch, or a calibration that cannot be used or has no time.
     """
     if buckets is not None:
         whole_number("buckets", buckets)
     whole_number("min_bucket_samples", min_bucket_samples)
     whole_number("epochs", epochs)
-    _check_cost(cost, model, calibration)
+    cost = decide_cost(cost, model, calibration)
+    device, shape = as_device(calibration, None), as_model(model)
     as_given = Settings(**settings)
     inputs = resolve_inputs(lengths, labels, as_given.keep_labels)
     basis = inputs.resolve(as_given)
@@ -94,9 +114,11 @@ def find_buckets(
     stats = real.replace(round_up(real.values, basis.pad_to_multiple_of))
     check_buckets("buckets", buckets, len(stats.values))
     wanted = buckets or min(_USUAL_BUCKETS, len(stats.values))
-    shape = as_model(model)
-    price = _price(cost, shape) if calibration is None else time_of_samples(calibration, basis)
-    numbers = {*NUMBERS, wanted} if calibration is None else {1, *NUMBERS, wanted}
+    price: EdgeCost = SampleCost(_price(cost, shape))
+    numbers = {*NUMBERS, wanted}
+    if device is not None:
+        price = batch_time(device, basis, epochs)
+        numbers.add(1)
     every = dict(
         _edges(stats, sorted(numbers), price, min_bucket_samples, basis.pad_to_multiple_of)
     )
@@ -104,11 +126,13 @@ def find_buckets(
         rule: tuple(_measured(rule, n, edges, real, price) for n, edges in each)
         for rule, each in every.items()
     }
+    shares = make_shares(inputs.samples, basis)
     times: tuple[BucketTime, ...] = ()
-    if calibration is not None:
-        times = times_of(every["optimal"], real, price, calibration, epochs, basis.world_size)
-        wanted = buckets or fastest(times).wanted
+    if device is not None:
+        times = tuple(times_of(every["optimal"], shares, basis, device, epochs))
+        wanted = buckets or (fastest(times).wanted if times else wanted)
     chosen = next(each.edges for each in found["optimal"] if each.wanted == wanted)
+    uses = tuple(_uses(chosen, shares, basis, device))
     return BucketReport(
         created=datetime.now(UTC).isoformat(),
         samples=len(inputs.samples),
@@ -124,32 +148,56 @@ def find_buckets(
         times=times,
         buckets=tuple(_buckets(chosen, real, basis)),
         found=found,
-        uses=tuple(_uses(chosen, make_shares(inputs.samples, basis), basis)),
+        uses=uses,
+        device=device,
+        warnings=tuple(device_warnings(uses, device, basis.widest)),
     )
 
 
-def _check_cost(cost: str, model: object, calibration: object) -> None:
+def decide_cost(cost: str | None, model: object, calibration: object) -> str:
+    """Return what edges minimise: what is asked for, or what a model or a calibration implies.
+
+    Raises:
+        OptionError: an unknown cost, one that the model or the calibration is not for or that lacks
+            it, both of these, or neither a model nor a calibration where one is given.
+    """
+    if calibration is not None and not isinstance(calibration, Calibration | str | Path):
+        raise OptionError(
+            f"calibration={short(calibration)}: must be a Calibration, or the file of one"
+        )
+    if model is not None and not isinstance(model, CostModel | str):
+        raise OptionError(f"model={short(model)}: must be a CostModel, or the name of a model")
+    if cost is not None and not isinstance(cost, str):
+        raise OptionError(f"cost={short(cost)}: must be one of {', '.join(COSTS)}")
+    if model is not None and calibration is not None:
+        raise OptionError("--model and --calibration are mutually exclusive; give one")
+    implied = "time" if calibration is not None else "linear" if model is None else "model"
+    if cost is None:
+        return implied
     one_of("cost", cost, COSTS)
-    for name, given in (("model", model), ("time", calibration)):
-        word = "model" if name == "model" else "calibration"
-        if (cost == name) != (given is not None):
-            raise OptionError(f"cost={name} and a {word} belong together; give both or neither")
+    if implied in _BY and cost != implied:
+        raise OptionError(f"cost={cost} uses no {_BY[implied]}: remove --cost or --{_BY[implied]}")
+    if cost in _BY and cost != implied:
+        raise OptionError(f"cost={cost} needs a {_BY[cost]}: name one with --{_BY[cost]}")
+    return cost
 
 
 def _uses(
-    edges: tuple[int, ...], shares: EpochShares, basis: ResolvedSettings
+    edges: tuple[int, ...], shares: EpochShares, basis: ResolvedSettings, device: Device | None
 ) -> list[StrategyResult]:
     """Return the results with rows as wide as edges, short batches kept or dropped: the better
     first.
 
     When dropped, there are as many shapes as buckets. That is better if few tokens are lost, and
-    not an option if a bucket then has no batch.
+    not an option if a bucket then has no batch. With a device, the least time is that of all
+    samples: short batches are kept first.
     """
-    kept = f"boundaries:boundaries={','.join(map(str, edges))},pad=edge"
-    keep, drop = parse_strategies([kept, f"{kept},leftovers=drop"], basis)
-    every = make_row(keep, shares)
+    keep = keep_short(edges, basis)
+    drop = request_row(f"{keep.spec},leftovers=drop", basis)
+    cost = batch_cost(None, device)
+    every = make_row(keep, shares, cost, device)
     try:
-        full = make_row(drop, shares)
+        full = make_row(drop, shares, cost, device)
     except NoBatchError:
         return [every]
     lost = full.counts.dropped_ratio - every.counts.dropped_ratio
@@ -157,7 +205,8 @@ def _uses(
         return [full]
     if full.counts.distinct_shapes < len(edges):  # whole buckets would never be computed
         return [every]
-    return [full, every] if lost <= MOST_LEFT_OUT else [every, full]
+    is_first = device is None and lost <= MOST_LEFT_OUT
+    return [full, every] if is_first else [every, full]
 
 
 def _price(cost: str, model: CostModel | None) -> Cost:
@@ -167,23 +216,15 @@ def _price(cost: str, model: CostModel | None) -> Cost:
 
 
 def _edges(
-    stats: LengthStats, numbers: list[int], price: Cost, min_bucket_samples: int, multiple: int
+    stats: LengthStats, numbers: list[int], price: EdgeCost, min_bucket_samples: int, multiple: int
 ) -> Iterator[tuple[str, list[tuple[int, tuple[int, ...]]]]]:
     """Yield each rule with its edges, for those numbers of buckets that are possible."""
     numbers = [n for n in numbers if n <= len(stats.values)]
-    every = list(
-        each_optimal_edges(
-            stats.values,
-            stats.counts,
-            max(numbers, default=1),
-            cost=price,
-            least=min_bucket_samples,
-        )
-    )
+    every = price.each_best(stats, max(numbers, default=1), min_bucket_samples)
     yield "optimal", [(n, every[n - 1]) for n in numbers]
     for name, rule in RULES.items():
         if name != "optimal":
-            found = ((n, rule(stats.values, stats.counts, n, price)) for n in numbers)
+            found = ((n, rule(stats.values, stats.counts, n, price.of_sample)) for n in numbers)
             rounded = ((n, np.unique(round_up(edges, multiple))) for n, edges in found)
             yield name, [(n, _merged(edges, stats, min_bucket_samples)) for n, edges in rounded]
 
@@ -202,15 +243,15 @@ def _merged(edges: Ints, stats: LengthStats, min_bucket_samples: int) -> tuple[i
 
 
 def _measured(
-    rule: str, wanted: int, edges: tuple[int, ...], real: LengthStats, price: Cost
+    rule: str, wanted: int, edges: tuple[int, ...], real: LengthStats, price: EdgeCost
 ) -> Edges:
     above = np.searchsorted(edges, real.values)
     held = sums_at(above, real.counts, len(edges))
     needed = sum(
-        price(value) * count
+        price.of_sample(value) * count
         for value, count in zip(real.values.tolist(), real.counts.tolist(), strict=True)
     )
-    paid = sum(price(edge) * n for edge, n in zip(edges, held.tolist(), strict=True))
+    paid = max(needed, price.of_edges(edges, held.tolist()))  # floats round
     total = sum(edge * n for edge, n in zip(edges, held.tolist(), strict=True))
     return Edges(rule, wanted, edges, real.sum, total, paid / needed)
 

@@ -1,100 +1,113 @@
-"""How long an epoch takes by the number of buckets: batches, and compiling one shape per bucket."""
+"""How long training takes by the number of buckets: batches, and compiling their shapes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
-from batchstat.calibration.calibration import PER_SECOND, Calibration
-from batchstat.errors import InputError
-from batchstat.lengths.exact import sums_at
-from batchstat.lengths.stats import LengthStats
+from batchstat.calibration.calibration import PER_SECOND
+from batchstat.errors import InputError, NoBatchError
 from batchstat.planning.settings import ResolvedSettings
-from batchstat.planning.strategies.bucket_edges import Cost
+from batchstat.planning.shares import EpochShares
+from batchstat.planning.strategies.spec import RowRequest, request_row
+from batchstat.simulation.bucket_costs import BatchTime
+from batchstat.simulation.device import Device, OnDevice
+from batchstat.simulation.rows import make_row
 
 
 @dataclass(frozen=True)
 class BucketTime:
-    """The time of training with optimal edges.
+    """The time of training with optimal edges, every batch kept, as `compare` has it.
 
     Attributes:
         wanted: requested number of buckets.
         edges: upper edges, ascending and inclusive; possibly fewer than requested.
-        batch_seconds: of the batches of all epochs, on each rank.
-        compile_seconds: of compiling one shape per bucket, once.
+        shapes: distinct (rows, width) of their batches.
+        batch_seconds: of the batches of all epochs, each as the first; of the slowest rank in each
+            step.
+        compile_seconds: of compiling each shape, once.
+        on_device: the first epoch, compiling included.
     """
 
     wanted: int
     edges: tuple[int, ...]
+    shapes: int
     batch_seconds: float
     compile_seconds: float
+    on_device: OnDevice
 
     @property
     def seconds(self) -> float:
         """Seconds of batches and of compiling."""
         return self.batch_seconds + self.compile_seconds
 
+    @property
+    def is_extrapolated(self) -> bool:
+        """Whether a batch is larger or wider than all that were measured."""
+        return self.on_device.is_extrapolated
 
-def time_of_samples(calibration: Calibration, basis: ResolvedSettings) -> Cost:
-    """Return what a sample takes by the edge of its bucket: its tokens, its pairs, and its share of
-    what a batch of as many rows as the budget holds takes whatever is in it.
+    @property
+    def fits_memory(self) -> bool | None:
+        """Whether its peak fits; None where memory has no limit or is not known."""
+        return self.on_device.fits_memory
+
+
+def batch_time(device: Device, basis: ResolvedSettings, epochs: int) -> BatchTime:
+    """Return the time that bucket edges minimise.
 
     Raises:
         InputError: the calibration has no time, or none that depends on batches.
     """
-    if calibration.time is None:
+    calibration = device.calibration
+    if not device.is_timed:
         raise InputError(
             f"the calibration of {calibration.setup.model} is an estimate of memory and has no "
             "time: measure it with batchstat calibrate"
         )
     cost = calibration.cost
-    per_batch = cost.per_batch + cost.per_step // basis.gradient_accumulation_steps
-    if not (per_batch or cost.per_token or cost.per_pair):
+    if not (cost.per_batch or cost.per_step or cost.per_token or cost.per_pair):
         raise InputError(
             f"the calibration of {calibration.setup.model} has no time per batch, token or pair: "
             "measure it again with batchstat calibrate"
         )
+    return BatchTime(cost, basis, epochs)
 
-    def time(edge: int) -> int:
-        rows = max(1, basis.tokens_per_batch // edge)
-        return cost.per_token * edge + cost.per_pair * edge**2 - (-per_batch // rows)
 
-    return time
+def keep_short(edges: tuple[int, ...], basis: ResolvedSettings) -> RowRequest:
+    """Return the strategy with rows as wide as edges that keeps short batches."""
+    return request_row(f"boundaries:boundaries={','.join(map(str, edges))},pad=edge", basis)
 
 
 def times_of(
     found: Iterable[tuple[int, tuple[int, ...]]],
-    stats: LengthStats,
-    price: Cost,
-    calibration: Calibration,
+    shares: EpochShares,
+    basis: ResolvedSettings,
+    device: Device,
     epochs: int,
-    ranks: int,
-) -> tuple[BucketTime, ...]:
-    """Return the times of edges found for several numbers of buckets.
+) -> Iterator[BucketTime]:
+    """Yield the times of edges found for several numbers of buckets, without those that the
+    settings leave no batch. Each is simulated.
 
     Args:
         found: numbers of buckets with their edges.
-        stats: lengths of the samples of an epoch.
-        price: see `time_of_samples`.
-        calibration: what compiling a shape takes.
+        shares: the epoch.
+        basis: the settings.
+        device: the calibrated device.
         epochs: number of epochs after which training ends.
-        ranks: number of ranks that share the batches; each compiles all shapes.
     """
-    return tuple(
-        BucketTime(
+    cost = device.calibration.cost
+    for wanted, edges in found:
+        try:
+            row = make_row(keep_short(edges, basis), shares, cost, device)
+        except NoBatchError:
+            continue
+        compiling = row.counts.distinct_shapes * cost.per_shape
+        yield BucketTime(
             wanted,
             edges,
-            epochs * _paid(edges, stats, price) / (PER_SECOND * ranks),
-            len(edges) * calibration.cost.per_shape / PER_SECOND,
+            row.counts.distinct_shapes,
+            epochs * (row.counts.compute - compiling) / PER_SECOND,
+            compiling / PER_SECOND,
+            row.on_device,
         )
-        for wanted, edges in found
-    )
-
-
-def _paid(edges: tuple[int, ...], stats: LengthStats, price: Cost) -> float:
-    held = sums_at(np.searchsorted(edges, stats.values), stats.counts, len(edges))
-    paid: float = sum(price(edge) * n for edge, n in zip(edges, held.tolist(), strict=True))
-    return paid
 
 
 def fastest(times: tuple[BucketTime, ...]) -> BucketTime:

@@ -81,6 +81,16 @@ def test_no_rule_costs_less_and_more_buckets_never_cost_more(settings):
     assert min(costs) >= 1
 
 
+def test_a_model_or_a_calibration_is_what_is_minimised():
+    model = CostModel(hidden=8, layers=1)
+    assert find_buckets(SKEWED, model=model).cost == "model"
+    assert find_buckets(SKEWED).cost == "linear"
+    free, dear = (
+        find_buckets(SKEWED, model=model, **cost).chosen.edges for cost in ({}, {"cost": "model"})
+    )
+    assert free == dear
+
+
 def test_each_bucket_holds_as_many_samples_as_are_asked_for():
     made = find_buckets(SKEWED, buckets=6, min_bucket_samples=300)
     assert min(bucket.samples for bucket in made.buckets) >= 300
@@ -127,8 +137,14 @@ def test_lengths_that_are_none(lengths):
             "min_bucket_samples=4,000: there are only 3,000 samples",
         ),
         ({"cost": "cubic"}, OptionError, "unknown cost 'cubic'"),
-        ({"cost": "model"}, OptionError, "belong together"),
-        ({"model": CostModel(hidden=8, layers=1)}, OptionError, "belong together"),
+        ({"cost": "model"}, OptionError, "cost=model needs a model: name one with --model"),
+        (
+            {"cost": "linear", "model": CostModel(hidden=8, layers=1)},
+            OptionError,
+            "cost=linear uses no model: remove --cost or --model",
+        ),
+        ({"cost": 5}, OptionError, "cost=5: must be one of linear, quadratic, model, time"),
+        ({"model": 5}, OptionError, "model=5: must be a CostModel"),
         ({"buckets": 2000}, InputError, "buckets=2000: the lengths have only"),
         ({"max_length": 0}, OptionError, "max_length=0"),
     ],
@@ -174,7 +190,7 @@ def test_mistakes_are_named_before_any_work(run, tmp_path):
     for flags, code, message in (
         (["--buckets", 0], 2, "buckets=0"),
         (["--cost", "x"], 2, "unknown cost 'x'"),
-        (["--cost", "model"], 2, "belong together"),
+        (["--cost", "model"], 2, "cost=model needs a model"),
         (["--model", "hidden=3"], 2, "has no layers"),
         (["--model", "nowhere"], 3, "cannot be loaded: no such file or folder"),
         (["--tokens-per-batch", 0], 2, "tokens_per_batch=0"),

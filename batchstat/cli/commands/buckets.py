@@ -2,12 +2,16 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import READING, ConfigFile, Details, Model, OptionalCorpus, Output
 from batchstat.parameters import check_fields, option
 from batchstat.planning.rules import COSTS
 from batchstat.planning.settings import Settings
+
+if TYPE_CHECKING:
+    from batchstat.cli.inputs import Inputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +68,10 @@ def command(options: Options) -> None:
         # The edges with the least attention instead of the least padding
         batchstat buckets corpus.txt --cost quadratic
     """
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
-    from batchstat.calibration.calibration import load_calibration
     from batchstat.calibration.cost_model import as_model
+    from batchstat.cli.device import read_device
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pasted import command_line
     from batchstat.cli.profiles import find_profile
@@ -75,29 +79,31 @@ def command(options: Options) -> None:
     from batchstat.documents.buckets import buckets_document
     from batchstat.render.html.pages import buckets_page
     from batchstat.render.screens.buckets import buckets_screen
-    from batchstat.simulation.bucket_search import find_buckets
+    from batchstat.simulation.bucket_search import decide_cost, find_buckets
 
     inputs, search, output = read_inputs(options), options.read(Buckets), options.read(Output)
-    settings, shape = inputs.settings, inputs.get("model")
-    has_other_cost = search.calibration is not None or search.cost in ("linear", "quadratic")
-    if has_other_cost and "model" not in options.given:
-        shape = None  # the configuration's is for other costs
-    calibration = None if search.calibration is None else load_calibration(search.calibration)
-    model = as_model(shape)
+    settings = inputs.settings
+    calibration, named = _computed_by(inputs, search.cost)
+    cost, model = decide_cost(search.cost, named, calibration), as_model(named)
+    if calibration is not None:
+        read_device(inputs)
     found = find_profile(inputs)
     report = find_buckets(
         found.profile,
         buckets=search.buckets,
         min_bucket_samples=search.min_bucket_samples,
-        cost=search.cost or ("time" if calibration else "model" if model else "linear"),
+        cost=cost,
         model=model,
         calibration=calibration,
         epochs=search.epochs,
         **asdict(settings),
     )
 
+    report = replace(report, warnings=found.warnings + report.warnings)
+
     def to_use(spec: str) -> str:
-        return command_line(inputs, "compare", strategy=spec)
+        file = None if calibration is None else calibration.as_posix()
+        return command_line(inputs, "compare", strategy=spec, calibration=file)
 
     result = CommandResult(
         "buckets.json",
@@ -105,6 +111,19 @@ def command(options: Options) -> None:
         buckets_screen(report, to_use, options.read(Details).details),
         report,
         lambda: buckets_page(report, found.profile, to_use),
-        [warning.message for warning in found.warnings],
+        [warning.message for warning in report.warnings],
     )
     publish(found, result, output)
+
+
+def _computed_by(inputs: "Inputs", cost: str | None) -> tuple[Path | None, str | None]:
+    """Return the calibration and the model in force: one that the configuration names gives way to
+    a flag for another cost, and its model to its calibration.
+    """
+    given = inputs.options.given
+    calibration, model = inputs.get("calibration"), inputs.get("model")
+    if "calibration" not in given and ("model" in given or cost not in (None, "time")):
+        calibration = None
+    if "model" not in given and (calibration is not None or cost not in (None, "model")):
+        model = None
+    return calibration, model

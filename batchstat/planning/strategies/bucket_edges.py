@@ -54,11 +54,7 @@ def each_optimal_edges(
     Raises:
         InputError: more than n samples for one bucket.
     """
-    total = int(counts.sum())
-    if least > total:
-        raise InputError(
-            f"min_bucket_samples={least:,}: there are only {total:,} samples; lower it"
-        )
+    check_least(least, int(counts.sum()))
     edges = values.tolist()
     before = [0, *np.cumsum(counts).tolist()]
     costs = [cost(edge) for edge in edges]
@@ -74,6 +70,14 @@ def each_optimal_edges(
             found.append(edges[at - 1])
             at = cuts[at]
         yield tuple(reversed(found))
+
+
+def check_least(least: int, samples: int) -> None:
+    """Raise InputError if there are fewer `samples` than the `least` of one bucket."""
+    if least > samples:
+        raise InputError(
+            f"min_bucket_samples={least:,}: there are only {samples:,} samples; lower it"
+        )
 
 
 def _one_more(

@@ -26,6 +26,7 @@ from batchstat.render.screens.buckets import (
     bucket_facts,
     bucket_table,
     rule_details,
+    time_table,
 )
 from batchstat.render.screens.comparison import comparison_facts, strategy_table
 from batchstat.render.screens.comparison_details import (
@@ -163,17 +164,21 @@ def buckets_page(
         profile: the corpus; None if lengths were given.
         command: returns the command that simulates a strategy with the same settings.
     """
-    result = (
+    result = [
         *bucket_advice(report, command),
         Chart("buckets", "Lengths, and the edges of the buckets"),
         bucket_table(report),
-    )
+    ]
+    if report.times:
+        result.append(time_table(report))
     rules = (Chart("rules", "What each rule gives"), *rule_details(report))
     sections = [
         Section("result", "Result", blocks(*result)),
         Section("rules", "Rules", blocks(*rules)),
     ]
-    return _page("buckets", profile, [bucket_facts(report)], sections, buckets_document(report))
+    warnings = [warning.message for warning in report.warnings]
+    document = buckets_document(report)
+    return _page("buckets", profile, bucket_facts(report), sections, document, warnings)
 
 
 def _page(

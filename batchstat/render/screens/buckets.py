@@ -8,10 +8,12 @@ from rich.text import Text
 
 from batchstat.errors import counted
 from batchstat.planning.strategies.bucket_edges import RULES
-from batchstat.render.screens.layout import Line, Pasted, table
+from batchstat.render.device import EXTRAPOLATED, gib, margin, time_of
+from batchstat.render.screens.layout import Line, Pasted, device_lines, table
 from batchstat.render.text import percent
 from batchstat.simulation.bucket_report import BucketReport, Edges
 from batchstat.simulation.bucket_search import NUMBERS
+from batchstat.simulation.bucket_times import BucketTime
 from batchstat.simulation.results import StrategyResult
 
 
@@ -25,9 +27,9 @@ def buckets_screen(
         command: returns the command that simulates a strategy with the same settings.
         details: whether all rules for 2 to 16 buckets follow.
     """
-    parts = [bucket_facts(report), Text(), bucket_table(report), Text()]
+    parts = [*bucket_facts(report), Text(), bucket_table(report), Text()]
     if report.times:
-        parts += [time_table(report), Text(), Line("time", _fastest(report)), Text()]
+        parts += [time_table(report), Text()]
     parts += bucket_advice(report, command)
     if not details:
         return Group(*parts, Line("", "More: --details"))
@@ -40,13 +42,15 @@ def rule_details(report: BucketReport) -> Iterator[RenderableType]:
     yield from (Line("by rule", f"{words}, rows as wide as edges"), _rules(report))
 
 
-def bucket_facts(report: BucketReport) -> RenderableType:
-    """Return the settings of the search."""
-    return Line("basis", _basis(report))
+def bucket_facts(report: BucketReport) -> list[RenderableType]:
+    """Return the settings of the search, and the device."""
+    return [Line("basis", _basis(report)), *device_lines(report.device, report.basis)]
 
 
 def bucket_advice(report: BucketReport, command: Callable[[str], str]) -> Iterator[RenderableType]:
-    """Yield the result in a sentence, and lines to paste."""
+    """Yield the time and the result in a sentence each, and lines to paste."""
+    if report.times:
+        yield Line("time", _fastest(report))
     yield Line("result", _verdict(report))
     yield from _uses(report, command)
 
@@ -55,19 +59,25 @@ def _uses(report: BucketReport, command: Callable[[str], str]) -> Iterator[Rende
     """Yield the lines to paste, each with its result."""
     for word, row in zip(("use", "or"), report.uses, strict=False):
         yield Pasted(word, command(row.label))
-        yield Line("", _given(row))
+        yield Line("", _given(row, report))
 
 
-def _given(row: StrategyResult) -> str:
+def _given(row: StrategyResult, report: BucketReport) -> str:
     counts = row.counts
     left_out = "no samples dropped"
     if counts.dropped_samples:
         share = percent(counts.dropped_ratio, 2)
         left_out = f"{counted(counts.dropped_samples, 'sample')} dropped, {share} of the tokens"
-    return (
-        f"{counted(counts.distinct_shapes, 'shape')}, {percent(counts.padding_ratio, 2)} padding, "
-        f"{left_out}"
-    )
+    words = [
+        counted(counts.distinct_shapes, "shape"),
+        f"{percent(counts.padding_ratio, 2)} padding",
+        left_out,
+    ]
+    if report.device is not None:
+        words.append(f"{time_of(row.on_device)}{_margin(report)} per epoch")
+    if row.on_device.fits_memory is False:
+        words.append(f"its peak of {gib(counts.peak_bytes or 0)} does not fit the device")
+    return ", ".join(words)
 
 
 def _basis(report: BucketReport) -> str:
@@ -108,13 +118,21 @@ def bucket_table(report: BucketReport) -> Table:
 
 def time_table(report: BucketReport) -> Table:
     """Return the time by the number of buckets, the number with the least in bold."""
-    rows = table("buckets", "batches", "compiling", "time")
+    rows = table("buckets", "shapes", "batches", "compiling", f"time{_margin(report)}")
     for each in report.times:
         style = "bold" if each.wanted == report.recommended else ""
-        seconds = (each.batch_seconds, each.compile_seconds, each.seconds)
-        cells = [f"{each.wanted}", *(_seconds(one) for one in seconds)]
+        seconds = (_seconds(each.batch_seconds), _seconds(each.compile_seconds), _time(each))
+        cells = (f"{each.wanted}", f"{each.shapes:,}", *seconds)
         rows.add_row(*(Text(cell, style=style) for cell in cells))
     return rows
+
+
+def _margin(report: BucketReport) -> str:
+    return "" if report.device is None else margin(report.device.time_residual)
+
+
+def _time(time: BucketTime) -> str:
+    return (EXTRAPOLATED if time.is_extrapolated else "") + _seconds(time.seconds)
 
 
 def _seconds(number: float) -> str:
@@ -123,16 +141,20 @@ def _seconds(number: float) -> str:
 
 def _fastest(report: BucketReport) -> str:
     best = next(each for each in report.times if each.wanted == report.recommended)
-    words = (
-        f"{counted(best.wanted, 'bucket')} with the least time: {_seconds(best.seconds)} for "
-        f"{counted(report.epochs, 'epoch')}, compiling included"
+    words = [
+        f"{counted(best.wanted, 'bucket')} with the least time: {_time(best)}{_margin(report)} for "
+        f"{counted(report.epochs, 'epoch')}"
+    ]
+    words.append(
+        "compiling included"
+        if best.compile_seconds
+        else "the calibration has no time to compile a shape"
     )
-    if best.compile_seconds == 0:
-        return (
-            f"{words}; the calibration has no time to compile a shape, so more buckets never take "
-            "longer"
-        )
-    return words
+    if best.is_extrapolated:
+        words.append(f"{EXTRAPOLATED} extrapolated")
+    if best.fits_memory is False:
+        words.append("✗ does not fit the device")
+    return "; ".join(words)
 
 
 def _rules(report: BucketReport) -> Table:
