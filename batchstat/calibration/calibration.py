@@ -196,7 +196,8 @@ class Calibration:
     def tokens_that_fit(self, max_length: int) -> int | None:
         """Return the largest `tokens_per_batch` whose batches all fit the device, with rows of at
         most `max_length` tokens: the largest batch of that width, which is the widest that sorting
-        by length can make. None where the limit is not known.
+        by length can make. None where the limit is not known. Where the fit found no bytes per
+        token, it is the largest batch of such rows that ran.
 
         Raises:
             OptionError: `max_length` is below 1 or not whole.
@@ -205,9 +206,9 @@ class Calibration:
         if self.memory is None or (most := self.most_bytes) is None:
             return None
         per_token = self.memory.per_token + self.memory.per_pair * max_length
-        if not per_token:
-            return None
         ran = [p.shape.tokens for p in self._of_one_sample() if p.width >= max_length]
+        if not per_token:
+            return max(ran, default=None)
         return max(0, int((most - self.memory.fixed) / per_token), *ran)
 
     @property
@@ -276,7 +277,7 @@ def load_calibration(path: str | Path) -> Calibration:
         InputError: there is no such file, it is damaged or edited, or it has another schema.
     """
     if not isinstance(path, str | Path):
-        raise OptionError(f"calibration={short(path)}: must be a file of batchstat calibrate")
+        raise OptionError(f"calibration={short(path)}: must be a Calibration, or the file of one")
     path = Path(path)
     shown = path.as_posix()
     try:

@@ -126,8 +126,17 @@ class CostModel:
 
 
 def as_model(given: CostModel | str | None) -> CostModel | None:
-    """Return a model given as such, or in any of the ways that `load_model` reads."""
-    return load_model(given) if isinstance(given, str) else given
+    """Return a model given as such, or in any of the ways that `load_model` reads.
+
+    Raises:
+        OptionError: it is neither, or what `load_model` raises.
+        InputError: what `load_model` raises.
+    """
+    if given is None or isinstance(given, CostModel):
+        return given
+    if not isinstance(given, str):
+        raise OptionError(f"model={short(given)}: must be a CostModel, or the name of a model")
+    return load_model(given)
 
 
 def load_model(written: str) -> CostModel:

@@ -19,8 +19,8 @@ class TrainedSamples:
         profile: the samples that it batches, in its sequence, as long as it makes them.
         dropped: number of samples that it drops, by the reason.
         held_out: number of samples that it evaluates on instead.
-        lost: what it shortened and dropped of the samples that it takes. Those that it takes none
-            of, as it is told to take so many, are in `dropped` alone.
+        lost: what it shortened and dropped of the samples that it is told to take. The samples
+            beyond a limit on their number are counted in `dropped` alone.
         warnings: what may not be true of these samples.
     """
 

@@ -161,12 +161,6 @@ def decide_cost(cost: str | None, model: object, calibration: object) -> str:
         OptionError: an unknown cost, one that the model or the calibration is not for or that lacks
             it, both of these, or neither a model nor a calibration where one is given.
     """
-    if calibration is not None and not isinstance(calibration, Calibration | str | Path):
-        raise OptionError(
-            f"calibration={short(calibration)}: must be a Calibration, or the file of one"
-        )
-    if model is not None and not isinstance(model, CostModel | str):
-        raise OptionError(f"model={short(model)}: must be a CostModel, or the name of a model")
     if cost is not None and not isinstance(cost, str):
         raise OptionError(f"cost={short(cost)}: must be one of {', '.join(COSTS)}")
     if model is not None and calibration is not None:
