@@ -26,7 +26,7 @@ def calibration() -> Calibration:
     shapes = design(16_384, 2048, packed=True)
     return Calibration(
         created="2026-01-01T00:00:00+00:00",
-        setup=Setup(model="example:step", shape=None, dtype="bfloat16"),
+        setup=Setup(model="example:step", shape=None),
         hardware=Hardware(device="cuda", name="a made-up device", memory=64 * 2**30, versions={}),
         points=tuple(_point(shape, (-1) ** i * _ERROR) for i, shape in enumerate(shapes)),
         time=TimeFit(
@@ -43,6 +43,7 @@ def calibration() -> Calibration:
             per_token=float(_TOKEN_BYTES),
             per_pair=0.0,
             least=_FIXED,
+            gradients=None,
             residual=0.0,
             worst=0.0,
         ),

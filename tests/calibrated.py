@@ -46,6 +46,7 @@ def calibration(
     widest: int = 1024,
     packed: bool = True,
     fits: int | None = None,
+    gradients: int | None = 0,
     **setup: Any,
 ) -> Calibration:
     """A calibration of such a device, without noise."""
@@ -63,7 +64,7 @@ def calibration(
         for shape in shapes
         if fits is None or constants.peak(shape.tokens) <= fits
     )
-    time, memory = fit_calibration(points, measured, constants.fixed)
+    time, memory = fit_calibration(points, measured, constants.fixed, gradients)
     return Calibration(
         created="2026-01-02T03:04:05+00:00",
         setup=measured,
@@ -89,6 +90,7 @@ def estimate(fits: int | None = None) -> Calibration:
             per_token=constants.token_bytes,
             per_pair=0.0,
             least=constants.fixed,
+            gradients=0,
             residual=None,
             worst=None,
         ),

@@ -1,6 +1,5 @@
 """`calibrate`: measure what training on batches takes on this machine."""
 
-import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -10,14 +9,13 @@ from batchstat.calibration.configurations import load_configuration
 from batchstat.calibration.cost_model import CostModel, shape_of
 from batchstat.calibration.fit import fit_calibration
 from batchstat.calibration.measuring import OnProgress, measure_device
-from batchstat.calibration.setup import Setup
+from batchstat.calibration.setup import OF_MODELS, Setup
 from batchstat.errors import InputError, OptionError, install_extra, short
 from batchstat.parameters import whole_number
 
 _OTHERWISE = "pass the folder of a config.json, or a function that runs one step, module:function"
 _LONGEST = 4_096
 _LONGEST_OF_FUNCTION = 2_048
-_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 def calibrate(
@@ -43,7 +41,8 @@ def calibrate(
         model: a folder with a config.json of transformers, such a file, a name on the Hugging Face
             Hub, or `module:function`: it is called with a dictionary of tensors (input_ids,
             attention_mask and labels, each (rows, width)) and runs a whole step. Ids are below its
-            attribute `vocabulary`, 1,000 by default.
+            attribute `vocabulary`, 1,000 by default. It decides by itself what `dtype`,
+            `mixed_precision`, `attention`, `optimizer` and `gradient_checkpointing` are for.
         device: as torch names it, such as cuda or cuda:1; by default the accelerator of this
             machine, else its CPU.
         dtype: what computes: float32, bfloat16 or float16.
@@ -79,22 +78,23 @@ def calibrate(
         gradient_checkpointing=gradient_checkpointing,
         compile=compile,
     )
+    if is_function := setup.is_function:
+        _check_function(setup)
     for name, value in (("max_length", max_length), ("tokens_per_batch", tokens_per_batch)):
         if value is not None:
             whole_number(name, value)
-    is_function = _FUNCTION.fullmatch(model) is not None
     _require_torch()
     from batchstat.calibration.torch_device import TorchDevice, find_device
     from batchstat.calibration.torch_steps import FunctionSteps, ModelSteps, quiet_transformers
 
     created = datetime.now(UTC).isoformat()
     found = find_device(device)
-    config = None if is_function else load_configuration(model, _OTHERWISE)
-    if config is not None:
-        setup = replace(setup, shape=_shape(model, config))
-    widest = _widest(config, max_length)
     with quiet_transformers():
+        config = None if is_function else load_configuration(model, _OTHERWISE)
+        if config is not None:
+            setup = replace(setup, shape=_shape(model, config))
         steps: Any = FunctionSteps(model) if config is None else ModelSteps(config, setup, found)
+        widest = _widest(config, steps.positions, max_length)
         runs = TorchDevice(found, steps)
         measured = measure_device(
             runs,
@@ -104,7 +104,9 @@ def calibrate(
             on_progress=on_progress,
         )
     has_memory = all(point.peak is not None for point in measured.points)
-    time, memory = fit_calibration(measured.points, setup, runs.fixed if has_memory else None)
+    time, memory = fit_calibration(
+        measured.points, setup, runs.fixed if has_memory else None, runs.gradients
+    )
     return Calibration(
         created=created,
         setup=setup,
@@ -116,6 +118,16 @@ def calibrate(
         too_large=measured.too_large,
         is_complete=measured.is_complete,
     )
+
+
+def _check_function(setup: Setup) -> None:
+    """Raise OptionError for an option that says what a function decides."""
+    for name in OF_MODELS:
+        if getattr(setup, name) != getattr(Setup(), name):
+            raise OptionError(
+                f"{name} is not for a function, which decides it by itself: remove it, and train "
+                f"with it in {setup.model}"
+            )
 
 
 def _require_torch() -> None:
@@ -136,15 +148,23 @@ def _shape(model: str, config: Any) -> CostModel | None:
         return None
 
 
-def _widest(config: Any, max_length: int | None) -> int:
-    """Return the tokens of the widest row to measure. Raises InputError if the model has fewer
-    positions.
+def _widest(config: Any, embedded: int | None, max_length: int | None) -> int:
+    """Return the tokens of the widest row to measure.
+
+    Args:
+        config: the model's; None for a function.
+        embedded: the positions that the model embeds; None where it embeds none.
+        max_length: the width that is asked for.
+
+    Raises:
+        InputError: the model has fewer positions.
     """
     if config is None:
         return max_length or _LONGEST_OF_FUNCTION
     stated = getattr(config.get_text_config(), "max_position_embeddings", None)
     if not isinstance(stated, int) or stated < 1:
         return max_length or _LONGEST
+    stated = min(stated, embedded or stated)
     if max_length is not None and max_length > stated:
         raise InputError(
             f"max_length={max_length:,} is above the {stated:,} positions of the model: lower it"

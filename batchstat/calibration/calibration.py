@@ -1,6 +1,7 @@
 """`Calibration`: what training on batches of any shape takes on one device."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from json import JSONDecodeError
 from pathlib import Path
@@ -101,6 +102,8 @@ class MemoryFit:
         per_token: bytes of a token.
         per_pair: bytes of a pair of tokens that attend to each other.
         least: bytes at the peak of an optimizer's update.
+        gradients: bytes of gradients, which batches after the first of a step find there; 0 for an
+            estimate, which has them in `fixed`; None where these are not known.
         residual: root mean square of (fitted − measured) / measured; None for an estimate.
         worst: the largest of these, without sign.
     """
@@ -109,6 +112,7 @@ class MemoryFit:
     per_token: float
     per_pair: float
     least: int
+    gradients: int | None
     residual: float | None
     worst: float | None
 
@@ -158,7 +162,7 @@ class Calibration:
     @property
     def widest(self) -> int:
         """Tokens of the widest row measured that holds one sample."""
-        return max((point.width for point in self._of_one_sample()), default=0)
+        return max((p.width for p in self.points if p.samples_per_row == 1), default=0)
 
     @property
     def has_packed(self) -> bool:
@@ -167,7 +171,9 @@ class Calibration:
 
     @property
     def cost(self) -> BatchCost:
-        """What a batch costs, in picoseconds; in tokens, for an estimate of memory."""
+        """What a batch costs, in picoseconds; in tokens, for an estimate of memory. Its memory is
+        that of the first batch of a step.
+        """
         memory = None
         if (fit := self.memory) is not None:
             memory = BatchMemory(
@@ -193,11 +199,21 @@ class Calibration:
             return None
         return memory.peak(memory.per_token * shape.tokens + memory.per_pair * shape.pairs)
 
-    def tokens_that_fit(self, max_length: int) -> int | None:
+    def kept_gradients(self, accumulates: bool) -> int:
+        """Return the bytes of gradients that a batch finds in memory: none without gradient
+        accumulation, or where they are not known.
+        """
+        return self.memory.gradients or 0 if accumulates and self.memory is not None else 0
+
+    def tokens_that_fit(self, max_length: int, *, accumulates: bool = False) -> int | None:
         """Return the largest `tokens_per_batch` whose batches all fit the device, with rows of at
         most `max_length` tokens: the largest batch of that width, which is the widest that sorting
         by length can make. None where the limit is not known. Where the fit found no bytes per
         token, it is the largest batch of such rows that ran.
+
+        Args:
+            max_length: tokens of the widest row.
+            accumulates: whether steps have several batches, which keep their gradients.
 
         Raises:
             OptionError: `max_length` is below 1 or not whole.
@@ -206,10 +222,15 @@ class Calibration:
         if self.memory is None or (most := self.most_bytes) is None:
             return None
         per_token = self.memory.per_token + self.memory.per_pair * max_length
-        ran = [p.shape.tokens for p in self._of_one_sample() if p.width >= max_length]
+        ran = [
+            point.shape.tokens
+            for point in self._that_fit(accumulates)
+            if point.samples_per_row == 1 and point.width >= max_length
+        ]
         if not per_token:
             return max(ran, default=None)
-        return max(0, int((most - self.memory.fixed) / per_token), *ran)
+        fixed = self.memory.fixed + self.kept_gradients(accumulates)
+        return max(0, int((most - fixed) / per_token), *ran)
 
     @property
     def most_bytes(self) -> int | None:
@@ -223,7 +244,9 @@ class Calibration:
             return self.fits
         return max(0, int(self.fits * (1 - self.memory.worst))) + _ROUNDING
 
-    def fits_memory(self, peak: int, tokens: int, longest: int, *, packed: bool) -> bool | None:
+    def fits_memory(
+        self, peak: int, tokens: int, longest: int, *, packed: bool, accumulates: bool = False
+    ) -> bool | None:
         """Return whether batches fit the device; None where that is not known.
 
         What ran fits, and so does what is smaller. Beyond, the fitted peak decides: it is held to
@@ -235,28 +258,35 @@ class Calibration:
             tokens: the most total tokens of any of them.
             longest: tokens of the longest sample in a row, padding included.
             packed: whether rows have several samples.
+            accumulates: whether steps have several batches, which keep their gradients.
         """
         if self.memory is None:
             return None
+        ran = self._ran(tokens, longest, packed, accumulates)
         if (most := self.most_bytes) is None:
             if self.hardware.memory is None:
                 return None
             if peak > self.hardware.memory:
                 return False
-            return True if self._ran(tokens, longest, packed) else None
+            return True if ran else None
         # The optimizer's own peak was measured, and has no margin.
-        return peak <= max(most, self.memory.least) or self._ran(tokens, longest, packed)
+        return peak <= max(most, self.memory.least) or ran
 
-    def _ran(self, tokens: int, longest: int, packed: bool) -> bool:
-        """Return whether a batch of the kind ran that has as many tokens, in samples as long."""
+    def _ran(self, tokens: int, longest: int, packed: bool, accumulates: bool) -> bool:
+        """Return whether a batch ran that has as many tokens, in samples as long. Packed rows take
+        no more than those of one sample.
+        """
         return any(
             point.shape.tokens >= tokens and point.shape.lengths[-1] >= longest
-            for point in self.points
-            if (point.samples_per_row > 1) == packed
+            for point in self._that_fit(accumulates)
+            if packed or point.samples_per_row == 1
         )
 
-    def _of_one_sample(self) -> list[Point]:
-        return [point for point in self.points if point.samples_per_row == 1]
+    def _that_fit(self, accumulates: bool) -> Iterator[Point]:
+        """Yield the points that ran, or that did no more than another one with gradients kept."""
+        kept = self.kept_gradients(accumulates)
+        most = max((point.peak or 0 for point in self.points), default=0)
+        return (point for point in self.points if (point.peak or 0) + kept <= most)
 
 
 def save_calibration(calibration: Calibration) -> str:
@@ -287,7 +317,10 @@ def load_calibration(path: str | Path) -> Calibration:
     except FileNotFoundError:
         raise InputError(f"no such file: {shown}: write it with batchstat calibrate") from None
     except OSError as error:
-        raise InputError(f"{shown} cannot be read: {error.strerror or error}") from None
+        raise InputError(
+            f"{shown} cannot be read: {error.strerror or error}: name a file that "
+            "batchstat calibrate wrote"
+        ) from None
     except (JSONDecodeError, UnicodeDecodeError):
         raise InputError(
             f"{shown} is not a calibration, nor JSON at all: write it again with batchstat "

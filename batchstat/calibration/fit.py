@@ -40,7 +40,7 @@ def non_negative_least_squares(columns: Floats, values: Floats) -> Floats:
 
 
 def fit_calibration(
-    points: Sequence[Point], setup: Setup, fixed: int | None
+    points: Sequence[Point], setup: Setup, fixed: int | None, gradients: int | None = None
 ) -> tuple[TimeFit, MemoryFit | None]:
     """Return the fits of seconds and bytes, by non-negative least squares.
 
@@ -51,6 +51,7 @@ def fit_calibration(
         points: at least one.
         setup: whether shapes are compiled.
         fixed: bytes that weights and optimizer state take before a step; None where not known.
+        gradients: bytes of gradients; None where not known.
     """
     shapes = [point.shape for point in points]
     columns = np.array([[1.0, shape.tokens, shape.pairs] for shape in shapes])
@@ -67,10 +68,12 @@ def fit_calibration(
         residual=residual,
         worst=worst,
     )
-    return time, None if fixed is None else _fit_memory(points, columns, fixed)
+    return time, None if fixed is None else _fit_memory(points, columns, fixed, gradients)
 
 
-def _fit_memory(points: Sequence[Point], columns: Floats, fixed: int) -> MemoryFit:
+def _fit_memory(
+    points: Sequence[Point], columns: Floats, fixed: int, gradients: int | None
+) -> MemoryFit:
     peaks = np.array([point.peak or 0 for point in points], dtype=np.float64)
     fitted = non_negative_least_squares(columns, np.maximum(peaks - fixed, 0.0))
     residual, worst = _residual(fixed + columns @ fitted, peaks, int(np.count_nonzero(fitted)))
@@ -79,6 +82,7 @@ def _fit_memory(points: Sequence[Point], columns: Floats, fixed: int) -> MemoryF
         per_token=float(fitted[1]),
         per_pair=float(fitted[2]),
         least=max(point.update_peak or 0 for point in points),
+        gradients=gradients,
         residual=residual,
         worst=worst,
     )

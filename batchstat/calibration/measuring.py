@@ -63,6 +63,10 @@ class Device(Protocol):
     def fixed(self) -> int | None:
         """Bytes of weights and optimizer state, known after a step; None where they are not."""
 
+    @property
+    def gradients(self) -> int | None:
+        """Bytes of gradients, known after a step; None where they are not."""
+
     def warm_up(self, shape: Shape) -> WarmUp:
         """Run a step for the first time. Raises BatchTooLargeError."""
 
@@ -247,19 +251,24 @@ class _Search:
         Raises:
             InputError: a single row does not fit.
         """
-        if self._device.hardware.memory is None:
-            return wanted or _WITHOUT_LIMIT
         widest = min(widest, wanted or widest)
+        # Whatever fits, the first step makes the optimizer's state, which later peaks have.
         if not self._fits(1, widest):
             raise InputError(
                 f"one row of {widest:,} tokens does not fit {self._device.hardware.name}: lower "
                 "--max-length, or pass --gradient-checkpointing or --dtype bfloat16"
             )
+        if self._device.hardware.memory is None:
+            return wanted or _WITHOUT_LIMIT
         low, high = self._doubled(widest, None if wanted is None else wanted // widest)
-        if high is None:
-            return low * widest
-        low, high = self._bisected(low, high, widest)
         narrow = max(1, widest // _EXACT)
+        if high is None:
+            assert wanted is not None
+            if wanted == low * widest or self._fits(wanted // narrow, narrow):
+                return wanted
+            high = low + 1
+        else:
+            low, high = self._bisected(low, high, widest)
         rows, _ = self._bisected(low * widest // narrow, high * widest // narrow, narrow)
         return max(low * widest, rows * narrow)
 

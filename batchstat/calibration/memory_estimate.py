@@ -110,6 +110,7 @@ def memory_of(setup: Setup) -> MemoryFit:
         per_token=kept + layer.norm + max(_loss(setup), computed),
         per_pair=(layers + 1) * layer.per_pair + layer.mask,  # and the gradients of one layer
         least=fixed,
+        gradients=0,
         residual=None,
         worst=None,
     )

@@ -1,5 +1,6 @@
 """`Setup`: what is trained, and how, as far as it decides about time and memory."""
 
+import re
 from dataclasses import dataclass
 
 from batchstat.calibration.cost_model import CostModel
@@ -19,12 +20,16 @@ ATTENTIONS = {
 }
 OPTIMIZERS = {"adamw": "two numbers per weight", "sgd": "none, as without momentum"}
 
+OF_MODELS = ("dtype", "mixed_precision", "attention", "optimizer", "gradient_checkpointing")
+"""What a function decides by itself."""
+
+_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _MODEL = "Model"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """A model, and how it is trained.
+    """A model, and how it is trained. Of a function, that is known only as far as `compile`.
 
     Attributes:
         model: its configuration, or the `module:function` that runs a step.
@@ -93,3 +98,8 @@ class Setup:
         check_fields(self)
         if self.mixed_precision and self.dtype == "float32":
             raise OptionError("mixed_precision with dtype=float32: set dtype=bfloat16 or float16")
+
+    @property
+    def is_function(self) -> bool:
+        """Whether the model is a function that runs a step."""
+        return _FUNCTION.fullmatch(self.model) is not None

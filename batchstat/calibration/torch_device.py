@@ -36,6 +36,11 @@ class Steps(Protocol):
     def tensors(self) -> Iterable[torch.Tensor] | None:
         """Return weights, buffers and optimizer state; None where they are not known."""
 
+    def gradients(self) -> int | None:
+        """Return the bytes of gradients between a backward pass and the update; None where they are
+        not known.
+        """
+
 
 class TorchDevice:
     """A device that runs the steps of a model."""
@@ -45,6 +50,7 @@ class TorchDevice:
         self._device, self._steps = device, steps
         self._random = torch.Generator().manual_seed(0)
         self.fixed: int | None = None
+        self.gradients: int | None = None
 
     @property
     def hardware(self) -> Hardware:
@@ -59,6 +65,7 @@ class TorchDevice:
             self._steps.forward_backward(batch)
             self._wait()
             peak = peaks.restart()
+            self.gradients = self._steps.gradients()
             self._steps.update()
             self._wait()
             seconds = time.perf_counter() - began

@@ -55,6 +55,7 @@ class ModelSteps:
         self.vocabulary = config.get_text_config().vocab_size
         if setup.gradient_checkpointing:
             _enable_checkpointing(self._model)
+        self.positions = _positions(self._model)
         self._labels = _label_maker(type(self._model).__name__)
         self._is_compiled = setup.compile
         self._call: Callable[..., Any] = self._model
@@ -87,6 +88,11 @@ class ModelSteps:
         found = [value for state in states for value in state.values() if torch.is_tensor(value)]
         return [*self._model.parameters(), *self._model.buffers(), *found]
 
+    def gradients(self) -> int:
+        """Return the bytes of gradients between a backward pass and the update."""
+        found = (each.grad for each in self._model.parameters())
+        return sum(grad.nbytes for grad in found if grad is not None)
+
 
 class FunctionSteps:
     """The steps of a user's function."""
@@ -111,6 +117,7 @@ class FunctionSteps:
             sys.path.pop(0)
         if not callable(self._step):
             raise InputError(f"model {name!r} cannot be called with a batch: name a function")
+        self.positions = None
         stated = getattr(self._step, "vocabulary", _USUAL_VOCABULARY)
         try:
             self.vocabulary = whole_number("vocabulary", stated, _LEAST_VOCABULARY)
@@ -127,6 +134,9 @@ class FunctionSteps:
 
     def tensors(self) -> None:
         """Return None: only the function knows its model."""
+
+    def gradients(self) -> None:
+        """Return None: only the function knows them."""
 
 
 @contextmanager
@@ -174,6 +184,17 @@ def _model(config: Any, attention: str, dtype: torch.dtype, device: torch.device
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"transformers cannot build {config.model_type}: {reason}") from None
     return model.train()
+
+
+def _positions(model: Any) -> int | None:
+    """Return the tokens that a model has embeddings of positions for; None where it has none. Those
+    of RoBERTa begin after the padding's.
+    """
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
+            taken = 0 if module.padding_idx is None else module.padding_idx + 1
+            return int(module.num_embeddings) - taken
+    return None
 
 
 def _auto_class(config: Any) -> str:

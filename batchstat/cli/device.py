@@ -60,7 +60,11 @@ def read_device(inputs: "Inputs", model: "CostModel | None" = None) -> "Device |
     """
     from batchstat.simulation.device import as_device
 
-    device = as_device(**device_keywords(inputs), model=model)
+    device = as_device(
+        **device_keywords(inputs),
+        model=model,
+        gradient_accumulation_steps=inputs.settings.gradient_accumulation_steps,
+    )
     if device is not None and inputs.setup is not None:
         _check_setup(inputs.setup, device.calibration, device.file or "")
     return device
@@ -68,6 +72,8 @@ def read_device(inputs: "Inputs", model: "CostModel | None" = None) -> "Device |
 
 def _check_setup(setup: "TrainingSetup", calibration: "Calibration", file: str) -> None:
     own = calibration.setup
+    if own.is_function:
+        return
     pairs = {
         "dtype": (own.dtype, setup.dtype),
         "gradient_checkpointing": (own.gradient_checkpointing, setup.gradient_checkpointing),

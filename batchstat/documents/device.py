@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from batchstat.calibration.setup import OF_MODELS
 from batchstat.documents.base import Amount, Count, Document
 
 _Residual = Annotated[float, Field(ge=0, json_schema_extra={"x-unit": "ratio"})]
@@ -20,15 +21,16 @@ class Calibrated(Document):
     """Name of the device."""
     model: str
     """The model that was measured: its configuration, or the function that runs a step."""
-    dtype: str
-    """What computes; under mixed precision, weights have float32."""
-    mixed_precision: bool
+    dtype: str | None
+    """What computes; under mixed precision, weights have float32. This and the next four are null
+    for a function, which decides them by itself."""
+    mixed_precision: bool | None
     """Whether weights stay in float32 while dtype computes."""
-    attention: str
+    attention: str | None
     """Implementation of attention."""
-    optimizer: str
+    optimizer: str | None
     """Name of the optimizer."""
-    gradient_checkpointing: bool
+    gradient_checkpointing: bool | None
     """Whether activations are computed again in the backward pass."""
     compile: bool
     """Whether shapes are compiled: seconds are then those of the first epoch."""
@@ -64,9 +66,10 @@ def calibrated(device: Any, widest: int) -> Calibrated | None:
     """
     if device is None:
         return None
-    calibration = device.calibration
+    calibration, setup = device.calibration, device.calibration.setup
     made = {
+        **(dict.fromkeys(OF_MODELS) if setup.is_function else {}),
         "device": calibration.hardware.name,
         "tokens_that_fit": device.tokens_that_fit(widest),
     }
-    return Calibrated.of(made, device, calibration, calibration.setup)
+    return Calibrated.of(made, device, calibration, setup)

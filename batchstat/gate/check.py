@@ -71,9 +71,14 @@ def check(
     if isinstance(limits, Mapping):
         limits = in_force(read_limits(limits, "limits"), baseline is not None)
     require_limits(limits, baseline is not None, f"check {name!r} has")
-    device = as_device(calibration, cost_per_hour)
+    wanted = Settings(**settings)
+    device = as_device(
+        calibration,
+        cost_per_hour,
+        gradient_accumulation_steps=wanted.gradient_accumulation_steps,
+    )
     before = None if baseline is None else load_baseline(Path(baseline), name)
-    now = measure_report(profile, strategy, Settings(**settings), limits, device)
+    now = measure_report(profile, strategy, wanted, limits, device)
     if before is not None and (other := before.difference(now.as_baseline(limits))):
         assert baseline is not None
         raise InputError(

@@ -20,12 +20,12 @@ _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _STEP = re.compile(rf"\.?(\w+)|\[(\d+)\]|\[(\w+)=({_QUOTED}|.*?)\](?=[.\[]|$)", re.DOTALL)
 
 _ON_DEVICE = {
-    "strategy.seconds": "",
-    "strategy.peak_bytes": " that has memory",
-    "strategy.cost": ", and --cost-per-hour",
-    "strategy.rank_idle_time": "",
+    "strategy.seconds": "a calibration that has times with --calibration",
+    "strategy.peak_bytes": "a calibration that has memory with --calibration",
+    "strategy.cost": "a calibration that has times with --calibration, and --cost-per-hour",
+    "strategy.rank_idle_time": "a calibration that has times with --calibration",
 }
-"""Numbers that need a calibrated device, with what else they need."""
+"""Numbers that need a calibrated device, with what to name."""
 
 Step = str | int | tuple[str, str]
 
@@ -85,7 +85,7 @@ def _hint(path: str) -> str:
     if path.startswith("class"):
         return ": was a label column read?"
     if path in _ON_DEVICE:
-        return f": name a calibration with --calibration{_ON_DEVICE[path]}"
+        return f": name {_ON_DEVICE[path]}"
     if "trained" in path:
         return (
             ": which tokens are trained is unknown; profile the corpus with --prompt-column and "

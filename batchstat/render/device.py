@@ -125,7 +125,8 @@ def described(facts: Mapping[str, Any], widest: int) -> dict[str, str]:
 
 def _device(facts: Mapping[str, Any]) -> str:
     mixed = " mixed precision" if facts["mixed_precision"] else ""
-    words = [facts["device"], facts["dtype"] + mixed, facts["model"]]
+    dtype = [] if facts["dtype"] is None else [facts["dtype"] + mixed]
+    words = [facts["device"], *dtype, facts["model"]]
     words += ["gradient checkpointing"] if facts["gradient_checkpointing"] else []
     file = f"{one_line(facts['file'].rsplit('/', 1)[-1])}: " if facts["file"] else ""
     text = file + ", ".join(one_line(each) for each in words)

@@ -77,7 +77,11 @@ def balance(
     wanted = replace(Settings(**settings), sampler="none")
     rows = [replace(wanted, sampler=spec) for spec in dict.fromkeys(samplers)]
     check_epochs(wanted, epochs)
-    device = as_device(calibration, cost_per_hour)
+    device = as_device(
+        calibration,
+        cost_per_hour,
+        gradient_accumulation_steps=wanted.gradient_accumulation_steps,
+    )
     inputs = resolve_inputs(lengths, labels, wanted.keep_labels)
     classes = inputs.samples.classes
     if classes is None:

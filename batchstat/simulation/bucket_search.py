@@ -104,8 +104,10 @@ def find_buckets(
     whole_number("min_bucket_samples", min_bucket_samples)
     whole_number("epochs", epochs)
     cost = decide_cost(cost, model, calibration)
-    device, shape = as_device(calibration, None), as_model(model)
-    as_given = Settings(**settings)
+    as_given, shape = Settings(**settings), as_model(model)
+    device = as_device(
+        calibration, None, gradient_accumulation_steps=as_given.gradient_accumulation_steps
+    )
     inputs = resolve_inputs(lengths, labels, as_given.keep_labels)
     basis = inputs.resolve(as_given)
     kept = inputs.stats.cut(basis.max_length, basis.overflow)

@@ -93,7 +93,7 @@ def times_of(
         device: the calibrated device.
         epochs: number of epochs after which training ends.
     """
-    cost = device.calibration.cost
+    cost = device.cost
     for wanted, edges in found:
         try:
             row = make_row(keep_short(edges, basis), shares, cost, device)

@@ -88,7 +88,12 @@ def compare(
         InputError: no samples, the settings leave none, or a calibration that cannot be used.
     """
     wanted, shape = Settings(**settings), as_model(model)
-    device = as_device(calibration, cost_per_hour, shape)
+    device = as_device(
+        calibration,
+        cost_per_hour,
+        shape,
+        gradient_accumulation_steps=wanted.gradient_accumulation_steps,
+    )
     check_seeds(wanted, seeds)
     inputs = resolve_inputs(lengths, labels, wanted.keep_labels)
     if strategies is None:

@@ -48,11 +48,13 @@ class Device:
         calibration: the time and memory of batches on it.
         file: the calibration's file; None if it was given as a record.
         cost_per_hour: of one such device, in any currency; None where it is not known.
+        accumulates: whether steps have several batches, which keep their gradients.
     """
 
     calibration: Calibration
     file: str | None = None
     cost_per_hour: float | None = None
+    accumulates: bool = False
 
     @property
     def is_timed(self) -> bool:
@@ -75,11 +77,20 @@ class Device:
         calibration = self.calibration
         return f"{calibration.hardware.name}, {calibration.setup.model}, {calibration.created}"
 
+    @property
+    def cost(self) -> BatchCost:
+        """What a batch costs, in picoseconds; in tokens, for an estimate of memory."""
+        cost = self.calibration.cost
+        kept = self.calibration.kept_gradients(self.accumulates)
+        if cost.memory is None or not kept:
+            return cost
+        return replace(cost, memory=replace(cost.memory, fixed=cost.memory.fixed + kept))
+
     def tokens_that_fit(self, max_length: int) -> int | None:
         """Return the largest `tokens_per_batch` whose batches all fit, with rows of at most
         `max_length` tokens; None where memory has no limit or is not known.
         """
-        return self.calibration.tokens_that_fit(max_length)
+        return self.calibration.tokens_that_fit(max_length, accumulates=self.accumulates)
 
     def epoch(self, request: RowRequest, counts: PlanCounts, widest: int, longest: int) -> OnDevice:
         """Return what an epoch takes.
@@ -100,7 +111,9 @@ class Device:
         if (peak := counts.peak_bytes) is not None:
             in_a_row = longest if packed else widest
             tokens = counts.max_batch_tokens
-            fits = self.calibration.fits_memory(peak, tokens, in_a_row, packed=packed)
+            fits = self.calibration.fits_memory(
+                peak, tokens, in_a_row, packed=packed, accumulates=self.accumulates
+            )
         return OnDevice(
             seconds=seconds,
             cost=cost,
@@ -127,15 +140,17 @@ def batch_cost(model: CostModel | None, device: Device | None) -> BatchCost:
     else total tokens; each with the memory of batches, if that is known.
     """
     if device is not None and device.is_timed:
-        return device.calibration.cost
+        return device.cost
     cost = TOTAL_TOKENS if model is None else model.cost
-    return cost if device is None else replace(cost, memory=device.calibration.cost.memory)
+    return cost if device is None else replace(cost, memory=device.cost.memory)
 
 
 def as_device(
     calibration: Calibration | str | Path | None,
     cost_per_hour: float | None,
     model: CostModel | None = None,
+    *,
+    gradient_accumulation_steps: int = 1,
 ) -> Device | None:
     """Return the device of a calibration, or of the file of one; None without one.
 
@@ -143,6 +158,7 @@ def as_device(
         calibration: the calibration.
         cost_per_hour: of one device.
         model: the model that is trained; None if it is not known.
+        gradient_accumulation_steps: number of batches per step.
 
     Raises:
         OptionError: a cost that is not positive, or without a calibration that has times.
@@ -173,7 +189,12 @@ def as_device(
             f"{named} is of another model, {found.setup.model}, than the one named ({differing}): "
             "remove --model, or run batchstat calibrate for it"
         )
-    return Device(calibration=found, file=file, cost_per_hour=cost_per_hour)
+    return Device(
+        calibration=found,
+        file=file,
+        cost_per_hour=cost_per_hour,
+        accumulates=gradient_accumulation_steps > 1,
+    )
 
 
 def _check_cost(cost: object) -> None:

@@ -27,7 +27,14 @@ def device_warnings(
         yield ReportWarning(
             "does_not_fit",
             f"peak memory is above {_limit(device.calibration)}: {shown}: "
-            f"{_remedy(device.calibration, max_length)}",
+            f"{_remedy(device, max_length)}",
+        )
+    memory = device.calibration.memory
+    if device.accumulates and memory is not None and memory.gradients is None:
+        yield ReportWarning(
+            "gradients_not_counted",
+            "peaks lack the gradients that gradient accumulation keeps, which are not known of "
+            f"{device.calibration.setup.model}",
         )
     beyond = [row.label for row in rows if row.on_device.is_extrapolated]
     if beyond:
@@ -47,11 +54,11 @@ def _limit(calibration: Calibration) -> str:
     return f"the {_gib(most)} that fit on {name}{margin}"
 
 
-def _remedy(calibration: Calibration, max_length: int) -> str:
-    fitting = calibration.tokens_that_fit(max_length)
+def _remedy(device: Device, max_length: int) -> str:
+    fitting = device.tokens_that_fit(max_length)
     if fitting is None:
         return "lower --tokens-per-batch, or run batchstat calibrate without it to know what fits"
-    if (excess := fixed_excess(calibration)) is not None:
+    if (excess := fixed_excess(device.calibration)) is not None:
         return excess
     if fitting < max_length:
         return f"not even one row of max_length={max_length:,} fits, so lower --max-length"

@@ -19,20 +19,27 @@ Writer = Callable[[BinaryIO], object]
 _TEMPORARY = re.compile(r"\.batchstat-[0-9a-f]{8}\.tmp")
 
 
-def check_writable(folder: Path) -> None:
+def check_file(path: Path, remedy: str) -> None:
+    """Raise InputError, before any work is done, if a file that a user named cannot be written."""
+    if path.is_dir():
+        raise InputError(_refusal(path, "it is a folder", remedy))
+    check_writable(path.parent, remedy)
+
+
+def check_writable(folder: Path, remedy: str = "pass another folder with -o") -> None:
     """Raise InputError, before any work is done, if the folder cannot be written."""
     if is_remote(folder):
-        with _refused(folder, "pass another folder with -o"):
+        with _refused(folder, remedy):
             try_writing(folder)
         return
     try:
         nearest = _nearest(folder.absolute())
         if not nearest.is_dir():
-            raise InputError(_refusal(folder, f"{nearest.as_posix()} is not a folder"))
+            raise InputError(_refusal(folder, f"{nearest.as_posix()} is not a folder", remedy))
     except OSError as error:
-        raise InputError(_refusal(folder, error.strerror or str(error))) from None
+        raise InputError(_refusal(folder, error.strerror or str(error), remedy)) from None
     if not os.access(nearest, os.W_OK | os.X_OK):
-        raise InputError(_refusal(folder, "Permission denied"))
+        raise InputError(_refusal(folder, "Permission denied", remedy))
 
 
 def check_results(folder: Path) -> None:

@@ -27,6 +27,9 @@ class KnownDevice:
     bytes_per_token: float = 5_000.0
     bytes_per_pair: float = 4.0
     update_bytes: int = 1_000_000
+    gradients: int = 700_000
+    optimizer_state: int = 900_000
+    """Part of `state` that the first update makes."""
     interrupted_after: int | None = None
     halved_after: int | None = None
     """Runs after which only half of the memory is in one piece."""
@@ -55,8 +58,9 @@ class KnownDevice:
 
     def warm_up(self, shape: Shape) -> WarmUp:
         timing = self.run(shape)
+        peak = self.peak(shape) - (self.optimizer_state if len(self.ran) == 1 else 0)
         update_peak = self.state + self.update_bytes
-        return WarmUp(timing.seconds + self.per_shape, self.peak(shape), update_peak)
+        return WarmUp(timing.seconds + self.per_shape, peak, update_peak)
 
     def run(self, shape: Shape) -> Timing:
         if self.interrupted_after is not None and len(self.ran) >= self.interrupted_after:

@@ -16,6 +16,7 @@ from batchstat.calibration.calibration import load_calibration
 from batchstat.calibration.measuring import BatchTooLargeError
 from batchstat.calibration.setup import Setup
 from batchstat.calibration.shapes import Shape
+from batchstat.errors import InputError
 from conftest import environment, needs
 
 SMALL = {"vocab_size": 200, "max_position_embeddings": 128}
@@ -115,6 +116,42 @@ def test_peaks_are_those_of_torchs_own_accounting(folder_of, config, attention):
         assert max(found.peak, found.update_peak) == pytest.approx(total, rel=0.01)
     weights = sum(each.numel() for each in steps._model.parameters()) * 4
     assert device.fixed == pytest.approx(3 * weights, rel=0.02)  # and two states of AdamW
+
+
+@pytest.mark.parametrize("vocabulary", [200, 20_000])
+def test_gradients_that_accumulation_keeps_are_in_the_peak(folder_of, vocabulary):
+    """The peak of a step's second batch, by torch's own accounting."""
+    import torch
+    from torch.distributed._tools.mem_tracker import MemTracker
+
+    folder = folder_of({**LLAMA, "vocab_size": vocabulary})
+    calibration = calibrate(str(folder), device="cpu", tokens_per_batch=512)
+    device = device_of(folder, Setup(model="small", shape=None))
+    steps = device._steps
+    device.warm_up(Shape(1, 8))
+    kept = calibration.kept_gradients(True)
+    assert kept == sum(each.numel() for each in steps._model.parameters()) * 4
+    for point in calibration.points[:3]:
+        batch = device._batch(point.shape)
+        steps.forward_backward(batch)
+        tracker = MemTracker()
+        tracker.track_external(steps._model, steps._optimizer)
+        gradients = [each.grad for each in steps._model.parameters()]
+        tracker.track_external(*gradients)
+        with tracker:
+            steps.forward_backward(batch)
+        total = tracker.get_tracker_snapshot("peak")[torch.device("cpu")]["Total"]
+        steps.update()
+        assert point.peak < total <= 1.01 * (point.peak + kept)
+        assert total >= 0.9 * (point.peak + kept)
+
+
+def test_positions_of_roberta_begin_after_the_paddings(folder_of):
+    config = {**BERT, "model_type": "roberta", "max_position_embeddings": 66, "pad_token_id": 1}
+    folder = folder_of(config)
+    assert calibrate(str(folder), device="cpu", tokens_per_batch=128).widest == 64
+    with pytest.raises(InputError, match="max_length=65 is above the 64 positions of the model"):
+        calibrate(str(folder), device="cpu", max_length=65)
 
 
 def test_checkpointing_saves_memory_and_mixed_precision_keeps_weights(folder_of):

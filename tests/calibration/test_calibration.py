@@ -25,7 +25,7 @@ from calibration.devices import KnownDevice
 def calibration_of(device: KnownDevice, widest: int = 512, **more) -> Calibration:
     setup = Setup(model="known", shape=CostModel(hidden=64, layers=2))
     measured = measure_device(device, widest, **more)
-    time, memory = fit_calibration(measured.points, setup, device.fixed)
+    time, memory = fit_calibration(measured.points, setup, device.fixed, device.gradients)
     return Calibration(
         created="2026-01-01T00:00:00+00:00",
         setup=setup,
@@ -213,7 +213,39 @@ def test_packed_rows_fit_if_larger_ones_of_longer_samples_ran():
     assert calibration.fits_memory(peak, 4_096, 512, packed=True)
     assert calibration.fits_memory(peak, 4_097, 512, packed=True) is None
     plain = calibration_of(of_80_gib(), 512, tokens_per_batch=4_096)
-    assert plain.fits_memory(peak, 4_096, 512, packed=True) is None
+    assert plain.fits_memory(peak, 4_096, 512, packed=True)
+    assert plain.fits_memory(peak, 4_096, 513, packed=True) is None
+    assert calibration.fits_memory(peak, 4_096, 4_096, packed=False) is None
+
+
+@given(
+    gradients=st.integers(0, 70),
+    noise=st.floats(0.001, 0.1),
+    widest=st.sampled_from([512, 2_048]),
+    tokens=st.integers(1, 40_000),
+    samples=st.integers(1, 8),
+)
+def test_what_is_said_to_fit_fits(gradients, noise, widest, tokens, samples):
+    """The largest number of tokens that fits does so by every strategy, with gradients kept too."""
+    device = of_80_gib(memory_noise=noise)
+    device.gradients = gradients * GIB
+    calibration = calibration_of(device, widest)
+    for accumulates in (False, True):
+        kept = calibration.kept_gradients(accumulates)
+        assert kept == accumulates * device.gradients
+        fitting = calibration.tokens_that_fit(widest, accumulates=accumulates)
+        assert fitting is not None
+        tokens = min(tokens, fitting)
+        longest = min(tokens, widest) // samples
+        if not longest:
+            continue
+        for packed, row in ((True, longest), (False, min(tokens, widest))):
+            shape = Shape(max(1, tokens // row), row)
+            peak = calibration.bytes(shape) + kept
+            fits = calibration.fits_memory(
+                peak, shape.tokens, row, packed=packed, accumulates=accumulates
+            )
+            assert fits
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 2.5, "512", None])

@@ -19,6 +19,21 @@ def test_without_torch_the_message_says_how_to_get_it(tmp_path, run_process):
 
 
 @pytest.mark.parametrize(
+    ("output", "reason"),
+    [("taken.json", "it is a folder"), ("file/x.json", "file is not a folder")],
+)
+def test_a_file_that_cannot_be_written_is_refused_before_any_work(run, tmp_path, output, reason):
+    (tmp_path / "taken.json").mkdir()
+    (tmp_path / "file").touch()
+    result = run("calibrate", "--model", "gpt2", "--estimate", "-o", output)
+    assert result.returncode == 3
+    assert f"cannot be written: {reason}: name another with -o" in result.stderr.replace(
+        f"{tmp_path.as_posix()}/", ""
+    )
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
     ("flags", "message"),
     [
         ([], "no model: pass --model with a folder, a name, or module:function"),
@@ -32,6 +47,10 @@ def test_without_torch_the_message_says_how_to_get_it(tmp_path, run_process):
             "mixed_precision with dtype=float32: set dtype=",
         ),
         (["--model", "m", "-o", "out.txt"], "output=out.txt: must end in .json"),
+        (
+            ["--model", "train:step", "--dtype", "bfloat16"],
+            "dtype is not for a function, which decides it by itself: remove it, and train with it",
+        ),
         (["m"], "unexpected"),
     ],
 )

@@ -209,7 +209,7 @@ def test_limits_on_time_memory_and_cost(run, device):
         assert check(asked + named + limits.format(number, 0))[0] == 1
         code, out = check(asked + limits.format(number, most))
         assert code == 3
-        assert f"the report has no strategy.{number}: name a calibration with --calib" in out
+        assert f"the report has no strategy.{number}: name a calibration that has " in out
 
 
 def test_a_file_of_the_configuration_is_beside_it(run, device):
@@ -277,6 +277,7 @@ def test_another_model_than_the_one_named(run):
         ({}, {"bf16": True}, ""),
         ({"mixed_precision": True}, {"bf16": True, "gradient_checkpointing": False}, ""),
         ({}, {"bf16": False}, ""),
+        ({"model": "train:step", "shape": None, "dtype": "float32"}, {"bf16": True}, ""),
         ({}, {}, ""),
     ],
 )

@@ -146,6 +146,39 @@ def test_nothing_that_does_not_fit_is_recommended(lengths, budget, fitting):
         assert all(row.on_device.fits_memory for row in again)
 
 
+@settings(max_examples=25, deadline=None)
+@given(
+    lengths=MANY,
+    budget=st.integers(200, 3000),
+    fitting=st.integers(2000, 4000),
+    gradients=st.integers(0, GIB),
+    accumulation=st.integers(1, 3),
+)
+def test_peaks_have_the_gradients_that_accumulation_keeps(
+    lengths, budget, fitting, gradients, accumulation
+):
+    constants = Constants()
+    known = calibration(constants, fits=constants.peak(fitting), gradients=gradients)
+    asked = {"gradient_accumulation_steps": accumulation, "calibration": known}
+    comparison = batchstat.compare(lengths, tokens_per_batch=budget, **asked)
+    kept = gradients * (accumulation > 1)
+    for row in comparison:
+        needed = Epoch(row, lengths, constants).peak + kept
+        assert row.counts.peak_bytes == pytest.approx(needed, rel=1e-6)
+        if abs(needed - constants.peak(fitting)) > 10**6:
+            assert row.on_device.fits_memory == (needed < constants.peak(fitting))
+
+
+def test_gradients_that_are_not_known_are_said_to_be_missing():
+    of_function = calibration(gradients=None, model="train:step", shape=None)
+    for accumulation, expected in ((1, []), (2, ["gradients_not_counted"])):
+        comparison = batchstat.compare(
+            [5, 90], calibration=of_function, gradient_accumulation_steps=accumulation
+        )
+        codes = [each.code for each in comparison.warnings]
+        assert [code for code in codes if code == "gradients_not_counted"] == expected
+
+
 def test_the_worst_residual_is_a_margin():
     known = calibration(fits=Constants().peak(1000))
     known = replace(known, memory=replace(known.memory, worst=0.1))

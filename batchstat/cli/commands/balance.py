@@ -88,7 +88,14 @@ def command(options: Options) -> None:
     report = replace(report, warnings=found.warnings + warnings + report.warnings)
 
     def to_use(spec: str) -> str:
-        return command_line(inputs, "compare", sampler=spec, strategy=strategy)
+        return command_line(
+            inputs,
+            "compare",
+            sampler=spec,
+            strategy=strategy,
+            calibration=inputs.get("calibration"),
+            cost_per_hour=inputs.get("cost_per_hour"),
+        )
 
     result = CommandResult(
         "balance.json",

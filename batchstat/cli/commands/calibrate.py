@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from batchstat.calibration.measuring import MeasuringProgress, OnProgress
 
 _BATCHES = "Batches"
+_ANOTHER = "name another with -o"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,16 +97,17 @@ def command(options: Options) -> None:
     from batchstat.cli.streams import KeptOnInterrupt, console, emit, render, say
     from batchstat.errors import OptionError, counted
     from batchstat.render.screens.calibration import calibration_screen
-    from batchstat.storage.results import write_file
+    from batchstat.storage.results import check_file, write_file
 
     setup, measured = options.read(Setup), options.read(Measured)
     if not setup.model:
         raise OptionError("no model: pass --model with a folder, a name, or module:function")
     if measured.output.suffix != ".json":
         raise OptionError(f"output={measured.output.as_posix()}: must end in .json")
+    check_file(measured.output, _ANOTHER)
     found = _estimated(setup, measured) if measured.estimate else _measured(setup, measured)
     text = save_calibration(found)
-    write_file(measured.output, text.encode(), remedy="name another with -o")
+    write_file(measured.output, text.encode(), _ANOTHER)
     if measured.as_json:
         emit(text)
     else:

@@ -40,14 +40,17 @@ def _facts(calibration: Calibration) -> Iterator[Line]:
     hardware = calibration.hardware
     memory = "" if hardware.memory is None else f", {gib(hardware.memory)}"
     yield Line("device", f"{hardware.name} ({hardware.device}){memory}")
-    yield Line("model", f"{calibration.setup.model}: {setup_words(calibration.setup)}")
+    words = setup_words(calibration.setup)
+    yield Line("model", ": ".join((calibration.setup.model, *([words] if words else []))))
 
 
 def setup_words(setup: Setup) -> str:
     """Return how a model was trained, in a few words."""
-    words = [setup.dtype + (" mixed precision" if setup.mixed_precision else "")]
-    words += [f"{setup.attention} attention", setup.optimizer]
-    words += ["gradient checkpointing"] if setup.gradient_checkpointing else []
+    words = []
+    if not setup.is_function:
+        words += [setup.dtype + (" mixed precision" if setup.mixed_precision else "")]
+        words += [f"{setup.attention} attention", setup.optimizer]
+        words += ["gradient checkpointing"] if setup.gradient_checkpointing else []
     words += ["compiled"] if setup.compile else []
     return ", ".join(words)
 
