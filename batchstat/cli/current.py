@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchstat.cli.configuration import Setting
 from batchstat.corpus.options import CorpusOptions
-from batchstat.errors import OptionError
+from batchstat.errors import InputError, OptionError
 from batchstat.planning.settings import Settings
 from batchstat.simulation.results import ReportWarning
 
@@ -32,7 +33,7 @@ def settings_of_setup(
         below: settings that it overrides.
 
     Raises:
-        InputError: its corpus or its tokenizer is not available.
+        InputError: the corpus that it names or its tokenizer is not available.
     """
     from batchstat.simulation.preflight_corpus import profile_keywords
 
@@ -44,6 +45,8 @@ def settings_of_setup(
     if given.get("corpus") or setup.reading.get("corpus"):
         named = profile_keywords(setup, **given)
         found |= {key: Setting(value, origin) for key, value in named.items()}
+    elif setup.unreadable:
+        raise InputError(setup.no_corpus)
     return found
 
 
@@ -115,11 +118,18 @@ def trained_samples(
     if given["max_length"] is None:
         del given["max_length"]
     samples, settings = as_trained(inputs.setup, profile, given)
+    config = inputs.setup.path.as_posix()
     left = len(profile) - len(samples.profile)
     found = [*samples.warnings]
     if left:
         found.append(
-            f"{inputs.setup.path.as_posix()} leaves out {left:,} of {len(profile):,} samples: "
-            "batchstat preflight says why"
+            f"{config} leaves out {left:,} of {len(profile):,} samples: batchstat preflight says "
+            "why"
+        )
+    named, counter = inputs.setup.reading.get("tokenizer"), profile.tokenizer
+    if not inputs.corpus and named and counter is not None and Path(named) != Path(counter.name):
+        found.append(
+            f"{config} trains with the tokenizer {named}, but {counter.name} counted the profile: "
+            "pass the corpus, too"
         )
     return samples.profile, settings, tuple(ReportWarning("configuration", each) for each in found)

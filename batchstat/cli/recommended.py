@@ -34,6 +34,10 @@ class Recommendation:
     origin: Origin
 
 
+class _FewerSamplesError(Exception):
+    """A comparison of fewer samples than its profile has."""
+
+
 def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None:
     """Return what the comparison in a results folder recommends; None if there is none of this
     profile.
@@ -48,15 +52,24 @@ def find_recommendation(folder: Path, profile: Profile) -> Recommendation | None
         require_schema(record, SCHEMA)
         if not _is_of(record, profile):
             return None
+        kept = record["corpus"]["samples"]
         best, current = record["choice"]["best"], record["choice"]["current"]
         if best is not None:
             basis = ResolvedSettings(**Basis.model_validate(record["basis"]).to_json())
             settings = _settings(request_row(best, basis), basis)
             request_row(current, basis)
+            if kept != len(profile):
+                raise _FewerSamplesError(kept)
             hint = LearningRateHint(float(record["learning_rate"]["batch_ratio"]))
             return Recommendation(best, settings, Origin(shown, current, hint))
     except FileNotFoundError:
         return None
+    except _FewerSamplesError as error:
+        raise InputError(
+            f"{shown} is of the {error.args[0]:,} samples that a trainer's configuration keeps, "
+            f"but a recipe trains on all {len(profile):,}: pass a corpus of those alone, or name "
+            "a strategy with --strategy"
+        ) from None
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise InputError(f"{shown} cannot be used ({one_line(error)}): {_REMEDY}") from None
     raise InputError(

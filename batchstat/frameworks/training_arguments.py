@@ -70,6 +70,12 @@ tpu_metrics_debug tpu_num_cores use_ipex use_legacy_prediction_loop use_mps_devi
 _OF_VERSION_4 = {*_OLD.split(), "group_by_length", "warmup_ratio", "per_gpu_train_batch_size"}
 """Keys that transformers 5 no longer has."""
 
+_NOW = {
+    "group_by_length": " in favour of train_sampling_strategy: group_by_length",
+    "warmup_ratio": " in favour of warmup_steps, which may be a share",
+}
+"""What takes the place of those that decide about batches or steps."""
+
 _RENAMED = {"per_gpu_train_batch_size": "name it per_device_train_batch_size"}
 """Keys that are refused if they have a value, with the remedy."""
 
@@ -207,7 +213,7 @@ def warnings_of(values: Mapping[str, Any], sampling: str, given: frozenset[str])
     if old:
         yield (
             f"{old[0]} is a key of transformers 4; these are the rules of transformers "
-            f"{TRAINING_ARGUMENTS.version}"
+            f"{TRAINING_ARGUMENTS.version}, which refuses it{_NOW.get(old[0], '')}"
         )
     if sampling == GROUPED:
         yield (

@@ -142,6 +142,40 @@ def test_a_configuration_without_a_corpus_is_of_the_profile_in_the_folder(run, c
     assert stored["strategies"] == named["strategies"]
 
 
+def test_a_recipe_of_fewer_samples_than_the_profile_is_refused(run, config):
+    done = run("compare", "--current", config.name, "--no-plots")
+    assert "leaves out" in done.stderr
+    assert "batchstat recipe" not in done.stdout
+    refused = run("recipe")
+    assert refused.returncode == 3
+    assert "samples that a trainer's configuration keeps, but a recipe trains on all 60" in (
+        refused.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "limit"), [("compare", ()), ("check", ("--max-padding", "90%")), ("init", ())]
+)
+def test_a_corpus_that_is_not_here_is_not_that_of_another_run(run, config, command, limit):
+    flags = ("--prompt-column", "prompt", "--completion-column", "completion", "--no-plots")
+    assert run("profile", "pairs.jsonl", *flags).returncode == 0
+    saved(config, SETTINGS | {"dataset_name": "trl-lib/Capybara"})
+    done = run(command, "--current", config.name, *limit)
+    assert done.returncode == 3
+    assert f"{config.name} names the dataset 'trl-lib/Capybara'" in done.stderr
+
+
+def test_another_tokenizer_than_the_one_that_counted_is_said(run, config):
+    flags = ("--prompt-column", "prompt", "--completion-column", "completion", "--no-plots")
+    assert run("profile", "pairs.jsonl", *flags).returncode == 0
+    for values, is_said in (({}, False), ({"model_name_or_path": "./other"}, True)):
+        saved(config, SETTINGS | values)
+        done = run("compare", "--current", config.name, "--no-plots")
+        assert done.returncode == 0
+        said = "trains with the tokenizer ./other, but builtin counted the profile: pass the corpus"
+        assert (said in done.stderr) == is_said
+
+
 @pytest.mark.parametrize(
     ("name", "values", "code", "message"),
     [

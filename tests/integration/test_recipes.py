@@ -5,6 +5,7 @@ Each test is skipped where its library is not installed.
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections import Counter
@@ -618,6 +619,20 @@ assert [len(encode(sample)) for sample in samples] == [min(n, 512) for n in leng
     assert_passes(check, tmp_path)
 
 
+def test_a_recipe_is_refused_without_the_template_that_counted(run, tmp_path):
+    (tmp_path / "chat.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
+    chats = [SAMPLE_DATA / "chat.jsonl", "--messages-column", "messages", "--no-plots"]
+    compared = run("compare", *chats, "--chat-template", "chat.jinja")
+    assert compared.returncode == 0
+    refused = run("recipe")
+    assert refused.returncode == 3
+    assert "with another chat template than the chat template of builtin" in refused.stderr
+    [line] = [each for each in compared.stdout.splitlines() if "batchstat recipe" in each][:1]
+    printed = run(*shlex.split(line)[1:])
+    assert printed.returncode == 0, printed.stderr
+    assert 'Path("chat.jinja").read_text' in printed.stdout
+
+
 @pytest.mark.parametrize("stop", [5, 20])
 def test_a_shuffled_stream_of_datasets_is_resumed_by_replay(stop):
     """Its state leaves the shuffle buffer out: the source is read again, in the same sequence."""
@@ -777,7 +792,7 @@ def test_samples_are_read_as_they_were_counted(run, tmp_path):
         os.chdir(here)
     np.save(tmp_path / "lengths.npy", LENGTHS)
     run("profile", "lengths.npy")
-    assert "lengths or token ids: add --snippet" in run("recipe").stderr
+    assert "or with --tokenize-apart: add --snippet" in run("recipe").stderr
     assert "BatchSampler" in run("recipe", "--snippet").stdout
 
 

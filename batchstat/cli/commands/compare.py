@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from batchstat.cli.device import Calibrated
 from batchstat.cli.options import Options, takes
@@ -156,10 +156,12 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
         **asdict(settings),
     )
     comparison = replace(comparison, warnings=found.warnings + warnings + comparison.warnings)
-    return found, comparison, _result(inputs, samples, comparison)
+    return found, comparison, _result(inputs, found.profile, samples, comparison)
 
 
-def _result(inputs: "Inputs", profile: "Profile", comparison: "Comparison") -> "CommandResult":
+def _result(
+    inputs: "Inputs", whole: "Profile", profile: "Profile", comparison: "Comparison"
+) -> "CommandResult":
     from batchstat.cli.pasted import where
     from batchstat.cli.results import CommandResult
     from batchstat.documents.comparison import comparison_document
@@ -168,7 +170,8 @@ def _result(inputs: "Inputs", profile: "Profile", comparison: "Comparison") -> "
     from batchstat.storage.result_files import COMPARE_FILE
 
     def to_use(row: "StrategyResult") -> str:
-        return _to_use(inputs, profile, comparison, row)
+        is_whole = len(profile) == len(whole)
+        return _to_use(inputs, profile, comparison, row, is_whole=is_whole)
 
     return CommandResult(
         COMPARE_FILE,
@@ -181,11 +184,17 @@ def _result(inputs: "Inputs", profile: "Profile", comparison: "Comparison") -> "
 
 
 def _to_use(
-    inputs: "Inputs", profile: "Profile", comparison: "Comparison", row: "StrategyResult"
+    inputs: "Inputs",
+    profile: "Profile",
+    comparison: "Comparison",
+    row: "StrategyResult",
+    *,
+    is_whole: bool,
 ) -> str:
     """Return what the user's trainer is to be passed for a row; or the command that trains with it,
     by a whole script or, for a corpus that no script can read, by lines to paste; or that simulates
-    it where neither can reproduce its batches.
+    it where neither can reproduce its batches. Empty where a recipe would train on samples that the
+    trainer leaves out.
     """
     from batchstat.cli.current import argument_for
     from batchstat.cli.pasted import command_line
@@ -201,8 +210,13 @@ def _to_use(
     }
     if refusal("torch", row.request):
         return command_line(inputs, "compare", **decided)
-    snippet = None if holds_text(profile) else True
-    return command_line(inputs, "recipe", **decided, epoch=None, snippet=snippet)
+    if not is_whole:
+        return ""
+    how: dict[str, Any] = {"snippet": True}
+    if holds_text(profile):
+        template = inputs.get("chat_template")
+        how = {} if template is None else {"chat_template": template.as_posix()}
+    return command_line(inputs, "recipe", **decided, epoch=None, **how)
 
 
 def _export(profile: "Profile", comparison: "Comparison", path: Path) -> None:

@@ -11,6 +11,8 @@ from batchstat.parameters import option
 from batchstat.planning.settings import Settings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from batchstat.cli.inputs import Inputs
     from batchstat.profiling.profile import Profile
     from batchstat.render.recipes.writing import Origin
@@ -92,8 +94,8 @@ def command(options: Options) -> None:
     profile = load_profile(folder, "run batchstat profile CORPUS first, or pass its folder with -o")
     if not (script.snippet or holds_text(profile)):
         raise InputError(
-            "the script reads texts, but the profile was made from lengths or token ids: add "
-            "--snippet for the lines that read neither"
+            "the script tokenizes whole texts, but the profile was made from lengths or token ids, "
+            "or with --tokenize-apart: add --snippet for the lines that read none of these"
         )
     spec, settings, origin = given or _recommended(inputs, profile)
     request = request_row(spec, resolve_inputs(profile).resolve(settings))
@@ -104,9 +106,29 @@ def command(options: Options) -> None:
         text = snippet(framework, lengths, request, settings, origin)
     else:
         template = inputs.get("chat_template")
+        _check_template(profile, template)
         file = None if template is None else template.as_posix()
         text = recipe(framework, profile, lengths, request, settings, file, origin)
     emit(text, sys.stdout.encoding)
+
+
+def _check_template(profile: "Profile", template: "Path | None") -> None:
+    """Raise InputError if chats were counted with another template than the script renders."""
+    from batchstat.errors import InputError
+    from batchstat.profiling.inputs import tokenizer_for
+    from batchstat.render.recipes.writing import holds_chats
+
+    counter, corpus = profile.tokenizer, profile.corpus
+    if counter is None or not holds_chats(profile):
+        return
+    own = tokenizer_for(corpus.options, counter.name, template, corpus.sources, is_chat=True)
+    if own is None or own.digest == counter.digest:
+        return
+    used = f"the chat template of {counter.name}" if template is None else template.as_posix()
+    raise InputError(
+        f"the profile was counted with another chat template than {used}, which the script would "
+        "use: pass the file of the one that counted, --chat-template"
+    )
 
 
 def _given(inputs: "Inputs") -> "tuple[str, Settings, None] | None":

@@ -90,7 +90,7 @@ def recipe(
     used += ["DataCollatorWithFlattening"] if flat else []
     used += ["Trainer", "TrainingArguments"] if framework == "trainer" else []
     content = profile.corpus.options.content
-    is_chat = content == "messages" or (content == "completion" and begins_with_chats(profile))
+    is_chat = holds_chats(profile)
     start = "python train.py" if basis.world_size == 1 else _START[framework]
     return _template("train.py.jinja").render(
         **_sampler(framework, lengths, spec, settings, origin),
@@ -184,9 +184,18 @@ def workflow() -> str:
 
 
 def holds_text(profile: Profile) -> bool:
-    """Return whether a script can read the corpus: not if it holds lengths or token ids."""
+    """Return whether a script can read and tokenize the corpus: not if it holds lengths or token
+    ids, or its prompts were tokenized apart.
+    """
     counted = any(source.format == "npy" for source in profile.corpus.sources)
-    return not counted and profile.corpus.options.content not in ("tokens", "length")
+    options = profile.corpus.options
+    return not (counted or options.tokenize_apart or options.content in ("tokens", "length"))
+
+
+def holds_chats(profile: Profile) -> bool:
+    """Return whether a script renders chats. Raises InputError if the corpus cannot be read."""
+    content = profile.corpus.options.content
+    return content == "messages" or (content == "completion" and begins_with_chats(profile))
 
 
 def refusal(framework: str, request: RowRequest) -> str | None:

@@ -28,26 +28,31 @@ def advice(
     Args:
         comparison: the rows.
         command: returns what a trainer is to be passed for a row's strategy, or the command that
-            uses it with the same settings.
+            uses it with the same settings; empty if there is neither.
     """
     choice, current = comparison.choice, comparison.current
     yield Line("result", _result(comparison))
     if choice.best is not None and choice.best is not current:
         yield Line("best", f"{choice.best.label}: {_trade_off(choice.best, current)}")
-        yield Pasted("", command(choice.best))
+        yield from _pasted("", command(choice.best))
     elif choice.best is not None and len(comparison.strategies) == 1:
-        yield Pasted("use", command(choice.best))
+        yield from _pasted("use", command(choice.best))
     if choice.smaller_change is not None:
         row = choice.smaller_change
         faster = f"{comparison.speed_up(row):.2f}x"
         yield Line("or", f"{row.label}: {faster} with {_trade_off(row, current)}")
-        yield Pasted("", command(row))
+        yield from _pasted("", command(row))
     if choice.best is not None and choice.packed is not None:
         row = choice.packed
         yield Line(
             "packing",
             f"{row.label}: {comparison.speed_up(row):.2f}x, if attention keeps samples apart",
         )
+
+
+def _pasted(word: str, line: str) -> Iterator[Pasted]:
+    if line:
+        yield Pasted(word, line)
 
 
 def _result(comparison: Comparison) -> str:
