@@ -171,6 +171,7 @@ def _yaml(text: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
-        raise ValueError(f"{error.problem}{place}") from None
+        context = f"{error.context} " if str(error.problem).startswith("but ") else ""
+        raise ValueError(f"{context}{error.problem}{place}") from None
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from None

@@ -123,6 +123,11 @@ def test_a_configuration_that_is_wrong_by_itself(tmp_path, texts, values, messag
             batchstat.OptionError,
         ),
         ("tag.yml", "tag.yml is not valid YAML: could not determine", batchstat.OptionError),
+        (
+            "two.yaml",
+            "YAML: expected a single document in the stream but found another document, line 2",
+            batchstat.OptionError,
+        ),
         ("latin.yaml", "not UTF-8: save it as that", batchstat.InputError),
         ("folder.json", "folder.json is a folder: name the configuration", batchstat.OptionError),
     ],
@@ -132,6 +137,7 @@ def test_a_file_that_is_no_configuration(tmp_path, texts, name, message, kind):
     saved(tmp_path, "", "config.toml")
     saved(tmp_path, "a: [1\nb: 2", "bad.yaml")
     saved(tmp_path, "a: !!python/object:os.system x", "tag.yml")
+    saved(tmp_path, "seed: 1\n---\nseed: 2", "two.yaml")
     (tmp_path / "latin.yaml").write_bytes("seed: 1 # für".encode("latin-1"))
     (tmp_path / "folder.json").mkdir()
     with pytest.raises(kind, match=message):
