@@ -59,7 +59,7 @@ def alternatives(inputs: "Inputs", profile: "Profile") -> "Iterator[Alternative]
     """
     from batchstat.gate.remedies import Alternative
     from batchstat.planning.strategies.spec import request_row
-    from batchstat.simulation.preflight import changed_setups
+    from batchstat.simulation.preflight_changes import changed_setups
 
     def packs(spec: str) -> bool:
         return request_row(spec, inputs.settings.resolve(1, None)).strategy.packs_rows
@@ -112,7 +112,7 @@ def trained_samples(
     """
     if inputs.setup is None:
         return profile, inputs.settings, ()
-    from batchstat.simulation.preflight import as_trained
+    from batchstat.simulation.preflight_samples import as_trained
 
     given = {each.name: getattr(inputs.settings, each.name) for each in fields(Settings)}
     if given["max_length"] is None:

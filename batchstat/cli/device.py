@@ -4,14 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-from batchstat.errors import InputError
 from batchstat.parameters import option
 
 if TYPE_CHECKING:
-    from batchstat.calibration.calibration import Calibration
     from batchstat.calibration.cost_model import CostModel
     from batchstat.cli.inputs import Inputs
-    from batchstat.frameworks.setup import TrainingSetup
     from batchstat.simulation.device import Device
 
 
@@ -60,28 +57,9 @@ def read_device(inputs: "Inputs", model: "CostModel | None" = None) -> "Device |
     """
     from batchstat.simulation.device import as_device
 
-    device = as_device(
+    return as_device(
         **device_keywords(inputs),
         model=model,
+        trainer=inputs.setup,
         gradient_accumulation_steps=inputs.settings.gradient_accumulation_steps,
     )
-    if device is not None and inputs.setup is not None:
-        _check_setup(inputs.setup, device.calibration, device.file or "")
-    return device
-
-
-def _check_setup(setup: "TrainingSetup", calibration: "Calibration", file: str) -> None:
-    own = calibration.setup
-    if own.is_function:
-        return
-    pairs = {
-        "dtype": (own.dtype, setup.dtype),
-        "gradient_checkpointing": (own.gradient_checkpointing, setup.gradient_checkpointing),
-    }
-    for name, (measured, trained) in pairs.items():
-        if trained is not None and trained != measured:
-            words = [str(each).lower() for each in (measured, trained)]
-            raise InputError(
-                f"{file} was measured with {name}={words[0]}, but {setup.path.as_posix()} trains "
-                f"with {name}={words[1]}: run batchstat calibrate with it"
-            )

@@ -5,6 +5,7 @@ from typing import Any
 from batchstat.documents.base import Amount, Count, Document, File, Positive, head
 from batchstat.documents.comparison import Compared, Warned
 from batchstat.documents.corpus import corpus_of
+from batchstat.documents.device import Calibrated, calibrated
 from batchstat.documents.strategy import Strategy, strategy_of
 
 SCHEMA = "batchstat.preflight/1"
@@ -52,6 +53,10 @@ class Schedule(Document):
     """Optimizer steps of the whole training."""
     warmup_steps: Count
     """Steps of the warm-up."""
+    total_seconds: Amount | None
+    """Time of all these steps; null without a calibration that has times."""
+    total_cost: Amount | None
+    """Cost of that time on all ranks, in the currency of --cost-per-hour; null without it."""
 
 
 class Change(Document):
@@ -60,7 +65,8 @@ class Change(Document):
     keys: dict[str, Any]
     """The keys with their values."""
     speed_up: Amount
-    """Compute of the configuration as it is / compute with the change: an estimate."""
+    """Compute of the configuration as it is / compute with the change: an estimate. With a
+    calibration that has times, of time."""
     steps_per_epoch: Count
     """Optimizer steps of an epoch with the change."""
     strategy: Strategy
@@ -73,6 +79,8 @@ class PreflightFile(Compared, File):
     """
 
     config: TrainerConfig
+    calibration: Calibrated | None
+    """The calibration that --calibration names."""
     samples: Samples
     schedule: Schedule
     strategy: Strategy
@@ -99,6 +107,7 @@ def preflight_document(report: Any) -> dict[str, Any]:
             "keys": dict(setup.values),
             "unused": list(setup.unused),
         },
+        "calibration": calibrated(report.simulation.device, report.simulation.basis.widest),
         "samples": {
             "kept": len(report.samples.profile),
             "dropped": dict(report.samples.dropped),
@@ -111,6 +120,8 @@ def preflight_document(report: Any) -> dict[str, Any]:
             "steps_per_epoch": report.steps_per_epoch,
             "total_steps": report.total_steps,
             "warmup_steps": report.warmup_steps,
+            "total_seconds": report.total_seconds,
+            "total_cost": report.total_cost,
         },
         "strategy": strategy_of(report.simulation.row),
         "changes": [

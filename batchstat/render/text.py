@@ -30,6 +30,11 @@ def batches(number: int) -> str:
     return counted(number, "batch", "batches")
 
 
+def span(least: int, most: int) -> str:
+    """Return two numbers with a dash between, or one where they are equal."""
+    return f"{least:,}" if least == most else f"{least:,}-{most:,}"
+
+
 def one_line(name: str, most: int = 60) -> str:
     """Return a name from the user's data on one line: controls escaped, a long one shortened
     inside.

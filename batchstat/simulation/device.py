@@ -5,13 +5,18 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from math import isfinite
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from batchstat.calibration.calibration import PER_SECOND, Calibration, load_calibration
 from batchstat.calibration.cost_model import CostModel
 from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
+from batchstat.calibration.setup import Setup
 from batchstat.errors import InputError, OptionError, short
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.simulation.counts import PlanCounts
+
+if TYPE_CHECKING:
+    from batchstat.frameworks.setup import TrainingSetup
 
 _SECONDS_PER_HOUR = 3600
 _MOST_DIFFERING = 3
@@ -86,6 +91,20 @@ class Device:
             return cost
         return replace(cost, memory=replace(cost.memory, fixed=cost.memory.fixed + kept))
 
+    def accumulating(self, gradient_accumulation_steps: int) -> "Device":
+        """Return the same device for steps of so many batches."""
+        return replace(self, accumulates=gradient_accumulation_steps > 1)
+
+    def cost_of(self, seconds: float, world_size: int) -> float | None:
+        """Return the cost of so many devices for a time; None where it is not known."""
+        if self.cost_per_hour is None:
+            return None
+        return seconds / _SECONDS_PER_HOUR * world_size * self.cost_per_hour
+
+    def compile_seconds(self, shapes: int) -> float:
+        """Return the time of compiling for a number of (rows, width); 0 where nothing compiles."""
+        return self.cost.per_shape * shapes / PER_SECOND
+
     def tokens_that_fit(self, max_length: int) -> int | None:
         """Return the largest `tokens_per_batch` whose batches all fit, with rows of at most
         `max_length` tokens; None where memory has no limit or is not known.
@@ -104,9 +123,7 @@ class Device:
         seconds = cost = idle = None
         if self.is_timed:
             seconds, idle = counts.compute / PER_SECOND, counts.ranks.idle_compute
-            if self.cost_per_hour is not None:
-                hours = seconds / _SECONDS_PER_HOUR * counts.ranks.world_size
-                cost = hours * self.cost_per_hour
+            cost = self.cost_of(seconds, counts.ranks.world_size)
         fits, packed = None, request.strategy.attends_within_samples
         if (peak := counts.peak_bytes) is not None:
             in_a_row = longest if packed else widest
@@ -150,6 +167,7 @@ def as_device(
     cost_per_hour: float | None,
     model: CostModel | None = None,
     *,
+    trainer: "TrainingSetup | None" = None,
     gradient_accumulation_steps: int = 1,
 ) -> Device | None:
     """Return the device of a calibration, or of the file of one; None without one.
@@ -158,11 +176,13 @@ def as_device(
         calibration: the calibration.
         cost_per_hour: of one device.
         model: the model that is trained; None if it is not known.
+        trainer: what the trainer's configuration means; None without one.
         gradient_accumulation_steps: number of batches per step.
 
     Raises:
         OptionError: a cost that is not positive, or without a calibration that has times.
-        InputError: a file that cannot be read, or a calibration of another model.
+        InputError: a file that cannot be read, or a calibration of another model, dtype or gradient
+            checkpointing.
     """
     if cost_per_hour is not None:
         _check_cost(cost_per_hour)
@@ -189,12 +209,31 @@ def as_device(
             f"{named} is of another model, {found.setup.model}, than the one named ({differing}): "
             "remove --model, or run batchstat calibrate for it"
         )
+    if trainer is not None:
+        _check_trainer(trainer, found.setup, named)
     return Device(
         calibration=found,
         file=file,
         cost_per_hour=cost_per_hour,
         accumulates=gradient_accumulation_steps > 1,
     )
+
+
+def _check_trainer(trainer: "TrainingSetup", own: Setup, named: str) -> None:
+    """Raise InputError if a configuration trains in another way than what was measured."""
+    if own.is_function:
+        return
+    pairs = {
+        "dtype": (own.dtype, trainer.dtype),
+        "gradient_checkpointing": (own.gradient_checkpointing, trainer.gradient_checkpointing),
+    }
+    for name, (measured, trained) in pairs.items():
+        if trained is not None and trained != measured:
+            words = [str(each).lower() for each in (measured, trained)]
+            raise InputError(
+                f"{named} was measured with {name}={words[0]}, but {trainer.path.as_posix()} "
+                f"trains with {name}={words[1]}: run batchstat calibrate with it"
+            )
 
 
 def _check_cost(cost: object) -> None:

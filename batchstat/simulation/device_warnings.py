@@ -6,6 +6,9 @@ from batchstat.calibration.calibration import Calibration
 from batchstat.simulation.device import Device
 from batchstat.simulation.results import ReportWarning, StrategyResult
 
+DOES_NOT_FIT = "does_not_fit"
+"""Code of the warning about rows that do not fit in memory."""
+
 _GIB = 2**30
 
 
@@ -23,12 +26,8 @@ def device_warnings(
         return
     large = [row for row in rows if row.on_device.fits_memory is False]
     if large:
-        shown = ", ".join(f"{row.label} ({_gib(row.counts.peak_bytes or 0)})" for row in large)
-        yield ReportWarning(
-            "does_not_fit",
-            f"peak memory is above {_limit(device.calibration)}: {shown}: "
-            f"{_remedy(device, max_length)}",
-        )
+        what, remedy = unfitting(large, device), _remedy(device, max_length)
+        yield ReportWarning(DOES_NOT_FIT, f"{what}: {remedy}")
     memory = device.calibration.memory
     if device.accumulates and memory is not None and memory.gradients is None:
         yield ReportWarning(
@@ -43,6 +42,12 @@ def device_warnings(
         is_held = calibration.memory is not None and calibration.hardware.memory is not None
         whether = ", and whether they fit is not known" if is_held and unknown else ""
         yield ReportWarning("extrapolated", f"{_range(calibration)}{whether}: {', '.join(beyond)}")
+
+
+def unfitting(rows: Sequence[StrategyResult], device: Device) -> str:
+    """Return which rows do not fit in memory, with their peaks."""
+    shown = ", ".join(f"{row.label} ({_gib(row.counts.peak_bytes or 0)})" for row in rows)
+    return f"peak memory is above {_limit(device.calibration)}: {shown}"
 
 
 def _limit(calibration: Calibration) -> str:

@@ -7,7 +7,9 @@ from batchstat.errors import counted
 from batchstat.frameworks.samples import TrainedSamples
 from batchstat.frameworks.setup import TrainingSetup
 from batchstat.profiling.profile import TokenizerFacts
-from batchstat.simulation.results import ReportWarning
+from batchstat.simulation.device import Device
+from batchstat.simulation.device_warnings import DOES_NOT_FIT, fixed_excess, unfitting
+from batchstat.simulation.results import ReportWarning, Simulation
 from batchstat.tokenization.builtin import NAME as BUILTIN
 
 
@@ -44,13 +46,27 @@ def warmup_warnings(warmup: int, steps: int) -> Iterator[ReportWarning]:
         )
 
 
-def simulation_warnings(
-    setup: TrainingSetup, found: tuple[ReportWarning, ...]
-) -> Iterator[ReportWarning]:
+def simulation_warnings(setup: TrainingSetup, simulation: Simulation) -> Iterator[ReportWarning]:
     """Yield the warnings of a simulation, in the words of the configuration's own keys.
 
     The remedy for unequal weights is a setting that a trainer does not have.
     """
-    for each in found:
-        if each.code != "token_weights":
+    for each in simulation.warnings:
+        if each.code == DOES_NOT_FIT and simulation.device is not None:
+            what = unfitting([simulation.row], simulation.device)
+            remedy = _memory_remedy(simulation.device, simulation.basis.widest)
+            yield replace(each, message=f"{what}: {remedy}")
+        elif each.code != "token_weights":
             yield replace(each, message=setup.with_own_keys(each.message))
+
+
+def _memory_remedy(device: Device, widest: int) -> str:
+    """Return what to change of a configuration whose batches do not fit."""
+    if (excess := fixed_excess(device.calibration)) is not None:
+        return excess
+    most = device.tokens_that_fit(widest)
+    if most is None:
+        return "lower its batch size or its maximum length"
+    if most < widest:
+        return f"not even one row of {widest:,} tokens fits, so lower its maximum length"
+    return f"batches of at most {most:,} tokens fit, so lower its batch size or its maximum length"

@@ -1,4 +1,7 @@
-"""`--calibration` and `--cost-per-hour` of compare, balance, check and baseline save."""
+"""`--calibration` and `--cost-per-hour` of compare, balance, check and baseline save.
+
+Those of preflight are in tests/simulation/test_preflight_on_device.py.
+"""
 
 import json
 import re
@@ -285,8 +288,14 @@ def test_what_the_trainer_says_of_itself(run, device, own, values, words):
     write(device / "h100.json", calibration(**own))
     arguments = {"per_device_train_batch_size": 4, "num_train_epochs": 1, "learning_rate": 1e-5}
     (device / "args.json").write_text(json.dumps(arguments | values))
-    for command in (("compare", *BUDGET[2:]), ("check", "--max-padding", "99%")):
-        done = run(*command, CORPUS, "--current", "args.json", "--calibration", "h100.json")
+    current = ("--current", "args.json")
+    commands = (
+        ("compare", CORPUS, *current, *BUDGET[2:]),
+        ("check", CORPUS, *current, "--max-padding", "99%"),
+        ("preflight", "args.json", CORPUS),
+    )
+    for command in commands:
+        done = run(*command, "--calibration", "h100.json")
         assert done.returncode == (3 if words else 0), done.stderr
         assert words in done.stderr
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from batchstat.cli.device import Calibrated
 from batchstat.cli.options import Options, takes
 from batchstat.cli.records import READING, Current, Details, Folder, Output
 from batchstat.parameters import option, options_of
@@ -33,7 +34,7 @@ _DECIDED = (
 
 
 @takes(
-    *(Trainer, Current, Settings, *READING, Output, Details),
+    *(Trainer, Current, Settings, Calibrated, *READING, Output, Details),
     without=(*_DECIDED, "current", "html", "open_page"),
 )
 def command(options: Options) -> None:
@@ -57,6 +58,7 @@ def command(options: Options) -> None:
     from dataclasses import fields
 
     from batchstat.cli.configuration import DEFAULT_CHECK, CheckSettings
+    from batchstat.cli.device import device_keywords, read_device
     from batchstat.cli.inputs import read_inputs
     from batchstat.cli.pages import check_outputs
     from batchstat.cli.pasted import repeated
@@ -77,6 +79,7 @@ def command(options: Options) -> None:
     if not inputs.corpus:
         raise InputError(setup.no_corpus)
     check_outputs(output)
+    read_device(inputs)
     version = profile_version(output.output)
     profile, is_reused = count(inputs, folder=output.output, reuse=True)
     given = vars(inputs.settings)
@@ -84,9 +87,10 @@ def command(options: Options) -> None:
         setup.path,
         profile,
         framework=setup.framework,
+        **device_keywords(inputs),
         **{each.name: given[each.name] for each in fields(Settings) if each.name in options.given},
     )
-    records = (Current, Settings, *READING, Folder)
+    records = (Current, Settings, Calibrated, *READING, Folder)
     kept = {"corpus", *(name for record in records for name in options_of(record))}
     asked = {key: value for key, value in options.given.items() if key in kept}
     compare = repeated(Options(asked), "compare", current=trainer.trainer_config)

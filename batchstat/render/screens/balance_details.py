@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from batchstat.render.screens.layout import Line, Rows
-from batchstat.render.text import class_name, decimal, one_line, percent
+from batchstat.render.text import class_name, decimal, one_line, percent, span
 from batchstat.simulation.balance_report import BalanceReport, SamplerResult
 
 _MOST_CLASSES = 12
@@ -130,9 +130,9 @@ def _ranks(report: BalanceReport) -> Rows:
         held = [each.samples for each in reach.ranks]
         rows.add(
             _name(row),
-            _range(min(held), max(held)),
+            span(min(held), max(held)),
             _ratios([each.classes for each in reach.ranks]),
-            _range(counts.ranks.min_steps, counts.ranks.max_steps),
+            span(counts.ranks.min_steps, counts.ranks.max_steps),
             percent(counts.rank_idle),
             f"{reach.shared_samples:,}",
             f"{reach.unseen_samples:,}",
@@ -149,7 +149,3 @@ def _ratios(ranks: list[tuple[int, ...]]) -> str:
         return "class missing"
     low, high = f"{min(ratios):,.2f}", f"{max(ratios):,.2f}"
     return low if low == high else f"{low}-{high}"
-
-
-def _range(low: int, high: int) -> str:
-    return f"{low:,}" if low == high else f"{low:,}-{high:,}"

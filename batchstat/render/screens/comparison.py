@@ -18,6 +18,7 @@ from batchstat.render.screens.layout import (
     batch_size,
     device_lines,
     folded,
+    rank_idle,
 )
 from batchstat.render.text import percent
 from batchstat.simulation.comparison import Comparison
@@ -95,14 +96,9 @@ def _columns(comparison: Comparison) -> Iterator[tuple[str, Callable[[StrategyRe
     if len({row.counts.lost_tokens for row in rows}) > 1:
         yield "lost", lambda row: percent(row.counts.lost_ratio, 2)
     if comparison.basis.world_size > 1:
-        yield "rank idle", lambda row: percent(_rank_idle(row))
+        yield "rank idle", lambda row: percent(rank_idle(row))
     if {weight_range(row) for row in rows} - {"", "1.00"}:
         yield "token weight", weight_range
-
-
-def _rank_idle(row: StrategyResult) -> float:
-    by_time = row.on_device.rank_idle_time
-    return row.counts.rank_idle if by_time is None else by_time
 
 
 def weight_range(row: StrategyResult) -> str:

@@ -8,7 +8,7 @@ from rich.text import Text
 from batchstat.errors import counted
 from batchstat.render.screens.layout import Line, Rows
 from batchstat.render.screens.trained_details import trained_details
-from batchstat.render.text import batches, decimal, percent
+from batchstat.render.text import batches, decimal, percent, span
 from batchstat.simulation.comparison import Comparison
 from batchstat.simulation.learning_rate import (
     LINEAR_SOURCE,
@@ -168,10 +168,9 @@ def _ranks(comparison: Comparison) -> Rows:
     for row in comparison.strategies:
         counts = row.counts
         ranks, worst = counts.ranks, counts.ranks.worst
-        steps = f"{ranks.min_steps:,}"
         rows.add(
             Text(row.label),
-            steps if ranks.step_gap == 0 else f"{steps}-{ranks.max_steps:,}",
+            span(ranks.min_steps, ranks.max_steps),
             percent(counts.rank_idle),
             percent(counts.rank_idle_quadratic),
             f"{counts.duplicated_samples:,}",

@@ -10,7 +10,7 @@ from rich.text import Text
 from batchstat.errors import counted, printable
 from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.render.device import device_facts
-from batchstat.render.text import class_name, corpus_name, one_line, tokenizer_name
+from batchstat.render.text import class_name, corpus_name, one_line, span, tokenizer_name
 from batchstat.simulation.comparison import Comparison
 from batchstat.simulation.device import Device
 from batchstat.simulation.results import StrategyResult
@@ -246,7 +246,13 @@ def batch_size(row: StrategyResult) -> str:
     size: int | None = row.params.get("batch_size")
     if size is not None and most <= size:
         return f"{size:,}"
-    return f"{most:,}" if least == most else f"{least:,}-{most:,}"
+    return span(least, most)
+
+
+def rank_idle(row: StrategyResult) -> float:
+    """Return the share of the ranks' time that they wait; in tokens, where times are not known."""
+    by_time = row.on_device.rank_idle_time
+    return row.counts.rank_idle if by_time is None else by_time
 
 
 def sample_words(comparison: Comparison) -> str:

@@ -7,10 +7,19 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from batchstat.errors import counted
-from batchstat.render.screens.layout import Line, Pasted, Rows, basis_line
-from batchstat.render.text import decimal, key_value, key_values, one_line, percent
-from batchstat.simulation.preflight import Change, Preflight
-from batchstat.simulation.results import StrategyResult
+from batchstat.render.device import cost_of, duration, margin, money, peak_of, time_of
+from batchstat.render.screens.layout import (
+    Line,
+    Pasted,
+    Rows,
+    basis_line,
+    device_lines,
+    rank_idle,
+)
+from batchstat.render.text import decimal, key_value, key_values, one_line, percent, span
+from batchstat.simulation.preflight import Preflight
+from batchstat.simulation.preflight_changes import Change
+from batchstat.simulation.results import Simulation, StrategyResult
 
 
 def preflight_screen(report: Preflight, compare: str, details: bool = False) -> RenderableType:
@@ -32,9 +41,14 @@ def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
     path = one_line(setup.path.as_posix())
     yield Line("config", f"{path} · {setup.title}, by the rules of {setup.version}")
     yield Line("basis", f"{row.label} · {_basis(report)}")
+    yield from device_lines(report.simulation.device, report.simulation.basis)
     yield Line("samples", " · ".join(_samples(report)))
     yield Line("steps", " · ".join(_steps(report)))
-    yield Line("padding", " · ".join(_padding(row)))
+    yield Line("padding", " · ".join(_padding(report)))
+    if row.counts.ranks.world_size > 1:
+        yield Line("ranks", _ranks(row))
+    if row.on_device.seconds is not None:
+        yield Line("time", " · ".join(_time(report)))
     if (trained := row.trained) is not None and trained.weights is not None:
         weights = trained.weights
         yield Line(
@@ -107,12 +121,47 @@ def _steps(report: Preflight) -> Iterator[str]:
     yield f"{report.warmup_steps:,} of warm-up"
 
 
-def _padding(row: StrategyResult) -> Iterator[str]:
+def _padding(report: Preflight) -> Iterator[str]:
+    row = report.simulation.row
+    yield f"{percent(row.counts.padding_ratio)} of what is computed"
+    yield _largest(report.simulation)
+
+
+def _largest(simulation: Simulation) -> str:
+    """Return the largest batch, and the memory that it needs where that is known."""
+    row, device = simulation.row, simulation.device
+    words = f"largest batch {counted(row.counts.max_batch_tokens, 'token')}"
+    peak = peak_of(row.on_device, row.counts.peak_bytes)
+    if not peak or device is None:
+        return words
+    unfitting = ", which does not fit" if row.on_device.fits_memory is False else ""
+    return f"{words}, {peak}{margin(device.memory_residual)} at the peak{unfitting}"
+
+
+def _ranks(row: StrategyResult) -> str:
+    """Return what each rank gets, and how long it waits."""
     counts = row.counts
-    yield f"{percent(counts.padding_ratio)} of what is computed"
-    yield f"largest batch {counted(counts.max_batch_tokens, 'token')}"
-    if counts.ranks.world_size > 1:
-        yield f"ranks idle {percent(counts.ranks.idle)} of the time"
+    held = [each.samples for each in counts.sample_coverage.ranks]
+    samples = _each(min(held), max(held), "sample")
+    steps = _each(counts.ranks.min_steps, counts.ranks.max_steps, "step")
+    return f"{samples} and {steps} each · idle {percent(rank_idle(row))} of the time"
+
+
+def _each(least: int, most: int, word: str) -> str:
+    return counted(least, word) if least == most else f"{span(least, most)} {word}s"
+
+
+def _time(report: Preflight) -> Iterator[str]:
+    """Yield the time and the cost of an epoch, and of the whole training."""
+    row, device = report.simulation.row, report.simulation.device
+    assert device is not None
+    assert report.total_seconds is not None
+    after = margin(device.time_residual)
+    yield f"{time_of(row.on_device)}{after} per epoch"
+    yield f"{duration(report.total_seconds)} in all"
+    if report.total_cost is not None:
+        yield f"cost {cost_of(row.on_device)}{after} per epoch"
+        yield f"{money(report.total_cost)} in all"
 
 
 def _changes(report: Preflight) -> Iterator[RenderableType]:
@@ -120,17 +169,20 @@ def _changes(report: Preflight) -> Iterator[RenderableType]:
         yield Line("result", "no key of this configuration saves 5 % or more")
         return
     for word, change in zip(("change", "or", "or", "or"), report.changes, strict=False):
-        yield Line(
-            word, f"{key_values(change.keys)}: {decimal(change.speed_up)}x the speed (estimate)"
-        )
+        is_timed = change.simulation.row.on_device.seconds is not None
+        by = "by the calibration" if is_timed else "estimate"
+        speed = f"{decimal(change.speed_up)}x the speed ({by})"
+        yield Line(word, f"{key_values(change.keys)}: {speed}")
         yield Line("", " · ".join(_gives(change)))
 
 
 def _gives(change: Change) -> Iterator[str]:
     row = change.simulation.row
+    if row.on_device.seconds is not None:
+        yield f"{time_of(row.on_device)} per epoch"
     yield f"{percent(row.counts.padding_ratio)} padding"
     yield f"{counted(change.steps_per_epoch, 'step')} per epoch"
-    yield f"largest batch {counted(row.counts.max_batch_tokens, 'token')}"
+    yield _largest(change.simulation)
     if row.packs_rows:
         yield "needs varlen attention"
 

@@ -1,0 +1,60 @@
+"""What a trainer keeps of a corpus, and the settings that it batches it with."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from batchstat.frameworks.samples import TrainedSamples, without_remainder
+from batchstat.frameworks.setup import EpochSize, TrainingSetup
+from batchstat.planning.settings import Settings
+from batchstat.profiling.profile import Profile
+from batchstat.simulation.results import Simulation
+
+_UNMARKED = ("tokens", "length")
+"""Contents that do not say by themselves which tokens carry loss."""
+_ALL_TRAINED = (
+    "every token is taken as trained: where only some carry loss, pass token ids with labels, "
+    "--trained-column"
+)
+
+
+def as_trained(
+    setup: TrainingSetup, profile: Profile, settings: Mapping[str, Any]
+) -> tuple[TrainedSamples, Settings]:
+    """Return what a trainer keeps of a corpus, and the settings for it; those given override its.
+
+    A corpus that is not known to have untrained tokens has none: all but the first of each sample
+    carry loss, which nothing predicts.
+
+    Raises:
+        OptionError: settings that contradict each other.
+        InputError: it keeps no sample.
+    """
+    wanted = Settings(**_settings(setup, profile, settings))
+    limit = wanted.resolve(longest=profile.stats.max, stated_max=profile.stated_max).max_length
+    samples = setup.prepare(profile, limit)
+    if setup.leaves_out_remainder:
+        samples = without_remainder(samples, wanted.world_size)
+    if samples.profile.trained is None and profile.corpus.options.content in _UNMARKED:
+        samples = replace(samples, warnings=(*samples.warnings, _ALL_TRAINED))
+    return replace(samples, profile=replace(samples.profile, lost=samples.lost)), wanted
+
+
+def _settings(
+    setup: TrainingSetup, profile: Profile, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    found = {**setup.settings, **settings}
+    if setup.max_length_of_corpus and "max_length" not in settings:
+        found["max_length"] = profile.stats.max
+    return found
+
+
+def epoch_size(samples: TrainedSamples, simulation: Simulation) -> EpochSize:
+    """Return how much an epoch of what a trainer keeps has."""
+    counts, ranks = simulation.row.counts, simulation.basis.world_size
+    return EpochSize(
+        samples=len(samples.profile),
+        batches=counts.batches // ranks,
+        steps=counts.steps,
+        world_size=ranks,
+    )
