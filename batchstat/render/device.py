@@ -27,17 +27,17 @@ def duration(seconds: float) -> str:
     """Return a time in the largest unit of which it has at least one."""
     unit, size, _ = next(each for each in _UNITS if each[2] is None or seconds < each[2])
     number = seconds / size
-    return f"{number:.2g} {unit}" if number < 1 else f"{number:,.1f} {unit}"
+    return f"{number:#.2g} {unit}" if number < 1 else f"{number:,.1f} {unit}"
 
 
 def gib(count: int) -> str:
     """Return a number of bytes in GiB."""
-    return f"{count / _GIB:,.1f} GiB" if count >= _GIB else f"{count / _GIB:.2g} GiB"
+    return f"{count / _GIB:,.1f} GiB" if count >= _GIB else f"{count / _GIB:#.2g} GiB"
 
 
 def money(cost: float) -> str:
     """Return a cost, in a currency that only its reader knows."""
-    return f"{cost:,.2f}" if cost >= 1 else f"{cost:.2g}"
+    return f"{cost:,.2f}" if cost >= 1 else f"{cost:#.2g}"
 
 
 def time_of(row: OnDevice) -> str:
