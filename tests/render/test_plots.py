@@ -22,6 +22,7 @@ from batchstat.render.plots.profile import profile_plots
 from batchstat.render.plots.ranks import rank_plots
 from batchstat.simulation.bucket_search import find_buckets
 from batchstat.storage.result_files import PLOT_FORMATS
+from calibrated import Constants, calibration
 
 MAGIC = {"png": b"\x89PNG\r\n\x1a\n", "svg": b"<?xml", "pdf": b"%PDF-"}
 
@@ -328,6 +329,24 @@ def test_the_tradeoff_has_a_dot_per_strategy():
         )
         assert any(row.label in text for text in texts(figure))
     assert any("static (current)" in text for text in texts(figure))
+
+
+@pytest.mark.parametrize("known", [None, calibration(Constants(batch=0.05), widest=512)])
+def test_plots_of_a_calibrated_device_are_of_time(known):
+    lengths = np.random.default_rng(0).integers(1, 300, 800)
+    made = batchstat.compare(lengths, tokens_per_batch=2_048, world_size=3, calibration=known)
+    drawn = comparison_plots(made) | rank_plots(made)
+    words = {name: " ".join(texts(drawn[name].figure())) for name in ("padding", "tradeoff")}
+    what, other = ("time", "compute") if known else ("compute", "time")
+    assert f"x less {what} " in words["padding"]
+    assert f"{what}, relative to static" in words["tradeoff"]
+    assert re.search(f"less {what}" if known else r"computes [\d.]+x less", words["tradeoff"])
+    assert not any(re.search(rf"less {other}\b|^{other}", each) for each in words.values())
+    by_time, counts = made.current.on_device.rank_idle_time, made.current.counts
+    idle = counts.rank_idle if known is None else by_time
+    ranks = " ".join(texts(drawn["ranks"].figure()))
+    assert f"static {100 * idle:.1f}% of the time" in " ".join(ranks.split())
+    assert (by_time is None) == (known is None)
 
 
 def test_the_plot_of_read_ahead_has_the_numbers_of_the_json():

@@ -11,7 +11,7 @@ from batchstat.render.plots import style
 from batchstat.render.plots.batches import batch_plots
 from batchstat.render.plots.read_ahead import read_ahead_plots
 from batchstat.render.plots.style import Picture
-from batchstat.render.plots.subtitles import compared, marks
+from batchstat.render.plots.subtitles import compared, marks, measure
 from batchstat.render.plots.tradeoff import tradeoff_plots
 from batchstat.render.text import one_line, percent
 from batchstat.simulation.comparison import Comparison
@@ -54,12 +54,12 @@ def spends(comparison: Comparison) -> str:
 
 
 def saving(comparison: Comparison, row: StrategyResult) -> str:
-    """Return the compute of a row against the current setup's."""
-    speed_up = comparison.speed_up(row)
+    """Return the compute, or time, of a row against the current setup's."""
+    speed_up, what = comparison.speed_up(row), measure(comparison)
     if 0.995 <= speed_up < 1.005:
-        return "same compute"
+        return f"same {what}"
     word, factor = ("less", speed_up) if speed_up > 1 else ("more", 1 / speed_up)
-    return f"{factor:.2f}x {word} compute"
+    return f"{factor:.2f}x {word} {what}"
 
 
 def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult]) -> None:
@@ -79,7 +79,7 @@ def _padding(figure: Figure, comparison: Comparison, rows: list[StrategyResult])
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     style.count_axis(axes.xaxis, style.short)
-    slowest = "; compute counts the slowest rank of each step"
+    slowest = f"; {measure(comparison)} counts the slowest rank of each step"
     ranks = slowest if comparison.basis.world_size > 1 else ""
     axes.set_xlabel(f"tokens per epoch{ranks}", loc="left")
     parts = {"real tokens": style.BLUE, "padding": style.ORANGE, "lost": style.VERMILION}

@@ -10,6 +10,7 @@ from batchstat.lengths.arrays import Ints
 from batchstat.render.plots import style
 from batchstat.render.plots.style import Picture
 from batchstat.render.plots.subtitles import compared, marked
+from batchstat.render.screens.layout import rank_idle
 from batchstat.render.text import one_line, percent
 from batchstat.simulation.comparison import Comparison
 from batchstat.simulation.results import StrategyResult
@@ -28,7 +29,7 @@ def rank_plots(comparison: Comparison) -> dict[str, Picture]:
 def _ranks(figure: Figure, comparison: Comparison) -> None:
     current, best = comparison.current, comparison.best
     rows = [current] if best is current else [current, best]
-    idle = [f"{one_line(row.label, 32)} {percent(row.counts.rank_idle)}" for row in rows]
+    idle = [f"{one_line(row.label, 32)} {percent(rank_idle(row))}" for row in rows]
     title = f"Ranks wait for the slowest: {' of the time, '.join(idle)}"
     title += "" if len(rows) > 1 else " of the time"
     several = any(len(row.steps) > _MOST_POINTS for row in rows if row.steps is not None)
@@ -40,7 +41,7 @@ def _ranks(figure: Figure, comparison: Comparison) -> None:
         assert row.steps is not None
         _steps(axes, row, row.steps)
         axes.set_title(
-            f"{marked(comparison, row, 34)}\n{percent(row.counts.rank_idle)} idle, distribute "
+            f"{marked(comparison, row, 34)}\n{percent(rank_idle(row))} idle, distribute "
             f"{row.distribute}",
             fontsize=9,
         )

@@ -30,6 +30,11 @@ def compared(comparison: Comparison) -> str:
     )
 
 
+def measure(comparison: Comparison) -> str:
+    """Return what a speed-up is of: time on a calibrated device, or estimated compute."""
+    return "time" if comparison.is_timed else "compute"
+
+
 def marks(comparison: Comparison, row: StrategyResult) -> list[str]:
     """Return what to write beside a row's name: whether it is the current setup, the best one."""
     found = ["current"] if row is comparison.current else []

@@ -9,7 +9,7 @@ from matplotlib.ticker import FuncFormatter
 from batchstat.render.plots import style
 from batchstat.render.plots.labels import label_dots
 from batchstat.render.plots.style import Picture
-from batchstat.render.plots.subtitles import compared, marked, marks
+from batchstat.render.plots.subtitles import compared, marked, marks, measure
 from batchstat.render.text import one_line
 from batchstat.simulation.comparison import Comparison
 from batchstat.simulation.results import StrategyResult
@@ -31,8 +31,11 @@ def _title(comparison: Comparison) -> str:
     if comparison.choice.best is None:
         return f"No strategy fits {comparison.basis.tokens_per_batch:,} tokens per batch"
     if best is current:
-        return f"No strategy here computes much less than {names[0]}"
-    words = f"{names[1]} computes {comparison.speed_up(best):.2f}x less than {names[0]}"
+        takes = "takes much less time" if comparison.is_timed else "computes much less"
+        return f"No strategy here {takes} than {names[0]}"
+    factor = f"{comparison.speed_up(best):.2f}x less"
+    takes = f"takes {factor} time" if comparison.is_timed else f"computes {factor}"
+    words = f"{names[1]} {takes} than {names[0]}"
     apart = _homogeneity(best) - _homogeneity(current)
     if apart <= _ABOUT_AS_RANDOM:
         return f"{words}, with batches about as random"
@@ -75,7 +78,7 @@ def _tradeoff(figure: Figure, comparison: Comparison) -> None:
     axes.set_xlim(min(-0.05, min(across) - 0.05), 1.05)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2f}x"))
     axes.grid(axis="y")
-    axes.set_ylabel(f"compute, relative to {one_line(comparison.current.label, 30)}")
+    axes.set_ylabel(f"{measure(comparison)}, relative to {one_line(comparison.current.label, 30)}")
     axes.set_xlabel(HOMOGENEITY)
     if any(row.packs_rows for row in rows):
         look: dict[str, Any] = {"linestyle": "none", "color": style.GREY}

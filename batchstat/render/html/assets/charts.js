@@ -301,7 +301,7 @@ const charts = (() => {
   }
 
   function rankPanel(panel, width, row, { choice, highest, several }) {
-    const words = `${plot.oneLine(row.label, 60)}${inBrackets(row, choice)}: ${percent(row.rank_idle)} idle, distribute ${row.ranks.distribute}`;
+    const words = `${plot.oneLine(row.label, 60)}${inBrackets(row, choice)}: ${percent(row.rank_idle_time ?? row.rank_idle)} idle, distribute ${row.ranks.distribute}`;
     plot.title(panel, words);
     const { timeline, worst } = row.ranks;
     const steps = timeline.at(-1).first_step + timeline.at(-1).steps;
