@@ -21,6 +21,11 @@ _SHAREGPT_ROLES = {
 }
 
 
+WRITTEN = "written_role"
+"""Key of a message in ShareGPT's format for the role that it is written with; human, gpt and system
+have none."""
+
+
 class ChatError(Exception):
     """What is wrong with a chat, worded to follow the place of the chat."""
 
@@ -77,8 +82,9 @@ def _message(message: object, which: str) -> Message:
     if "from" in fields and "role" not in fields:
         role = fields.pop("from")
         content = fields.pop("value", None)
+        written = {} if role in ("human", "gpt", "system") else {WRITTEN: role}
         role = _SHAREGPT_ROLES.get(role, role) if isinstance(role, str) else role
-        fields = {"role": role, "content": content, **fields}
+        fields = {"role": role, "content": content, **fields, **written}
     role = fields.get("role")
     if role not in ROLES:
         raise ChatError(f"{which} has the unknown role {role!r} (known: {', '.join(ROLES)})")

@@ -233,6 +233,8 @@ class CorpusReader:
         parts = texts.sides
         trimmed = [pc.utf8_trim_whitespace(part) for part in parts]
         filled = np.any([as_numpy(pc.binary_length(part)) != 0 for part in trimmed], axis=0)
+        if self._options.append:  # what is appended makes a sample of a blank text, too
+            filled = np.ones_like(filled)
         reading.blank += int(np.count_nonzero(ok & ~filled))
         keep = ok & filled
         if self._options.strip:

@@ -1,4 +1,4 @@
-"""LLaMA-Factory's training arguments, as `llamafactory-cli train` takes them in YAML or JSON.
+"""LLaMA-Factory's training arguments, as `llamafactory-cli train` takes them.
 
 Checked against LLaMA-Factory 0.9.5 with transformers 5.6: `get_train_args` of src/llamafactory/
 hparams/parser.py and the arguments beside it, `run_sft` of train/sft/workflow.py,
@@ -190,8 +190,8 @@ def _check(values: Mapping[str, Any], where: str) -> None:
     for key, other in (("mask_history", "train_on_prompt"), ("val_size", "eval_dataset")):
         if values[key] and values[other]:
             raise OptionError(f"{where}: {key} contradicts {other}: remove one")
-    if values["val_size"] == 1:
-        raise OptionError(f"{where}: val_size=1 is neither a share nor a number: set 2 or more")
+    if values["val_size"] == 1 and isinstance(values["val_size"], float):
+        raise OptionError(f"{where}: val_size=1.0 is neither a share nor a number: set 1 or more")
     if values["packing"]:
         _check_packing(values, where)
 

@@ -108,18 +108,18 @@ def named_template(values: Mapping[str, Any], where: str) -> tuple[dict[str, Any
         raise OptionError(
             f"{where}: template={name} with mask_history=true is not modelled: remove one"
         )
+    begin = _BEGINS.get(name, "")
+    thought = _THOUGHT if name in _WITH_THOUGHTS else ""
     if values["default_system"] is not None:
         why = f"has default_system={short(values['default_system'])}: {passed}"
-        return {}, TurnRules(unknown_template=why)
+        return {}, TurnRules(begin=begin, thought=thought, unknown_template=why)
     if name is None:
-        return {}, TurnRules()
+        return {}, TurnRules(reads_slots=True)
     if name in _NEEDS_TEMPLATE:
         why = f"has template={name}, which is LLaMA-Factory's own and not known here: {passed}"
         return {}, TurnRules(unknown_template=why)
     file, tokens = _TEMPLATES[name]
     path = Path(__file__).parent / "chat_templates" / f"llama_factory_{file}.jinja"
-    thought = _THOUGHT if name in _WITH_THOUGHTS else ""
-    begin = _BEGINS.get(name, "")
     return {"chat_template": path}, TurnRules(special_tokens=tokens, begin=begin, thought=thought)
 
 
@@ -150,7 +150,10 @@ def named_data(values: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     if not why and any(each != found[0] for each in found):
         why = "has datasets of several formats or columns"
     if why:
-        return {}, f"{why}: pass its files as CORPUS, with chats in a column of messages"
+        return {}, (
+            f"{why}: pass the chats that LLaMA-Factory makes of it as CORPUS, system messages "
+            "included, in a column of messages"
+        )
     return {"corpus": tuple(files), **found[0]}, ""
 
 
@@ -186,7 +189,15 @@ def _problem(entry: Mapping[str, Any]) -> str:
         return f"has formatting={short(formatting)}, to which LLaMA-Factory adds a system message"
     if columns is not None and set(_named(columns)) != {"messages"}:
         return "has other columns than messages"
-    return "" if _knows_tags(given.get("tags")) else "has tags that are not read here"
+    tags = given.get("tags")
+    if _knows_tags({"system_tag": "system", **tags} if isinstance(tags, dict) else tags):
+        if tags is None or tags.get("system_tag"):
+            return ""
+        return (
+            "has tags without system_tag, so that LLaMA-Factory drops chats that begin with a "
+            "system message (set system_tag, or leave these chats out)"
+        )
+    return "has tags that are not read here"
 
 
 def _named(table: Any) -> dict[str, Any]:

@@ -29,6 +29,11 @@ def preparation(values: Mapping[str, Any]) -> Preparation:
 
     def prepare(profile: Profile, max_length: int) -> TrainedSamples:
         rows = _rows(profile)
+        if rows.empty_system and values["template"] is None:
+            raise InputError(
+                f"{rows.empty_system}: a chat begins with an empty system message, which "
+                "LLaMA-Factory leaves out: remove it"
+            )
         chosen, order, held_out, beyond = _chosen(profile, rows, values)
         in_turn = np.flatnonzero(~np.isin(profile.records[chosen], rows.out_of_turn))
         if len(in_turn) == 0:
@@ -86,7 +91,7 @@ def _rows(profile: Profile) -> ChatRows:
     corpus = profile.corpus
     if not corpus.options.may_hold_chats and len(corpus.sources) == 1:
         rows = len(profile) + sum(corpus.skipped.values())
-        return ChatRows((rows,), np.zeros(0, dtype=np.int64), 0, "")
+        return ChatRows((rows,), np.zeros(0, dtype=np.int64), 0, "", "")
     found = chat_rows(profile)
     if found.with_tools:
         raise InputError(
@@ -102,7 +107,7 @@ def _trained_rows(rows: int, values: Mapping[str, Any]) -> tuple[Ints, int]:
     size = values["val_size"]
     if size <= _NO_EVALUATION:
         return np.arange(rows), 0
-    held_out = int(size) if size > 1 else math.ceil(size * rows)
+    held_out = int(size) if size >= 1 else math.ceil(size * rows)
     if held_out >= rows:
         raise InputError(
             f"val_size={size:g} holds out all of {rows:,} samples for evaluation: lower it"

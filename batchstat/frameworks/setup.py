@@ -49,7 +49,9 @@ class Schedule:
 
     def total_steps(self, epoch: EpochSize) -> int:
         """Return the number of optimizer steps."""
-        return self.max_steps or math.ceil(self.epochs * epoch.steps)
+        if self.max_steps is not None:
+            return self.max_steps
+        return math.ceil(self.epochs * epoch.steps)
 
     def warmup_steps(self, epoch: EpochSize) -> int:
         """Return how many of the steps are warm-up."""
@@ -67,12 +69,14 @@ class TurnRules:
         begin: what that writes before each answer, as a part of it.
         thought: the same, tokenized by itself.
         unknown_template: why its chat template is not known, and the remedy; empty if it is.
+        reads_slots: whether it reads texts around messages out of the tokenizer's own template.
     """
 
     special_tokens: tuple[str, ...] = ()
     begin: str = ""
     thought: str = ""
     unknown_template: str = ""
+    reads_slots: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ KEYS: dict[str, Key] = {
     "packing": Key(False, bool),
     "packing_strategy": Key("bfd", str, values=_PACKINGS),
     "padding_free": Key(False, bool),
-    "pad_to_multiple_of": Key(None, int, 1, values=("auto", "none", "null")),
+    "pad_to_multiple_of": Key(None, int, 1, values=("auto", "none", "null", "None")),
     "dataset_num_proc": Key(None, int),
     "shuffle_dataset": Key(False, bool),
     "dataset_text_field": Key("text", str),
@@ -48,9 +48,12 @@ KEYS: dict[str, Key] = {
     "accelerate_config": Key(None, object),
 }
 _ONLY_CHATS = (
-    "has no chats in a column messages or conversations, and TRL refuses assistant_only_loss=true "
-    "for other data: remove that key, or name the column with --messages-column"
+    "has no chats in a column messages, for which alone TRL takes assistant_only_loss=true: remove "
+    "that key, or name the column of the chats messages"
 )
+_HIDDEN_EOS = "<EOS_TOKEN>"
+"""What `to_json_string` and `to_dict` of transformers write in place of `eos_token`, also if it is
+null."""
 _MAX_LENGTH = 1024
 """Of `max_length` where the configuration does not have it; null removes the limit."""
 
@@ -75,6 +78,8 @@ def read_config(
     """Return the setup of `SFTConfig`."""
     if "max_length" not in given:
         values = {**values, "max_length": _MAX_LENGTH}
+    if values["eos_token"] == _HIDDEN_EOS:
+        values = {**values, "eos_token": None}
     sampling = base.sampling_strategy(values, where)
     _check(values, where)
     setup = base.read_arguments(values, where, given, **facts)
@@ -156,20 +161,28 @@ def _reading(values: Mapping[str, Any]) -> dict[str, Any]:
     if values["model_name_or_path"] is not None:
         found["tokenizer"] = values["model_name_or_path"]
     if values["chat_template_path"] is not None:
-        found["chat_template"] = Path(values["chat_template_path"])
+        found["chat_template"] = _template(Path(values["chat_template_path"]))
     if values["eos_token"] is not None:
         found["append"] = values["eos_token"]
     return found
 
 
+def _template(path: Path) -> Path:
+    """Return the file of a chat template; where a tokenizer's folder is named, the one in it."""
+    inside = path / "chat_template.jinja"
+    return inside if path.is_dir() and inside.is_file() else path
+
+
 def _columns(values: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
     """Return the columns of a dataset in the sequence in which TRL looks for them."""
-    loss = {"assistant_only_loss": True} if values["assistant_only_loss"] else {}
-    chats = [{"messages_column": name, **loss} for name in ("messages", "conversations")]
-    if loss:
-        return tuple(chats)
+    if values["assistant_only_loss"]:
+        return ({"messages_column": "messages", "assistant_only_loss": True},)
+    chats = [{"messages_column": name} for name in ("messages", "conversations")]
+    masks = ["labels", "assistant_masks"]
+    if values["completion_only_loss"]:
+        masks.append("completion_mask")
     return (
-        {"tokens_column": "input_ids", "trained_column": "labels"},
+        *({"tokens_column": "input_ids", "trained_column": mask} for mask in masks),
         {"tokens_column": "input_ids"},
         {"prompt_column": "prompt", "completion_column": "completion"},
         *chats,

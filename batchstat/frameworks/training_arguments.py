@@ -203,7 +203,7 @@ def schedule_of(values: Mapping[str, Any], given: frozenset[str]) -> Schedule:
         warmup = values["warmup_ratio"]
     steps = values["max_steps"]
     return Schedule(
-        epochs=values["num_train_epochs"], max_steps=steps if steps > 0 else None, warmup=warmup
+        epochs=values["num_train_epochs"], max_steps=steps if steps >= 0 else None, warmup=warmup
     )
 
 

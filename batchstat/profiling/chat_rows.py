@@ -1,11 +1,13 @@
 """What the files of a profile hold beside lengths: records of each, and chats out of turn."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
-from batchstat.corpus.chat import Message
+from batchstat.corpus.chat import WRITTEN, Message
 from batchstat.corpus.content import Chats
 from batchstat.corpus.options import CorpusOptions
 from batchstat.corpus.reader import CorpusReader
@@ -25,15 +27,19 @@ class ChatRows:
     Attributes:
         sizes: records of each file, in order.
         out_of_turn: (n,) records of chats in which user and assistant do not take turns, the
-            user first and the assistant last; a system message may precede them.
+            user first and the assistant last, as human and gpt in ShareGPT's format; a system
+            message may precede them.
         indented: chats in which an answer begins with whitespace.
         with_tools: location of the first chat that has tools, or their results; empty if none.
+        empty_system: location of the first chat that begins with an empty system message; empty if
+            none.
     """
 
     sizes: tuple[int, ...]
     out_of_turn: Ints
     indented: int
     with_tools: str
+    empty_system: str
 
 
 def chat_rows(profile: Profile) -> ChatRows:
@@ -52,7 +58,7 @@ def chat_rows(profile: Profile) -> ChatRows:
 def _read(sources: tuple[Source, ...], options: CorpusOptions) -> ChatRows:
     sizes: list[int] = []
     out_of_turn: list[Ints] = [np.zeros(0, dtype=np.int64)]
-    with_tools, before, indented = "", 0, 0
+    with_tools, empty_system, before, indented = "", "", 0, 0
     for source in sources:
         in_file = 0
         for split in splits_of([source], options):
@@ -64,20 +70,31 @@ def _read(sources: tuple[Source, ...], options: CorpusOptions) -> ChatRows:
                 wrong = [i for i, chat in enumerate(chats.messages) if not _takes_turns(chat)]
                 out_of_turn.append(before + in_file + block.records[wrong])
                 indented += sum(map(_is_indented, chats.messages))
-                found = next((i for i, chat in enumerate(chats.messages) if _calls(chat)), None)
-                if found is not None and not with_tools:
-                    first = block.locations.first
-                    with_tools = str(block.locations(int(block.records[found]) - first))
+                with_tools = with_tools or _first(block, chats, _calls)
+                empty_system = empty_system or _first(block, chats, _has_empty_system)
             if any(reading.blank for reading in reader.readings):
                 raise InputError(f"{source.shown} has blank lines: remove them")
             in_file += sum(reading.records for reading in reader.readings)
         sizes.append(in_file)
         before += in_file
-    return ChatRows(tuple(sizes), np.concatenate(out_of_turn), indented, with_tools)
+    dropped = np.concatenate(out_of_turn)
+    return ChatRows(tuple(sizes), dropped, indented, with_tools, empty_system)
+
+
+def _first(block: Any, chats: Chats, holds: Callable[[list[Message]], bool]) -> str:
+    """Return the location of the first chat of a block for which something holds."""
+    found = next((i for i, chat in enumerate(chats.messages) if holds(chat)), None)
+    if found is None:
+        return ""
+    return str(block.locations(int(block.records[found]) - block.locations.first))
+
+
+def _has_empty_system(chat: list[Message]) -> bool:
+    return chat[0]["role"] == "system" and not chat[0]["content"]
 
 
 def _takes_turns(chat: list[Message]) -> bool:
-    roles = [message["role"] for message in chat]
+    roles = ["" if WRITTEN in message else message["role"] for message in chat]
     turns = roles[1:] if roles[0] == "system" else roles
     expected = [_TURNS[i % 2] for i in range(len(turns))]
     return bool(turns) and len(turns) % 2 == 0 and turns == expected
@@ -90,5 +107,8 @@ def _is_indented(chat: list[Message]) -> bool:
 
 def _calls(chat: list[Message]) -> bool:
     return any(
-        each["role"] in ("tool", "function", "ipython") or each.get("tool_calls") for each in chat
+        each["role"] in ("tool", "function", "ipython")
+        or each.get("tool_calls")
+        or each.get(WRITTEN) == "function_call"
+        for each in chat
     )

@@ -95,6 +95,17 @@ def has_columns(path: str | os.PathLike[str], options: CorpusOptions) -> bool | 
     return True
 
 
+def is_plain_text(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file is plain text, with a sample on each line."""
+    source = find_sources([path], None)[0]
+    return source.format == "txt" and source.path != STANDARD_INPUT
+
+
+def path_holds_chats(path: str | os.PathLike[str], options: CorpusOptions) -> bool:
+    """Return whether the first records of a file are chats."""
+    return _holds_chats(find_sources([path], options.input_format)[0], options)
+
+
 def begins_with_chats(profile: "Profile") -> bool:
     """Return whether the first records of a profile's corpus are chats.
 

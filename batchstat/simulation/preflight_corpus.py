@@ -8,13 +8,19 @@ from batchstat.corpus.options import CorpusOptions
 from batchstat.errors import InputError
 from batchstat.frameworks.files import check_files
 from batchstat.frameworks.setup import TrainingSetup
-from batchstat.profiling.inputs import has_columns
+from batchstat.profiling.inputs import has_columns, is_plain_text, path_holds_chats
 from batchstat.tokenization.loading import load_tokenizer
+from batchstat.tokenization.template_slots import check_slots
 from batchstat.tokenization.turns_apart import check_turns
 
 _CONTENTS = ("text_column", "prompt_column", "tokens_column", "length_column")
 _OF_CHATS = ("messages_column", "assistant_only_loss", "chat_template", "input_format")
 """Keywords of a configuration that those for another content replace."""
+_OF_TEXTS = ("append", "tokenizer")
+_WITHOUT_TEXTS = {"messages_column", "tokens_column", "length_column"}
+"""Contents for which the keywords of a configuration for texts have no effect."""
+_OF_PLAIN_TEXT = {"text_column": ("text",)}
+"""The column that lines of plain text have as the datasets library reads them."""
 
 
 def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
@@ -39,14 +45,24 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
         found["corpus"] = (found["corpus"],)
     if not any(key.endswith("_column") for key in found):
         found |= _columns(setup, found["corpus"][0])
+    for name in _OF_TEXTS if found.keys() & _WITHOUT_TEXTS else ():
+        if name not in given and not (name == "tokenizer" and "messages_column" in found):
+            found.pop(name, None)
     is_text = not {"messages_column", "tokens_column", "length_column", "append"} & set(found)
     if setup.appends_eos and is_text and (named := found.get("tokenizer")):
         found["append"] = _end_of_sequence(named)
     if "messages_column" in found:
         _check_turns(setup, found)
-    elif "chat_template" not in given:
+    elif "chat_template" not in given and not _has_chat_pairs(found):
         found.pop("chat_template", None)
     return found
+
+
+def _has_chat_pairs(found: Mapping[str, Any]) -> bool:
+    """Whether prompts and completions are chats."""
+    names = ("prompt_column", "completion_column", "input_format")
+    options = CorpusOptions(**{name: found[name] for name in names if name in found})
+    return options.content == "completion" and path_holds_chats(found["corpus"][0], options)
 
 
 def _check_turns(setup: TrainingSetup, found: Mapping[str, Any]) -> None:
@@ -58,11 +74,15 @@ def _check_turns(setup: TrainingSetup, found: Mapping[str, Any]) -> None:
         raise InputError(f"{setup.path.as_posix()} {setup.turns.unknown_template}")
     file = None if template is None else Path(template)
     rules = setup.turns
+    if rules.reads_slots and template is None:
+        check_slots(found.get("tokenizer"))
     check_turns(found.get("tokenizer"), file, rules.special_tokens, rules.begin, rules.thought)
 
 
 def _columns(setup: TrainingSetup, path: str) -> Mapping[str, Any]:
     """Return those of the trainer's columns that a corpus has."""
+    if _OF_PLAIN_TEXT in setup.columns and is_plain_text(path):
+        return {}
     lacks_columns = []
     for columns in setup.columns:
         found = has_columns(path, CorpusOptions(**columns))

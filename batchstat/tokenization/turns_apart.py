@@ -18,7 +18,7 @@ _ASKED: Message = {"role": "user", "content": "Who found the 12 letters, and whe
 _ANSWERS = ("Nobody did.", "12 people", "- nobody", "“No”, he said.", "没有人。", "{}")
 _SYSTEM: Message = {"role": "system", "content": "Be brief."}
 
-_REMEDY = "pass a template with {% generation %} around all of each answer, with --chat-template"
+REMEDY = "pass a template with {% generation %} around all of each answer, with --chat-template"
 
 
 def check_turns(
@@ -53,7 +53,7 @@ def check_turns(
         except Exception as error:  # a template may raise anything
             problem = f"does not render a chat of user and assistant ({short(error)})"
         if problem:
-            raise InputError(f"the chat template of tokenizer {loaded.name!r} {problem}: {_REMEDY}")
+            raise InputError(f"the chat template of tokenizer {loaded.name!r} {problem}: {REMEDY}")
 
 
 def _merged(encode: Callable[..., list[int]], thought: str, answer: str) -> str:

@@ -334,8 +334,8 @@ IDS = "lacks the column input_ids or labels: .* tokenizes .*--tokens-column"
         (MS_SWIFT, {"messages": CHAT}, IDS),
         (TORCHTUNE, {"messages": CHAT}, IDS),
         (TORCHTUNE, {"input_ids": [1, 2]}, IDS),
-        (ANSWERS, {"prompt": "a", "completion": "b"}, "TRL refuses assistant_only_loss=true"),
-        (ANSWERS, {"text": "a"}, "TRL refuses assistant_only_loss=true"),
+        (ANSWERS, {"prompt": "a", "completion": "b"}, "for which alone TRL takes assistant_only"),
+        (ANSWERS, {"text": "a"}, "for which alone TRL takes assistant_only"),
         (ANSWERS, {"messages": 3}, "messages"),
     ],
 )
@@ -459,3 +459,35 @@ def test_lengths_do_not_say_which_tokens_are_trained(tmp_path):
     report = batchstat.preflight(saved(tmp_path, SFT), batchstat.profile(path, length_column="n"))
     assert any("every token is taken as trained" in each.message for each in report.warnings)
     assert report.simulation.row.trained.tokens == sum(2 + i for i in range(20))
+
+
+def test_what_transformers_writes_in_place_of_values_is_none(tmp_path):
+    """`to_json_string` hides tokens, also those that are null."""
+    setup = read_setup(saved(tmp_path, {**SFT, "eos_token": "<EOS_TOKEN>"}))
+    assert setup.appends_eos
+    assert "append" not in setup.reading
+    setup = read_setup(saved(tmp_path, {**SFT, "pad_to_multiple_of": "None"}))
+    assert "pad_to_multiple_of" not in setup.settings
+
+
+def test_a_chat_template_in_a_tokenizers_folder(tmp_path):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "chat_template.jinja").write_text("{{ messages }}")
+    setup = read_setup(saved(tmp_path, {**SFT, "chat_template_path": str(tmp_path / "own")}))
+    assert setup.reading["chat_template"] == tmp_path / "own" / "chat_template.jinja"
+
+
+def test_lines_of_plain_text_are_trls_texts(tmp_path):
+    (tmp_path / "a.txt").write_text("a line\nanother one\n")
+    named = {"datasets": [{"path": "text", "data_files": str(tmp_path / "a.txt")}]}
+    found = profile_keywords(read_setup(saved(tmp_path, SFT | named)))
+    assert len(batchstat.profile(**found)) == 2
+
+
+def test_what_is_for_texts_is_not_for_token_ids(tmp_path):
+    """A configuration has a tokenizer and a token that ends texts, whatever its corpus holds."""
+    path = write_jsonl(tmp_path / "ids.jsonl", [{"input_ids": [1] * n} for n in range(2, 9)])
+    more = {"model_name_or_path": "builtin", "eos_token": "<|im_end|>"}
+    found = profile_keywords(read_setup(saved(tmp_path, SFT | more)), corpus=(str(path),))
+    assert not {"tokenizer", "append"} & set(found)
+    assert batchstat.profile(**found).lengths.tolist() == [*range(2, 9)]

@@ -10,7 +10,9 @@ import batchstat
 from batchstat.frameworks.files import read_setup
 from batchstat.simulation.preflight_corpus import profile_keywords
 from conftest import needs, write_jsonl
+from integration.preflight.trainers import save_tokenizer
 
+RENDERED = Path(batchstat.__file__).parent / "frameworks" / "chat_templates"
 BASE = {"stage": "sft", "do_train": True, "finetuning_type": "lora", "cutoff_len": 32}
 ALPACA = [{"instruction": "word " * n, "input": "", "output": "end " * n} for n in range(1, 13)]
 CHATS = [
@@ -61,7 +63,7 @@ def chats(tmp_path) -> batchstat.Profile:
         ({"ignore_pad_token_for_loss": False}, "ignore_pad_token_for_loss=False is not modelled"),
         ({"mask_history": True, "train_on_prompt": True}, "mask_history contradicts"),
         ({"val_size": 0.1, "eval_dataset": "b"}, "val_size contradicts eval_dataset"),
-        ({"val_size": 1}, "val_size=1 is neither a share nor a number"),
+        ({"val_size": 1.0}, "val_size=1.0 is neither a share nor a number: set 1 or more"),
         ({"packing": True, "disable_shuffling": True}, "packing with disable_shuffling is not"),
         ({"neat_packing": True, "flash_attn": "fa3"}, "flash_attn=fa3 is not modelled"),
         ({"neat_packing": True, "flash_attn": "fa2"}, "per_device_train_batch_size=8: set it to 1"),
@@ -112,7 +114,7 @@ def test_a_configuration_that_is_not_modelled(tmp_path, chats, values, message):
 )
 def test_a_data_set_that_is_not_read_can_be_passed(tmp_path, chats, entry, message):
     config = with_data(tmp_path, entry, ALPACA)
-    with pytest.raises(batchstat.InputError, match=f"{message}.*pass its files as CORPUS"):
+    with pytest.raises(batchstat.InputError, match=f"{message}.*pass the chats .* as CORPUS"):
         batchstat.preflight(config)
     assert batchstat.preflight(config, chats).steps_per_epoch
 
@@ -232,3 +234,92 @@ def test_changes_are_keys_of_the_same_configuration(tmp_path, chats):
     report = batchstat.preflight(packed, chats)
     assert report.setup.strategy.startswith("llama-factory:batch_size=1")
     assert [change.keys for change in report.changes] in ([], [{"flash_attn": "fa2"}])
+
+
+SHARED = {"file_name": "a.json", "formatting": "sharegpt"}
+CHATML = (
+    "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+
+def shared(*roles: str, **contents: str) -> dict[str, Any]:
+    """A chat in ShareGPT's format, of a word per message unless a role's contents are given."""
+    return {"conversations": [{"from": r, "value": contents.get(r, "word")} for r in roles]}
+
+
+def templated(folder: Path, template: str) -> str:
+    """A tokenizer with a chat template."""
+    save_tokenizer(folder / "own")
+    (folder / "own" / "chat_template.jinja").write_text(template)
+    return str(folder / "own")
+
+
+@pytest.mark.parametrize("role", ["chatgpt", "bing", "bard", "assistant"])
+def test_chats_of_other_roles_than_human_and_gpt_are_dropped(tmp_path, role):
+    needs("transformers")
+    rows = [shared("human", "gpt")] * 3 + [shared("human", role), shared("user", "gpt")]
+    report = batchstat.preflight(with_data(tmp_path, SHARED, rows))
+    assert report.samples.dropped == {"whose turns are not user and assistant": 2}
+
+
+def test_a_chat_that_ends_in_a_call_is_refused(tmp_path):
+    needs("transformers")
+    rows = [shared("human", "gpt"), shared("human", "function_call")]
+    with pytest.raises(batchstat.InputError, match="record 1: a chat has tools"):
+        batchstat.preflight(with_data(tmp_path, SHARED, rows))
+
+
+def test_one_sample_is_held_out(tmp_path):
+    needs("transformers")
+    report = batchstat.preflight(with_data(tmp_path, {"file_name": "a.json"}, ALPACA, val_size=1))
+    assert report.samples.held_out == 1
+
+
+@pytest.mark.parametrize(
+    ("template", "is_read"),
+    [
+        (CHATML, True),
+        ("{{ '<|im_start|>' }}" + CHATML, False),
+        (CHATML.replace("m['content']", "m['content'] | trim"), False),
+    ],
+)
+def test_slots_are_read_out_of_the_tokenizers_own_template(tmp_path, template, is_read):
+    needs("transformers")
+    own = templated(tmp_path, template)
+    more = {"template": None, "model_name_or_path": own}
+    config = with_data(tmp_path, {"file_name": "a.json"}, ALPACA, **more)
+    if is_read:
+        assert batchstat.preflight(config).samples
+        return
+    with pytest.raises(batchstat.InputError, match="gives LLaMA-Factory, which reads the texts"):
+        batchstat.preflight(config)
+
+
+def test_an_empty_system_message_without_a_template_is_refused(tmp_path):
+    needs("transformers")
+    more = {"template": None, "model_name_or_path": templated(tmp_path, CHATML)}
+    config = with_data(tmp_path, SHARED, [shared("system", "human", "gpt", system="")], **more)
+    with pytest.raises(batchstat.InputError, match="begins with an empty system message"):
+        batchstat.preflight(config)
+
+
+def test_a_template_that_is_passed_has_what_begins_its_answers(tmp_path):
+    """mistral's answers begin with a blank, whatever its system message is."""
+    needs("transformers")
+    template = tmp_path / "mistral.jinja"
+    text = (RENDERED / "llama_factory_mistral.jinja").read_text(encoding="utf-8")
+    template.write_text(text)
+    named = {"model_name_or_path": templated(tmp_path, CHATML)}
+    more = {"template": "mistral", "default_system": "Be brief.", **named}
+    config = with_data(tmp_path, {"file_name": "a.json"}, ALPACA, **more)
+    with pytest.raises(batchstat.InputError, match=r"default_system='Be brief.'"):
+        batchstat.preflight(config)
+    setup = read_setup(config)
+    assert profile_keywords(setup, chat_template=template)["chat_template"] == template
+
+
+def test_no_steps_are_no_steps(tmp_path, chats):
+    report = batchstat.preflight(saved(tmp_path, {"max_steps": 0, "template": "qwen"}), chats)
+    assert report.total_steps == 0
+    assert report.steps_per_epoch > 0

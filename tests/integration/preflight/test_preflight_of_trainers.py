@@ -91,6 +91,11 @@ CASES: list[tuple[str, dict[str, Any], int]] = [
     ("chat", {"max_length": 99, "completion_only_loss": False}, 1),
     ("completion", {"max_length": 99, "completion_only_loss": True, "packing": True}, 1),
     ("completion", {"max_length": 99, "completion_only_loss": False, "packing": True}, 1),
+    ("blank", {"max_length": 64, "per_device_train_batch_size": 3}, 2),
+    ("chat", {"max_length": 99, "eos_token": "<|im_end|>"}, 1),
+    ("chat pairs", {"max_length": 99, "per_device_train_batch_size": 3}, 2),
+    ("masked", {"max_length": 40, "eos_token": "<|im_end|>"}, 1),
+    ("masked", {"max_length": 40, "completion_only_loss": True}, 2),
     *(
         ("chat", {"max_length": 99, "completion_only_loss": only, "assistant_only_loss": True}, 1)
         for only in (True, False)
@@ -107,7 +112,8 @@ def tokenizer(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def corpora(tmp_path_factory) -> dict[str, Path]:
     """Texts, some of which end as the trainer would end them; few of them, which are fewer than
-    the processes of a case; completions; chats.
+    the processes of a case; texts of which some are blank; completions; chats; both; token ids with
+    masks.
     """
     folder, rng = tmp_path_factory.mktemp("corpora"), random.Random(0)
     lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()
@@ -115,12 +121,25 @@ def corpora(tmp_path_factory) -> dict[str, Path]:
     ended = [text + "<|im_end|>" * (i % 5 == 0) for i, text in enumerate(texts)]
     cut = [rng.randint(1, len(text)) for text in texts]
     pairs = [{"prompt": t[:at], "completion": t[at:]} for t, at in zip(texts, cut, strict=True)]
-    chats = (SAMPLE_DATA / "conversations.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (SAMPLE_DATA / "conversations.jsonl").read_text(encoding="utf-8").splitlines()
+    chats = [json.loads(line) for line in lines]
+    asked = [
+        {"prompt": chat["messages"][:-1], "completion": chat["messages"][-1:]} for chat in chats
+    ]
+    sizes = [rng.randint(2, 60) for _ in range(50)]
+    masked = [
+        {"input_ids": [5] * n, "completion_mask": [0] * (n // 2) + [1] * (n - n // 2)}
+        for n in sizes
+    ]
+    blanks = [{"text": text if i % 4 else " " * (i % 3)} for i, text in enumerate(texts)]
     return {
+        "blank": write_jsonl(folder / "blank.jsonl", blanks),
+        "chat pairs": write_jsonl(folder / "asked.jsonl", asked),
+        "masked": write_jsonl(folder / "masked.jsonl", masked),
         "text": write_jsonl(folder / "text.jsonl", [{"text": text} for text in ended]),
         "few": write_jsonl(folder / "few.jsonl", [{"text": text} for text in ended[:13]]),
         "completion": write_jsonl(folder / "completion.jsonl", pairs),
-        "chat": write_jsonl(folder / "chat.jsonl", [json.loads(each) for each in chats]),
+        "chat": write_jsonl(folder / "chat.jsonl", chats),
     }
 
 
@@ -131,7 +150,9 @@ def test_its_batches_are_the_trainers(tmp_path, tokenizer, corpora, kind, values
     expected = run(values, corpora[kind], tokenizer, ranks, tmp_path)
     config = tmp_path / "training_args.json"
     config.write_text(json.dumps(values))
-    given = {"corpus": (str(corpora[kind]),), "tokenizer": str(tokenizer)}
+    given = {"corpus": (str(corpora[kind]),)}
+    if kind != "masked":
+        given["tokenizer"] = str(tokenizer)
     profile = batchstat.profile(**profile_keywords(read_setup(config), **given))
     more = {} if is_sft(values) else {"max_length": 128}
     report = batchstat.preflight(config, profile, world_size=ranks, **more)
