@@ -80,6 +80,8 @@ def calibrate(
     )
     if is_function := setup.is_function:
         _check_function(setup)
+    elif attention.startswith("flash_attention") and dtype == "float32":
+        raise OptionError(f"{attention} with dtype=float32: set dtype=bfloat16 or float16")
     for name, value in (("max_length", max_length), ("tokens_per_batch", tokens_per_batch)):
         if value is not None:
             whole_number(name, value)

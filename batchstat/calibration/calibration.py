@@ -230,7 +230,9 @@ class Calibration:
         if not per_token:
             return max(ran, default=None)
         fixed = self.memory.fixed + self.kept_gradients(accumulates)
-        return max(0, int((most - fixed) / per_token), *ran)
+        found = max(0, int((most - fixed) / per_token))
+        # Larger batches may have their peak elsewhere in the step.
+        return max(found if self.is_estimate else min(found, self.most_tokens), *ran, 0)
 
     @property
     def most_bytes(self) -> int | None:

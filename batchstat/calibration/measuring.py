@@ -35,7 +35,7 @@ class WarmUp(NamedTuple):
     """The first run of a shape.
 
     Attributes:
-        seconds: of the whole step.
+        seconds: of the forward and backward pass.
         peak: bytes at the peak of the forward and backward pass; None where these are not known.
         update_peak: bytes at the peak of the optimizer's update.
     """
@@ -113,10 +113,11 @@ OnProgress = Callable[[MeasuringProgress], object]
 
 @dataclass
 class _Runs:
-    """The runs of one shape."""
+    """The runs of one shape, and whether it ran out of memory after the first."""
 
     first: WarmUp
     timings: list[Timing]
+    is_lost: bool = False
 
     def point(self, shape: Shape) -> Point:
         return Point(
@@ -172,12 +173,16 @@ def measure_device(
     except KeyboardInterrupt:
         if len(runs) < _LEAST_POINTS:
             raise
-    if len(runs) < _LEAST_POINTS:
-        raise _too_few(device, len(runs), search.too_large)
+    kept = {shape: each for shape, each in runs.items() if not each.is_lost}
+    if len(kept) < _LEAST_POINTS:
+        raise _too_few(device, len(kept), search.too_large)
+    lost = len(runs) - len(kept)
+    ran = [each.first.peak for each in kept.values() if each.first.peak is not None]
+    peaks = ran if lost else search.peaks
     return Measured(
-        points=tuple(each.point(shape) for shape, each in runs.items()),
-        fits=max(search.peaks) if search.too_large and search.peaks else None,
-        too_large=too_large,
+        points=tuple(each.point(shape) for shape, each in kept.items()),
+        fits=max(peaks) if search.too_large and peaks else None,
+        too_large=too_large + lost,
         is_complete=is_complete,
     )
 
@@ -204,8 +209,10 @@ def _time(
         stage = f"timing round {number + 1} of {ROUNDS}"
         for i, (shape, own) in enumerate(runs.items()):
             on_progress(MeasuringProgress(stage, shape, i, len(runs)))
-            with search.surviving():  # what fitted before may not fit again
+            before = search.too_large
+            with search.surviving():
                 own.timings += _repeated(device, shape)
+            own.is_lost |= search.too_large > before  # what fitted before may not fit again
 
 
 def _repeated(device: Device, shape: Shape) -> Iterator[Timing]:
@@ -254,10 +261,7 @@ class _Search:
         widest = min(widest, wanted or widest)
         # Whatever fits, the first step makes the optimizer's state, which later peaks have.
         if not self._fits(1, widest):
-            raise InputError(
-                f"one row of {widest:,} tokens does not fit {self._device.hardware.name}: lower "
-                "--max-length, or pass --gradient-checkpointing or --dtype bfloat16"
-            )
+            raise self._nothing_fits(widest)
         if self._device.hardware.memory is None:
             return wanted or _WITHOUT_LIMIT
         low, high = self._doubled(widest, None if wanted is None else wanted // widest)
@@ -271,6 +275,18 @@ class _Search:
             low, high = self._bisected(low, high, widest)
         rows, _ = self._bisected(low * widest // narrow, high * widest // narrow, narrow)
         return max(low * widest, rows * narrow)
+
+    def _nothing_fits(self, widest: int) -> InputError:
+        name = self._device.hardware.name
+        if widest == 1 or not self._fits(1, 1):
+            return InputError(
+                f"weights, gradients and optimizer state alone do not fit {name}: pass --dtype "
+                "bfloat16 or --optimizer sgd, or another --device"
+            )
+        return InputError(
+            f"one row of {widest:,} tokens does not fit {name}: lower --max-length, or pass "
+            "--gradient-checkpointing or --dtype bfloat16"
+        )
 
     def _fits(self, rows: int, width: int) -> bool:
         shape = Shape(rows, width)

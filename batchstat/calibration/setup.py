@@ -18,7 +18,10 @@ ATTENTIONS = {
     "flash_attention_2": "keeps the samples of a row apart; needs the package flash-attn",
     "flash_attention_3": "keeps the samples of a row apart; needs the package flash-attn-3",
 }
-OPTIMIZERS = {"adamw": "two numbers per weight", "sgd": "none, as without momentum"}
+OPTIMIZERS = {
+    "adamw": "two numbers per weight; fused, as trainers run it",
+    "sgd": "none, as without momentum",
+}
 
 OF_MODELS = ("dtype", "mixed_precision", "attention", "optimizer", "gradient_checkpointing")
 """What a function decides by itself."""
@@ -63,7 +66,7 @@ class Setup:
     )
     mixed_precision: bool = option(
         False,
-        "Keep weights in float32 while `dtype` computes, as bf16: true does.",
+        "Keep weights in float32 while `dtype` computes, as bf16: true does with such weights.",
         _MODEL,
         flags=("--mixed-precision",),
         is_common=True,

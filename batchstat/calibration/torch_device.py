@@ -41,6 +41,9 @@ class Steps(Protocol):
         not known.
         """
 
+    def drop_gradients(self) -> None:
+        """Drop what a step left that failed halfway."""
+
 
 class TorchDevice:
     """A device that runs the steps of a model."""
@@ -51,6 +54,7 @@ class TorchDevice:
         self._random = torch.Generator().manual_seed(0)
         self.fixed: int | None = None
         self.gradients: int | None = None
+        self._ran_out = False
 
     @property
     def hardware(self) -> Hardware:
@@ -64,11 +68,11 @@ class TorchDevice:
             began = time.perf_counter()
             self._steps.forward_backward(batch)
             self._wait()
+            seconds = time.perf_counter() - began
             peak = peaks.restart()
             self.gradients = self._steps.gradients()
             self._steps.update()
             self._wait()
-            seconds = time.perf_counter() - began
             update_peak = peaks.restart()
         self.fixed = peaks.alive()
         return WarmUp(seconds, peak, update_peak)
@@ -88,23 +92,31 @@ class TorchDevice:
 
     @contextmanager
     def _running(self, shape: Shape) -> Iterator[None]:
-        """Raise BatchTooLargeError where a step runs out of memory, and free what it held;
-        InputError where it fails otherwise.
+        """Raise BatchTooLargeError where a step runs out of memory; InputError where it fails
+        otherwise.
         """
-        is_too_large = False
+        self._recover()
         try:
             yield
         except (Exception, SystemExit) as error:  # a model may raise anything
-            is_too_large = is_out_of_memory(error)
-            if not is_too_large:
+            self._ran_out = is_out_of_memory(error)
+            if not self._ran_out:
                 reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
                 raise InputError(f"the step fails on {shape}: {reason}") from error
-        if is_too_large:
-            # Outside of the handler, whose traceback holds the tensors of the step.
-            gc.collect()
-            if self._device.type != "cpu":
-                torch.accelerator.empty_cache()
+        if self._ran_out:
             raise BatchTooLargeError
+
+    def _recover(self) -> None:
+        """Free what a step held that ran out of memory. Only before the next one: until its error
+        is handled, the traceback holds its tensors.
+        """
+        if not self._ran_out:
+            return
+        self._ran_out = False
+        self._steps.drop_gradients()
+        gc.collect()
+        if self._device.type != "cpu":
+            torch.get_device_module(self._device).empty_cache()
 
     def _wait(self) -> None:
         if self._device.type != "cpu":
@@ -201,8 +213,14 @@ class _Unknown:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says so; a CPU and Apple's GPU have none of their own."""
-    is_own = isinstance(error, torch.OutOfMemoryError | MemoryError)
-    return is_own or ("memory" in str(error) and "alloc" in str(error))
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    text = str(error)
+    return any(each in text for each in _OUT_OF_MEMORY) or ("memory" in text and "alloc" in text)
+
+
+_OUT_OF_MEMORY = ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED")
+"""What the driver, Triton and libraries say, whose errors are of no type of their own."""
 
 
 def hardware_of(device: torch.device) -> Hardware:

@@ -30,6 +30,12 @@ _OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": torch.optim.SGD,
 }
 
+_FUSED = ("cuda", "xpu", "mps", "cpu")
+"""Devices on which trainers run the fused AdamW, which needs no copy of the weights."""
+
+_LEAST_EPSILON = 1e-4
+"""Of AdamW with weights in float16, where its default is 0 and gives no numbers."""
+
 _USUAL_VOCABULARY = 1_000
 """Of a function that names none."""
 
@@ -65,7 +71,12 @@ class ModelSteps:
         self._autocast = nullcontext()
         if setup.mixed_precision:
             self._autocast = torch.autocast(device.type, dtype)
-        self._optimizer = _OPTIMIZERS[setup.optimizer](self._model.parameters(), lr=1e-6)
+        options: dict[str, Any] = {"lr": 1e-6}
+        if setup.optimizer == "adamw":
+            options["fused"] = device.type in _FUSED
+            if weights is torch.float16:
+                options["eps"] = _LEAST_EPSILON
+        self._optimizer = _OPTIMIZERS[setup.optimizer](self._model.parameters(), **options)
 
     def forward_backward(self, batch: Batch) -> None:
         """Compute the gradients of a batch."""
@@ -76,6 +87,10 @@ class ModelSteps:
     def update(self) -> None:
         """Update the weights, and drop the gradients."""
         self._optimizer.step()
+        self.drop_gradients()
+
+    def drop_gradients(self) -> None:
+        """Drop the gradients."""
         self._optimizer.zero_grad(set_to_none=True)
 
     def tensors(self) -> Iterable[torch.Tensor] | None:
@@ -132,6 +147,9 @@ class FunctionSteps:
     def update(self) -> None:
         """Do nothing: the function did it."""
 
+    def drop_gradients(self) -> None:
+        """Do nothing: only the function knows them."""
+
     def tensors(self) -> None:
         """Return None: only the function knows its model."""
 
@@ -168,7 +186,10 @@ def _model(config: Any, attention: str, dtype: torch.dtype, device: torch.device
             f"{config.model_type} has an encoder and a decoder, which one width does not describe: "
             "pass a function that runs one step, module:function"
         )
-    auto = getattr(transformers, _auto_class(config))
+    named = _auto_class(config)
+    if named == "AutoModelForSequenceClassification" and config.pad_token_id is None:
+        config.pad_token_id = 0  # by which decoders find the last token of a row
+    auto = getattr(transformers, named)
     try:
         with torch.device(device):
             model = auto.from_config(config, dtype=dtype, attn_implementation=attention)

@@ -40,7 +40,7 @@ class _Slots:
 
     def __init__(self, tokenizer: Any) -> None:
         """Render messages of a hole, and subtract what stands before them."""
-        self._prefix = tokenizer.decode(tokenizer.encode(""))
+        self._prefix = str(tokenizer.decode(tokenizer.encode("")))
         start = len(self._prefix)
         self._system = _rendered(tokenizer, [_HOLE])[start:]
         asked = _rendered(tokenizer, ["", _HOLE], prompt=True)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 
 import pytest
 
@@ -43,6 +44,7 @@ MODELS = {
     "classifier": {**BERT, "architectures": ["BertForSequenceClassification"]},
     "tagger": {**BERT, "architectures": ["BertForTokenClassification"]},
     "llama": LLAMA,
+    "reward model": {**LLAMA, "architectures": ["LlamaForSequenceClassification"]},
     "gpt2": {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 128},
 }
 
@@ -283,7 +285,12 @@ def test_a_function_that_cannot_run_is_one_line(tmp_path, run_process, model, me
     [
         (BERT, ["--device", "cuda"], "device 'cuda' is not available: torch"),
         (BERT, ["--device", "nonsense"], "device 'nonsense' is not available"),
-        (LLAMA, ["--attention", "flash_attention_2"], "transformers cannot build llama: "),
+        (LLAMA, ["--attention", "flash_attention_2"], "flash_attention_2 with dtype=float32: set"),
+        (
+            LLAMA,
+            ["--attention", "flash_attention_2", "--dtype", "bfloat16"],
+            "transformers cannot build llama: ",
+        ),
         (LLAMA, ["--max-length", 256], "max_length=256 is above the 128 positions of the model"),
         ({"model_type": "t5"}, [], "t5 has an encoder and a decoder"),
         ({"model_type": "vit"}, [], "vit is neither a language model nor a classifier"),
@@ -333,3 +340,66 @@ def test_an_interrupt_keeps_what_was_measured(folder_of, tmp_path):
     found = load_calibration(tmp_path / "kept.json")
     assert not found.is_complete
     assert len(found.points) >= 4
+
+
+def test_a_batch_after_one_that_ran_out_of_memory_finds_nothing_of_it(folder_of):
+    import torch
+
+    class Ends(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, given):
+            ctx.held = Held()
+            held.append(weakref.ref(ctx.held))
+            return given.view_as(given)
+
+        @staticmethod
+        def backward(_ctx, _gradient):
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    class Held:
+        """Alive as long as the graph."""
+
+    held = []
+    device = device_of(folder_of(LLAMA), Setup(model="small", shape=None))
+    steps = device._steps
+    layer = steps._model.model.layers[0].mlp
+    hook = layer.register_forward_hook(lambda *given: Ends.apply(given[-1]))
+    with pytest.raises(BatchTooLargeError):
+        device.warm_up(Shape(4, 64))
+    hook.remove()
+    before = []
+    layer.register_forward_hook(lambda *_: before.append((steps.gradients(), held[0]())))
+    device.run(Shape(1, 64))
+    assert before == [(0, None)]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "CUDA error: out of memory\nSearch for `cudaErrorMemoryAllocation' in https://docs.nvidia",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "Triton Error [CUDA]: out of memory",
+        "MPS backend out of memory (MPS allocated: 1 GB). Tried to allocate 2 GB",
+    ],
+)
+def test_drivers_and_libraries_run_out_of_memory(message):
+    from batchstat.calibration.torch_device import is_out_of_memory
+
+    assert is_out_of_memory(RuntimeError(message))
+    assert not is_out_of_memory(RuntimeError("CUDA error: an illegal memory access"))
+
+
+def test_an_update_takes_no_copy_of_the_weights(folder_of):
+    """As with the fused AdamW of trainers; torch's own default copies them on CUDA."""
+    device = device_of(folder_of(LLAMA), Setup(model="small", shape=None))
+    assert device._steps._optimizer.defaults["fused"]
+    device.warm_up(Shape(1, 64))
+    update_peak = device.warm_up(Shape(1, 64)).update_peak
+    assert update_peak <= 1.02 * (device.fixed + device.gradients)
+
+
+def test_weights_in_float16_stay_numbers(folder_of):
+    device = device_of(folder_of(LLAMA), Setup(model="small", shape=None, dtype="float16"))
+    for _ in range(3):
+        device.run(Shape(2, 32))
+    assert all(each.isfinite().all() for each in device._steps._model.parameters())

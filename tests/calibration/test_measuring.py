@@ -216,3 +216,24 @@ def test_progress_says_what_is_done():
     assert len(stages) == 5
     assert all(each.done < each.of for each in found if each.of)
     assert found[0].shape == Shape(1, 512)
+
+
+@pytest.mark.parametrize("after", range(45, 80, 7))
+def test_what_later_ran_out_of_memory_is_not_said_to_fit(after):
+    device = KnownDevice(halved_after=after, memory=100_000_000)
+    measured = measure_device(device, 512)
+    assert measured.too_large > 0
+    assert all(device.peak(point.shape) <= 50_000_000 for point in measured.points)
+    assert measured.fits <= 50_000_000
+
+
+@pytest.mark.parametrize(
+    ("memory", "words"),
+    [
+        (3_000_000, "weights, gradients and optimizer state alone do not fit Known: pass --dtype"),
+        (3_100_000, "one row of 512 tokens does not fit Known: lower --max-length"),
+    ],
+)
+def test_where_nothing_fits_the_remedy_is_of_its_cause(memory, words):
+    with pytest.raises(InputError, match=words):
+        measure_device(KnownDevice(memory=memory), 512)

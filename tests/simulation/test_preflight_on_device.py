@@ -105,7 +105,7 @@ def test_a_change_that_does_not_fit_is_not_offered(tmp_path):
 @pytest.mark.parametrize(
     ("fits", "words"),
     [
-        (1500, "batches of at most 1,500 tokens fit, so lower its"),
+        (1500, "batches of at most 1,024 tokens fit, so lower its"),
         (300, "not even one row of 512 tokens fits, so lower its"),
     ],
 )
