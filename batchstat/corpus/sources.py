@@ -285,6 +285,11 @@ def _source(path: Path, input_format: str | None) -> Source:
         raise InputError(f"{shown} cannot be read: {reason}") from None
 
 
+def format_by_name(path: str) -> str | None:
+    """Return the format that a file's name says it has; None if it says none."""
+    return _ENDINGS.get(_ending(PurePath(path)))
+
+
 def _ending(path: PurePath) -> str:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] in COMPRESSED_ENDINGS:

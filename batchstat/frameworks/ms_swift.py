@@ -50,7 +50,7 @@ def read_config(
         columns=({"tokens_column": "input_ids", "trained_column": "labels"},),
         no_columns=without_ids(TOKENIZES),
         unreadable=f"names data sets: {TOKENIZES}",
-        schedule=base.schedule_of(values, given),
+        schedule=base.schedule_of(values, given, where),
         max_length_of_corpus=length is None,
         prepare=_samples(values, where),
         leaves_out_remainder=padded,

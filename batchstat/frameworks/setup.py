@@ -106,6 +106,8 @@ class TrainingSetup:
         leaves_out_remainder: whether the last samples are left out so that ranks have as many.
         appends_eos: whether texts that do not end with the tokenizer's end-of-sequence token get
             one.
+        template_of: the tokenizer whose chat template and tokens the model's gets; None if there is
+            none.
         turns: how it tokenizes each turn of a chat by itself; None if it tokenizes whole chats.
         dtype: what the configuration says that it computes in; None if it says nothing.
         gradient_checkpointing: whether the configuration says that activations are computed again;
@@ -135,6 +137,7 @@ class TrainingSetup:
     prepare: Preparation = keep_all
     leaves_out_remainder: bool = False
     appends_eos: bool = False
+    template_of: Path | None = None
     turns: TurnRules | None = None
     dtype: str | None = None
     gradient_checkpointing: bool | None = None

@@ -7,9 +7,11 @@ are left of the corpus in `sft_samples`.
 """
 
 from collections.abc import Iterator, Mapping
+from glob import has_magic
 from pathlib import Path
 from typing import Any
 
+from batchstat.corpus.sources import format_by_name
 from batchstat.errors import OptionError, short
 from batchstat.frameworks import training_arguments as base
 from batchstat.frameworks.keys import Key, refuse
@@ -48,8 +50,9 @@ KEYS: dict[str, Key] = {
     "accelerate_config": Key(None, object),
 }
 _ONLY_CHATS = (
-    "has no chats in a column messages, for which alone TRL takes assistant_only_loss=true: remove "
-    "that key, or name the column of the chats messages"
+    "has no chats in a column messages, for which alone assistant_only_loss=true is modelled (TRL "
+    "takes it also where prompt and completion are chats): remove that key, name the column of the "
+    "chats messages, or pass token ids with labels, --tokens-column and --trained-column"
 )
 _HIDDEN_EOS = "<EOS_TOKEN>"
 """What `to_json_string` and `to_dict` of transformers write in place of `eos_token`, also if it is
@@ -57,8 +60,15 @@ null."""
 _MAX_LENGTH = 1024
 """Of `max_length` where the configuration does not have it; null removes the limit."""
 
-_BUILDERS = ("json", "csv", "parquet", "arrow", "text")
-"""Formats of the datasets library, which `path` may name where `data_files` has the files."""
+_BUILDERS = {
+    "json": ("json", "jsonl"),
+    "csv": ("csv",),
+    "parquet": ("parquet",),
+    "arrow": ("arrow",),
+    "text": ("txt",),
+}
+"""Formats of the datasets library, which `path` may name where `data_files` has the files, and what
+they are called here."""
 
 _NOT_MODELLED = dict.fromkeys(("streaming", "dataset_streaming", "test_split_size"), "remove it")
 """Keys that are refused if they have a value, with the remedy."""
@@ -107,6 +117,7 @@ def read_config(
             "no_columns": _ONLY_CHATS if values["assistant_only_loss"] else "",
             "max_length_of_corpus": values["max_length"] is None,
             "prepare": preparation(values),
+            "template_of": _template_of(values),
             "appends_eos": values["eos_token"] is None,
             "warnings": (*setup.warnings, *_warnings(values)),
         }
@@ -167,6 +178,13 @@ def _reading(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _template_of(values: Mapping[str, Any]) -> Path | None:
+    """Return the tokenizer that `chat_template_path` names, if it is not a template."""
+    path = values["chat_template_path"]
+    is_file = path is None or Path(path).is_file() or Path(path).suffix in (".jinja", ".j2")
+    return None if is_file else Path(path)
+
+
 def _template(path: Path) -> Path:
     """Return the file of a chat template; where a tokenizer's folder is named, the one in it."""
     inside = path / "chat_template.jinja"
@@ -219,6 +237,10 @@ def _unread(entry: object) -> str:
         return f"split={short(entry['split'])}, not read here"
     if not all(isinstance(each, str) for each in _data_files(entry) or [None]):
         return f"data_files={short(entry.get('data_files'))}, not read here"
+    for each in _data_files(entry):
+        kind = format_by_name(each)
+        if kind not in _BUILDERS[path] and not (kind is None and has_magic(each)):
+            return f"data_files={short(each)}, whose ending is not of {path}, not read here"
     return ""
 
 

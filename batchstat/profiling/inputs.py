@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchstat.corpus.options import CorpusOptions
-from batchstat.corpus.sources import STANDARD_INPUT, Source, find_sources
+from batchstat.corpus.sources import STANDARD_INPUT, Source, find_sources, format_by_name
 from batchstat.corpus.splits import Split, splits_of
 from batchstat.errors import ColumnError, InputError, OptionError
 from batchstat.storage.addresses import is_remote
@@ -95,10 +95,9 @@ def has_columns(path: str | os.PathLike[str], options: CorpusOptions) -> bool | 
     return True
 
 
-def is_plain_text(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file is plain text, with a sample on each line."""
-    source = find_sources([path], None)[0]
-    return source.format == "txt" and source.path != STANDARD_INPUT
+def is_plain_text(path: str | os.PathLike[str], input_format: str | None) -> bool:
+    """Return whether a file is plain text by its name or its format, with a sample on each line."""
+    return (input_format or format_by_name(os.fspath(path))) == "txt"
 
 
 def path_holds_chats(path: str | os.PathLike[str], options: CorpusOptions) -> bool:

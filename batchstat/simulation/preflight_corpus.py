@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from batchstat.corpus.options import CorpusOptions
-from batchstat.errors import InputError
+from batchstat.errors import InputError, short
 from batchstat.frameworks.files import check_files
 from batchstat.frameworks.setup import TrainingSetup
 from batchstat.profiling.inputs import has_columns, is_plain_text, path_holds_chats
+from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.loading import load_tokenizer
 from batchstat.tokenization.template_slots import check_slots
 from batchstat.tokenization.turns_apart import check_turns
@@ -44,7 +45,7 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
     if isinstance(found["corpus"], str | Path):
         found["corpus"] = (found["corpus"],)
     if not any(key.endswith("_column") for key in found):
-        found |= _columns(setup, found["corpus"][0])
+        found |= _columns(setup, found["corpus"][0], found.get("input_format"))
     for name in _OF_TEXTS if found.keys() & _WITHOUT_TEXTS else ():
         if name not in given and not (name == "tokenizer" and "messages_column" in found):
             found.pop(name, None)
@@ -53,9 +54,36 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
         found["append"] = _end_of_sequence(named)
     if "messages_column" in found:
         _check_turns(setup, found)
-    elif "chat_template" not in given and not _has_chat_pairs(found):
-        found.pop("chat_template", None)
+    if "chat_template" not in given:
+        _settle_template(setup, found)
     return found
+
+
+def _settle_template(setup: TrainingSetup, found: dict[str, Any]) -> None:
+    """Remove the chat template of a configuration where there are no chats; else check that the
+    tokenizer has its tokens.
+    """
+    if "messages_column" not in found and not _has_chat_pairs(found):
+        found.pop("chat_template", None)
+    elif setup.template_of is not None:
+        _check_tokens(setup.template_of, found.get("tokenizer"))
+
+
+def _check_tokens(path: Path, tokenizer: str | None) -> None:
+    """Raise InputError if a tokenizer lacks tokens of the one whose chat template it gets."""
+    if not path.is_dir():
+        raise InputError(
+            f"the chat template of {path.as_posix()} is not loaded here: pass a tokenizer with its "
+            "tokens, --tokenizer, and the file of its template, --chat-template"
+        )
+    own = load_tokenizer(tokenizer or BUILTIN).encoder.as_transformers().get_vocab()
+    theirs = load_tokenizer(path.as_posix()).encoder.as_transformers().added_tokens_decoder
+    lacks = [token.content for token in theirs.values() if token.content not in own]
+    if lacks:
+        raise InputError(
+            f"TRL adds the tokens of {path.as_posix()} to the tokenizer {tokenizer or BUILTIN}, "
+            f"which lacks {short(lacks[0])}: pass one that has them, as TRL saves it, --tokenizer"
+        )
 
 
 def _has_chat_pairs(found: Mapping[str, Any]) -> bool:
@@ -79,13 +107,13 @@ def _check_turns(setup: TrainingSetup, found: Mapping[str, Any]) -> None:
     check_turns(found.get("tokenizer"), file, rules.special_tokens, rules.begin, rules.thought)
 
 
-def _columns(setup: TrainingSetup, path: str) -> Mapping[str, Any]:
+def _columns(setup: TrainingSetup, path: str, input_format: str | None) -> Mapping[str, Any]:
     """Return those of the trainer's columns that a corpus has."""
-    if _OF_PLAIN_TEXT in setup.columns and is_plain_text(path):
+    if _OF_PLAIN_TEXT in setup.columns and is_plain_text(path, input_format):
         return {}
     lacks_columns = []
     for columns in setup.columns:
-        found = has_columns(path, CorpusOptions(**columns))
+        found = has_columns(path, CorpusOptions(**columns, input_format=input_format))
         if found:
             return columns
         lacks_columns.append(found is None)

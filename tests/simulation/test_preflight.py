@@ -10,7 +10,8 @@ import batchstat
 from batchstat.frameworks import CONFIGURATIONS
 from batchstat.frameworks.files import read_setup
 from batchstat.simulation.preflight_corpus import profile_keywords
-from conftest import SAMPLE_DATA, write_jsonl
+from conftest import SAMPLE_DATA, needs, write_jsonl
+from integration.preflight.trainers import save_tokenizer
 
 SFT = {"max_length": 64, "per_device_train_batch_size": 2}
 ANSWERS = SFT | {"assistant_only_loss": True}
@@ -334,8 +335,8 @@ IDS = "lacks the column input_ids or labels: .* tokenizes .*--tokens-column"
         (MS_SWIFT, {"messages": CHAT}, IDS),
         (TORCHTUNE, {"messages": CHAT}, IDS),
         (TORCHTUNE, {"input_ids": [1, 2]}, IDS),
-        (ANSWERS, {"prompt": "a", "completion": "b"}, "for which alone TRL takes assistant_only"),
-        (ANSWERS, {"text": "a"}, "for which alone TRL takes assistant_only"),
+        (ANSWERS, {"prompt": "a", "completion": "b"}, "for which alone assistant_only_loss=true"),
+        (ANSWERS, {"text": "a"}, "for which alone assistant_only_loss=true"),
         (ANSWERS, {"messages": 3}, "messages"),
     ],
 )
@@ -491,3 +492,38 @@ def test_what_is_for_texts_is_not_for_token_ids(tmp_path):
     found = profile_keywords(read_setup(saved(tmp_path, SFT | more)), corpus=(str(path),))
     assert not {"tokenizer", "append"} & set(found)
     assert batchstat.profile(**found).lengths.tolist() == [*range(2, 9)]
+
+
+def test_the_tokens_of_a_tokenizer_whose_template_is_taken(tmp_path):
+    """TRL adds them, which makes other tokens of the template."""
+    needs("transformers")
+    from tokenizers import AddedToken
+    from transformers import AutoTokenizer
+
+    save_tokenizer(tmp_path / "base")
+    other = AutoTokenizer.from_pretrained(tmp_path / "base")
+    other.save_pretrained(tmp_path / "same")
+    other.add_tokens([AddedToken("<|own|>", special=True)])
+    other.save_pretrained(tmp_path / "other")
+    corpus = (str(SAMPLE_DATA / "conversations.jsonl"),)
+    for name, is_refused in (("same", False), ("other", True), ("some/repository", True)):
+        path = name if "/" in name else str(tmp_path / name)
+        values = {"model_name_or_path": str(tmp_path / "base"), "chat_template_path": path}
+        setup = read_setup(saved(tmp_path, SFT | values))
+        if is_refused:
+            message = "is not loaded here" if "/" in name else r"which lacks '<\|own\|>': pass one"
+            with pytest.raises(batchstat.InputError, match=message):
+                profile_keywords(setup, corpus=corpus)
+        else:
+            assert "chat_template" in profile_keywords(setup, corpus=corpus)
+
+
+def test_a_file_is_plain_text_only_by_its_name(tmp_path):
+    path = write_jsonl(tmp_path / "rows.data", [{"messages": CHAT}])
+    setup = read_setup(saved(tmp_path, SFT))
+    with pytest.raises(batchstat.InputError, match="plain text"):
+        batchstat.profile(**profile_keywords(setup, corpus=str(path)))
+    found = profile_keywords(setup, corpus=str(path), input_format="jsonl")
+    assert found["messages_column"] == "messages"
+    named = {"datasets": [{"path": "json", "data_files": str(path)}]}
+    assert "whose ending is not of json" in read_setup(saved(tmp_path, SFT | named)).unreadable
