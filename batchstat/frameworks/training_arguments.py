@@ -197,13 +197,13 @@ def shared_settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def schedule_of(values: Mapping[str, Any], given: frozenset[str], where: str) -> Schedule:
-    """Return how long a trainer of transformers trains. Raises OptionError for no steps."""
+    """Return how long a trainer of transformers trains. Raises OptionError for max_steps=0."""
     warmup = values["warmup_steps"]
     if "warmup_ratio" in given and not warmup:
         warmup = values["warmup_ratio"]
     steps = values["max_steps"]
     if steps == 0:
-        raise OptionError(f"{where}: max_steps=0 is no training: set 1 or more, or -1 for epochs")
+        raise OptionError(f"{where}: max_steps=0 is not modelled: set 1 or more, or -1 for epochs")
     return Schedule(
         epochs=values["num_train_epochs"], max_steps=steps if steps > 0 else None, warmup=warmup
     )

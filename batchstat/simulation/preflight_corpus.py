@@ -113,7 +113,7 @@ def _columns(setup: TrainingSetup, path: str, input_format: str | None) -> Mappi
         return {}
     lacks_columns = []
     for columns in setup.columns:
-        found = has_columns(path, CorpusOptions(**columns, input_format=input_format))
+        found = has_columns(path, CorpusOptions(**{"input_format": input_format, **columns}))
         if found:
             return columns
         lacks_columns.append(found is None)

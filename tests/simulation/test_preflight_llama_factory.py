@@ -63,7 +63,7 @@ def chats(tmp_path) -> batchstat.Profile:
         ({"ignore_pad_token_for_loss": False}, "ignore_pad_token_for_loss=False is not modelled"),
         ({"mask_history": True, "train_on_prompt": True}, "mask_history contradicts"),
         ({"val_size": 0.1, "eval_dataset": "b"}, "val_size contradicts eval_dataset"),
-        ({"max_steps": 0}, "max_steps=0 is no training: set 1 or more, or -1 for epochs"),
+        ({"max_steps": 0}, "max_steps=0 is not modelled: set 1 or more, or -1 for epochs"),
         ({"val_size": 1.0}, "val_size=1.0 is neither a share nor a number: set 1 or more"),
         ({"packing": True, "disable_shuffling": True}, "packing with disable_shuffling is not"),
         ({"neat_packing": True, "flash_attn": "fa3"}, "flash_attn=fa3 is not modelled"),
