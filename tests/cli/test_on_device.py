@@ -44,7 +44,7 @@ def test_the_screen_has_time_peak_and_cost(cli, device):
         [line] = [each for each in out.splitlines() if re.match(rf"\W*{row['name']}  ", each)]
         assert re.search(rf" {row['seconds']:.1f} s +{row['peak_bytes'] / GIB:.1f} GiB +", line)
         assert row["cost"] == pytest.approx(row["seconds"] / 3600 * 2.5)
-        assert f" {row['cost']:.2g} " in line
+        assert f" {row['cost']:#.2g} " in line
     assert "Speed-ups are of time by the calibration." in out
     assert "Estimates" not in out
     best = next(row for row in report["strategies"] if row["label"] == report["choice"]["best"])
@@ -181,7 +181,7 @@ def test_balance_and_check_show_them(cli, device):
     rows = json.loads((device / "batchstat-results/balance.json").read_text())["samplers"]
     for row in rows:
         seconds = row["strategy"]["seconds"]
-        assert (f" {seconds:.1f} s " if seconds >= 1 else f" {seconds:.2g} s ") in out
+        assert (f" {seconds:.1f} s " if seconds >= 1 else f" {seconds:#.2g} s ") in out
     without = next(row["strategy"]["seconds"] for row in rows if row["name"] == "none")
     for row in rows:
         assert row["relative_compute"] == pytest.approx(row["strategy"]["seconds"] / without)

@@ -163,7 +163,7 @@ def test_the_screen_and_the_file_have_them(cli, folder):
     off = f"±{100 * report['calibration']['time_residual']:.1f}%"
     assert lines["time"] == (
         f"{epoch['seconds']:.1f} s {off} per epoch · {total['total_seconds']:.1f} s in all · "
-        f"cost {epoch['cost']:.2g} {off} per epoch · {total['total_cost']:.2g} in all"
+        f"cost {epoch['cost']:#.2g} {off} per epoch · {total['total_cost']:#.2g} in all"
     )
     assert lines["device"].startswith("h100.json: NVIDIA H200")
     assert f"{epoch['peak_bytes'] / 2**30:.1f} GiB ±" in lines["padding"]
