@@ -87,11 +87,17 @@ def _message(message: object, which: str) -> Message:
         fields = {"role": role, "content": content, **fields, **written}
     role = fields.get("role")
     if role not in ROLES:
-        raise ChatError(f"{which} has the unknown role {role!r} (known: {', '.join(ROLES)})")
+        raise ChatError(f"{which} has the unknown role {role!r} ({_known_roles(role)})")
     content = _text(fields.get("content"), which)
     if content is None and not fields.get("tool_calls"):
         raise ChatError(f"{which} has no content")
     return {**fields, "content": content}
+
+
+def _known_roles(role: object) -> str:
+    known = f"known: {', '.join(ROLES)}"
+    meant = _SHAREGPT_ROLES.get(role) if isinstance(role, str) else None
+    return known if meant is None else f"{known}; with from and value as keys, {role} is {meant}"
 
 
 def _text(content: object, which: str) -> str | None:

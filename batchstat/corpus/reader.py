@@ -239,7 +239,7 @@ class CorpusReader:
         keep = ok & filled
         if self._options.strip:
             parts = trimmed
-        if self._options.min_chars > 1:
+        if self._options.min_chars:
             chars = sum(as_numpy(pc.utf8_length(part)) for part in parts)
             long_enough = chars >= self._options.min_chars
             reading.short += int(np.count_nonzero(keep & ~long_enough))

@@ -44,7 +44,7 @@ def read_config(
 ) -> TrainingSetup:
     """Return the setup of axolotl's configuration."""
     _check(values, where)
-    size, accumulation = _sizes(values, where, given)
+    size, accumulation, of_step = _sizes(values, where, given)
     packing = bool(values["sample_packing"])
     seed = _SEED if values["seed"] is None else values["seed"]
     corpus = corpus_of(values, where)
@@ -66,16 +66,22 @@ def read_config(
         values=values,
         strategy=strategy,
         settings=settings,
+        own_keys={
+            "max_length": "sequence_len",
+            "batch_size": "micro_batch_size",
+            "drop_last": "dataloader_drop_last",
+        },
         reading=corpus.reading,
         columns=corpus.columns,
         unreadable=corpus.unreadable,
+        refused_columns=corpus.refused_columns,
         appends_eos=corpus.appends_eos,
         schedule=AxolotlSchedule(
             epochs=values["num_epochs"],
             max_steps=values["max_steps"] or None,
             packing=packing,
-            samples_per_step=size * accumulation,
-            accumulation=accumulation,
+            samples_per_step=of_step,
+            counted_accumulation=of_step // size,
             drop_last=bool(values["dataloader_drop_last"]),
             warmup_given=values["warmup_steps"],
             warmup_ratio=values["warmup_ratio"],
@@ -89,7 +95,7 @@ def read_config(
             trains_prompts=bool(values["train_on_inputs"]),
             held_out=values["val_set_size"],
         ),
-        warnings=(*corpus.warnings, *_warnings(values)),
+        warnings=(*corpus.warnings, *_warnings(values, given)),
         **facts,
     )
 
@@ -97,6 +103,8 @@ def read_config(
 def _check(values: Mapping[str, Any], where: str) -> None:
     """Raise OptionError for what is not modelled."""
     refuse(where, values, REFUSED)
+    if values["sample_packing"]:
+        _check_packing(values, where)
     for key in ("context_parallel_size", "sequence_parallel_degree", "tensor_parallel_size"):
         if (values[key] or 1) > 1:
             raise OptionError(
@@ -113,15 +121,38 @@ def _check(values: Mapping[str, Any], where: str) -> None:
         raise OptionError(f"{where}: val_set_size=1 leaves no sample: give a share or a number")
     if values["attn_implementation"] and (flags := [key for key in ATTENTION if values[key]]):
         raise OptionError(f"{where}: attn_implementation contradicts {flags[0]}: remove one")
+    if values["ddp"] is False:
+        raise OptionError(
+            f"{where}: ddp=false is not modelled: axolotl counts the steps of one rank, however "
+            "many there are: remove it"
+        )
     if values["warmup_steps"] and values["warmup_ratio"]:
         raise OptionError(f"{where}: warmup_ratio contradicts warmup_steps: remove one")
 
 
-def _sizes(values: Mapping[str, Any], where: str, given: frozenset[str]) -> tuple[int, int]:
-    """Return samples per batch, and batches per step."""
+def _check_packing(values: Mapping[str, Any], where: str) -> None:
+    """Raise OptionError for what of sample packing is not modelled."""
+    if values["multipack_real_batches"] is False and attention_of(values) not in _TAKES_LONG_ROWS:
+        raise OptionError(
+            f"{where}: multipack_real_batches=false is not modelled with this attention, for which "
+            "axolotl counts steps as if it was true: remove it"
+        )
+    if values["pad_to_multiple_of"] == 1 and values["sequence_len"] % _PAD_TO:
+        raise OptionError(
+            f"{where}: pad_to_multiple_of=1 is not modelled with sample_packing: remove it"
+        )
+
+
+def _sizes(values: Mapping[str, Any], where: str, given: frozenset[str]) -> tuple[int, int, int]:
+    """Return samples per batch, batches per step, and the samples per step with which axolotl
+    counts steps: with batch_size, gradient_accumulation_steps is still its default, 1.
+    """
     size, of_step = values["micro_batch_size"], values["batch_size"]
     if of_step is None:
-        return size, values["gradient_accumulation_steps"]
+        accumulation = values["gradient_accumulation_steps"]
+        return size, accumulation, size * accumulation
+    if "micro_batch_size" not in given:
+        raise OptionError(f"{where}: batch_size needs micro_batch_size: add it")
     if "gradient_accumulation_steps" in given:
         raise OptionError(
             f"{where}: batch_size contradicts gradient_accumulation_steps: remove batch_size"
@@ -131,7 +162,7 @@ def _sizes(values: Mapping[str, Any], where: str, given: frozenset[str]) -> tupl
             f"{where}: batch_size={of_step} is not a multiple of micro_batch_size={size}: change "
             "one"
         )
-    return size, of_step // size
+    return size, 1, of_step
 
 
 def attention_of(values: Mapping[str, Any]) -> str | None:
@@ -190,9 +221,9 @@ def _multiple(values: Mapping[str, Any], packing: bool) -> int:
     return -(-values["sequence_len"] // multiple) * multiple if whole else multiple
 
 
-def _warnings(values: Mapping[str, Any]) -> Iterator[str]:
+def _warnings(values: Mapping[str, Any], given: frozenset[str]) -> Iterator[str]:
     """Yield what the report may not be true of."""
-    if values["seed"] is None:
+    if "seed" not in given:
         yield (
             "without seed, axolotl shuffles the data set differently in each run: which samples "
             "meet, and are held out, is of one such run"
@@ -201,6 +232,18 @@ def _warnings(values: Mapping[str, Any]) -> Iterator[str]:
         yield (
             "axolotl estimates the number of steps from unseeded orders of the samples: it may "
             "differ by a few from the one here"
+        )
+    if values["batch_size"] is not None:
+        yield (
+            "axolotl counts steps of batch_size samples, but takes them with "
+            "gradient_accumulation_steps=1: give that in place of batch_size"
+        )
+    packs_held_out = values["val_set_size"] and values["eval_sample_packing"] is not False
+    may_count_none = values["dataloader_drop_last"] or values["num_epochs"] < 1
+    if values["sample_packing"] and packs_held_out and may_count_none:
+        yield (
+            "axolotl stops where it counts no step of the samples held out, as it may with "
+            "dataloader_drop_last or less than an epoch: eval_sample_packing=false avoids it"
         )
     if values["sample_packing"] and attention_of(values) is None:
         yield (

@@ -59,10 +59,12 @@ class NamedCorpus:
         unreadable: why the corpus cannot be read, and the remedy.
         appends_eos: whether texts end with the tokenizer's end-of-sequence token.
         splits: whether longer texts become several samples.
+        refused_columns: columns that change its samples and are not read, and the remedies.
         warnings: what the counts may not be true of.
     """
 
     reading: Mapping[str, Any]
+    refused_columns: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[Mapping[str, Any], ...] = ()
     unreadable: str = ""
     appends_eos: bool = False
@@ -90,7 +92,8 @@ def corpus_of(values: Mapping[str, Any], where: str) -> NamedCorpus:
     if len(kinds) != 1:
         why = why or "entries that differ"
         return NamedCorpus(
-            reading=reading, unreadable=f"has datasets with {why}, not read here: {_REMEDY}"
+            reading=reading | _shared_template(values, entries),
+            unreadable=f"has datasets with {why}, not read here: {_REMEDY}",
         )
     kind = kinds.pop()
     content, column, *_ = kind
@@ -108,6 +111,7 @@ def corpus_of(values: Mapping[str, Any], where: str) -> NamedCorpus:
 def _texts(
     values: Mapping[str, Any], reading: dict[str, Any], column: str, unreadable: str
 ) -> NamedCorpus:
+    reading["min_chars"] = 1  # axolotl makes no sample of an empty text
     if eos := (values["special_tokens"] or {}).get("eos_token"):
         reading["append"] = eos
     return NamedCorpus(
@@ -148,6 +152,10 @@ def _chats(
         reading=reading,
         columns=({"messages_column": column, "assistant_only_loss": True},),
         unreadable=unreadable,
+        refused_columns={
+            "system": "axolotl begins chats with it: write it into the messages, as a message of "
+            "role system, and remove the column"
+        },
         warnings=tuple(_warnings_of_chats(template, unknown)),
     )
 
@@ -161,8 +169,9 @@ def _warnings_of_chats(template: Path | None, unknown: str) -> Iterator[str]:
         )
         return
     yield (
-        "axolotl trains assistants' content and the token that ends their turn; counted is what "
-        "{% generation %} marks in the chat template, or all that their messages add to it"
+        "axolotl trains assistants' content, where there is any, and the token that ends it; "
+        "counted is what {% generation %} marks in the chat template, or all that their messages "
+        "add to it"
     )
     if unknown:
         yield (
@@ -235,13 +244,24 @@ def _template(values: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[Path
     return None, f"chat_template {str(name)!r}"
 
 
+def _shared_template(values: Mapping[str, Any], entries: Sequence[object]) -> dict[str, Any]:
+    """Return the keyword for the chat template of all entries, read or not, if it is known."""
+    chats = [each for each in entries if isinstance(each, Mapping)]
+    if len(chats) < len(entries) or {each.get("type") for each in chats} != {"chat_template"}:
+        return {}
+    templates = {_template(values, each)[0] for each in chats}
+    template = templates.pop()
+    return {} if templates or template is None else {"chat_template": template}
+
+
 def _files(entries: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, ...], str]:
     """Return the files of all entries, and why they are not known, if that is so."""
     found: list[str] = []
     for entry in entries:
         if entry.get("split") not in (None, "train"):
             return (), f"split={short(entry['split'])}, not read here"
-        named = entry.get("data_files") or entry.get("path")
+        path = entry.get("path")
+        named = path if Path(str(path)).is_file() else entry.get("data_files") or path
         for name in named if isinstance(named, list) else [named]:
             kind = _FORMATS.get(PurePath(str(name)).suffix)
             if kind is None or "://" in str(name):

@@ -62,13 +62,15 @@ KEYS: dict[str, Key] = {
     "sample_packing_bin_size": Key(200, int, 1),
     "sample_packing_sequentially": Key(None, bool),
     "multipack_real_batches": Key(None, bool),
+    "eval_sample_packing": Key(None, bool),
+    "ddp": Key(None, bool),
     "pad_to_sequence_len": Key(None, bool),
     "pad_to_multiple_of": Key(None, int, 1),
     "micro_batch_size": Key(1, int, 1),
     "gradient_accumulation_steps": Key(1, int, 1),
     "batch_size": Key(None, int, 1),
     "num_epochs": Key(1.0, float),
-    "max_steps": Key(None, int),
+    "max_steps": Key(None, int, -1),
     "warmup_steps": Key(None, int),
     "warmup_ratio": Key(None, float),
     "seed": Key(None, int),
@@ -96,7 +98,7 @@ chunked_cross_entropy_num_chunks cls_model_config comet_api_key comet_experiment
 comet_experiment_key comet_mode comet_online comet_project_name comet_workspace
 cosine_constant_lr_ratio cosine_min_lr_ratio cpo_alpha cut_cross_entropy dataloader_num_workers
 dataloader_pin_memory dataloader_prefetch_factor dataset_keep_in_memory dataset_num_proc
-dataset_prepared_path dataset_processes dataset_shard_idx ddp ddp_broadcast_buffers
+dataset_prepared_path dataset_processes dataset_shard_idx ddp_broadcast_buffers
 ddp_bucket_cap_mb ddp_find_unused_parameters ddp_timeout debug deepcompile deepspeed device
 device_map dion_lr dion_momentum dion_rank_fraction dion_rank_multiple_of do_bench_eval
 do_causal_lm_eval dp_replicate_size dp_shard_size dpo_beta dpo_generate_during_eval
@@ -104,7 +106,7 @@ dpo_label_smoothing dpo_loss_type dpo_loss_weights dpo_norm_loss dpo_use_liger_k
 dpo_use_logits_to_keep dpo_use_weighting dsv4_bf16_all dsv4_fp4_grouped_mode dsv4_fp8_lora_kernel
 dsv4_fp8_nonexpert_mode dsv4_shared_mlp_lora_kernel dynamic_checkpoint eaft_alpha eaft_k
 early_stopping_patience embedding_lr embedding_lr_scale embeddings_skip_upcast eot_tokens eta_min
-eval_batch_size eval_causal_lm_metrics eval_max_new_tokens eval_sample_packing eval_sequence_len
+eval_batch_size eval_causal_lm_metrics eval_max_new_tokens eval_sequence_len
 eval_steps eval_strategy eval_table_size evals_per_epoch evaluation_strategy
 experimental_skip_move_to_device expert_backend experts_implementation fix_untrained_tokens
 flash_attn_cross_entropy flash_attn_d512 flash_attn_fuse_mlp flash_attn_rms_norm flash_optimum

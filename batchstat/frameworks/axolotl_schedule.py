@@ -18,7 +18,7 @@ class AxolotlSchedule(Schedule):
     Attributes:
         packing: whether samples are packed.
         samples_per_step: samples per step on each rank, where they are not.
-        accumulation: batches per step on each rank.
+        counted_accumulation: batches per step on each rank with which steps are counted.
         drop_last: whether an epoch is counted as one step less where samples are packed.
         warmup_given: steps of the warm-up; None if a share decides.
         warmup_ratio: the share of the warm-up; None for axolotl's own.
@@ -26,20 +26,27 @@ class AxolotlSchedule(Schedule):
 
     packing: bool
     samples_per_step: int
-    accumulation: int
+    counted_accumulation: int
     drop_last: bool = False
     warmup_given: int | None = None
     warmup_ratio: float | None = None
 
     def total_steps(self, epoch: EpochSize) -> int:
-        """Return the number of optimizer steps."""
-        return self.max_steps or self._counted(epoch)
+        """Return the number of optimizer steps: the Trainer's own where axolotl counts none."""
+        steps = self.max_steps or self._counted(epoch)
+        return steps if steps > 0 else math.ceil(self.epochs * epoch.steps)
 
     def warmup_steps(self, epoch: EpochSize) -> int:
         """Return how many of the steps are warm-up; of a single one, axolotl makes two."""
-        total = min(self.total_steps(epoch), self._counted(epoch))
+        counted = self._counted(epoch)
+        total = min(self.max_steps, counted) if self.max_steps else counted
         if self.warmup_given is not None:
             steps = self.warmup_given
+        elif total == 0:  # a share of what the Trainer counts, then
+            ratio = _WARMUP_SHARE if self.warmup_ratio is None else self.warmup_ratio
+            return math.ceil(self.total_steps(epoch) * ratio)
+        elif total < 0:
+            steps = 0
         elif self.warmup_ratio is not None:
             steps = int(self.warmup_ratio * total)
         else:
@@ -50,5 +57,5 @@ class AxolotlSchedule(Schedule):
         if not self.packing:
             per_step = self.samples_per_step * epoch.world_size
             return math.ceil(epoch.samples * self.epochs / per_step)
-        counted = math.floor(max(1, epoch.batches // self.accumulation) * self.epochs)
+        counted = math.floor(max(1, epoch.batches // self.counted_accumulation) * self.epochs)
         return counted - math.ceil(self.epochs) if self.drop_last else counted

@@ -158,6 +158,7 @@ def read_config(
             **vars(setup),
             "strategy": strategy,
             "settings": settings,
+            "own_keys": {**setup.own_keys, "max_length": "cutoff_len"},
             "reading": reading,
             "unreadable": unreadable,
             "columns": COLUMNS,

@@ -46,6 +46,7 @@ def read_config(
         values=values,
         strategy=_strategy(values),
         settings=settings,
+        own_keys={"batch_size": "per_device_train_batch_size"},
         reading={},
         columns=({"tokens_column": "input_ids", "trained_column": "labels"},),
         no_columns=without_ids(TOKENIZES),

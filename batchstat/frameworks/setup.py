@@ -1,6 +1,7 @@
 """`TrainingSetup`: what a trainer's configuration means in batchstat's settings."""
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -98,6 +99,7 @@ class TrainingSetup:
         columns: keywords of `profile` for the columns that a corpus may have: those count that come
             first in this list.
         no_columns: what is wrong with a corpus that has none of them, and the remedy.
+        refused_columns: columns that change its samples and are not read, and the remedies.
         corpus_key: the key that names the files of the corpus.
         unreadable: why the corpus that the configuration names cannot be read, and the remedy.
         schedule: how long training lasts.
@@ -131,6 +133,7 @@ class TrainingSetup:
     schedule: Schedule
     columns: tuple[Mapping[str, Any], ...] = ()
     no_columns: str = ""
+    refused_columns: Mapping[str, str] = field(default_factory=dict)
     corpus_key: str = "datasets"
     unreadable: str = ""
     max_length_of_corpus: bool = False
@@ -147,7 +150,10 @@ class TrainingSetup:
     def with_own_keys(self, message: str) -> str:
         """Return a message that names settings, with the keys of the configuration for them."""
         keys = self.own_keys.items()
-        named = [f"{name} is {key}" for name, key in keys if name in message]
+        # A parameter of a strategy, which follows : or a comma, is no setting.
+        named = [
+            f"{name} is {key}" for name, key in keys if re.search(rf"(?<![\w:,]){name}\b", message)
+        ]
         where = f"; in {self.path.as_posix()}, "
         return message + where + " and ".join(named) if named else message
 

@@ -170,6 +170,7 @@ def read_config(
         values=values,
         strategy=strategy,
         settings=settings,
+        own_keys={"max_length": "tokenizer.max_seq_len"},
         reading={},
         columns=({"tokens_column": "input_ids", "trained_column": "labels"},),
         no_columns=without_ids(_TOKENIZES),

@@ -122,6 +122,10 @@ def read_arguments(
         values=values,
         strategy=strategy,
         settings=settings,
+        own_keys={
+            "batch_size": "per_device_train_batch_size",
+            "drop_last": "dataloader_drop_last",
+        },
         reading={},
         schedule=schedule_of(values, given, where),
         warnings=tuple(warnings_of(values, sampling, given)),

@@ -1,6 +1,6 @@
 """How the corpus of a trainer's configuration is read."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,14 @@ from batchstat.tokenization.turns_apart import check_turns
 _CONTENTS = ("text_column", "prompt_column", "tokens_column", "length_column")
 _OF_CHATS = ("messages_column", "assistant_only_loss", "chat_template", "input_format")
 """Keywords of a configuration that those for another content replace."""
-_OF_TEXTS = ("append", "tokenizer")
-_WITHOUT_TEXTS = {"messages_column", "tokens_column", "length_column"}
-"""Contents for which the keywords of a configuration for texts have no effect."""
+_OF_TEXTS = {"append", "min_chars", "tokenizer"}
+_WITHOUT_EFFECT = {
+    "messages_column": _OF_TEXTS - {"tokenizer"},
+    "tokens_column": _OF_TEXTS,
+    "length_column": _OF_TEXTS,
+    "prompt_column": {"min_chars"},
+}
+"""Keywords of a configuration for texts that have no effect on other contents."""
 _OF_PLAIN_TEXT = {"text_column": ("text",)}
 """The column that lines of plain text have as the datasets library reads them."""
 
@@ -46,17 +51,22 @@ def profile_keywords(setup: TrainingSetup, **given: Any) -> dict[str, Any]:
         found["corpus"] = (found["corpus"],)
     if not any(key.endswith("_column") for key in found):
         found |= _columns(setup, found["corpus"][0], found.get("input_format"))
-    for name in _OF_TEXTS if found.keys() & _WITHOUT_TEXTS else ():
-        if name not in given and not (name == "tokenizer" and "messages_column" in found):
-            found.pop(name, None)
+    for name in _without_effect(found) - set(given):
+        found.pop(name, None)
     is_text = not {"messages_column", "tokens_column", "length_column", "append"} & set(found)
     if setup.appends_eos and is_text and (named := found.get("tokenizer")):
         found["append"] = _end_of_sequence(named)
     if "messages_column" in found:
         _check_turns(setup, found)
+        _check_columns(setup, found["corpus"])
     if "chat_template" not in given:
         _settle_template(setup, found)
     return found
+
+
+def _without_effect(found: Mapping[str, Any]) -> set[str]:
+    """Return the keywords that have no effect on the content of a corpus."""
+    return set[str]().union(*(_WITHOUT_EFFECT.get(name, ()) for name in found))
 
 
 def _settle_template(setup: TrainingSetup, found: dict[str, Any]) -> None:
@@ -105,6 +115,14 @@ def _check_turns(setup: TrainingSetup, found: Mapping[str, Any]) -> None:
     if rules.reads_slots and template is None:
         check_slots(found.get("tokenizer"))
     check_turns(found.get("tokenizer"), file, rules.special_tokens, rules.begin, rules.thought)
+
+
+def _check_columns(setup: TrainingSetup, paths: Sequence[str]) -> None:
+    """Raise InputError if a corpus has a column that changes its samples."""
+    for name, why in setup.refused_columns.items():
+        for path in paths:
+            if has_columns(path, CorpusOptions(text_column=(name,))):
+                raise InputError(f"{path} has the column {name!r}; {why}")
 
 
 def _columns(setup: TrainingSetup, path: str, input_format: str | None) -> Mapping[str, Any]:

@@ -68,6 +68,10 @@ def test_sharegpt_is_the_same_chat():
             [{"role": "user", "content": "a"}, {"role": "wizard", "content": "b"}],
             "unknown role 'wizard'",
         ),
+        (
+            [{"role": "human", "content": "a"}],
+            "unknown role 'human' .*with from and value as keys, human is user",
+        ),
         ([{"content": "a"}], "unknown role None"),
         ([{"role": "user"}], "message 0 has no content"),
         ([{"role": "user", "content": None}], "message 0 has no content"),

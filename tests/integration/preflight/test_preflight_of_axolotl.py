@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from math import sqrt
+from math import ceil, sqrt
 from pathlib import Path
 from statistics import mean, variance
 from typing import Any
@@ -146,7 +146,18 @@ def wrong(folder: Path, **values: Any) -> Path:
             {"batch_size": 2, "micro_batch_size": 2, "gradient_accumulation_steps": 1},
             "batch_size contradicts gradient_accumulation_steps: remove batch_size",
         ),
+        ({"batch_size": 4}, "batch_size needs micro_batch_size: add it"),
         ({"warmup_steps": 2, "warmup_ratio": 0.1}, "warmup_ratio contradicts warmup_steps"),
+        ({"max_steps": -2}, "max_steps=-2: must be between -1 and"),
+        ({"ddp": False}, "ddp=false is not modelled.* remove it"),
+        (
+            {"sample_packing": True, "multipack_real_batches": False, "sdp_attention": True},
+            "multipack_real_batches=false is not modelled with this attention.* remove it",
+        ),
+        (
+            {"sample_packing": True, "pad_to_multiple_of": 1, "sequence_len": 100},
+            "pad_to_multiple_of=1 is not modelled with sample_packing: remove it",
+        ),
         ({"chat_template": "jinja"}, "chat_template=jinja needs chat_template_jinja"),
         (
             {"datasets": [{"path": "a.jsonl", "type": "chat_template", "chat_template": "jinja"}]},
@@ -229,9 +240,142 @@ def test_chats_with_other_names_for_roles_and_contents(tmp_path, mapping):
     assert found[0].trained_tokens == found[1].trained_tokens > 0
 
 
-def test_batch_size_is_that_of_a_step(tmp_path):
-    setup = read_setup(wrong(tmp_path, batch_size=12, micro_batch_size=3), "axolotl")
-    assert setup.settings["gradient_accumulation_steps"] == 12 // 3
+def test_batch_size_counts_steps_but_accumulates_nothing(tmp_path, corpora):
+    """As axolotl validates `gradient_accumulation_steps` to 1 before it would divide."""
+    profile = batchstat.profile(corpora["text"])
+    report = batchstat.preflight(
+        wrong(tmp_path, batch_size=12, micro_batch_size=3, num_epochs=2),
+        profile,
+        framework="axolotl",
+    )
+    assert report.setup.settings["gradient_accumulation_steps"] == 1
+    assert report.total_steps == ceil(2 * len(report.samples.profile) / 12)
+
+
+@pytest.mark.parametrize("packs", [False, True])
+def test_max_steps_of_minus_one_are_the_trainers(tmp_path, corpora, packs):
+    """And no share of them is warm-up."""
+    profile = batchstat.profile(corpora["text"])
+    values = {"sample_packing": packs, "flash_attention": True, "sequence_len": 512}
+    values |= {"gradient_accumulation_steps": 2, "num_epochs": 2.5, "warmup_ratio": 0.3}
+    config = wrong(tmp_path, **values, max_steps=-1, seed=7)
+    report = batchstat.preflight(config, profile, framework="axolotl")
+    per_epoch = ceil(len(sizes_of(report, 0, 0)) / 2)
+    assert (report.total_steps, report.warmup_steps) == (ceil(2.5 * per_epoch), 0)
+
+
+def texts_of(values: dict[str, Any], tmp_path: Path) -> list[str]:
+    """The warnings about such a configuration."""
+    return list(read_setup(wrong(tmp_path, **values), "axolotl").warnings)
+
+
+def test_only_without_the_key_is_there_no_seed(tmp_path):
+    """As axolotl takes null for 42."""
+    assert any("without seed" in each for each in texts_of({}, tmp_path))
+    assert not any("without seed" in each for each in texts_of({"seed": None}, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("other", "warns"),
+    [
+        ({"dataloader_drop_last": True}, True),
+        ({"num_epochs": 0.5}, True),
+        ({}, False),
+        ({"num_epochs": 0.5, "eval_sample_packing": False}, False),
+        ({"num_epochs": 0.5, "val_set_size": 0}, False),
+        ({"num_epochs": 0.5, "sample_packing": False}, False),
+    ],
+)
+def test_samples_held_out_that_may_make_no_step(tmp_path, other, warns):
+    values = {"sample_packing": True, "val_set_size": 0.1, **other}
+    found = texts_of(values, tmp_path)
+    assert any("eval_sample_packing=false avoids it" in each for each in found) is warns
+
+
+def test_a_remedy_names_the_keys_of_the_configuration(tmp_path, corpora):
+    profile = batchstat.profile(corpora["text"])
+    values = {"micro_batch_size": 1_000, "dataloader_drop_last": True}
+    with pytest.raises(batchstat.InputError) as caught:
+        batchstat.preflight(wrong(tmp_path, **values), profile, framework="axolotl")
+    assert "no batches left" in str(caught.value)
+    assert str(caught.value).endswith(
+        "axolotl.yaml, batch_size is micro_batch_size and drop_last is dataloader_drop_last"
+    )
+
+
+@pytest.mark.parametrize("epochs", [0.02, 2.5])
+def test_steps_are_the_trainers_where_axolotl_counts_none(tmp_path, corpora, epochs):
+    """Counted are 0, or -1: then the Trainer counts them, and takes a share for the warm-up."""
+    profile = batchstat.profile(corpora["text"])
+    values = {"sample_packing": True, "flash_attention": True, "micro_batch_size": 64}
+    values |= {"dataloader_drop_last": epochs > 1, "sequence_len": 512, "warmup_ratio": 0.3}
+    config = wrong(tmp_path, **values, num_epochs=epochs, seed=7)
+    report = batchstat.preflight(config, profile, framework="axolotl")
+    assert len(sizes_of(report, 0, 0)) == 1
+    expected = {0.02: (1, 1), 2.5: (3, 0)}
+    assert (report.total_steps, report.warmup_steps) == expected[epochs]
+
+
+def test_an_empty_text_is_no_sample(tmp_path, tokenizers):
+    """As axolotl tokenizes nothing of it; one of whitespace is a sample."""
+    texts = ["one two three", "", "four five", " ", "six"]
+    files = [
+        write_jsonl(tmp_path / f"{i}.jsonl", [{"text": text} for text in kept])
+        for i, kept in enumerate((texts, [text for text in texts if text]))
+    ]
+    orders = []
+    for corpus in files:
+        entry = {"path": str(corpus), "type": "completion"}
+        config = wrong(
+            tmp_path, datasets=[entry], base_model=str(tokenizers["instructions"]), seed=7
+        )
+        samples = batchstat.preflight(config, framework="axolotl").samples
+        orders.append(samples.profile.lengths.tolist())
+    assert orders[0] == orders[1]
+    assert len(orders[0]) == len(texts) - 1
+
+
+@pytest.mark.parametrize("ending", ["", "_all"])
+@pytest.mark.parametrize("name", MADE["templates"])
+def test_an_empty_answer_is_not_trained(tmp_path, tokenizers, name, ending):
+    """Neither is the token that ends it: axolotl looks for that where it found the answer."""
+    turns = [{"role": "user", "content": "How many?"}, {"role": "assistant", "content": ""}]
+    trained = []
+    for kept in (1, 2):
+        corpus = write_jsonl(tmp_path / f"{kept}.jsonl", [{"messages": turns[:kept]}])
+        config = wrong(
+            tmp_path,
+            base_model=str(tokenizers["headers"]),
+            chat_template=name,
+            train_on_inputs=bool(ending),
+            datasets=[{"path": str(corpus), "type": "chat_template"}],
+        )
+        trained.append(batchstat.preflight(config, framework="axolotl").profile.trained_tokens)
+    assert trained[0] == trained[1]
+
+
+def test_a_column_of_system_messages_is_refused(tmp_path):
+    chat = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    corpus = write_jsonl(tmp_path / "a.jsonl", [{"messages": chat, "system": "Be brief."}])
+    entry = {"path": str(corpus), "type": "chat_template"}
+    config = wrong(tmp_path, base_model=None, chat_template="chatml", datasets=[entry])
+    with pytest.raises(batchstat.InputError, match="has the column 'system'; axolotl begins"):
+        batchstat.preflight(config, framework="axolotl")
+
+
+def test_a_file_counts_and_not_its_data_files(tmp_path):
+    """As axolotl reads `data_files` only in a folder."""
+    for name, texts in (("a", ["one two", "three four"]), ("b", ["five six"])):
+        write_jsonl(tmp_path / f"{name}.jsonl", [{"text": text} for text in texts])
+    entry = {"path": str(tmp_path / "a.jsonl"), "data_files": str(tmp_path / "b.jsonl")}
+    config = wrong(tmp_path, datasets=[{**entry, "type": "completion"}])
+    assert read_setup(config, "axolotl").reading["corpus"] == (entry["path"],)
+
+
+def test_the_template_of_entries_that_are_not_read_counts_for_a_corpus(tmp_path):
+    entry = {"path": "a.jsonl", "type": "chat_template", "roles_to_train": ["user"]}
+    config = wrong(tmp_path, chat_template="chatml", datasets=[entry])
+    assert read_setup(config, "axolotl").reading["chat_template"].stem == "axolotl_chatml"
 
 
 def test_longer_samples_are_refused_where_axolotl_refuses_them(tmp_path, corpora):
