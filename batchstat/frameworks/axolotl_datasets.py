@@ -30,9 +30,10 @@ _OF_CHATS = {
 }
 """Keys of an entry with chats, and the values that are read: str for any text, None for any."""
 _TEMPLATES = Path(__file__).parent / "chat_templates"
-_OWN_TEMPLATES = {name: _TEMPLATES / f"axolotl_{name}.jinja" for name in ("chatml", "llama3")}
-"""Templates of axolotl's own that are here; those with `_all` mark every message, not only the
-assistants'."""
+_TURN_ENDS = {"chatml": "<|im_end|>", "llama3": "<|eot_id|>"}
+"""Templates of axolotl's own that are here, and the token with which they end a turn."""
+_OWN_TEMPLATES = {name: _TEMPLATES / f"axolotl_{name}.jinja" for name in _TURN_ENDS}
+"""Their files; those with `_all` mark every message, not only the assistants'."""
 _TOKENIZER_DEFAULT = "tokenizer_default"
 _TYPES: dict[str, dict[str, Any]] = {
     "chat_template": _OF_CHATS,
@@ -156,17 +157,22 @@ def _chats(
             "system": "axolotl begins chats with it: write it into the messages, as a message of "
             "role system, and remove the column"
         },
-        warnings=tuple(_warnings_of_chats(template, unknown)),
+        warnings=tuple(_warnings_of_chats(values, template, unknown)),
     )
 
 
-def _warnings_of_chats(template: Path | None, unknown: str) -> Iterator[str]:
+def _warnings_of_chats(
+    values: Mapping[str, Any], template: Path | None, unknown: str
+) -> Iterator[str]:
     """Yield what the counts of chats may not be true of."""
     if template is not None and template.parent == _TEMPLATES:
-        yield (
-            "the token that ends a turn is counted as trained, which it is where it is the "
-            "tokenizer's eos_token or one of eot_tokens"
-        )
+        trained = [*(values["eot_tokens"] or []), (values["special_tokens"] or {}).get("eos_token")]
+        end = _TURN_ENDS[template.stem.split("_")[1]]
+        if end not in trained:
+            yield (
+                f"the token that ends a turn, {end}, is counted as trained, which it is only where "
+                "it is the tokenizer's eos_token or one of eot_tokens"
+            )
         return
     yield (
         "axolotl trains assistants' content, where there is any, and the token that ends it; "

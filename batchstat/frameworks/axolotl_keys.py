@@ -86,6 +86,7 @@ KEYS: dict[str, Key] = {
     "tensor_parallel_size": Key(None, int, 1),
     "plugins": Key(None, list),
     "special_tokens": Key(None, dict),
+    "eot_tokens": Key(None, list),
     **{name: Key(None, bool) for name in ATTENTION},
     **{name: Key(None, object) for name in REFUSED},
 }
@@ -105,7 +106,7 @@ do_causal_lm_eval dp_replicate_size dp_shard_size dpo_beta dpo_generate_during_e
 dpo_label_smoothing dpo_loss_type dpo_loss_weights dpo_norm_loss dpo_use_liger_kernel
 dpo_use_logits_to_keep dpo_use_weighting dsv4_bf16_all dsv4_fp4_grouped_mode dsv4_fp8_lora_kernel
 dsv4_fp8_nonexpert_mode dsv4_shared_mlp_lora_kernel dynamic_checkpoint eaft_alpha eaft_k
-early_stopping_patience embedding_lr embedding_lr_scale embeddings_skip_upcast eot_tokens eta_min
+early_stopping_patience embedding_lr embedding_lr_scale embeddings_skip_upcast eta_min
 eval_batch_size eval_causal_lm_metrics eval_max_new_tokens eval_sequence_len
 eval_steps eval_strategy eval_table_size evals_per_epoch evaluation_strategy
 experimental_skip_move_to_device expert_backend experts_implementation fix_untrained_tokens

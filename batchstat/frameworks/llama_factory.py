@@ -15,7 +15,7 @@ from typing import Any
 from batchstat.errors import OptionError
 from batchstat.frameworks import training_arguments as base
 from batchstat.frameworks.keys import Key, refuse
-from batchstat.frameworks.llama_factory_data import COLUMNS, named_data, named_template
+from batchstat.frameworks.llama_factory_data import named_data, named_template, passed_columns
 from batchstat.frameworks.llama_factory_samples import preparation
 from batchstat.frameworks.setup import Framework, TrainingSetup
 
@@ -161,7 +161,7 @@ def read_config(
             "own_keys": {**setup.own_keys, "max_length": "cutoff_len"},
             "reading": reading,
             "unreadable": unreadable,
-            "columns": COLUMNS,
+            **passed_columns(values),
             "prepare": preparation(values),
             "turns": turns,
             "warnings": tuple(_warnings(values, where)),

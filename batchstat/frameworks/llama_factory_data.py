@@ -55,14 +55,16 @@ _NEEDS_TEMPLATE = frozenset(_OTHERS.split())
 
 _CHATS = {"assistant_only_loss": True}
 ALPACA = {"messages_column": "messages", "input_format": "alpaca", **_CHATS}
-COLUMNS: tuple[Mapping[str, Any], ...] = (
+_PASSED: tuple[Mapping[str, Any], ...] = (
     {"tokens_column": "input_ids", "trained_column": "labels"},
     {"messages_column": "messages", **_CHATS},
     {"messages_column": "conversations", **_CHATS},
-    ALPACA,
 )
-"""Columns that a corpus may have where the configuration names none that can be read."""
-
+_AS_CHATS = (
+    "pass the chats that LLaMA-Factory makes of it as CORPUS, system messages included, in a "
+    "column of messages"
+)
+_IN_SYSTEM_MESSAGES = {"system", "tools"}
 _ALPACA_COLUMNS = {"prompt": "instruction", "query": "input", "response": "output"}
 _TAGS = (
     {"role_tag": "from", "content_tag": "value", "user_tag": "human", "assistant_tag": "gpt"},
@@ -127,8 +129,7 @@ def named_data(values: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """Return the corpus and its columns, as keywords of `profile`; or why it is not read, and the
     remedy.
     """
-    named, folder = values["dataset"], values["dataset_dir"]
-    names = [each.strip() for each in named.split(",")] if isinstance(named, str) else named
+    names, folder = _names(values), values["dataset_dir"]
     if not names:
         return {}, "names no dataset: set dataset, or pass its files as CORPUS"
     info, why = _info(folder)
@@ -150,11 +151,34 @@ def named_data(values: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     if not why and any(each != found[0] for each in found):
         why = "has datasets of several formats or columns"
     if why:
-        return {}, (
-            f"{why}: pass the chats that LLaMA-Factory makes of it as CORPUS, system messages "
-            "included, in a column of messages"
-        )
+        return {}, f"{why}: {_AS_CHATS}"
     return {"corpus": tuple(files), **found[0]}, ""
+
+
+def passed_columns(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of `TrainingSetup` for the columns of a corpus that is passed.
+
+    Alpaca's columns are not those of a data set that has others; where those of chats are system
+    messages or tools, they are refused.
+    """
+    info, _ = _info(values["dataset_dir"])
+    found: dict[str, Any] = {"columns": (*_PASSED, ALPACA)}
+    refused: dict[str, str] = {}
+    for name in _names(values):
+        entry = info.get(name)
+        columns = _named(entry.get("columns")) if isinstance(entry, dict) else {}
+        if columns and columns != _ALPACA_COLUMNS:
+            why = f"has no chats, and the data set {name!r} has other columns: {_AS_CHATS}"
+            found |= {"columns": _PASSED, "no_columns": why}
+            more = {str(columns[key]) for key in _IN_SYSTEM_MESSAGES & columns.keys()}
+            refused |= dict.fromkeys(more, f"LLaMA-Factory begins chats with it: {_AS_CHATS}")
+    return {**found, "refused_columns": refused}
+
+
+def _names(values: Mapping[str, Any]) -> list[str]:
+    named = values["dataset"]
+    found = named.split(",") if isinstance(named, str) else named or []
+    return [str(each).strip() for each in found]
 
 
 def _info(folder: Any) -> tuple[dict[str, Any], str]:

@@ -120,6 +120,28 @@ def test_a_data_set_that_is_not_read_can_be_passed(tmp_path, chats, entry, messa
     assert batchstat.preflight(config, chats).steps_per_epoch
 
 
+@pytest.mark.parametrize("columns", [{"prompt": "instruction", "query": "context"}, {"tools": "t"}])
+def test_a_corpus_of_other_columns_is_not_read_as_alpaca(tmp_path, columns):
+    """As what would be counted is not what LLaMA-Factory makes of it."""
+    config = with_data(tmp_path, {"hf_hub_url": "who/what", "columns": columns}, ALPACA)
+    corpus = tmp_path / "a.json"
+    with pytest.raises(batchstat.InputError, match="the data set 'a' has other columns: pass the"):
+        profile_keywords(read_setup(config), corpus=corpus)
+    chats = write_jsonl(tmp_path / "b.jsonl", [{"messages": [{"role": "user", "content": "b"}]}])
+    assert "messages_column" in profile_keywords(read_setup(config), corpus=chats)
+
+
+@pytest.mark.parametrize("key", ["system", "tools"])
+def test_a_column_that_begins_chats_is_refused(tmp_path, key):
+    needs("transformers")
+    entry = {"hf_hub_url": "who/what", "formatting": "sharegpt", "columns": {key: "more"}}
+    config = with_data(tmp_path, entry, ALPACA)
+    rows = [{**chat, "more": "Be brief."} for chat in CHATS]
+    corpus = write_jsonl(tmp_path / "b.jsonl", rows)
+    with pytest.raises(batchstat.InputError, match="has the column 'more'; LLaMA-Factory begins"):
+        profile_keywords(read_setup(config), corpus=corpus)
+
+
 def test_dataset_info_that_is_missing(tmp_path):
     config = saved(tmp_path, {"dataset": "a", "dataset_dir": str(tmp_path)})
     with pytest.raises(batchstat.InputError, match=r"dataset_info.json cannot be read \(No such"):

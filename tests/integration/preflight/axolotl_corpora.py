@@ -64,27 +64,38 @@ def save_tokenizers(folder: Path) -> dict[str, Path]:
 
 
 def save_corpora(folder: Path) -> dict[str, Path]:
-    """Texts, some of which end as the trainer would end them; chats, some without an assistant;
-    instructions, with or without an input, and some whose answer begins with whitespace, ends as
-    the trainer would end it, is empty, or is longer than the others.
+    """Texts, some of which are empty or end as the trainer would end them; chats, some without an
+    assistant, and the same with answers that are empty; instructions, with or without an input, and
+    some whose answer begins with whitespace, ends as the trainer would end it, is empty, or is
+    longer than the others.
     """
     rng = random.Random(0)
     lines = (SAMPLE_DATA / "corpus.txt").read_text(encoding="utf-8").splitlines()
     texts = [line[: rng.randint(1, 400)].strip() or "x" for line in lines[:83]]
-    ended = [{"text": text + "<|im_end|>" * (i % 5 == 0)} for i, text in enumerate(texts)]
-    chats = []
+    ended = [
+        {"text": "" if i % 16 == 6 else text + "<|im_end|>" * (i % 5 == 0)}
+        for i, text in enumerate(texts)
+    ]
+    chats, empty = [], []
     for line in (SAMPLE_DATA / "conversations.jsonl").read_text(encoding="utf-8").splitlines():
         messages = [
             {"role": each["role"], "content": each["content"]}
             for each in json.loads(line)["messages"]
         ]
         chats.append({"messages": messages[: rng.randint(1, len(messages))]})
-    found = {"text": ended, "chat": chats, "instructions": list(_instructions(texts))}
+        empty.append({"messages": [_emptied(each, len(empty)) for each in chats[-1]["messages"]]})
+    found = {"text": ended, "chat": chats, "headers": empty}
+    found["instructions"] = list(_instructions(texts))
     for name, rows in found.items():
         path = folder / f"{name}.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    files = {name: folder / f"{name}.jsonl" for name in found}
-    return files | {"headers": files["chat"]}
+    return {name: folder / f"{name}.jsonl" for name in found}
+
+
+def _emptied(message: dict[str, str], number: int) -> dict[str, str]:
+    """A message, without content where it is an answer in every fourth chat."""
+    empty = message["role"] == "assistant" and number % 4 == 1
+    return message | {"content": ""} if empty else message
 
 
 def random_chats() -> Iterator[list[dict[str, str]]]:

@@ -25,6 +25,7 @@ FLASH = {"attn_implementation": "flash_attention_2"}
 FLEX = {"attn_implementation": "flex_attention"}
 PACKED = {"sample_packing": True}
 TRUNCATED = {"excess_length_strategy": "truncate"}
+OWN = {"chat_template": "llama3", "val_set_size": 0.05}
 GROUPED = {"group_by_length": True, "pad_to_sequence_len": False}
 
 
@@ -154,6 +155,34 @@ CASES: list[tuple[str, str, dict[str, Any], int]] = [
         sizes(4, 1, 4, None) | {"val_set_size": 0.05, "sequence_len": 24},
         1,
     ),
+    ("llama-3/instruct-lora-8b.yml, its own template", "headers", OWN | sizes(2, 4, 4), 1),
+    (
+        "llama-3/instruct-lora-8b.yml, another template and its token",
+        "headers",
+        OWN | sizes(2, 4, 4) | {"chat_template": "chatml", "eot_tokens": ["<|im_end|>"]},
+        1,
+    ),
+    (
+        "archived/replit-3b/config-lora.yml",
+        "text",
+        {"batch_size": 8, "micro_batch_size": 4, "num_epochs": 3, "warmup_ratio": 0.1},
+        2,
+    ),
+    (
+        "llama-3/3b-fp8-fsdp2.yaml, without a whole step by its count",
+        "text",
+        PACKED
+        | FLEX
+        | sizes(64, 1, 2.5, 0.3)
+        | {"dataloader_drop_last": True, "sequence_len": 512},
+        1,
+    ),
+    (
+        "eaft/eaft-example.yml, max_steps -1",
+        "chat",
+        FLASH | sizes(1, 4, 1.5) | {"max_steps": -1},
+        1,
+    ),
 ]
 DRAWN: list[tuple[str, str, dict[str, Any], int]] = [
     ("mamba/config.yml", "instructions", GROUPED | sizes(1, 4, 2), 1),
@@ -239,11 +268,13 @@ def run(values: dict[str, Any], ranks: int, folder: Path) -> dict[str, Any]:
     trainer, train, held_out = found.trainer, found.train, found.held_out
     plans = [[*epochs(trainer, ranks, rank)] for rank in range(ranks)]
     args = trainer.args
+    loader = loader_of(trainer, ranks, 0)
+    steps = trainer.set_initial_training_values(args, loader)[-1]
     return {
         "samples": len(train),
         "held_out": 0 if held_out is None else len(held_out),
-        "steps": args.max_steps,
-        "warmup": args.get_warmup_steps(args.max_steps),
+        "steps": steps,
+        "warmup": args.get_warmup_steps(steps),
         "epochs": [list(each) for each in zip(*plans, strict=True)],
     }
 

@@ -276,6 +276,23 @@ def test_only_without_the_key_is_there_no_seed(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("keys", "warns"),
+    [
+        ({}, True),
+        ({"eot_tokens": ["<|im_end|>"]}, False),
+        ({"special_tokens": {"eos_token": "<|im_end|>"}}, False),
+        ({"eot_tokens": ["<|eot_id|>"]}, True),
+    ],
+)
+@pytest.mark.parametrize("trains", [False, True])
+def test_the_token_that_ends_a_turn_may_not_be_trained(tmp_path, keys, warns, trains):
+    datasets = [{"path": "a.jsonl", "type": "chat_template"}]
+    values = {"chat_template": "chatml", "train_on_inputs": trains, "datasets": datasets}
+    found = texts_of(values | keys, tmp_path)
+    assert any("<|im_end|>, is counted as trained" in each for each in found) is warns
+
+
+@pytest.mark.parametrize(
     ("other", "warns"),
     [
         ({"dataloader_drop_last": True}, True),
@@ -393,8 +410,9 @@ def test_texts_that_are_split_keep_their_tokens(tmp_path, corpora):
     found = samples.profile
     assert found.lengths.max() == 16
     assert samples.lost == Lost()
-    tokens = np.bincount(found.records, weights=found.lengths, minlength=len(profile))
-    assert tokens.tolist() == profile.lengths.tolist()
+    tokens = np.bincount(found.records, weights=found.lengths)
+    assert tokens[profile.records].tolist() == profile.lengths.tolist()
+    assert tokens.sum() == profile.lengths.sum()
 
 
 def test_entries_with_other_templates_are_not_read(tmp_path):
