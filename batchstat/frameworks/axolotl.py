@@ -135,7 +135,7 @@ def _check_packing(values: Mapping[str, Any], where: str) -> None:
     if values["multipack_real_batches"] is False and attention_of(values) not in _TAKES_LONG_ROWS:
         raise OptionError(
             f"{where}: multipack_real_batches=false is not modelled with this attention, for which "
-            "axolotl counts steps as if it was true: remove it"
+            "axolotl counts steps as if it were true: remove it"
         )
     if values["pad_to_multiple_of"] == 1 and values["sequence_len"] % _PAD_TO:
         raise OptionError(
