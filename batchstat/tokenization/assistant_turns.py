@@ -5,15 +5,20 @@ message adds to the text after the generation prompt, if the text before it and 
 whole text. That is not so where a template renders a message differently because of later ones.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import accumulate, pairwise
 
 from batchstat.corpus.chat import Message, Tool
 from batchstat.tokenization.chat_template import ChatTemplate, Locate, TemplateError
-from batchstat.tokenization.generation_marks import find_marked, mask_tokens, with_characters
+from batchstat.tokenization.generation_marks import (
+    find_marked,
+    mask_marked,
+    mask_tokens,
+    with_characters,
+)
 from batchstat.tokenization.message_edges import EDGE, with_edges
+from batchstat.tokenization.token_positions import offsets_of
 
 _REMEDY = "mark assistants' turns with {% generation %} in a --chat-template"
 
@@ -35,7 +40,7 @@ class AssistantTurns:
         self, chats: list[list[Message]], tools: list[Tool] | None, locate: Locate
     ) -> list[bytes]:
         """Return 1 for each token of an assistant's turn, and 0 for others, in chats that have the
-        same tools; `locate`: returns which token each character of their texts is in.
+        same tools; `locate`: returns the tokens of their texts.
 
         Raises:
             TemplateError: the template has no marks, and it is ambiguous what a turn adds.
@@ -44,10 +49,7 @@ class AssistantTurns:
             return self._marked(chats, tools, locate)
         texts, turns = self._turns(chats, tools)
         encoded = locate(texts)
-        return [
-            _mask(len(ids), partial(encoded.char_to_token, i), turns[i])
-            for i, ids in enumerate(encoded["input_ids"])
-        ]
+        return [mask_tokens(offsets_of(encoded, i), own) for i, own in enumerate(turns)]
 
     def split(
         self, chats: list[list[Message]], firsts: list[int], tools: list[Tool] | None
@@ -89,8 +91,8 @@ class AssistantTurns:
             if len(known) == len(chats):
                 encoded = locate([text for text, _ in known])
                 return [
-                    mask_tokens(len(ids), partial(encoded.char_to_token, i), known[i][1])
-                    for i, ids in enumerate(encoded["input_ids"])
+                    mask_marked(offsets_of(encoded, i), ranges)
+                    for i, (_, ranges) in enumerate(known)
                 ]
         return [bytes(mask) for mask in self.template.mask(chats, tools, locate)]
 
@@ -189,22 +191,3 @@ class AssistantTurns:
 
 def _differs(i: int) -> str:
     return f"the chat template renders message {i} differently without those after it: {_REMEDY}"
-
-
-def _mask(
-    tokens: int, token_of: Callable[[int], int | None], turns: list[tuple[int, int]]
-) -> bytes:
-    """Return 1 for each of so many tokens that turns have, which are ranges of characters.
-
-    A character that the normalizer removes is in no token.
-    """
-    mask = bytearray(tokens)
-    for begin, end in turns:
-        inside = range(begin, end)
-        first, last = (
-            next((token for token in map(token_of, each) if token is not None), None)
-            for each in (inside, reversed(inside))
-        )
-        if first is not None and last is not None:
-            mask[first : last + 1] = b"\1" * (last + 1 - first)
-    return bytes(mask)

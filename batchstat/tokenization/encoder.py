@@ -55,7 +55,7 @@ class Encoder(TextEncoder):
 
     Attributes:
         rendered: the same for texts that already contain special tokens; adds none.
-        find_positions: returns which token each character of rendered texts is in, as a
+        find_positions: returns the tokens of rendered texts with their characters, as a
             BatchEncoding of transformers does, given what counts them faster, if anything.
         as_transformers: the transformers object, which has chat templates.
     """
@@ -65,7 +65,7 @@ class Encoder(TextEncoder):
     as_transformers: Callable[[], Any]
 
     def locate(self, texts: list[str]) -> Any:
-        """Return which token each character of rendered texts is in."""
+        """Return the tokens of rendered texts with their characters."""
         return self.find_positions(texts, self.rendered.engine)
 
     def without_shortcuts(self) -> Self:

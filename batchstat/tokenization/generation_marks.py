@@ -5,12 +5,15 @@ Where marked parts go straight to the text, characters around them say the same.
 """
 
 import re
-from collections.abc import Callable
 from functools import cache
+from importlib.metadata import version
 
 from jinja2 import Environment, TemplateSyntaxError, nodes
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
+
+from batchstat.lengths.arrays import Ints
+from batchstat.tokenization.token_positions import token_of
 
 BEGIN, END = "\ufdd1", "\ufdd2"
 """What `with_characters` writes around marked parts: noncharacters, which no text should have."""
@@ -51,26 +54,45 @@ def find_marked(text: str) -> tuple[str, list[tuple[int, int]]] | None:
     return "".join(parts[::2]), ranges
 
 
-def mask_tokens(
-    tokens: int, token_of: Callable[[int], int | None], ranges: list[tuple[int, int]]
-) -> bytes:
-    """Return 1 for each of so many tokens that transformers takes for marked, and 0 for others.
-
-    Source: `apply_chat_template` of src/transformers/tokenization_utils_base.py, transformers 5.23.
+def mask_tokens(offsets: Ints, ranges: list[tuple[int, int]]) -> bytes:
+    """Return 1 for each token that has characters of a range, and 0 for others.
 
     Args:
-        tokens: tokens of a text.
-        token_of: returns which token a character is in; None for one that is in none.
-        ranges: the marked characters.
+        offsets: (n, 2) the first character of each token, and the one after its last.
+        ranges: characters, ascending.
     """
-    mask = bytearray(tokens)
+    mask = bytearray(len(offsets))
     for begin, end in ranges:
-        first, last = token_of(begin), token_of(end - 1)
-        if first is None:
-            break
-        stop = last + 1 if last else tokens
+        first = int(offsets[:, 1].searchsorted(begin, side="right"))
+        stop = int(offsets[:, 0].searchsorted(end, side="left"))
         mask[first:stop] = b"\1" * max(stop - first, 0)
     return bytes(mask)
+
+
+def mask_marked(offsets: Ints, ranges: list[tuple[int, int]]) -> bytes:
+    """Return 1 for each token that transformers takes for marked, and 0 for others.
+
+    Before version 5.24, of a character in several tokens at the end of a range only the first
+    token is, and an empty range is the rest of the text.
+
+    Source: `apply_chat_template` of src/transformers/tokenization_utils_base.py, transformers 5.24
+    and 5.23.
+    """
+    if _version() >= (5, 24):
+        return mask_tokens(offsets, ranges)
+    mask = bytearray(len(offsets))
+    for begin, end in ranges:
+        first, last = token_of(offsets, begin), token_of(offsets, end - 1)
+        if first is None:
+            break
+        stop = last + 1 if last else len(offsets)
+        mask[first:stop] = b"\1" * max(stop - first, 0)
+    return bytes(mask)
+
+
+@cache
+def _version() -> tuple[int, ...]:
+    return tuple(map(int, version("transformers").split(".")[:2]))
 
 
 class Generation(Extension):

@@ -1,4 +1,4 @@
-"""Which token each character of a text is in.
+"""Which characters of a text each token stands for.
 
 The tokenizers library knows, but takes many times as long as the engine. A token of byte-level BPE
 stands for as many bytes as its entry has characters, so the engine's tokens tell it too, as long as
@@ -6,9 +6,8 @@ they stand for all bytes of a text: whitespace that an added token takes is miss
 Only the normalizer, NFC, may leave the sum as it is and change the text.
 """
 
-import json
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -23,35 +22,73 @@ from batchstat.tokenization.engine_counter import EngineCounter
 from batchstat.tokenization.engine_gate import keeps_bytes
 from batchstat.tokenization.safe_cuts import definition_of_part
 
-_TRIMS = '"trim_offsets": true'
-"""Setting of a post-processor that takes the spaces around a word out of its token."""
+_SPACE = "\u0120"
+"""The character that stands for a space in entries of byte-level BPE."""
 
-Positions = Callable[[int], int | None]
-"""Returns the position of the token that has a character of one text; None if none has it."""
+
+@dataclass(frozen=True, eq=False)
+class Offsets:
+    """Tokens of one text.
+
+    Attributes:
+        offsets: (n, 2) the first character of each token, and the one after its last.
+    """
+
+    offsets: Ints
+
+    def __len__(self) -> int:
+        """Return the number of tokens."""
+        return len(self.offsets)
 
 
 class TokenPositions(dict[str, Any]):
     """Tokens of texts, as `apply_chat_template` of transformers needs them of a BatchEncoding.
 
     Its `input_ids` have the numbers of tokens only.
+
+    Attributes:
+        encodings: the tokens of each text.
     """
 
-    def __init__(self, sizes: Sequence[int], positions: Sequence[Positions]) -> None:
-        """Store the number of tokens of each text, and where its characters are."""
-        super().__init__(input_ids=[range(size) for size in sizes])
-        self._positions = positions
+    def __init__(self, encodings: Sequence[Offsets]) -> None:
+        """Store the tokens of each text."""
+        super().__init__(input_ids=[range(len(each)) for each in encodings])
+        self.encodings = encodings
 
     def char_to_token(self, text: int, char: int) -> int | None:
         """Return the position of the token that has a character of one of the texts.
 
         The first one, where several tokens share the character; None if none has it.
+
+        Raises:
+            OverflowError: a character before the text, as the tokenizers library has it.
         """
-        return self._positions[text](char)
+        return token_of(self.encodings[text].offsets, char)
+
+
+def token_of(offsets: Ints, char: int) -> int | None:
+    """Return the position of the first token that has a character; None if none has it."""
+    if char < 0:
+        raise OverflowError("no character is before the first")
+    found = int(offsets[:, 1].searchsorted(char, side="right"))
+    return found if found < len(offsets) and offsets[found, 0] <= char else None
+
+
+def offsets_of(encoded: Any, text: int) -> Ints:
+    """Return (n, 2) the characters of each token of one text of `TokenPositions`, or of a
+    BatchEncoding of transformers.
+
+    Raises:
+        ValueError: the tokenizer does not know them.
+    """
+    if encoded.encodings is None:
+        raise ValueError("a tokenizer written in Python does not know the characters of its tokens")
+    return np.asarray(encoded.encodings[text].offsets, dtype=np.int64).reshape(-1, 2)
 
 
 @dataclass(frozen=True, eq=False)
 class TokenLocator:
-    """Finder of the tokens of characters, special tokens in texts included and none added.
+    """Finder of the characters of tokens, special tokens in texts included and none added.
 
     Attributes:
         backend: a tokenizer without truncation and padding.
@@ -60,36 +97,59 @@ class TokenLocator:
     backend: tokenizers.Tokenizer
 
     def locate(self, texts: Sequence[str], engine: EngineCounter | None) -> TokenPositions:
-        """Return the positions of the tokens of texts; `engine`: counts them faster, if anything.
+        """Return the tokens of texts; `engine`: counts them faster, if anything.
 
         Raises:
             MiscountError: see `EngineCounter.count`.
         """
         found = None
-        if engine is not None and keeps_bytes(self.backend):
+        if engine is not None and keeps_bytes(self.backend) and len(self._trims) <= 1:
             found = engine.token_ids(pa.array(texts, pa.large_string()))
         if found is None:
-            encoded = self.backend.encode_batch(list(texts), add_special_tokens=False)
-            return TokenPositions([len(each) for each in encoded], [_slow(e) for e in encoded])
+            return TokenPositions([_slow(each) for each in self._encoded(texts)])
         ids, offsets, left = found
-        ends = np.cumsum(self._sizes[ids])
-        sizes, positions = [], []
+        tokens = []
         for i, (text, (begin, end)) in enumerate(
             zip(texts, pairwise(offsets.tolist()), strict=True)
         ):
-            before = int(ends[begin - 1]) if begin else 0
-            own = _Bytes(text, ends[begin:end] - before, self._alone, trims=self._trims)
-            if i in left or not own.are_whole or self._normalizes(text):
-                encoding = self._alone(text)
-                sizes.append(len(encoding))
-                positions.append(_slow(encoding))
-            else:
-                sizes.append(end - begin)
-                positions.append(own.position)
-        return TokenPositions(sizes, positions)
+            own = None if i in left or self._normalizes(text) else self._fast(text, ids[begin:end])
+            tokens.append(_slow(*self._encoded([text])) if own is None else own)
+        return TokenPositions(tokens)
 
-    def _alone(self, text: str) -> tokenizers.Encoding:
-        return self.backend.encode(text, add_special_tokens=False)
+    def _encoded(self, texts: Sequence[str]) -> list[tokenizers.Encoding]:
+        return self.backend.encode_batch(list(texts), add_special_tokens=False)
+
+    def _fast(self, text: str, ids: Ints) -> Offsets | None:
+        """Return the characters of tokens by the bytes that they stand for; None if these are not
+        all bytes of the text.
+        """
+        sizes = self._sizes[ids]
+        stops: Ints = np.cumsum(sizes)
+        content = text.encode()
+        if not sizes.all() or len(content) != (int(stops[-1]) if len(stops) else 0):
+            return None
+        starts: Ints = stops - sizes
+        if len(content) != len(text):
+            # Bytes that continue a character are 0b10xxxxxx.
+            begins = (np.frombuffer(content, np.uint8) & 0xC0) != 0x80
+            begun = np.cumsum(begins, dtype=np.int64)
+            starts, stops = begun[starts] - 1, begun[stops - 1]
+        if self._trims:
+            starts, stops = self._trimmed(starts, stops, ids)
+        return Offsets(np.stack([starts, stops], axis=1))
+
+    def _trimmed(self, starts: Ints, stops: Ints, ids: Ints) -> tuple[Ints, Ints]:
+        """Return the characters of tokens without the spaces around words.
+
+        Source: process_offsets of tokenizers/src/pre_tokenizers/byte_level.rs, tokenizers 0.23.
+        """
+        leading, trailing = self._spaces[:, ids]
+        if self._trims[0]["add_prefix_space"]:
+            leading = leading - ((starts == 0) & (leading > 0))
+        first: Ints = np.minimum(starts + leading, stops)
+        has_room = (trailing > 0) & (stops >= trailing)
+        last: Ints = np.where(has_room, np.maximum(stops - trailing, first), stops)
+        return first, last
 
     def _normalizes(self, text: str) -> bool:
         """Return whether the normalizer, which is NFC or none, changes a text."""
@@ -98,52 +158,57 @@ class TokenLocator:
         return not unicodedata.is_normalized("NFC", text)
 
     @cached_property
-    def _trims(self) -> bool:
-        return _TRIMS in json.dumps(definition_of_part(self.backend.post_processor))
+    def _trims(self) -> list[dict[str, Any]]:
+        """The post-processors that take the spaces around a word out of its token."""
+        part = definition_of_part(self.backend.post_processor) or {}
+        steps = part.get("processors", [part])
+        return [each for each in steps if each.get("trim_offsets")]
 
     @cached_property
     def _sizes(self) -> Ints:
         """(largest id + 1,) bytes that each token stands for."""
-        added = self.backend.get_added_tokens_decoder()
+        added = {each: len(token.encode()) for each, token in self._added.items()}
         entries = {number: len(entry) for entry, number in self._entries.items()}
-        entries |= {number: len(token.content.encode()) for number, token in added.items()}
-        sizes: Ints = np.zeros(max(entries) + 1, dtype=np.int64)
-        sizes[list(entries)] = list(entries.values())
-        return sizes
+        return _table({**entries, **added})
+
+    @cached_property
+    def _spaces(self) -> Ints:
+        """(2, largest id + 1) spaces before and after what each token stands for."""
+        named = {number: entry for entry, number in self._entries.items()} | self._added
+        ends = {number: (token, token[::-1]) for number, token in named.items()}
+        return np.stack(
+            [
+                _table({number: _count_spaces(each[side]) for number, each in ends.items()})
+                for side in (0, 1)
+            ]
+        )
+
+    @cached_property
+    def _added(self) -> dict[int, str]:
+        decoder = self.backend.get_added_tokens_decoder()
+        return {number: token.content for number, token in decoder.items()}
 
     @property
     def _entries(self) -> dict[str, int]:
         return self.backend.get_vocab(with_added_tokens=False)
 
 
-class _Bytes:
-    """Tokens of one text by the bytes they stand for."""
-
-    def __init__(
-        self,
-        text: str,
-        ends: Ints,
-        encode: Callable[[str], tokenizers.Encoding],
-        *,
-        trims: bool,
-    ) -> None:
-        self._text, self._ends, self._encode, self._trims = text, ends, encode, trims
-        self._is_ascii = text.isascii()
-
-    @property
-    def are_whole(self) -> bool:
-        """Whether the tokens stand for as many bytes as the text has."""
-        size = len(self._text) if self._is_ascii else len(self._text.encode())
-        return size == (int(self._ends[-1]) if len(self._ends) else 0)
-
-    def position(self, char: int) -> int | None:
-        if char < 0 or (self._trims and self._text[char : char + 1] == " "):
-            return _slow(self._encode(self._text))(char)
-        if char >= len(self._text):
-            return None
-        before = char if self._is_ascii else len(self._text[:char].encode())
-        return int(self._ends.searchsorted(before, side="right"))
+def _slow(encoding: tokenizers.Encoding) -> Offsets:
+    return Offsets(np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2))
 
 
-def _slow(encoding: tokenizers.Encoding) -> Positions:
-    return encoding.char_to_token
+def _table(numbers: dict[int, int]) -> Ints:
+    """Return an array with each number at its place."""
+    found: Ints = np.zeros(max(numbers) + 1, dtype=np.int64)
+    found[list(numbers)] = list(numbers.values())
+    return found
+
+
+def _count_spaces(characters: Iterable[str]) -> int:
+    """Return how many of the first characters are spaces."""
+    count = 0
+    for each in characters:
+        if each != _SPACE and not each.isspace():
+            break
+        count += 1
+    return count

@@ -1,4 +1,4 @@
-"""Tokens of characters: those that the tokenizer itself names, for every character of a text."""
+"""Tokens and their characters: those that the tokenizer itself names."""
 
 import random
 
@@ -42,6 +42,8 @@ def assert_located(tokenizer: Tokenizer, texts: list[str]) -> None:
     encoded = tokenizer.encode_batch(texts, add_special_tokens=False)
     for i, (text, encoding) in enumerate(zip(texts, encoded, strict=True)):
         assert len(found["input_ids"][i]) == len(encoding), text
+        offsets = found.encodings[i].offsets.tolist()
+        assert offsets == [list(each) for each in encoding.offsets], text
         chars = range(min(len(text) + 2, 60))
         expected = [encoding.char_to_token(char) for char in chars]
         assert [found.char_to_token(i, char) for char in chars] == expected, text
