@@ -87,6 +87,7 @@ def _samples(values: Mapping[str, Any], where: str) -> MsSwiftSamples:
         longest=values["max_length"],
         truncation=values["truncation_strategy"] or "delete",
         lazy=bool(values["lazy_tokenize"]),
+        strict=values["strict"],
     )
 
 

@@ -39,6 +39,7 @@ KEYS: dict[str, Key] = {
     "padding_free": Key(False, bool),
     "attn_impl": Key(None, str),
     "lazy_tokenize": Key(None, bool),
+    "strict": Key(False, bool),
     "per_device_train_batch_size": Key(1, int, 1),
     "gradient_accumulation_steps": Key(None, int, 1),
     "num_train_epochs": Key(3.0, float),
@@ -57,6 +58,9 @@ KEYS: dict[str, Key] = {
     "task_type": Key(None, str, values=("causal_lm",)),
     **{name: Key(None, object) for name in REFUSED},
 }
+
+ENVIRONMENT = "ENV"
+"""A table of variables, which its command takes out of the file."""
 
 _UNUSED = """
 acc_strategy adalora_beta1 adalora_beta2 adalora_deltaT adalora_init_r adalora_orth_reg_weight
@@ -100,7 +104,7 @@ reft_rank remove_unused_columns repetition_penalty report_to response_prefix
 restore_callback_states_from_checkpoint resume_from_checkpoint resume_only_model rope_scaling
 router_aux_loss_coef run_name safe_serialization save_on_each_node save_only_model save_steps
 save_total_limit seed shuffle_buffer_size skip_memory_metrics sortish_sampler stop_words
-stopping_strategy stream strict structured_outputs_regex swanlab_email_language swanlab_exp_name
+stopping_strategy stream structured_outputs_regex swanlab_email_language swanlab_exp_name
 swanlab_mode swanlab_notification_method swanlab_project swanlab_receiver_email swanlab_secret
 swanlab_sender_email swanlab_smtp_port swanlab_smtp_server swanlab_token swanlab_webhook_url
 swanlab_workspace system target_modules target_parameters target_regex temperature template
@@ -112,4 +116,4 @@ use_hf use_liger_kernel use_logits_to_keep use_rslora use_swift_lora val_dataset
 vera_d_initial vera_dropout vera_projection_prng_key vera_rank vit_gradient_checkpointing vit_lr
 weight_decay zero_hpz_partition_size
 """
-UNUSED = frozenset(_UNUSED.split())
+UNUSED = frozenset(_UNUSED.split()) | {ENVIRONMENT}

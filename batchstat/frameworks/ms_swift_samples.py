@@ -36,6 +36,7 @@ class MsSwiftSamples:
         longest: tokens that a sample may have; None for any number.
         truncation: what happens to longer ones: delete, left or right.
         lazy: whether they are found during training only.
+        strict: whether one of them ends the run.
     """
 
     sampled: tuple[int | None, ...]
@@ -45,6 +46,7 @@ class MsSwiftSamples:
     longest: int | None
     truncation: str
     lazy: bool
+    strict: bool = False
 
     def __call__(self, profile: Profile, max_length: int) -> TrainedSamples:
         """Return what ms-swift batches.
@@ -64,6 +66,8 @@ class MsSwiftSamples:
         not_sampled = len(profile) - len(order) - held_out
         dropped = {"by sampling": not_sampled} if not_sampled else {}
         found = profile.take(order)
+        if self.strict and self.truncation == "delete":
+            self._check_longest(profile if held_out else found)
         if self.longest is None or not (found.lengths > self.longest).any():
             return TrainedSamples(profile=found, dropped=dropped, held_out=held_out)
         longer = found.lengths > self.longest
@@ -90,6 +94,15 @@ class MsSwiftSamples:
                 truncated_tokens=int((found.lengths[longer] - self.longest).sum()),
             ),
         )
+
+    def _check_longest(self, profile: Profile) -> None:
+        """Raise InputError if a sample is too long."""
+        longest = profile.stats.max
+        if self.longest is not None and longest > self.longest:
+            raise InputError(
+                f"a sample of {longest:,} tokens is longer than max_length={self.longest}, at "
+                "which ms-swift stops with strict=true: raise it, or set strict to false"
+            )
 
     def _sizes(self, profile: Profile) -> tuple[int, ...]:
         """Return the number of samples of each data set."""
@@ -127,6 +140,8 @@ class MsSwiftSamples:
 
     def _part(self, size: int, wanted: int, random: np.random.RandomState) -> tuple[Ints, int]:
         """Return the samples of a data set that are trained on, and how many are held out."""
+        if wanted < 1:
+            raise InputError("dataset takes #0 samples of a file: raise it")
         if wanted > size:
             raise InputError(
                 f"dataset takes #{wanted} samples of a file that has {size:,}, which repeats some "

@@ -21,8 +21,8 @@ from batchstat.simulation.preflight_corpus import profile_keywords
 from batchstat.simulation.preflight_samples import as_trained, epoch_size
 from batchstat.simulation.preflight_warnings import (
     configuration_warnings,
+    schedule_warnings,
     simulation_warnings,
-    warmup_warnings,
 )
 from batchstat.simulation.results import ReportWarning, Simulation
 
@@ -102,7 +102,7 @@ class Preflight:
         """What the report may not be true of, and what else to know about its numbers."""
         return (
             *configuration_warnings(self.setup, self.samples, self.profile.tokenizer),
-            *warmup_warnings(self.warmup_steps, self.total_steps),
+            *schedule_warnings(self.warmup_steps, self.total_steps),
             *simulation_warnings(self.setup, self.simulation),
         )
 

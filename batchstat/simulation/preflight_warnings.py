@@ -35,9 +35,16 @@ def configuration_warnings(
         yield ReportWarning("configuration", message)
 
 
-def warmup_warnings(warmup: int, steps: int) -> Iterator[ReportWarning]:
-    """Yield a warning about a warm-up that is longer than the training of so many steps."""
-    if 0 < steps < warmup:
+def schedule_warnings(warmup: int, steps: int) -> Iterator[ReportWarning]:
+    """Yield a warning about a training of no steps, or with a warm-up that is longer than it."""
+    if not steps:
+        yield ReportWarning(
+            "no_steps",
+            "no optimizer step is taken: an epoch has fewer batches on each rank than "
+            "gradient_accumulation_steps, or there is no epoch: lower that or the batch size, or "
+            "train longer",
+        )
+    elif steps < warmup:
         yield ReportWarning(
             "warmup_too_long",
             f"the warm-up of {counted(warmup, 'step')} is longer than the whole training of "

@@ -49,7 +49,8 @@ def test_its_batches_are_ms_swifts(tmp_path, case):
 
 def test_every_key_of_ms_swift_is_known():
     framework = CONFIGURATIONS["ms-swift"]
-    assert set(MADE["keys"].split()) == set(framework.keys) | framework.unused
+    of_command = {"ENV"}
+    assert set(MADE["keys"].split()) | of_command == set(framework.keys) | framework.unused
 
 
 ONE = {"gradient_accumulation_steps": 1, "max_length": 99}
@@ -101,6 +102,8 @@ def test_what_is_not_modelled_is_refused(tmp_path, changes, message):
         ({"dataset": ["x#1"], "split_dataset_ratio": 0.1}, ["a"], "holds out all 1 samples"),
         ({"max_length": 2}, ["a"], "all 45 samples are longer than max_length=2"),
         ({"lazy_tokenize": True}, ["a"], "ms-swift replaces it by a random one"),
+        ({"strict": True}, ["a"], "at which ms-swift stops with strict=true: raise it, or set"),
+        ({"dataset": ["x#0"]}, ["a"], "dataset takes #0 samples of a file: raise it"),
     ],
 )
 def test_a_corpus_of_which_the_samples_are_unknown(tmp_path, values, names, message):
