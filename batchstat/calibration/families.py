@@ -33,4 +33,4 @@ FAMILIES: Mapping[str, Family] = {
     "gemma": Family(),
     "gemma3_text": Family(norms=4, head_norms=True),
 }
-"""By `model_type`, as of transformers 5.23.0: those whose memory is estimated."""
+"""By `model_type`, as of transformers 5.24.0: those whose memory is estimated."""

@@ -32,7 +32,7 @@ def estimate_memory(
     At the peak, that is weights, gradients, optimizer state and what the forward pass keeps for the
     backward pass: activations by token and scores of attention by pair of tokens. Source of the
     formula: Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models
-    (2022); here with what the modules of transformers 5.23.0 keep. Buffers of kernels and of
+    (2022); here with what the modules of transformers 5.24.0 keep. Buffers of kernels and of
     communication, fragmentation and the memory of the driver come on top.
 
     Args:

@@ -1,6 +1,6 @@
 """`TrainingArguments` of transformers, as JSON (`to_json_string`) or YAML.
 
-Checked against transformers 5.23 with accelerate 1.15: `Trainer._get_train_sampler` chooses the
+Checked against transformers 5.24 with accelerate 1.15: `Trainer._get_train_sampler` chooses the
 sampler and `Trainer.set_initial_training_values` counts steps in src/transformers/trainer.py,
 `TrainingArguments.get_warmup_steps` counts those of the warm-up in training_args.py, and
 accelerate's `BatchSamplerShard` distributes batches in src/accelerate/data_loader.py.
@@ -241,7 +241,7 @@ def alternatives(setup: TrainingSetup) -> Iterator[dict[str, Any]]:
 
 TRAINING_ARGUMENTS = Framework(
     title="transformers' TrainingArguments",
-    version="5.23",
+    version="5.24",
     package="transformers",
     keys=KEYS,
     unused=frozenset(_UNUSED.split()) | _OF_VERSION_4 - set(KEYS),

@@ -55,10 +55,10 @@ LOSSES: Mapping[str, str] = {
     "DistributedDataParallel, accelerate or Lightning.",
     "num-items-in-batch": "The sum over trained tokens, divided by their number in the whole step: "
     "transformers' Trainer for models that take num_items_in_batch, with "
-    "average_tokens_across_devices (the default); checked against 5.23.",
+    "average_tokens_across_devices (the default); checked against 5.24.",
     "num-items-per-rank": "The sum over trained tokens, divided by the number that the rank has of "
     "them in the step and averaged over the ranks: the same with "
-    "average_tokens_across_devices=False; checked against 5.23.",
+    "average_tokens_across_devices=False; checked against 5.24.",
     "token-sum": "The sum over trained tokens, divided once by their number in the whole step.",
     "sequence-mean": "The mean over the trained tokens of each row, then over the rows of each "
     "batch, divided by gradient_accumulation_steps and averaged over the ranks.",
@@ -66,6 +66,6 @@ LOSSES: Mapping[str, str] = {
     "checked against 1.16.",
     "axolotl": "As mean-per-batch, but divided by the number of batches that the step has: axolotl "
     "for models whose backbone does not name num_items_in_batch in its forward; checked against "
-    "0.19. Also transformers' Trainer for models that do not take it; checked against 5.23.",
+    "0.19. Also transformers' Trainer for models that do not take it; checked against 5.24.",
 }
 """How the losses of tokens become that of a step."""
