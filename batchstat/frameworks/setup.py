@@ -71,6 +71,7 @@ class TurnRules:
         thought: the same, tokenized by itself.
         unknown_template: why its chat template is not known, and the remedy; empty if it is.
         reads_slots: whether it reads texts around messages out of the tokenizer's own template.
+        adds_no_system: whether its chat template may write nothing before the first message.
     """
 
     special_tokens: tuple[str, ...] = ()
@@ -78,6 +79,7 @@ class TurnRules:
     thought: str = ""
     unknown_template: str = ""
     reads_slots: bool = False
+    adds_no_system: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,6 +53,7 @@ def read_config(
     size, steps_of_rollout = _sizes(values, where)
     ranks, context = _ranks(values, where), values["context_parallel_size"]
     max_steps = values["num_rollout"] and values["num_rollout"] * steps_of_rollout
+    _check_warmup(values, where, max_steps)
     multiple = values["tensor_model_parallel_size"] * values["data_pad_size_multiplier"] * context
     return TrainingSetup(
         values=values,
@@ -75,6 +76,7 @@ def read_config(
             warmup_fraction=values["lr_warmup_fraction"],
             warmup_given=values["lr_warmup_iters"],
             decay_steps=values["lr_decay_iters"],
+            samples_per_step=size,
         ),
         ranks_from=(
             f"{ranks} data-parallel ranks are actor_num_nodes x actor_num_gpus_per_node / (tensor "
@@ -99,7 +101,11 @@ def _supervised(values: Mapping[str, Any]) -> dict[str, Any]:
             samples_per_rollout=values["rollout_batch_size"],
             turn_by_turn=values["loss_mask_type"] in _TURN_BY_TURN,
         ),
-        "turns": TurnRules() if values["loss_mask_type"] in _TURN_BY_TURN else None,
+        "turns": (
+            TurnRules(adds_no_system=values["loss_mask_type"] == "qwen3")
+            if values["loss_mask_type"] in _TURN_BY_TURN
+            else None
+        ),
     }
 
 
@@ -144,6 +150,22 @@ def _check(values: Mapping[str, Any], where: str, is_sft: bool) -> None:
             raise OptionError(f"{where} has no {key}, which slime needs: add it")
     if values["num_rollout"] is None and values["num_epoch"] is None:
         raise OptionError(f"{where} has neither num_epoch nor num_rollout: add one")
+
+
+def _check_warmup(values: Mapping[str, Any], where: str, max_steps: int | None) -> None:
+    """Raise OptionError for a warm-up that Megatron refuses: one not shorter than the decay."""
+    fraction, given = values["lr_warmup_fraction"], values["lr_warmup_iters"]
+    decay = values["lr_decay_iters"] or max_steps
+    if fraction is None and decay is not None and given >= decay:
+        raise OptionError(
+            f"{where}: lr_warmup_iters={given} is not less than the {decay} steps over which the "
+            "learning rate decays, at which Megatron stops: lower it"
+        )
+    if fraction is not None and fraction >= 1:
+        raise OptionError(
+            f"{where}: lr_warmup_fraction={fraction:g} is not below 1, at which Megatron stops: "
+            "lower it"
+        )
 
 
 def _sizes(values: Mapping[str, Any], where: str) -> tuple[int, int]:

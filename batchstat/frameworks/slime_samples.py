@@ -40,8 +40,8 @@ class SlimeSamples:
             InputError: too few samples, or one without a trained token, or with tools.
         """
         _check_answers(profile)
-        if self.turn_by_turn and profile.corpus.options.may_hold_chats:
-            _check_tools(profile)
+        if profile.corpus.options.may_hold_chats:
+            _check_chats(profile, turn_by_turn=self.turn_by_turn)
         order = list(range(len(profile)))
         if self.seed is not None:
             random.Random(self.seed).shuffle(order)  # noqa: S311  (slime shuffles so)
@@ -65,8 +65,15 @@ def _check_answers(profile: Profile) -> None:
         )
 
 
-def _check_tools(profile: Profile) -> None:
-    if found := chat_rows(profile).with_tools:
+def _check_chats(profile: Profile, *, turn_by_turn: bool) -> None:
+    """Raise InputError for chats that slime treats otherwise."""
+    rows = chat_rows(profile)
+    if found := rows.with_step_mask:
+        raise InputError(
+            f"{found}: a message has step_loss_mask, by which slime does not train on it: pass "
+            "token ids with --tokens-column and --trained-column"
+        )
+    if turn_by_turn and (found := rows.with_tools):
         raise InputError(
             f"{found}: a chat has tools or their results, which slime tokenizes by themselves: "
             "remove it, or pass token ids with --tokens-column and --trained-column"
@@ -82,14 +89,17 @@ class SlimeSchedule(Schedule):
             `warmup_given` decides.
         warmup_given: steps of the warm-up.
         decay_steps: steps over which the learning rate decays; None for all of them.
+        samples_per_step: samples of a step: the schedule counts them.
     """
 
     warmup_fraction: float | None
     warmup_given: int
     decay_steps: int | None
+    samples_per_step: int
 
     def warmup_steps(self, epoch: EpochSize) -> int:
         """Return how many of the steps are warm-up."""
         if self.warmup_fraction is None:
             return self.warmup_given
-        return math.ceil(self.warmup_fraction * (self.decay_steps or self.total_steps(epoch)))
+        decay = (self.decay_steps or self.total_steps(epoch)) * self.samples_per_step
+        return math.ceil(self.warmup_fraction * decay / self.samples_per_step)

@@ -133,6 +133,14 @@ def _megatron(values: Mapping[str, Any], where: str) -> _Engine:
         raise OptionError(f"{where}: {MEGATRON}.pad_to_length=true is not modelled: remove it")
     if values[f"{ACTOR}.optim.lr_decay_steps"] is not None:
         raise OptionError(f"{where}: {ACTOR}.optim.lr_decay_steps is not modelled: remove it")
+    warmup, total = values[f"{ACTOR}.optim.lr_warmup_steps"], values["trainer.total_training_steps"]
+    ratio = values[f"{ACTOR}.optim.lr_warmup_steps_ratio"]
+    if (total is not None and warmup >= total) or (warmup <= 0 and ratio >= 1):
+        key = "lr_warmup_steps_ratio" if warmup <= 0 else "lr_warmup_steps"
+        raise OptionError(
+            f"{where}: {ACTOR}.optim.{key} is not below the steps in all, at which Megatron stops: "
+            "lower it"
+        )
     tensor = values[f"{MEGATRON}.tensor_model_parallel_size"]
     context = values[f"{MEGATRON}.context_parallel_size"]
     others = tensor * context * values[f"{MEGATRON}.pipeline_model_parallel_size"]

@@ -86,8 +86,8 @@ UNUSED_TABLES = (
     *(
         f"actor_rollout_ref.rollout.{name}"
         for name in (
-            *("agent", "checkpoint_engine", "custom", "disaggregation", "engine_kwargs"),
-            *("multi_turn", "profiler", "prometheus", "trace", "val_kwargs"),
+            *("agent", "checkpoint_engine", "custom", "disaggregation", "engine_kwargs", "mtp"),
+            *("multi_turn", "profiler", "prometheus", "qat", "trace", "val_kwargs"),
         )
     ),
 )
@@ -129,8 +129,8 @@ dtype enable_chunked_prefill enable_prefix_caching enable_rollout_routing_replay
 expert_parallel_size free_cache_engine full_determinism gpu_memory_utilization ignore_eos
 layered_summon load_format log_prob_max_token_len_per_gpu log_prob_micro_batch_size
 log_prob_micro_batch_size_per_gpu log_prob_use_dynamic_bsz logprobs_mode max_model_len
-max_num_batched_tokens max_num_seqs mode moe_load_balance_metrics_interval mtp multi_stage_wake_up
-n_gpus_per_node name nnodes over_sample_rate pipeline_model_parallel_size prompt_length qat
+max_num_batched_tokens max_num_seqs mode moe_load_balance_metrics_interval multi_stage_wake_up
+n_gpus_per_node name nnodes over_sample_rate pipeline_model_parallel_size prompt_length
 quantization quantization_config_file response_length router_config_path scheduling_policy seed
 skip_tokenizer_init temperature tensor_model_parallel_size top_k top_p
 """

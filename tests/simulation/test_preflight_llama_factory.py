@@ -167,7 +167,7 @@ TEMPLATES = {
     "broken": "{{ raise_exception('no system') }}",
     "merged": "{% for message in messages %}{% if message.role == 'assistant' %}"
     "{% generation %}{{ message.content }}{% endgeneration %}"
-    "{% else %}{{ message.content }} un{% endif %}{% endfor %}",
+    "{% else %}{{ message.content }} {% endif %}{% endfor %}",
 }
 
 

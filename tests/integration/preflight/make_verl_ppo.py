@@ -348,7 +348,8 @@ def megatron_width(ids: Any, engine: Any) -> int:
 
 
 def keys() -> list[str]:
-    """All keys of verl's PPO configuration, with any engine; without the many of profilers."""
+    """All keys of verl's PPO configuration, with any engine, its references to other keys resolved
+    or not; without the many of profilers."""
     from omegaconf import OmegaConf
 
     from batchstat.frameworks.setup import Framework
@@ -356,8 +357,9 @@ def keys() -> list[str]:
     plain = Framework(title="", version="", keys={}, unused=frozenset(), read=dict, is_nested=True)
     found: set[str] = set()
     for engine in ("dp", "megatron", "veomni", "torchtitan"):
-        content = OmegaConf.to_container(composed({"model_engine": engine}), resolve=False)
-        found |= set(plain.named(content))
+        for resolve in (False, True):
+            content = OmegaConf.to_container(composed({"model_engine": engine}), resolve=resolve)
+            found |= set(plain.named(content))
     return sorted(key for key in found if "profiler" not in key)
 
 

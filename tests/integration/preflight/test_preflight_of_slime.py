@@ -12,6 +12,7 @@ from verl_corpora import save_answering_tokenizer, save_chats
 import batchstat
 from batchstat.frameworks import CONFIGURATIONS
 from batchstat.frameworks.files import read_setup
+from batchstat.simulation.preflight_corpus import profile_keywords
 from conftest import needs
 
 MADE = json.loads((Path(__file__).parent / "slime.json").read_text(encoding="utf-8"))
@@ -71,6 +72,15 @@ def test_no_argument_of_slime_is_unknown():
         ({"num-epoch": None}, "neither num_epoch nor num_rollout"),
         ({"max-tokens-per-gpu": None}, "has no max_tokens_per_gpu"),
         (
+            {"num-rollout": 5, "lr-warmup-iters": 5, "lr-warmup-fraction": None},
+            "lr_warmup_iters=5 is not less than the 5 steps over which .* decays, at which Megatr",
+        ),
+        (
+            {"lr-decay-iters": 3, "lr-warmup-iters": 5, "lr-warmup-fraction": None},
+            "is not less than the 3 steps over which",
+        ),
+        ({"lr-warmup-fraction": 1}, "lr_warmup_fraction=1 is not below 1, at which Megatron stops"),
+        (
             {"max-tokens-per-gpu": 4608, "max_tokens_per_gpu": 4000},
             "max-tokens-per-gpu=4608 and max_tokens_per_gpu=4000 are one key: remove one",
         ),
@@ -99,6 +109,48 @@ def test_a_key_may_be_written_twice_alike(tmp_path):
     size = SCRIPT["max-tokens-per-gpu"]
     setup = read_setup(written(tmp_path, SCRIPT | {"max_tokens_per_gpu": size}), "slime")
     assert setup.settings["tokens_per_batch"] == size
+
+
+@pytest.mark.parametrize("size", [1, 3, 5, 16])
+@pytest.mark.parametrize("rollouts", [100, 500])
+@pytest.mark.parametrize("fraction", [0.07, 0.1, 0.55])
+def test_a_share_of_the_samples_is_warmup(tmp_path, size, rollouts, fraction):
+    """As in Megatron's OptimizerParamScheduler, which counts samples."""
+    (tmp_path / "lengths.jsonl").write_text('{"tokens": 8}\n' * 20)
+    profile = batchstat.profile(tmp_path / "lengths.jsonl", length_column="tokens")
+    values = {"rollout-batch-size": size, "global-batch-size": size, "num-rollout": rollouts}
+    values |= {"lr-warmup-fraction": fraction, "num-epoch": None, "actor-num-gpus-per-node": 1}
+    values |= {"tensor-model-parallel-size": 1, "context-parallel-size": 1}
+    report = batchstat.preflight(written(tmp_path, SCRIPT | values), profile, framework="slime")
+    warmup = fraction * (rollouts * size)
+    assert report.warmup_steps == sum(step * size < warmup for step in range(rollouts))
+
+
+@pytest.mark.parametrize("mask", ["qwen", "qwen3"])
+def test_a_message_that_slime_does_not_train_on_is_refused(tmp_path, tokenizer, mask):
+    turns = [("user", "What is it?", 1), ("assistant", "It is 12.", 0)] * 2
+    chat = {"messages": [{"role": r, "content": t, "step_loss_mask": m} for r, t, m in turns]}
+    path = tmp_path / "chats.jsonl"
+    path.write_text((json.dumps(chat) + "\n") * 16)
+    config = written(tmp_path, configuration({"loss-mask-type": mask}, path, tokenizer))
+    with pytest.raises(batchstat.InputError, match="a message has step_loss_mask, by which slime"):
+        batchstat.preflight(config)
+
+
+@pytest.mark.parametrize(("mask", "is_refused"), [("qwen", False), ("qwen3", True)])
+def test_what_a_template_writes_before_the_first_message(tmp_path, tokenizer, mask, is_refused):
+    """slime takes it away twice where its mask is qwen3."""
+    template = (tokenizer / "chat_template.jinja").read_text(encoding="utf-8")
+    path = tmp_path / "template.jinja"
+    path.write_text("<|im_start|>system\nBe brief.<|im_end|>\n" + template)
+    setup = read_setup(written(tmp_path, SCRIPT | {"loss-mask-type": mask}), "slime")
+    given = {"corpus": "a.jsonl", "messages_column": "messages", "tokenizer": str(tokenizer)}
+    profile_keywords(setup, **given)
+    if is_refused:
+        with pytest.raises(batchstat.InputError, match="before the first message, which the tr"):
+            profile_keywords(setup, **given, chat_template=path)
+    else:
+        profile_keywords(setup, **given, chat_template=path)
 
 
 def test_a_chat_without_an_answer_is_refused_as_by_slime(tmp_path, tokenizer):

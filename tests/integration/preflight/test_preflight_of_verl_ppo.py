@@ -58,6 +58,15 @@ def test_no_key_of_verl_is_unknown():
         ({f"{ACTOR}.strategy": "veomni"}, "'veomni' is an engine that is not modelled"),
         ({"model_engine": "torchtitan"}, "'torchtitan' is an engine that is not modelled"),
         ({"trainer.v1.trainer_mode": "separate_async"}, "only sync is"),
+        (
+            {"model_engine": "megatron", "trainer.total_training_steps": 5}
+            | {f"{ACTOR}.optim.lr_warmup_steps": 5},
+            "optim.lr_warmup_steps is not below the steps in all, at which Megatron stops",
+        ),
+        (
+            {"model_engine": "megatron", f"{ACTOR}.optim.lr_warmup_steps_ratio": 1.0},
+            "optim.lr_warmup_steps_ratio is not below the steps in all",
+        ),
         ({f"{ACTOR}.ppo_mini_batch_size": 3}, "is not a multiple of actor_rollout_ref.actor.ppo"),
         ({"critic.ppo_mini_batch_size": 3}, "is not a multiple of critic.ppo_mini_batch_size=3"),
         (
