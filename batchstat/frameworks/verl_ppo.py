@@ -59,6 +59,10 @@ def read_config(
         values=values,
         strategy=_strategy(values, per_generation, size, engine.of_sample),
         settings=settings,
+        own_keys={
+            "tokens_per_batch": f"{ACTOR}.ppo_max_token_len_per_gpu",
+            "samples_per_step": f"{ACTOR}.ppo_mini_batch_size",
+        },
         max_length_of_corpus=True,
         reading={"tokenizer": str(Path(tokenizer).expanduser())} if tokenizer else {},
         unreadable=WHICH_ROLLOUTS,
