@@ -18,7 +18,7 @@ from batchstat.tokenization.generation_marks import (
     with_characters,
 )
 from batchstat.tokenization.message_edges import EDGE, with_edges
-from batchstat.tokenization.token_positions import offsets_of
+from batchstat.tokenization.token_positions import tokens_of
 
 _REMEDY = "mark assistants' turns with {% generation %} in a --chat-template"
 
@@ -49,7 +49,7 @@ class AssistantTurns:
             return self._marked(chats, tools, locate)
         texts, turns = self._turns(chats, tools)
         encoded = locate(texts)
-        return [mask_tokens(offsets_of(encoded, i), own) for i, own in enumerate(turns)]
+        return [mask_tokens(tokens_of(encoded, i), own) for i, own in enumerate(turns)]
 
     def split(
         self, chats: list[list[Message]], firsts: list[int], tools: list[Tool] | None
@@ -91,7 +91,7 @@ class AssistantTurns:
             if len(known) == len(chats):
                 encoded = locate([text for text, _ in known])
                 return [
-                    mask_marked(offsets_of(encoded, i), ranges)
+                    mask_marked(tokens_of(encoded, i), ranges)
                     for i, (_, ranges) in enumerate(known)
                 ]
         return [bytes(mask) for mask in self.template.mask(chats, tools, locate)]

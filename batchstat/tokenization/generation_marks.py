@@ -12,8 +12,7 @@ from jinja2 import Environment, TemplateSyntaxError, nodes
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 
-from batchstat.lengths.arrays import Ints
-from batchstat.tokenization.token_positions import token_of
+from batchstat.tokenization.token_positions import Tokens
 
 BEGIN, END = "\ufdd1", "\ufdd2"
 """What `with_characters` writes around marked parts: noncharacters, which no text should have."""
@@ -54,22 +53,16 @@ def find_marked(text: str) -> tuple[str, list[tuple[int, int]]] | None:
     return "".join(parts[::2]), ranges
 
 
-def mask_tokens(offsets: Ints, ranges: list[tuple[int, int]]) -> bytes:
-    """Return 1 for each token that has characters of a range, and 0 for others.
-
-    Args:
-        offsets: (n, 2) the first character of each token, and the one after its last.
-        ranges: characters, ascending.
-    """
-    mask = bytearray(len(offsets))
+def mask_tokens(tokens: Tokens, ranges: list[tuple[int, int]]) -> bytes:
+    """Return 1 for each token that has characters of a range, and 0 for others."""
+    mask = bytearray(len(tokens))
     for begin, end in ranges:
-        first = int(offsets[:, 1].searchsorted(begin, side="right"))
-        stop = int(offsets[:, 0].searchsorted(end, side="left"))
-        mask[first:stop] = b"\1" * max(stop - first, 0)
+        first, stop = tokens.overlapping(begin, end)
+        mask[first:stop] = b"\1" * (stop - first)
     return bytes(mask)
 
 
-def mask_marked(offsets: Ints, ranges: list[tuple[int, int]]) -> bytes:
+def mask_marked(tokens: Tokens, ranges: list[tuple[int, int]]) -> bytes:
     """Return 1 for each token that transformers takes for marked, and 0 for others.
 
     Before version 5.24, of a character in several tokens at the end of a range only the first
@@ -79,13 +72,13 @@ def mask_marked(offsets: Ints, ranges: list[tuple[int, int]]) -> bytes:
     and 5.23.
     """
     if _version() >= (5, 24):
-        return mask_tokens(offsets, ranges)
-    mask = bytearray(len(offsets))
+        return mask_tokens(tokens, ranges)
+    mask = bytearray(len(tokens))
     for begin, end in ranges:
-        first, last = token_of(offsets, begin), token_of(offsets, end - 1)
+        first, last = tokens.position(begin), tokens.position(end - 1)
         if first is None:
             break
-        stop = last + 1 if last else len(offsets)
+        stop = last + 1 if last else len(tokens)
         mask[first:stop] = b"\1" * max(stop - first, 0)
     return bytes(mask)
 

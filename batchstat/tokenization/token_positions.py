@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -26,9 +26,32 @@ _SPACE = "\u0120"
 """The character that stands for a space in entries of byte-level BPE."""
 
 
+class Tokens(Protocol):
+    """Tokens of one text, in sequence."""
+
+    @property
+    def offsets(self) -> Any:
+        """(n, 2) the first character of each token, and the one after its last."""
+
+    def __len__(self) -> int:
+        """Return the number of tokens."""
+
+    def position(self, char: int) -> int | None:
+        """Return the position of the first token that has a character; None if none has it.
+
+        Raises:
+            OverflowError: a character before the text, as the tokenizers library has it.
+        """
+
+    def overlapping(self, begin: int, end: int) -> tuple[int, int]:
+        """Return the position of the first token that has a character of a range, and the one after
+        the last; of an empty range, those of a token around it.
+        """
+
+
 @dataclass(frozen=True, eq=False)
 class Offsets:
-    """Tokens of one text.
+    """`Tokens` by their characters.
 
     Attributes:
         offsets: (n, 2) the first character of each token, and the one after its last.
@@ -40,6 +63,54 @@ class Offsets:
         """Return the number of tokens."""
         return len(self.offsets)
 
+    def position(self, char: int) -> int | None:
+        """See `Tokens`."""
+        if char < 0:
+            raise OverflowError("no character is before the first")
+        found = int(self.offsets[:, 1].searchsorted(char, side="right"))
+        return found if found < len(self) and self.offsets[found, 0] <= char else None
+
+    def overlapping(self, begin: int, end: int) -> tuple[int, int]:
+        """See `Tokens`."""
+        first = self.offsets[:, 1].searchsorted(begin, side="right")
+        stop = self.offsets[:, 0].searchsorted(end, side="left")
+        return int(first), max(int(first), int(stop))
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """`Tokens` of the tokenizers library, most of which it is not asked for.
+
+    Attributes:
+        encoding: what the library made of the text.
+    """
+
+    encoding: tokenizers.Encoding
+
+    def __len__(self) -> int:
+        """Return the number of tokens."""
+        return len(self.encoding)
+
+    @property
+    def offsets(self) -> list[tuple[int, int]]:
+        """See `Tokens`."""
+        return self.encoding.offsets
+
+    def position(self, char: int) -> int | None:
+        """See `Tokens`."""
+        return self.encoding.char_to_token(char)
+
+    def overlapping(self, begin: int, end: int) -> tuple[int, int]:
+        """See `Tokens`."""
+        if begin < end:
+            first, stop = self.position(begin), self.position(end - 1)
+            if first is not None and stop is not None:
+                while (chars := self.encoding.token_to_chars(stop)) and chars[0] < end:
+                    stop += 1
+                return first, stop
+        known = np.array(self.offsets, dtype=np.int64).reshape(-1, 2)
+        return Offsets(known).overlapping(begin, end)
+
 
 class TokenPositions(dict[str, Any]):
     """Tokens of texts, as `apply_chat_template` of transformers needs them of a BatchEncoding.
@@ -50,40 +121,26 @@ class TokenPositions(dict[str, Any]):
         encodings: the tokens of each text.
     """
 
-    def __init__(self, encodings: Sequence[Offsets]) -> None:
+    def __init__(self, encodings: Sequence[Tokens]) -> None:
         """Store the tokens of each text."""
         super().__init__(input_ids=[range(len(each)) for each in encodings])
         self.encodings = encodings
 
     def char_to_token(self, text: int, char: int) -> int | None:
-        """Return the position of the token that has a character of one of the texts.
-
-        The first one, where several tokens share the character; None if none has it.
-
-        Raises:
-            OverflowError: a character before the text, as the tokenizers library has it.
-        """
-        return token_of(self.encodings[text].offsets, char)
+        """See `Tokens.position`."""
+        return self.encodings[text].position(char)
 
 
-def token_of(offsets: Ints, char: int) -> int | None:
-    """Return the position of the first token that has a character; None if none has it."""
-    if char < 0:
-        raise OverflowError("no character is before the first")
-    found = int(offsets[:, 1].searchsorted(char, side="right"))
-    return found if found < len(offsets) and offsets[found, 0] <= char else None
-
-
-def offsets_of(encoded: Any, text: int) -> Ints:
-    """Return (n, 2) the characters of each token of one text of `TokenPositions`, or of a
-    BatchEncoding of transformers.
+def tokens_of(encoded: Any, text: int) -> Tokens:
+    """Return the tokens of one text of `TokenPositions`, or of a BatchEncoding of transformers.
 
     Raises:
-        ValueError: the tokenizer does not know them.
+        ValueError: the tokenizer does not know their characters.
     """
     if encoded.encodings is None:
         raise ValueError("a tokenizer written in Python does not know the characters of its tokens")
-    return np.asarray(encoded.encodings[text].offsets, dtype=np.int64).reshape(-1, 2)
+    found: Tokens | tokenizers.Encoding = encoded.encodings[text]
+    return Encoded(found) if isinstance(found, tokenizers.Encoding) else found
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,14 +163,14 @@ class TokenLocator:
         if engine is not None and keeps_bytes(self.backend) and len(self._trims) <= 1:
             found = engine.token_ids(pa.array(texts, pa.large_string()))
         if found is None:
-            return TokenPositions([_slow(each) for each in self._encoded(texts)])
+            return TokenPositions([Encoded(each) for each in self._encoded(texts)])
         ids, offsets, left = found
-        tokens = []
+        tokens: list[Tokens] = []
         for i, (text, (begin, end)) in enumerate(
             zip(texts, pairwise(offsets.tolist()), strict=True)
         ):
             own = None if i in left or self._normalizes(text) else self._fast(text, ids[begin:end])
-            tokens.append(_slow(*self._encoded([text])) if own is None else own)
+            tokens.append(Encoded(*self._encoded([text])) if own is None else own)
         return TokenPositions(tokens)
 
     def _encoded(self, texts: Sequence[str]) -> list[tokenizers.Encoding]:
@@ -191,10 +248,6 @@ class TokenLocator:
     @property
     def _entries(self) -> dict[str, int]:
         return self.backend.get_vocab(with_added_tokens=False)
-
-
-def _slow(encoding: tokenizers.Encoding) -> Offsets:
-    return Offsets(np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2))
 
 
 def _table(numbers: dict[int, int]) -> Ints:

@@ -20,7 +20,7 @@ from batchstat.tokenization.generation_marks import (
     mask_tokens,
     with_characters,
 )
-from batchstat.tokenization.token_positions import TokenLocator
+from batchstat.tokenization.token_positions import Offsets, TokenLocator
 
 MARKED = "{% generation %}{{ message.content }}{% endgeneration %}"
 
@@ -97,9 +97,9 @@ def test_transformers_marks_with_the_tokens_found_here(tokenizer, name, chats):
 
 def test_a_character_of_several_tokens_is_marked_with_all_of_them():
     """Where a turn ends with it; transformers marks so since version 5.24."""
-    offsets = np.array([(0, 2), (2, 3), (2, 3), (2, 3), (3, 4)])
-    assert mask_tokens(offsets, [(1, 3)]) == bytes([1, 1, 1, 1, 0])
-    assert mask_tokens(offsets, [(0, 0), (2, 2), (3, 4)]) == bytes([0, 0, 0, 0, 1])
+    tokens = Offsets(np.array([(0, 2), (2, 3), (2, 3), (2, 3), (3, 4)]))
+    assert mask_tokens(tokens, [(1, 3)]) == bytes([1, 1, 1, 1, 0])
+    assert mask_tokens(tokens, [(0, 0), (2, 2), (3, 4)]) == bytes([0, 0, 0, 0, 1])
 
 
 @pytest.mark.parametrize("name", OTHERS)
