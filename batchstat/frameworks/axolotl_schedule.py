@@ -16,6 +16,7 @@ class AxolotlSchedule(Schedule):
     _configure_warmup_and_logging of src/axolotl/core/builders/base.py, in axolotl 0.19.
 
     Attributes:
+        max_steps: as in `Schedule`, or negative where the Trainer counts the steps itself.
         packing: whether samples are packed.
         samples_per_step: samples per step on each rank, where they are not.
         counted_accumulation: batches per step on each rank with which steps are counted.

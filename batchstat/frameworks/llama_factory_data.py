@@ -60,11 +60,13 @@ _PASSED: tuple[Mapping[str, Any], ...] = (
     {"messages_column": "messages", **_CHATS},
     {"messages_column": "conversations", **_CHATS},
 )
+"""Columns that a corpus may have where the configuration names none that can be read."""
 _AS_CHATS = (
     "pass the chats that LLaMA-Factory makes of it as CORPUS, system messages included, in a "
     "column of messages"
 )
 _IN_SYSTEM_MESSAGES = {"system", "tools"}
+"""Keys for columns with which LLaMA-Factory begins chats."""
 _ALPACA_COLUMNS = {"prompt": "instruction", "query": "input", "response": "output"}
 _TAGS = (
     {"role_tag": "from", "content_tag": "value", "user_tag": "human", "assistant_tag": "gpt"},

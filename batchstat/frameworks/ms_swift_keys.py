@@ -59,7 +59,7 @@ KEYS: dict[str, Key] = {
     **{name: Key(None, object) for name in REFUSED},
 }
 
-ENVIRONMENT = "ENV"
+_ENVIRONMENT = "ENV"
 """A table of variables, which its command takes out of the file."""
 
 _UNUSED = """
@@ -116,4 +116,4 @@ use_hf use_liger_kernel use_logits_to_keep use_rslora use_swift_lora val_dataset
 vera_d_initial vera_dropout vera_projection_prng_key vera_rank vit_gradient_checkpointing vit_lr
 weight_decay zero_hpz_partition_size
 """
-UNUSED = frozenset(_UNUSED.split()) | {ENVIRONMENT}
+UNUSED = frozenset(_UNUSED.split()) | {_ENVIRONMENT}

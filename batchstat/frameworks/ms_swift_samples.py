@@ -46,7 +46,7 @@ class MsSwiftSamples:
     longest: int | None
     truncation: str
     lazy: bool
-    strict: bool = False
+    strict: bool
 
     def __call__(self, profile: Profile, max_length: int) -> TrainedSamples:
         """Return what ms-swift batches.

@@ -101,5 +101,6 @@ class SlimeSchedule(Schedule):
         """Return how many of the steps are warm-up."""
         if self.warmup_fraction is None:
             return self.warmup_given
+        # Of samples, not of steps, which decides how the product is rounded.
         decay = (self.decay_steps or self.total_steps(epoch)) * self.samples_per_step
         return math.ceil(self.warmup_fraction * decay / self.samples_per_step)

@@ -42,7 +42,7 @@ class ChatRows:
     indented: int
     with_tools: str
     empty_system: str
-    with_step_mask: str = ""
+    with_step_mask: str
 
 
 def chat_rows(profile: Profile) -> ChatRows:

@@ -7,7 +7,7 @@ Only the normalizer, NFC, may leave the sum as it is and change the text.
 """
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -232,13 +232,10 @@ class TokenLocator:
     def _spaces(self) -> Ints:
         """(2, largest id + 1) spaces before and after what each token stands for."""
         named = {number: entry for entry, number in self._entries.items()} | self._added
-        ends = {number: (token, token[::-1]) for number, token in named.items()}
-        return np.stack(
-            [
-                _table({number: _count_spaces(each[side]) for number, each in ends.items()})
-                for side in (0, 1)
-            ]
-        )
+        texts = {number: token.replace(_SPACE, " ") for number, token in named.items()}
+        leading = {number: len(text) - len(text.lstrip()) for number, text in texts.items()}
+        trailing = {number: len(text) - len(text.rstrip()) for number, text in texts.items()}
+        return np.stack([_table(leading), _table(trailing)])
 
     @cached_property
     def _added(self) -> dict[int, str]:
@@ -255,13 +252,3 @@ def _table(numbers: dict[int, int]) -> Ints:
     found: Ints = np.zeros(max(numbers) + 1, dtype=np.int64)
     found[list(numbers)] = list(numbers.values())
     return found
-
-
-def _count_spaces(characters: Iterable[str]) -> int:
-    """Return how many of the first characters are spaces."""
-    count = 0
-    for each in characters:
-        if each != _SPACE and not each.isspace():
-            break
-        count += 1
-    return count
