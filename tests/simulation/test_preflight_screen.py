@@ -141,3 +141,15 @@ def test_a_warmup_beyond_the_training_is_a_warning(tmp_path, warmup, is_too_long
     assert "warmup_too_long" not in [each.code for each in nothing.warnings]
     assert "no_steps" in [each.code for each in nothing.warnings]
     assert "no_steps" not in [each.code for each in report.warnings]
+
+
+def test_leftover_batches_are_no_step_of_a_rank(tmp_path):
+    """As in the line of steps: torchtune computes them, and takes no step."""
+    report = reported(
+        tmp_path, {**TORCHTUNE, "gradient_accumulation_steps": 7}, max_length=64, world_size=2
+    )
+    batches = report.simulation.row.counts.batches // 2
+    assert batches % 7
+    lines = lines_of(report)
+    assert lines["steps"].startswith(f"{batches // 7} per epoch")
+    assert f" and {batches // 7} steps each " in lines["ranks"]

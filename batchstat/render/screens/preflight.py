@@ -19,7 +19,7 @@ from batchstat.render.screens.layout import (
 from batchstat.render.text import decimal, key_value, key_values, one_line, percent, span
 from batchstat.simulation.preflight import Preflight
 from batchstat.simulation.preflight_changes import Change
-from batchstat.simulation.results import Simulation, StrategyResult
+from batchstat.simulation.results import Simulation
 
 
 def preflight_screen(report: Preflight, compare: str, details: bool = False) -> RenderableType:
@@ -46,7 +46,7 @@ def _what_it_does(report: Preflight) -> Iterator[RenderableType]:
     yield Line("steps", " · ".join(_steps(report)))
     yield Line("padding", " · ".join(_padding(report)))
     if row.counts.ranks.world_size > 1:
-        yield Line("ranks", _ranks(row))
+        yield Line("ranks", _ranks(report))
     if row.on_device.seconds is not None:
         yield Line("time", " · ".join(_time(report)))
     if (trained := row.trained) is not None and trained.weights is not None:
@@ -138,12 +138,14 @@ def _largest(simulation: Simulation) -> str:
     return f"{words}, {peak}{margin(device.memory_residual)} at the peak{unfitting}"
 
 
-def _ranks(row: StrategyResult) -> str:
+def _ranks(report: Preflight) -> str:
     """Return what each rank gets, and how long it waits."""
-    counts = row.counts
+    row = report.simulation.row
+    counts, most = row.counts, report.steps_per_epoch  # leftover batches may make no step
     held = [each.samples for each in counts.sample_coverage.ranks]
     samples = _each(min(held), max(held), "sample")
-    steps = _each(counts.ranks.min_steps, counts.ranks.max_steps, "step")
+    ranks = counts.ranks
+    steps = _each(min(ranks.min_steps, most), min(ranks.max_steps, most), "step")
     return f"{samples} and {steps} each · idle {percent(rank_idle(row))} of the time"
 
 
