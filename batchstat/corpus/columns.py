@@ -11,6 +11,7 @@ from batchstat.errors import ColumnError, InputError
 TEXT_NAMES = ("text", "content", "sentence", "review", "prompt")
 COMPLETION_NAMES = ("prompt", "completion")
 CHAT_NAMES = ("messages", "conversations", "conversation")
+_TOKENS_NAME = "input_ids"
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,8 @@ def _find_text(
         _require(path, chosen[0], names, "--text-column")
         return chosen[0]
     remedy = f"--messages-column {chats[0]}" if chats else "--text-column NAME"
+    if not texts and _TOKENS_NAME in names:
+        remedy = f"--tokens-column {_TOKENS_NAME}"
     if completes:
         remedy = "--prompt-column prompt --completion-column completion"
     raise InputError(

@@ -254,6 +254,12 @@ def test_strip_and_min_chars(tmp_path):
             {},
             r"cannot tell the text column .*\(has: question, answer\)",
         ),
+        (
+            "a.jsonl",
+            '{"input_ids": [1, 2], "labels": [-100, 2]}\n',
+            {},
+            r"cannot tell the text column .*\(has: input_ids, labels\): pass --tokens-column",
+        ),
         ("a.jsonl", '{"text": "a"}\n{"text": "\\ud800"}\n', {}, "line 2: half a surrogate pair"),
         ("a.parquet", "not parquet at all", {}, "is not a readable Parquet file"),
     ],
