@@ -9,6 +9,7 @@ from batchstat.errors import OptionError
 from batchstat.parameters import MAX_INT, MOST_RANKS, check_fields, documented, option
 from batchstat.planning.rules import (
     DISTRIBUTIONS,
+    FROM_ONE_PLAN,
     LOSSES,
     NUMBERS,
     ORDERS,
@@ -210,13 +211,13 @@ class Settings:
         if not isinstance(self.sampler, str):
             raise OptionError(f"sampler={self.sampler!r}: must be text, such as 'downsampling'")
         object.__setattr__(self, "keep_labels", _labels(self.keep_labels))
-        if self.world_size > _MOST_PLANNED and self.distribute not in ("batches", "balanced"):
+        if self.world_size > _MOST_PLANNED and self.distribute not in FROM_ONE_PLAN:
             raise OptionError(
                 f"world_size={self.world_size} with distribute={self.distribute}: each rank has "
                 f"its own plan, for at most {_MOST_PLANNED:,} ranks: lower world_size, or set "
                 "distribute=batches"
             )
-        if self.remainder == "spread" and self.distribute not in ("batches", "balanced"):
+        if self.remainder == "spread" and self.distribute not in FROM_ONE_PLAN:
             raise OptionError(
                 f"remainder=spread needs distribute=batches or balanced, not {self.distribute}"
             )

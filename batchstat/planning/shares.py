@@ -10,7 +10,7 @@ from batchstat.parameters import MAX_INT
 from batchstat.planning.distribution import contiguous, round_robin
 from batchstat.planning.epoch import Epoch, InMemoryEpoch, check_any, draw_epoch
 from batchstat.planning.order import make_order
-from batchstat.planning.rules import SHUFFLED
+from batchstat.planning.rules import FROM_ONE_PLAN, SHUFFLED
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.streamed_epoch import STREAMED, StreamedEpoch
@@ -65,7 +65,7 @@ def make_shares(samples: Samples, settings: ResolvedSettings) -> EpochShares:
 
 def _is_streamed(settings: ResolvedSettings) -> bool:
     """Return whether every sample comes once, in an order that can be produced in pieces."""
-    in_turn = settings.distribute in ("batches", "balanced")
+    in_turn = settings.distribute in FROM_ONE_PLAN
     return settings.draws_all and settings.order in STREAMED and in_turn
 
 

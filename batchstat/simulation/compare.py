@@ -25,7 +25,6 @@ from batchstat.simulation.bounds import Bounds, min_packed_rows
 from batchstat.simulation.comparison import Comparison
 from batchstat.simulation.device import Device, as_device, batch_cost
 from batchstat.simulation.device_warnings import device_warnings
-from batchstat.simulation.epoch_lengths import EpochLengths
 from batchstat.simulation.estimate import check_share, draw
 from batchstat.simulation.first_batches import first_batches
 from batchstat.simulation.measure import measure
@@ -142,7 +141,7 @@ def compare(
             *comparison_warnings(rows, shares.epoch, basis, inputs.stats),
             *device_warnings(rows, device, basis.widest),
         ),
-        lengths=EpochLengths.of(epochs.samples, basis, is_estimate=drawn is not None),
+        source=inputs.samples,
         subsample=None if drawn is None else drawn.facts,
         device=device,
     )

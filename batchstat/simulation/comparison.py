@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from batchstat.calibration.calibration import Calibration
 from batchstat.calibration.cost_model import CostModel
+from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.profiling.profile import CorpusFacts, TokenizerFacts
 from batchstat.simulation.bounds import Bounds
 from batchstat.simulation.device import Device
-from batchstat.simulation.epoch_lengths import EpochLengths
 from batchstat.simulation.estimate import SampleFacts
 from batchstat.simulation.learning_rate import LearningRateHint
 from batchstat.simulation.results import ReportWarning, StrategyResult
@@ -77,7 +77,7 @@ class Comparison:
         bounds: lower bounds, and the sorted epoch.
         sweep: padding against `read_ahead`.
         warnings: warnings about the results.
-        lengths: the lengths of the epoch, to plan it with other settings.
+        source: the samples of the corpus, to plan them with other settings.
         subsample: the part of the corpus that all numbers describe; None for the whole corpus.
         device: the calibrated device that trains; None without one.
     """
@@ -95,7 +95,7 @@ class Comparison:
     bounds: Bounds
     sweep: Sweep
     warnings: tuple[ReportWarning, ...]
-    lengths: EpochLengths
+    source: Samples
     subsample: SampleFacts | None = None
     device: Device | None = None
 

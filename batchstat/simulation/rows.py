@@ -7,6 +7,7 @@ from batchstat.calibration.costs import TOTAL_TOKENS, BatchCost
 from batchstat.errors import InputError, NoBatchError
 from batchstat.lengths.stats import log_edges
 from batchstat.planning.rank_batches import plan_ranks
+from batchstat.planning.rules import FROM_ONE_PLAN
 from batchstat.planning.samples import Samples
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.shares import EpochShares, make_shares
@@ -25,12 +26,15 @@ class EpochCache:
     def __init__(self, samples: Samples) -> None:
         """Start without epochs of `samples`."""
         self.samples = samples
-        self._made: dict[tuple[str, str, str, bool], EpochShares] = {}
+        self._made: dict[tuple[str, str, str, bool, int], EpochShares] = {}
 
     def of(self, settings: ResolvedSettings) -> EpochShares:
         """Return the epoch under these settings."""
         fills_by_trained = settings.trained_per_batch is not None
-        key = (settings.order, settings.distribute, settings.remainder, fills_by_trained)
+        # Batches of one plan are distributed afterwards, whatever the number of ranks.
+        in_turn = settings.distribute in FROM_ONE_PLAN
+        ranks = 1 if in_turn else settings.world_size
+        key = (settings.order, settings.distribute, settings.remainder, fills_by_trained, ranks)
         if key not in self._made:
             self._made[key] = make_shares(self.samples, settings)
         return self._made[key]

@@ -63,8 +63,8 @@ def test_what_a_reader_adds_to_a_page_has_no_violation(
         page.find("#other-file").send_keys(str(file.with_suffix(".json")))
         page.wait("return document.querySelector('#other-result table') !== null")
         page.js("""
-          const field = document.getElementById("what-if-max_length");
-          field.value = "words";
+          const field = document.getElementById("what-if-strategy");
+          field.value = "static";
           field.dispatchEvent(new Event("input", { bubbles: true }));
         """)
         page.focus("[data-chart] .mark")

@@ -168,14 +168,7 @@ def test_very_many_samples_make_a_good_page(browser: Browser, tmp_path: Path):
     comparison = batchstat.compare(lengths, strategies=["static"], max_length=2_048)
     with browser.page(written(tmp_path, batchstat.to_html(comparison))) as page:
         check_page(page)
-        page.js("""
-          const field = document.getElementById("what-if-max_length");
-          field.value = 512;
-          field.dispatchEvent(new Event("input", { bubbles: true }));
-        """)
-        page.frame()
-        assert "512" in page.text("#what-if-command")
-        assert "stimate" in page.text("#what-if-source")
+        assert "would have taken too long" in page.text("#what-if")
 
 
 def test_very_many_strategies_make_a_good_page(browser: Browser, tmp_path: Path):

@@ -1,96 +1,64 @@
-"""The what-if panel gives the numbers of `batchstat compare`."""
+"""The what-if panel shows plans that were simulated for it, each with its command."""
 
 import json
+import re
 import shlex
 import shutil
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-import batchstat
 from browser.conftest import SETTINGS, published
 from browser.harness import Browser, Keys, Page
 from conftest import Run
+from html_panel import check_row
 
 Report = Callable[[str], Path]
 
-STRATEGIES = ("static", "bucketed", "token-budget", "packed")
-
-CHANGES: list[dict[str, object]] = [
-    {},
-    {"max_length": 40},
-    {"max_length": 60, "overflow": "drop", "read_ahead": 64},
-    {"max_length": 50, "overflow": "split", "batch_size": 5},
-    {"world_size": 3, "tokens_per_batch": 3000, "batch_size": 16},
-    {"world_size": 1, "read_ahead": 7, "tokens_per_batch": 999, "batch_size": 3},
-    {"tokens_per_batch": 300, "batch_size": 500, "read_ahead": 100_000, "max_length": 2_000},
-]
-
-COUNTS = {
-    "steps": "steps",
-    "batches": "batches",
-    "total tokens": "total_tokens",
-    "padding tokens": "padding_tokens",
-    "truncated samples": "truncated_samples",
-    "truncated tokens": "truncated_tokens",
-    "dropped samples": "dropped_samples",
-    "dropped tokens": "dropped_tokens",
-    "largest batch, total tokens": "max_batch_tokens",
-    "batches over budget": "over_budget_batches",
-}
-"""Rows of the panel, and their names in compare.json."""
+CHOICES = ("strategy", "size", "ranks")
+OPTIONS = """
+return [...document.getElementById(`what-if-${arguments[0]}`).options].map(({ value }) => value);
+"""
+CHOSEN = """
+const table = document.getElementById("what-if-chosen");
+const texts = (row) => [...row.cells].map((cell) => cell.textContent);
+return [...table.tBodies[0].rows].map((row) =>
+  Object.fromEntries(texts(row).map((text, i) => [texts(table.tHead.rows[0])[i], text])));
+"""
 
 
-def change(page: Page, **settings: object) -> None:
-    """Set fields as a user does, and wait for the new numbers."""
-    for name, value in settings.items():
+def choose(page: Page, **wanted: str) -> None:
+    """Choose from the lists as a user does."""
+    for name, value in wanted.items():
         page.js(
             """
-            const field = document.getElementById(`what-if-${arguments[0]}`);
-            field.value = arguments[1];
-            field.dispatchEvent(new Event("input", { bubbles: true }));
+            const list = document.getElementById(`what-if-${arguments[0]}`);
+            list.value = arguments[1];
+            list.dispatchEvent(new Event("input", { bubbles: true }));
             """,
             name,
-            str(value),
+            value,
         )
-    page.frame()
 
 
-def reset(page: Page) -> None:
-    page.find("#what-if-form button[type=reset]").click()
-    page.frame()
-
-
-def numbers(page: Page) -> dict[str, str]:
-    """The panel's own column."""
-    found: dict[str, str] = page.js("""
-      const rows = [...document.querySelectorAll("#what-if-numbers tbody tr")];
-      return Object.fromEntries(rows.map(({ cells }) => [cells[0], cells[1]]
-        .map((cell) => cell.textContent.trim())));
-    """)
+def options(page: Page, name: str) -> list[str]:
+    found: list[str] = page.js(OPTIONS, name)
     return found
 
 
-def row_of(document: dict[str, Any], label: str) -> dict[str, Any]:
-    (row,) = (row for row in document["strategies"] if row["label"] == label)
-    return row
+def chosen(page: Page) -> dict[str, str]:
+    """The cells of the chosen plan."""
+    found: dict[str, str] = page.js(CHOSEN)[0]
+    return found
 
 
-def check_row(shown: dict[str, str], row: dict[str, Any]) -> None:
-    """Every number of the panel is that of a row of compare.json."""
-    counts = {name: f"{row[key]:,}" for name, key in COUNTS.items()}
-    assert {name: shown[name] for name in COUNTS} == counts
-    assert float(shown["padding"].strip("<>%")) == pytest.approx(
-        100 * row["padding_ratio"], abs=0.0051
-    )
-    assert shown["samples per batch, mean"] == f"{row['samples_per_batch']['mean']:,.1f}"
-    if shown["speed-up"] != "-":
-        speed_up = float(shown["speed-up"].rstrip("x"))
-        assert speed_up == pytest.approx(row["speed_up"], abs=0.0051)
+def copied(page: Page) -> list[str]:
+    """The words of the command that the panel gives, after `batchstat compare`."""
+    program, command, *words = shlex.split(page.text("#what-if-command"))
+    assert (program, command) == ("batchstat", "compare")
+    return words
 
 
 @pytest.fixture
@@ -110,232 +78,84 @@ def compare(run: Run, results: Path, report: Report, tmp_path: Path) -> Callable
     return start
 
 
-def copied(page: Page) -> list[str]:
-    """The words of the command that the panel gives, after `batchstat compare`."""
-    program, command, *words = shlex.split(page.text("#what-if-command"))
-    assert (program, command) == ("batchstat", "compare")
-    return words
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_on_the_report_s_settings_it_shows_the_report_s_numbers(
-    browser: Browser, report: Report, strategy
-):
+def test_it_begins_with_the_report_s_best_row(browser: Browser, report: Report):
     file = report("compare")
+    document: dict[str, Any] = published(file)
     with browser.page(file) as page:
-        change(page, strategy=strategy)
-        assert page.text("#what-if-source").startswith("The report's own numbers")
-        check_row(numbers(page), row_of(published(file), strategy))
-        others = page.js("""
-          const rows = [...document.querySelectorAll("#what-if-numbers tbody tr")];
-          return rows.map(({ cells }) => [1, 2, 3].map((i) => cells[i].textContent));
-        """)
-        assert all(mine == other for mine, other, _ in others)
-        assert {difference for _, _, difference in others} <= {"0", "-"}
+        check_row(chosen(page), document)
+        assert chosen(page)["strategy"] == document["choice"]["best"]
+        current = page.js(CHOSEN)[1]
+        assert current["strategy"] == document["choice"]["current"]
+        assert current["speed-up"] == "1.00x"
+        words = " ".join(copied(page))
+        pairs = zip(SETTINGS[::2], SETTINGS[1::2], strict=True)
+        assert all(f"{flag} {value}" in words for flag, value in pairs)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_the_copied_lines_give_the_page_s_numbers(
-    browser: Browser, report: Report, compare, tmp_path: Path, strategy
-):
+def test_ten_plans_are_what_their_commands_print(browser: Browser, report: Report, compare):
+    seen = set()
     with browser.page(report("compare")) as page:
-        for changes in CHANGES:
-            reset(page)
-            change(page, strategy=strategy, **changes)
-            shown = numbers(page)
+        for i, strategy in enumerate([*options(page, "strategy")] * 2):
+            choose(page, strategy=strategy)
+            sizes = options(page, "size")
+            assert len(sizes) == 5
+            choose(page, size=sizes[(2 * i + i // 5) % 5])
+            choose(page, ranks=options(page, "ranks")[i % 3])
             words = copied(page)
             assert "--order file" in " ".join(words)
-            row = row_of(compare(*words), strategy)
-            check_row(shown, row)
-            assert shown["speed-up"] != "-"
-            if shown["rank idle"] != "-":
-                idle = float(shown["rank idle"].strip("<>%")) / 100
-                assert idle == pytest.approx(row["rank_idle"], abs=0.000051)
-            written = page.text("#what-if-toml")
-            assert tomllib.loads(written)["strategy"] == strategy
-            (tmp_path / "user" / "batchstat.toml").write_text(written, encoding="utf-8")
-            from_file = row_of(compare(), strategy)
-            (tmp_path / "user" / "batchstat.toml").unlink()
-            assert {key: from_file[key] for key in COUNTS.values()} == {
-                key: row[key] for key in COUNTS.values()
-            }
+            check_row(chosen(page), compare(*words))
+            seen.add(tuple(words))
+    assert len(seen) == 10
 
 
-@pytest.mark.parametrize("order", ["shuffled", "blocks"])
-@pytest.mark.parametrize(
-    "extra",
-    [
-        ("--seed", 3, "--epoch", 2),
-        ("--world-size", 3, "--remainder", "uneven", "--distribute", "balanced"),
-        ("--gradient-accumulation-steps", 2, "--pad-to-multiple-of", 8, "--drop-last"),
-        ("--model", "hidden=64,layers=2,vocabulary=100"),
-    ],
-    ids=["seed", "ranks", "steps", "model"],
-)
-def test_a_drawn_order_is_drawn_in_the_page(
-    browser: Browser, compare, tmp_path: Path, order, extra
-):
-    file = tmp_path / "page.html"
-    compare("--tokens-per-batch", 700, "--order", order, *extra, "--html", file)
-    with browser.page(file) as page:
-        for strategy, changes in zip(STRATEGIES, CHANGES[1:5], strict=True):
-            reset(page)
-            change(page, strategy=strategy, **changes)
-            assert "exactly" in page.text("#what-if-source")
-            row = row_of(compare(*copied(page)), strategy)
-            check_row(numbers(page), row)
-
-
-def test_parts_of_samples_are_dropped_and_repeated(browser: Browser, compare, tmp_path: Path):
-    file = tmp_path / "page.html"
-    words = ("--gradient-accumulation-steps", 2, "--drop-last", "--world-size", 3)
-    compare("--tokens-per-batch", 3_000, *words, "--html", file)
-    with browser.page(file) as page:
-        change(page, strategy="packed", max_length=50, overflow="split")
-        check_row(numbers(page), row_of(compare(*copied(page)), "packed"))
-
-
-def lengths_of(samples: int) -> np.ndarray:
-    drawn = np.random.default_rng(7).lognormal(4, 1, samples)
-    return np.clip(drawn, 1, 3_000).astype(np.int64)
-
-
-def padding_ratio(lengths: np.ndarray, strategy: str, settings: dict[str, Any]) -> float:
-    comparison = batchstat.compare(lengths, strategies=[strategy], **settings)
-    (found,) = (each for each in comparison.strategies if each.label == strategy)
-    ratio: float = found.counts.padding_ratio
-    return ratio
-
-
-def test_from_a_histogram_it_estimates(browser: Browser, tmp_path: Path):
-    lengths = lengths_of(100_001)
-    own = {"max_length": 1_024, "tokens_per_batch": 16_384}
-    file = tmp_path / "page.html"
-    file.write_text(batchstat.to_html(batchstat.compare(lengths, **own)), encoding="utf-8")
-    assert file.stat().st_size < 500_000
-    with browser.page(file) as page:
-        for strategy, changes in (
-            ("static", {"batch_size": 24}),
-            ("bucketed", {"batch_size": 24, "read_ahead": 500}),
-            ("token-budget", {"read_ahead": 3_000, "tokens_per_batch": 8_192}),
-            ("packed", {"max_length": 700}),
-        ):
-            change(page, strategy=strategy, **changes)
-            assert "estimate" in page.text("#what-if-source").lower() or strategy == "packed"
-            own |= changes
-            ratios = [padding_ratio(lengths, strategy, own | {"seed": seed}) for seed in range(6)]
-            shown = float(numbers(page)["padding"].strip("<>%")) / 100
-            assert shown == pytest.approx(np.mean(ratios), abs=0.002)
-
-
-@pytest.mark.parametrize("samples", [100_000, 100_001])
-def test_in_file_order_it_needs_the_lengths_in_order(browser: Browser, tmp_path: Path, samples):
-    comparison = batchstat.compare(lengths_of(samples), order="file", tokens_per_batch=16_384)
-    file = tmp_path / "page.html"
-    file.write_text(batchstat.to_html(comparison), encoding="utf-8")
-    assert file.stat().st_size < 500_000
-    with browser.page(file) as page:
-        has_panel = page.js("return document.getElementById('what-if-panel') !== null")
-        assert has_panel == (samples == 100_000)
-        said = page.text("#what-if .note")
-        assert ("100,001" in said and "order" in said) == (samples == 100_001)
-
-
-@pytest.mark.parametrize("name", ["tokens_per_batch", "max_length", "world_size"])
-@pytest.mark.parametrize("value", ["", "0", "-1", "1e99", "2.5", "words", "99999999999"])
-def test_nonsense_in_a_field_is_named_beside_it(browser: Browser, report: Report, name, value):
+def test_the_lists_have_what_was_simulated(browser: Browser, report: Report):
     with browser.page(report("compare")) as page:
-        change(page, strategy="token-budget")
-        before = numbers(page)
-        change(page, **{name: value})
-        field = page.find(f"#what-if-{name}")
-        assert field.get_attribute("aria-invalid") == "true"
-        problem = page.find(f"#what-if-{name}-problem")
-        assert problem.is_displayed()
-        assert "whole number" in problem.text
-        assert f"what-if-{name}-problem" in field.get_attribute("aria-describedby")
-        assert numbers(page) == before
-        change(page, **{name: 8})
-        assert field.get_attribute("aria-invalid") is None
-        assert not problem.is_displayed()
-        assert numbers(page) != before
+        document: dict[str, Any] = published(report("compare"))
+        assert options(page, "strategy") == [row["label"] for row in document["strategies"]]
+        assert options(page, "ranks") == ["1 rank", "2 ranks", "4 ranks"]
+        own = [each for each in options(page, "size") if each.endswith("(now)")]
+        assert own == ["tokens_per_batch 512 (now)"]
+        choose(page, ranks="4 ranks", strategy="static")
+        assert page.find("#what-if-ranks").get_property("value") == "4 ranks"
+        assert page.find("#what-if-size").get_property("value").endswith("(now)")
+        assert page.js("return document.querySelectorAll('#what-if-all tbody tr').length") == 75
 
 
-def test_settings_that_leave_nothing_are_one_clear_line(browser: Browser, report: Report):
+def test_the_keyboard_chooses_and_the_choice_is_announced(browser: Browser, report: Report):
     with browser.page(report("compare")) as page:
-        change(page, max_length=1, overflow="drop")
+        before = page.text("#what-if-summary")
+        page.focus("#what-if-strategy")
+        page.press(Keys.HOME)
+        assert page.find("#what-if-summary").get_attribute("role") == "status"
+        assert page.text("#what-if-summary") != before
         said = page.text("#what-if-summary")
-        assert said
-        assert "NaN" not in page.text("#what-if")
-        assert "undefined" not in page.text("#what-if")
-        change(page, max_length=100, overflow="truncate")
-        assert page.text("#what-if-summary") != said
+        cells = chosen(page)
+        assert said.startswith(f"{cells['strategy']} on 2 ranks: {cells['padding']} padding, ")
+        assert re.search(rf"{re.escape(cells['speed-up'])} as fast as static", said)
 
 
-def test_sliders_move_by_keyboard_and_reset_undoes_it(browser: Browser, report: Report):
-    with browser.page(report("compare")) as page:
-        change(page, strategy="bucketed")
-        before = (numbers(page), page.text("#what-if-command"))
-        for name in ("batch_size", "max_length", "read_ahead", "world_size"):
-            page.focus(f"#what-if-{name}-slider")
-            own = page.find(f"#what-if-{name}")
-            value = own.get_property("value")
-            page.press(Keys.HOME, *[Keys.PAGE_UP] * 5, Keys.ARROW_RIGHT)
-            page.frame()
-            assert own.get_property("value") != value
-            flag = f"--{name.replace('_', '-')} {own.get_property('value')} "
-            assert flag in f"{page.text('#what-if-command')} "
-        assert numbers(page) != before[0]
-        reset(page)
-        change(page, strategy="bucketed")
-        assert (numbers(page), page.text("#what-if-command")) == before
-
-
-def test_a_field_that_a_strategy_does_not_read_is_disabled(browser: Browser, report: Report):
-    reads = {
-        "static": {"batch_size"},
-        "bucketed": {"batch_size", "read_ahead"},
-        "token-budget": {"tokens_per_batch", "read_ahead"},
-    }
-    names = ("tokens_per_batch", "batch_size", "read_ahead")
-    with browser.page(report("compare")) as page:
-        for strategy, used in reads.items():
-            change(page, strategy=strategy)
-            enabled = {name for name in names if page.find(f"#what-if-{name}").is_enabled()}
-            assert enabled == used
-
-
-def test_the_first_batches_are_drawn(browser: Browser, report: Report):
-    with browser.page(report("compare")) as page:
-        drawn = []
-        for size in (1, 64):
-            change(page, strategy="static", batch_size=size)
-            drawn.append(
-                page.js("return document.querySelectorAll('#what-if-batches .mark').length")
-            )
-            assert page.js("return document.querySelectorAll('#what-if-batches svg').length") == 1
-        assert drawn[0] > drawn[1] > 0
-
-
-def test_the_report_s_settings_are_in_the_command(browser: Browser, report: Report):
-    with browser.page(report("compare")) as page:
-        words = " ".join(copied(page))
-        expected = [
-            f"{flag} {value}" for flag, value in zip(SETTINGS[::2], SETTINGS[1::2], strict=True)
-        ]
-        assert all(each in words for each in expected)
+def test_without_scripts_all_plans_are_a_table(browser: Browser, report: Report):
+    with browser.page(report("compare"), script=False) as page:
+        page.js("document.querySelector('#what-if-all').open = true")
+        assert (
+            page.js("""
+          return [...document.querySelectorAll("#what-if-all tbody tr")]
+            .filter((each) => each.checkVisibility()).length
+        """)
+            == 75
+        )
 
 
 def test_on_a_real_corpus_in_file_order(browser: Browser, run: Run, real_data: Path, tmp_path):
     corpus = real_data / "wikitext-valid.raw"
-    words = ("--order", "file", "--max-length", 512, "--json", "--no-plots")
-    found = run("compare", corpus, *words, "--html", "page.html")
+    words = ("--order", "file", "--max-length", 512, "--current", "hf-trainer", "--world-size", 4)
+    found = run("compare", corpus, *words, "--json", "--no-plots", "--html", "page.html")
     assert found.returncode == 0, found.stderr
     file = tmp_path / "page.html"
     assert file.stat().st_size < 500_000
     with browser.page(file) as page:
-        for strategy in STRATEGIES:
-            reset(page)
-            change(page, strategy=strategy, max_length=300, read_ahead=900, tokens_per_batch=8_000)
+        for strategy in options(page, "strategy"):
+            choose(page, strategy=strategy)
+            choose(page, size=options(page, "size")[1], ranks="8 ranks")
             again = run("compare", *copied(page), "--json", "--no-plots")
-            check_row(numbers(page), row_of(json.loads(again.stdout), strategy))
+            check_row(chosen(page), json.loads(again.stdout))

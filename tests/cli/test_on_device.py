@@ -5,6 +5,7 @@ Those of preflight are in tests/simulation/test_preflight_on_device.py.
 
 import json
 import re
+import shlex
 from dataclasses import replace
 
 import jsonschema
@@ -14,6 +15,7 @@ import batchstat
 from batchstat.documents.schema import schema
 from calibrated import GIB, Constants, calibration, estimate, write
 from conftest import SAMPLE_DATA
+from html_panel import check_row, panel_of
 
 CORPUS = SAMPLE_DATA / "corpus.txt"
 BUDGET = ("--tokens-per-batch", 4096, "--no-plots")
@@ -161,16 +163,22 @@ def test_compiling_is_in_the_time_of_the_first_epoch(cli, device):
     assert "time of the first epoch, which compiles" in out
 
 
-def test_the_page_has_the_same_numbers_and_no_panel_that_differs(cli, device):
+def test_the_page_has_the_same_numbers_and_so_have_its_plans(cli, device):
     _, out, _ = cli("compare", CORPUS, *BUDGET, *COST, "--html", "page.html")
     page = (device / "page.html").read_text()
     for line in out.splitlines():
         if found := re.search(r"[\d.]+ s +[\d.]+ GiB +[\d.]+", line):
             for cell in re.split(r"  +", found[0]):
                 assert f">{cell}<" in page
-    [panel] = re.findall(r'id="data-what-if">(.*?)</script>', page)
-    assert "calibrated device" in json.loads(panel)["disabled"]
-    assert json.loads(panel)["lengths"] is None
+    panel = panel_of(page)
+    for choice, cells in list(zip(panel.choices, panel.rows, strict=True))[::9]:
+        words = shlex.split(choice["command"])[2:]
+        _, out, _ = cli("compare", *words, "--json", "--no-plots")
+        check_row(cells, json.loads(out))
+        _, out, _ = cli("compare", *words, "--no-plots")
+        times = [cells[name] for name in cells if name.split()[0] in ("time", "peak", "cost")]
+        assert len(times) == 3
+        assert "  ".join(times) in re.sub(r" {2,}", "  ", out)
 
 
 def test_balance_and_check_show_them(cli, device):

@@ -20,6 +20,8 @@ from batchstat.parameters import option
 from batchstat.planning.settings import Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from batchstat.cli.configuration import CheckSettings
     from batchstat.cli.each import Compared
     from batchstat.cli.inputs import Inputs
@@ -162,10 +164,8 @@ def _compared(options: Options, check: "CheckSettings | None") -> "Compared":
 def _result(
     inputs: "Inputs", whole: "Profile", profile: "Profile", comparison: "Comparison"
 ) -> "CommandResult":
-    from batchstat.cli.pasted import where
     from batchstat.cli.results import CommandResult
     from batchstat.documents.comparison import comparison_document
-    from batchstat.render.html.pages import comparison_page
     from batchstat.render.screens.comparison import comparison_screen
     from batchstat.storage.result_files import COMPARE_FILE
 
@@ -178,8 +178,31 @@ def _result(
         comparison_document(comparison),
         comparison_screen(comparison, to_use, inputs.options.read(Details).details),
         comparison,
-        lambda: comparison_page(comparison, profile, to_use, where(inputs)),
+        lambda: _page(inputs, profile, comparison, to_use),
         [warning.message for warning in comparison.warnings],
+    )
+
+
+def _page(
+    inputs: "Inputs",
+    profile: "Profile",
+    comparison: "Comparison",
+    to_use: "Callable[[StrategyResult], str]",
+) -> str:
+    """Return the page, whose commands name the files that this command was given."""
+    from batchstat.cli.pasted import where
+    from batchstat.render.html.pages import comparison_page
+    from batchstat.render.html.what_if import what_if
+    from batchstat.simulation.nearby import nearby
+
+    given = {key: inputs.get(key) for key in ("calibration", "model")}
+    words = where(inputs)
+    if inputs.setup is not None:  # read again, since it decides which samples are batched
+        given |= {key: inputs.get(key) for key in ("current", "framework")}
+        words = [*inputs.options.given.get("corpus", ()), *words]
+    given = {key: value for key, value in given.items() if value is not None}
+    return comparison_page(
+        comparison, profile, to_use, what_if(comparison, nearby(comparison), words, given)
     )
 
 

@@ -43,6 +43,7 @@ class Axolotl(PackedRows, PacksDocuments):
     usual_batch_size: ClassVar[int | None] = 1
     remainder: ClassVar[str | None] = "drop"
     loss: ClassVar[str] = "axolotl"
+    samples_per_second: ClassVar[int] = 100_000
 
     batch_size: int
     world_size: int = 1

@@ -36,6 +36,8 @@ class Strategy(ABC):
         packs_rows: whether a row may hold several samples, which attention must keep apart.
         needs_epoch: whether a window alone does not determine its batches.
         varies_steps: whether its steps have different numbers of batches.
+        samples_per_second: samples that it plans, and that are measured, in a second on one core,
+            to the order of magnitude: what there is time for.
 
     Raises:
         OptionError: a number below 1, above 2,147,483,647 or not whole.
@@ -53,6 +55,7 @@ class Strategy(ABC):
     packs_rows: ClassVar[bool] = False
     needs_epoch: ClassVar[bool] = False
     varies_steps: ClassVar[bool] = False
+    samples_per_second: ClassVar[int] = 1_000_000
 
     pad_to_multiple_of: int = 1
     drop_last: bool = False

@@ -22,6 +22,7 @@ class Bucketed(LongestFirst):
     """
 
     in_short: ClassVar[str] = "equal samples"
+    samples_per_second: ClassVar[int] = 10_000_000
 
     batch_size: int
     read_ahead: int

@@ -25,6 +25,7 @@ class HfTrainer(Static):
     remainder: ClassVar[str | None] = "fill"
     usual_batch_size: ClassVar[int | None] = 8
     loss: ClassVar[str] = "num-items-in-batch"
+    samples_per_second: ClassVar[int] = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)

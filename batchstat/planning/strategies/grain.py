@@ -36,6 +36,7 @@ class Grain(PackedRows):
     distribute: ClassVar[str | None] = "samples"
     remainder: ClassVar[str | None] = "uneven"
     needs_epoch: ClassVar[bool] = False
+    samples_per_second: ClassVar[int] = 100_000
 
     batch_size: int
     best_fit: bool = parameter(

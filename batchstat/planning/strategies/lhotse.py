@@ -36,6 +36,7 @@ class Lhotse(Strategy):
 
     distribute: ClassVar[str | None] = "batches"
     remainder: ClassVar[str | None] = "spread"
+    samples_per_second: ClassVar[int] = 100_000
 
     tokens_per_batch: int
     boundaries: tuple[int, ...] = ()

@@ -45,6 +45,7 @@ class LlamaFactory(ShuffledRows):
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
     usual_batch_size: ClassVar[int | None] = 8
     loss: ClassVar[str] = "num-items-in-batch"
+    samples_per_second: ClassVar[int] = 100_000
 
     read_ahead: int = 1000
     neat_packing: str = parameter(

@@ -45,6 +45,7 @@ class LlmFoundry(Strategy):
     loss: ClassVar[str] = "num-items-per-rank"
     packs_rows: ClassVar[bool] = True
     needs_epoch: ClassVar[bool] = True
+    samples_per_second: ClassVar[int] = 100_000
 
     batch_size: int
     max_length: int

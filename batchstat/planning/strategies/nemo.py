@@ -41,6 +41,7 @@ class Nemo(PackedRows):
     name: ClassVar[str] = "nemo"
     shuffles_as: ClassVar[str | None] = "shuffled"
     remainder: ClassVar[str | None] = "drop"
+    samples_per_second: ClassVar[int] = 100_000
 
     packing_algorithm: str = parameter(
         "How NeMo packs a histogram of lengths.", "first_fit_shuffle", values=ALGORITHMS

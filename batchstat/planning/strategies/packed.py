@@ -75,6 +75,7 @@ class Packed(PacksDocuments):
 
     in_short: ClassVar[str] = "several per row"
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
+    samples_per_second: ClassVar[int] = 10_000_000
 
     tokens_per_batch: int
     max_length: int

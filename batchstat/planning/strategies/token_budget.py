@@ -22,6 +22,7 @@ class TokenBudget(LongestFirst):
     """
 
     in_short: ClassVar[str] = "equal tokens"
+    samples_per_second: ClassVar[int] = 10_000_000
 
     tokens_per_batch: int
     read_ahead: int

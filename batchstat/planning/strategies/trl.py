@@ -40,6 +40,7 @@ class Trl(ShuffledRows, PacksDocuments):
     own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
     usual_batch_size: ClassVar[int | None] = 8
     loss: ClassVar[str] = "trl"
+    samples_per_second: ClassVar[int] = 100_000
 
     method: str = parameter("How samples are packed into rows.", "bfd", values=METHODS)
     read_ahead: int = 1000

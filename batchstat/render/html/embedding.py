@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from batchstat.lengths.arrays import Ints
 from batchstat.lengths.stats import LengthStats
 
 MOST_ENTRIES = 200
@@ -18,6 +17,7 @@ _MOST_CHARACTERS = 2_000
 """Characters of a text that a page holds."""
 
 _MOST_ENCODED = 200_000
+"""Characters of a histogram that a page holds."""
 
 _ESCAPES = {ord(each): f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"}
 
@@ -66,32 +66,23 @@ def _largest(entries: list[Any]) -> list[Any]:
     return [entries[i] for i in sorted(chosen)]
 
 
-def packed(*columns: Ints) -> tuple[str, list[int]]:
-    """Return whole numbers as text, and how many byte planes each column has.
-
-    A column's planes hold byte 0 of all its numbers, then byte 1, and so on, which compresses
-    better than the numbers one by one. All planes together are compressed (zlib) and in base64.
-
-    Args:
-        columns: (n,) each, none negative.
-    """
-    planes, widths = [], []
-    for column in columns:
-        width = max(1, -(-int(column.max(initial=0)).bit_length() // 8))
-        each = column.astype("<u8").view(np.uint8).reshape(-1, 8)
-        planes += [each[:, place].tobytes() for place in range(width)]
-        widths.append(width)
-    return base64.b64encode(zlib.compress(b"".join(planes), 9)).decode("ascii"), widths
-
-
 def histogram(stats: LengthStats) -> dict[str, Any]:
-    """Return the distinct lengths, as differences to the one before, and how often each occurs."""
-    data, (values, counts) = packed(np.diff(stats.values, prepend=0), stats.counts)
-    return {"kind": "histogram", "values": values, "counts": counts, "data": data}
+    """Return the distinct lengths, as differences to the one before, and how often each occurs.
+
+    `values` and `counts` say how many bytes each number has, at most 8. `data` holds byte 0 of all
+    values, then byte 1, and so on, then those of the counts: such planes compress better than the
+    numbers one by one. They are compressed together (zlib) and in base64.
+    """
+    columns = {"values": np.diff(stats.values, prepend=0), "counts": stats.counts}
+    planes, widths = [], {}
+    for name, column in columns.items():
+        widths[name] = max(1, -(-int(column.max(initial=0)).bit_length() // 8))
+        each = column.astype("<u8").view(np.uint8).reshape(-1, 8)
+        planes += [each[:, place].tobytes() for place in range(widths[name])]
+    data = base64.b64encode(zlib.compress(b"".join(planes), 9)).decode("ascii")
+    return {**widths, "data": data}
 
 
 def is_small(lengths: dict[str, Any]) -> bool:
-    """Return whether a page has room for encoded lengths: 100,000 in order take some 170,000
-    characters.
-    """
+    """Return whether a page has room for encoded lengths."""
     return len(lengths["data"]) <= _MOST_ENCODED

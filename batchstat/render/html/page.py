@@ -21,12 +21,12 @@ from batchstat.render.html.embedding import (
     script_json,
     shortened,
 )
+from batchstat.render.html.what_if import WhatIf
 
 STYLES = ("page.css", "charts.css", "panel.css")
 SCRIPTS = (
     *("d3.js", "plot.js", "charts.js", "charts-corpus.js"),
-    *("random.js", "epoch.js", "cutting.js", "packing.js", "ranks.js", "planner.js"),
-    *("scenarios.js", "panel.js", "other.js", "page.js"),
+    *("panel.js", "other.js", "page.js"),
 )
 """Assets in the order in which a page has them; each script defines one name for those below."""
 
@@ -62,7 +62,7 @@ class Page:
         file: its name in the results folder.
         profile: profile.json of the corpus, if it is another document.
         lengths: statistics of the whole lengths of the corpus; None where they are not at hand.
-        what_if: what the what-if panel plans with; None for a page without one.
+        what_if: what the what-if panel shows; None for a page without one.
         warnings: what to know about the numbers.
     """
 
@@ -74,7 +74,7 @@ class Page:
     file: str
     profile: dict[str, Any] | None = None
     lengths: LengthStats | None = None
-    what_if: dict[str, Any] | None = None
+    what_if: WhatIf | None = None
     warnings: tuple[str, ...] = field(default=())
 
     def html(self) -> str:
@@ -86,7 +86,7 @@ class Page:
         if self.lengths is not None and is_small(encoded := histogram(self.lengths)):
             data["lengths"] = encoded
         if self.what_if is not None:
-            data["what-if"] = self.what_if
+            data["what-if"] = dict(self.what_if.data)
         styles, scripts = "".join(map(asset, STYLES)), [asset(name) for name in SCRIPTS]
         return (
             _environment()

@@ -17,7 +17,7 @@ from batchstat.profiling.profile import Profile
 from batchstat.render.html.blocks import Block, Chart, Folded, Table, blocks
 from batchstat.render.html.embedding import MOST_ENTRIES
 from batchstat.render.html.page import Page, Section
-from batchstat.render.html.what_if import what_if
+from batchstat.render.html.what_if import WhatIf
 from batchstat.render.screens.advice import advice
 from batchstat.render.screens.balance import balance_facts, recommendation, sampler_table
 from batchstat.render.screens.balance_details import balance_details
@@ -78,7 +78,7 @@ def comparison_page(
     comparison: Comparison,
     profile: Profile | None,
     command: Callable[[StrategyResult], str],
-    words: Sequence[str] = (),
+    panel: WhatIf,
 ) -> str:
     """Return the page of a comparison, with the what-if panel.
 
@@ -87,7 +87,7 @@ def comparison_page(
         profile: the corpus; None if lengths were given.
         command: returns what a trainer is to be passed for a row's strategy, or the command that
             uses it with the same settings.
-        words: those that end a command, such as the results folder.
+        panel: the rows near these.
     """
     chart = Chart("padding", "Real tokens and padding of an epoch")
     result = (
@@ -115,8 +115,8 @@ def comparison_page(
         ranks = (Chart("ranks", "Tokens per rank and step"), *rank_details(comparison))
         sections.append(Section("ranks", "Ranks", blocks(*ranks)))
     if comparison.current.trained is not None:
-        words = "Trained tokens and their weights"
-        sections.append(Section("weights", words, blocks(*trained_details(comparison))))
+        title = "Trained tokens and their weights"
+        sections.append(Section("weights", title, blocks(*trained_details(comparison))))
     return _page(
         "compare",
         profile,
@@ -124,7 +124,7 @@ def comparison_page(
         sections,
         comparison_document(comparison),
         [warning.message for warning in comparison.warnings],
-        what_if(comparison, words),
+        panel,
     )
 
 
@@ -188,7 +188,7 @@ def _page(
     sections: Sequence[Section],
     document: dict[str, Any],
     warnings: Sequence[str] = (),
-    panel: dict[str, Any] | None = None,
+    panel: WhatIf | None = None,
 ) -> str:
     lines = [(each.word, each.text) for each in facts if isinstance(each, Line)]
     paths = []

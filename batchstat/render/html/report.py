@@ -8,9 +8,11 @@ from batchstat.planning.settings import ResolvedSettings, Settings
 from batchstat.profiling.profile import Profile
 from batchstat.render.command_lines import flags
 from batchstat.render.html.pages import balance_page, buckets_page, comparison_page, profile_page
+from batchstat.render.html.what_if import what_if
 from batchstat.simulation.balance_report import BalanceReport
 from batchstat.simulation.bucket_report import BucketReport
 from batchstat.simulation.comparison import Comparison
+from batchstat.simulation.nearby import nearby
 from batchstat.simulation.results import StrategyResult
 
 Result = Profile | Comparison | BalanceReport | BucketReport
@@ -36,7 +38,8 @@ def to_html(result: Result, profile: Profile | None = None) -> str:
             return profile_page(result, None, "batchstat compare")
         case Comparison():
             basis = result.basis
-            return comparison_page(result, profile, lambda row: _to_use(basis, row))
+            panel = what_if(result, nearby(result), (), {})
+            return comparison_page(result, profile, lambda row: _to_use(basis, row), panel)
         case BalanceReport():
             basis, strategy = result.basis, result.samplers[0].row.label
             return balance_page(

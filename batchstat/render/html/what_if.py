@@ -1,66 +1,109 @@
-"""What the what-if panel of a page plans with: lengths, parameters, and lines to copy."""
+"""The what-if panel of a page: rows near those of the comparison, and the command of each."""
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 from batchstat.calibration.cost_model import CostModel
-from batchstat.planning.settings import ResolvedSettings, Settings
-from batchstat.planning.strategies.spec import request_row
+from batchstat.errors import counted
+from batchstat.planning.settings import Settings
 from batchstat.render.command_lines import flags
-from batchstat.render.html.embedding import histogram, is_small, packed
-from batchstat.render.toml import setting
+from batchstat.render.html.blocks import Table
+from batchstat.render.screens.comparison import strategy_columns
+from batchstat.render.text import percent
 from batchstat.simulation.comparison import Comparison
-from batchstat.simulation.epoch_lengths import EpochLengths
+from batchstat.simulation.nearby import Nearby, NearbyRow, size_of
 
-STRATEGIES = ("static", "bucketed", "token-budget", "packed")
-
-_CONTROLS = (
-    *("tokens_per_batch", "batch_size", "max_length", "overflow", "read_ahead", "world_size"),
+NO_ROWS = (
+    "This page has no other settings to choose from: which part of a corpus in file order is drawn "
+    "depends on the strategies that are compared. Run batchstat compare with them."
 )
-"""Settings that the panel changes."""
 
 
-def what_if(comparison: Comparison, words: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the data of the panel.
+@dataclass(frozen=True, kw_only=True)
+class WhatIf:
+    """What the panel shows.
+
+    Attributes:
+        notes: what its rows describe, and which of them are missing.
+        table: the rows; each begins with its strategy and its number of ranks.
+        data: for the script: what is chosen to get each row of the table, and its command.
+    """
+
+    notes: tuple[str, ...]
+    table: Table
+    data: Mapping[str, Any]
+
+
+def what_if(
+    comparison: Comparison, found: Nearby, words: Sequence[str], given: Mapping[str, Any]
+) -> WhatIf:
+    """Return the panel of a comparison.
 
     Args:
         comparison: the report.
-        words: those that end the command, such as the results folder.
+        found: the rows near those of the report.
+        words: those that end a command, such as the results folder.
+        given: what a command has in place of what the report says, by the names of flags: the file
+            of the current setup, the name of the model.
     """
-    basis, epoch = comparison.basis, comparison.lengths
-    fixed = _fixed(basis, comparison.model)
     # A reader of the page may have a configuration of their own.
     ending = [*(word for word in words if word != "--no-config"), "--no-config"]
-    lengths = _lengths(epoch)
-    refusal = epoch.refusal
-    if comparison.is_timed:
-        refusal = "its times are those of a calibrated device, which it does not compute"
-    if not is_small(lengths):
-        refusal = f"the corpus has {len(epoch.stats.values):,} different lengths, too many for it"
+    shared = {**_shared(comparison, found), **given}
+    choices = []
+    for near in found.rows:
+        own = {"strategy": near.result.label, **shared, "world_size": near.world_size}
+        command = shlex.join(["batchstat", "compare", *flags(own), *ending])
+        choices.append(
+            {
+                "strategy": near.of.label,
+                "size": _size(near),
+                "ranks": counted(near.world_size, "rank"),
+                "command": command,
+            }
+        )
+    best = (comparison.best.label, comparison.basis.world_size)
+    first = next(
+        (i for i, near in enumerate(found.rows) if (near.result.label, near.world_size) == best), 0
+    )
+    return WhatIf(
+        notes=tuple(_notes(comparison, found)),
+        table=_table(comparison, found),
+        data={"choices": choices, "first": first, "current": comparison.current.label},
+    )
+
+
+def _size(near: NearbyRow) -> str:
+    """Return the batch size or budget of a row, to choose it by."""
+    if near.size is None:
+        return "its own"
+    key, own = size_of(near.of)
+    return f"{key} {near.size:,}{' (now)' if near.size == own else ''}"
+
+
+def _shared(comparison: Comparison, found: Nearby) -> dict[str, Any]:
+    """Return what every command has, by the names of flags: the settings that are not at their
+    defaults, and those that follow from other rows of the report.
+    """
+    basis, model, device = comparison.basis, comparison.model, comparison.device
+    current = comparison.current.request
+    settings = {
+        each.name: getattr(basis, each.name)
+        for each in fields(Settings)
+        if getattr(basis, each.name) != each.default
+    }
+    follows = basis.batch_size == max(1, basis.tokens_per_batch // basis.widest)
+    if follows and (basis.given_batch_size is None or current.sets("batch_size")):
+        del settings["batch_size"]  # given, it would replace the usual ones of frameworks
     return {
-        "samples": epoch.stats.count,
-        "disabled": refusal or None,
-        "lengths": None if refusal else lengths,
-        "order": epoch.order,
-        "strategies": {name: request_row(name, basis).params for name in STRATEGIES},
-        "command": shlex.join(["batchstat", "compare", *flags(fixed), *ending]),
-        "toml": "".join(
-            f"{setting(key.replace('_', '-'), value)}\n" for key, value in fixed.items()
-        ),
+        "current": current.spec,
+        **settings,
+        "model": None if model is None else _shape(model),
+        "calibration": None if device is None else device.file or "FILE",
+        "cost_per_hour": None if device is None else device.cost_per_hour,
+        "subsample": found.share,
     }
-
-
-def _fixed(basis: ResolvedSettings, model: CostModel | None) -> dict[str, Any]:
-    """Return what the panel does not change and is not at its default, by the names of flags."""
-    usual = {each.name: each.default for each in fields(Settings)}
-    found = {
-        key: getattr(basis, key)
-        for key, default in usual.items()
-        if key not in _CONTROLS and getattr(basis, key) != default
-    }
-    return found if model is None else found | {"model": _shape(model)}
 
 
 def _shape(model: CostModel) -> str:
@@ -73,8 +116,41 @@ def _shape(model: CostModel) -> str:
     return ",".join(pairs)
 
 
-def _lengths(epoch: EpochLengths) -> dict[str, Any]:
-    if epoch.lengths is not None:
-        data, (values,) = packed(epoch.lengths)
-        return {"kind": "order", "values": values, "counts": 0, "data": data}
-    return histogram(epoch.stats)
+def _notes(comparison: Comparison, found: Nearby) -> Iterator[str]:
+    if not found.rows:
+        yield NO_ROWS
+        return
+    shown, all_samples = len(found.rows), len(comparison.source)
+    yield (
+        f"{counted(shown, 'plan')}, simulated when this page was written: the strategies of the "
+        "report with other batch sizes or budgets, and other numbers of ranks. Speed-ups are over "
+        "the current setup on as many ranks."
+    )
+    if found.samples < all_samples:
+        yield (
+            f"Numbers here are an estimate from {percent(found.samples / all_samples)} of the "
+            f"corpus, {counted(found.samples, 'sample')}."
+        )
+    if shown < found.wanted:
+        yield (
+            f"The other {found.wanted - shown:,} of {found.wanted:,} would have taken too long to "
+            "simulate, or leave no batch."
+        )
+
+
+def _table(comparison: Comparison, found: Nearby) -> Table:
+    results = [near.result for near in found.rows]
+    columns = strategy_columns(results, found.speed_up, comparison.device)
+    columns["largest batch"] = lambda row: f"{row.counts.max_batch_tokens:,}"
+    rows = tuple(
+        (
+            "current" if near.result.label == comparison.current.label else "",
+            (
+                near.result.label,
+                f"{near.world_size:,}",
+                *(show(near.result) for show in columns.values()),
+            ),
+        )
+        for near in found.rows
+    )
+    return Table("", ("strategy", "ranks", *columns), rows)

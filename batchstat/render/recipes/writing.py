@@ -10,6 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from batchstat.errors import OptionError
+from batchstat.planning.rules import FROM_ONE_PLAN
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import RowRequest
@@ -201,7 +202,7 @@ def holds_chats(profile: Profile) -> bool:
 def refusal(framework: str, request: RowRequest) -> str | None:
     """Return why there is no script for a strategy; None if there is one."""
     why, strategy, basis = "", request.strategy, request.settings
-    unlike = basis.remainder == "uneven" or basis.distribute not in ("batches", "balanced")
+    unlike = basis.remainder == "uneven" or basis.distribute not in FROM_ONE_PLAN
     if basis.overflow == "split" or strategy.cuts_samples:
         why = "splits samples, which needs starts and stops"
     elif strategy.sample_multiple > 1:

@@ -1,6 +1,6 @@
 """The screen of `compare`: one table, what to use, and every other number with details."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -22,6 +22,7 @@ from batchstat.render.screens.layout import (
 )
 from batchstat.render.text import percent
 from batchstat.simulation.comparison import Comparison
+from batchstat.simulation.device import Device
 from batchstat.simulation.estimate import SampleFacts
 from batchstat.simulation.results import SeedSpread, StrategyResult
 
@@ -67,38 +68,49 @@ def strategy_table(comparison: Comparison) -> Fitting:
 
 
 def _rows(comparison: Comparison, *, with_words: bool) -> Rows:
-    columns = list(_columns(comparison))
-    rows = Rows("  strategy", *(name for name, _ in columns), note=_legend(comparison))
+    columns = strategy_columns(comparison.strategies, comparison.speed_up, comparison.device)
+    rows = Rows("  strategy", *columns, note=_legend(comparison))
     for row in comparison.strategies:
         sign, style = _SIGNS.get(_standing(row, comparison), (" ", ""))
         name = Text(f"{sign} {folded(row.label, _LONGEST_NAME)}", style=style)
         if with_words and row.request.strategy.in_short and ":" not in row.label:
             name.append(f"  {row.request.strategy.in_short}", "not bold dim")
-        rows.add(name, *(show(row) for _, show in columns), style=style)
+        rows.add(name, *(show(row) for show in columns.values()), style=style)
     return rows
 
 
-def _columns(comparison: Comparison) -> Iterator[tuple[str, Callable[[StrategyResult], str]]]:
-    """Yield the columns that have something to say, each with what it shows of a row."""
-    rows = comparison.strategies
-    yield "padding", lambda row: percent(row.counts.padding_ratio)
-    if comparison.subsample is not None:
-        yield "±", lambda row: f"{100 * row.interval.margin:.2f}" if row.interval else ""
-    if comparison.seeds > 1:
-        yield f"over {comparison.seeds} seeds", lambda row: _spread(row.seeds)
-    yield "speed-up", lambda row: f"{comparison.speed_up(row):.2f}x"
-    yield from device_columns(rows, comparison.device).items()
-    yield "steps", lambda row: f"{row.counts.steps:,}"
-    yield "batch size", batch_size
-    yield "shuffling", lambda row: row.shuffling
+def strategy_columns(
+    rows: Sequence[StrategyResult],
+    speed_up: Callable[[StrategyResult], float],
+    device: Device | None,
+) -> dict[str, Callable[[StrategyResult], str]]:
+    """Return the columns that have something to say, each with what it shows of a row.
+
+    Args:
+        rows: all rows of the table.
+        speed_up: returns compute of the current setup / that of a row.
+        device: the calibrated device that trains; None without one.
+    """
+    found: dict[str, Callable[[StrategyResult], str]] = {}
+    found["padding"] = lambda row: percent(row.counts.padding_ratio)
+    if any(row.interval for row in rows):
+        found["±"] = lambda row: f"{100 * row.interval.margin:.2f}" if row.interval else ""
+    if spread := next((row.seeds for row in rows if row.seeds), None):
+        found[f"over {len(spread.batches)} seeds"] = lambda row: _spread(row.seeds)
+    found["speed-up"] = lambda row: f"{speed_up(row):.2f}x"
+    found |= device_columns(rows, device)
+    found["steps"] = lambda row: f"{row.counts.steps:,}"
+    found["batch size"] = batch_size
+    found["shuffling"] = lambda row: row.shuffling
     if any(row.counts.over_budget_batches for row in rows):
-        yield "over budget", lambda row: _or_nothing(row.counts.over_budget_batches)
+        found["over budget"] = lambda row: _or_nothing(row.counts.over_budget_batches)
     if len({row.counts.lost_tokens for row in rows}) > 1:
-        yield "lost", lambda row: percent(row.counts.lost_ratio, 2)
-    if comparison.basis.world_size > 1:
-        yield "rank idle", lambda row: percent(rank_idle(row))
+        found["lost"] = lambda row: percent(row.counts.lost_ratio, 2)
+    if any(row.request.settings.world_size > 1 for row in rows):
+        found["rank idle"] = lambda row: percent(rank_idle(row))
     if {weight_range(row) for row in rows} - {"", "1.00"}:
-        yield "token weight", weight_range
+        found["token weight"] = weight_range
+    return found
 
 
 def weight_range(row: StrategyResult) -> str:

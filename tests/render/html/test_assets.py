@@ -14,7 +14,7 @@ BUNDLED = ASSETS / "d3.js"
 OWN = [path for path in SOURCES if path != BUNDLED]
 PACKAGES = runpy.run_path(str(ASSETS / "bundle.py"))["PACKAGES"]
 
-MOST_BYTES = 150_000
+MOST_BYTES = 110_000
 NAMESPACES = r"http://www\.w3\.org/(?:2000/svg|1999/xhtml)"
 
 

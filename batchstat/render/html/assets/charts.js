@@ -5,7 +5,6 @@ const charts = (() => {
   const { format, sum, percent, times, counted, rect, text, line, path, linear } = plot;
 
   const LOSES = 0.005; // From this ratio of lost tokens on, they can be seen.
-  const FAR = 2; // Dots this many times above all others are drawn at the top.
 
   // Strategies
 

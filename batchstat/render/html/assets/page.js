@@ -57,14 +57,38 @@
   async function drawLengths(into) {
     const chart = into.appendChild(make("div"));
     const words = into.appendChild(make("p", "", { "aria-live": "polite" }));
-    const packed = read("lengths");
-    const exact = packed && (await epochs.load({ lengths: packed, order: "file" })).histogram;
+    const exact = await histogramOf(read("lengths"));
     const start = report.basis?.max_length ?? profile.suggested_max_length;
     const onMove = (value) => {
       words.textContent = truncated(value, exact);
     };
     charts.lengths(chart, profile.lengths.histogram, { maxLength: start, max: profile.lengths.max, onMove });
     onMove(start);
+  }
+
+  /**
+   * Return {values, counts}, the distinct lengths and how many samples have each, as `histogram` of
+   * embedding.py packs them; null where the page has none or the browser cannot unpack them.
+   */
+  async function histogramOf(packed) {
+    if (packed === null || !("DecompressionStream" in globalThis)) return null;
+    const { values: width, counts: countWidth, data } = packed;
+    const bytes = Uint8Array.from(atob(data), (character) => character.charCodeAt(0));
+    const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    const planes = new Uint8Array(await new Response(unpacked).arrayBuffer());
+    const n = planes.length / (width + countWidth);
+    const values = numbersOf(planes, n, width);
+    for (let i = 1; i < n; i++) values[i] += values[i - 1];
+    return { values, counts: numbersOf(planes.subarray(n * width), n, countWidth) };
+  }
+
+  /** Return n numbers of `width` bytes, of which all first bytes come first, then all second. */
+  function numbersOf(planes, n, width) {
+    const numbers = new Float64Array(n);
+    for (let plane = 0; plane < width; plane++) {
+      for (let i = 0; i < n; i++) numbers[i] += planes[plane * n + i] * 256 ** plane;
+    }
+    return numbers;
   }
 
   function truncated(most, exact) {
@@ -141,9 +165,8 @@
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("button.copy");
     if (button === null) return;
-    const id = button.dataset.copy;
-    const source = id ? document.getElementById(id) : button.parentElement.querySelector("code");
-    const said = (await isCopied(source)) ? "Copied" : "Press Ctrl+C";
+    const isDone = await isCopied(button.parentElement.querySelector("code"));
+    const said = isDone ? "Copied" : "Press Ctrl+C";
     const label = (button.dataset.label ??= button.textContent);
     button.textContent = said;
     setTimeout(() => {
