@@ -20,7 +20,7 @@ from batchstat.documents.device import Calibrated, calibrated
 from batchstat.documents.profile import percentiles
 from batchstat.documents.strategy import Strategy, strategy_of
 
-SCHEMA = "batchstat.balance/2"
+SCHEMA = "batchstat.balance/3"
 
 
 class DrawnLengths(Document):

@@ -20,7 +20,7 @@ from batchstat.documents.device import Calibrated, calibrated
 from batchstat.documents.strategy import Strategy, strategy_of
 from batchstat.planning.rules import COSTS
 
-SCHEMA = "batchstat.buckets/2"
+SCHEMA = "batchstat.buckets/3"
 
 Seconds = Annotated[float, Field(ge=0)]
 

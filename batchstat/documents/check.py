@@ -8,7 +8,7 @@ from pydantic import AliasPath, Field
 from batchstat.documents.base import Document, File, head, one_of
 from batchstat.documents.comparison import Report
 
-SCHEMA = "batchstat.check/2"
+SCHEMA = "batchstat.check/3"
 
 _Bound = one_of(("max", "min", "max-increase", "max-decrease"))
 _Number = Annotated[int | float, Field(json_schema_extra={"type": "number"})]

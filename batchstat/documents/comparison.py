@@ -29,7 +29,7 @@ from batchstat.planning.rules import (
 )
 from batchstat.profiling.profile import Profile
 
-SCHEMA = "batchstat.compare/3"
+SCHEMA = "batchstat.compare/4"
 
 
 class Basis(Document):
@@ -41,8 +41,6 @@ class Basis(Document):
     batch_size: Positive
     read_ahead: Positive
     max_samples: Positive | None
-    budget_by: one_of(NUMBERS)  # type: ignore[valid-type]
-    trained_per_batch: Positive | None
     order: one_of(ORDERS)  # type: ignore[valid-type]
     seed: Count
     epoch: Count

@@ -8,7 +8,7 @@ from batchstat.documents.corpus import corpus_of
 from batchstat.documents.device import Calibrated, calibrated
 from batchstat.documents.strategy import Strategy, strategy_of
 
-SCHEMA = "batchstat.preflight/1"
+SCHEMA = "batchstat.preflight/2"
 
 
 class TrainerConfig(Document):

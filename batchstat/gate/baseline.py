@@ -19,7 +19,7 @@ from batchstat.storage.sealed_records import (
     unseal,
 )
 
-SCHEMA = "batchstat.baseline/3"
+SCHEMA = "batchstat.baseline/4"
 
 DEFAULT_FILE = Path("batchstat-baseline.json")
 DEFAULT_NAME = "default"

@@ -1,7 +1,7 @@
 """An epoch's samples after `max_length`: which ones, how much of each, and what was lost."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
@@ -62,14 +62,12 @@ class InMemoryEpoch:
         lengths: (n,) tokens of each sample or part.
         starts: (n,) first token of each part; None if nothing is split.
         lost: what `overflow` loses.
-        trained: (n,) trained tokens of each sample or part; None where no strategy needs them.
     """
 
     samples: Ints
     lengths: Ints
     starts: Ints | None = None
     lost: Lost = field(default_factory=Lost)
-    trained: Ints | None = None
 
     @property
     def count(self) -> int:
@@ -113,10 +111,7 @@ class InMemoryEpoch:
     def take(self, positions: Ints | slice) -> "InMemoryEpoch":
         """Return the samples at these positions, in this order; nothing counts as lost."""
         starts = None if self.starts is None else self.starts[positions]
-        trained = None if self.trained is None else self.trained[positions]
-        return InMemoryEpoch(
-            self.samples[positions], self.lengths[positions], starts, trained=trained
-        )
+        return InMemoryEpoch(self.samples[positions], self.lengths[positions], starts)
 
 
 def concatenate_epochs(parts: Sequence[InMemoryEpoch]) -> InMemoryEpoch:
@@ -128,12 +123,10 @@ def concatenate_epochs(parts: Sequence[InMemoryEpoch]) -> InMemoryEpoch:
         starts = np.concatenate(
             [np.zeros_like(p.samples) if p.starts is None else p.starts for p in parts]
         )
-    known = [part.trained for part in parts if part.trained is not None]
     return InMemoryEpoch(
         np.concatenate([part.samples for part in parts]),
         np.concatenate([part.lengths for part in parts]),
         starts,
-        trained=np.concatenate(known) if known else None,
     )
 
 
@@ -142,12 +135,7 @@ def draw_epoch(samples: Samples, drawn: Ints, settings: ResolvedSettings) -> InM
     records = drawn if samples.is_contiguous else samples.records[drawn]
     # Lengths mapped from a file may have 32 bits, which widths and squares can overflow.
     lengths = samples.lengths.take(drawn).astype(np.int64, copy=False)
-    epoch = make_epoch(records, lengths, settings.max_length, settings.overflow)
-    if settings.trained_per_batch is None:
-        return epoch
-    samples.check_trained(f"trained_per_batch={settings.trained_per_batch}")
-    trained = samples.trained_tokens(epoch.samples, epoch.starts, epoch.lengths)
-    return replace(epoch, trained=trained)
+    return make_epoch(records, lengths, settings.max_length, settings.overflow)
 
 
 def check_parts(parts: int, max_length: int) -> None:

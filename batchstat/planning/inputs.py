@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from batchstat.errors import InputError, OptionError
-from batchstat.lengths.exact import total
 from batchstat.lengths.stats import LengthStats, validate_lengths
 from batchstat.planning.classes import Classes
 from batchstat.planning.samples import Samples
@@ -54,17 +53,13 @@ class PlanInputs(NamedTuple):
             InputError: the settings need trained tokens, and these are unknown.
         """
         stated_max = self.profile.stated_max if self.profile else None
-        for key in ("budget_by", "balance_by"):
-            if vars(settings)[key] == "trained":
-                self.samples.check_trained(f"{key}=trained")
-        share = None
-        if self.samples.trained is not None and settings.budget_by == "trained":
-            share = total(self.samples.trained.counts(1)) / max(1, self.stats.sum)
+        if settings.needs_trained:
+            self.samples.check_trained("balance_by=trained")
         size = loss = None
         if current is not None:
             size = current.strategy.batch_capacity if current.sets("batch_size") else None
             loss = None if self.samples.trained is None else current.strategy.loss
-        return settings.resolve(self.stats.max, stated_max, size, share, loss)
+        return settings.resolve(self.stats.max, stated_max, size, loss)
 
 
 def resolve_inputs(

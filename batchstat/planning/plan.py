@@ -18,7 +18,6 @@ class Window:
         lengths: (n,) tokens of each sample, after `max_length`, in order.
         rng: the window's own generator, seeded with (seed, epoch, window).
         last: whether the epoch ends with this window.
-        trained: (n,) trained tokens of each sample; None where no strategy needs them.
         torch_seed: what torch's samplers are seeded with: the seed + the epoch.
         starts: (n,) first token of each part of a sample; None where none is split.
         epoch: number of the epoch.
@@ -27,7 +26,6 @@ class Window:
     lengths: Ints
     rng: np.random.Generator
     last: bool
-    trained: Ints | None = None
     torch_seed: int = 0
     starts: Ints | None = None
     epoch: int = 0
@@ -42,7 +40,6 @@ class Windows:
         size: samples per window; only the last window may have fewer.
         rng: returns the generator of a window, counted from the first of them.
         last: whether the epoch ends with these windows.
-        trained: (n,) trained tokens of each sample; None where no strategy needs them.
         torch_seed: what torch's samplers are seeded with: the seed + the epoch.
         starts: (n,) first token of each part of a sample; None where none is split.
         epoch: number of the epoch.
@@ -52,7 +49,6 @@ class Windows:
     size: int
     rng: Callable[[int], np.random.Generator]
     last: bool
-    trained: Ints | None = None
     torch_seed: int = 0
     starts: Ints | None = None
     epoch: int = 0
@@ -62,17 +58,10 @@ class Windows:
         n = len(self.lengths)
         for k, first in enumerate(range(0, max(n, 1), self.size)):
             end = first + self.size
-            trained = None if self.trained is None else self.trained[first:end]
             starts = None if self.starts is None else self.starts[first:end]
             last = self.last and end >= n
             yield Window(
-                self.lengths[first:end],
-                self.rng(k),
-                last,
-                trained,
-                self.torch_seed,
-                starts,
-                self.epoch,
+                self.lengths[first:end], self.rng(k), last, self.torch_seed, starts, self.epoch
             )
 
 

@@ -50,7 +50,7 @@ NUMBERS: Mapping[str, str] = {
     "length": "All tokens of a sample, with padding.",
     "trained": "Those of its tokens that carry loss.",
 }
-"""What a batch is filled by, and what ranks are balanced by."""
+"""What ranks are balanced by."""
 
 LOSSES: Mapping[str, str] = {
     "mean-per-batch": "The mean over the trained tokens of each batch, divided by "

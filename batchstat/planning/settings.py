@@ -44,8 +44,6 @@ class SettingsOptions(TypedDict, total=False):
     batch_size: int | None
     read_ahead: int
     max_samples: int | None
-    budget_by: str
-    trained_per_batch: int | None
     order: str
     seed: int
     epoch: int
@@ -118,21 +116,6 @@ class Settings:
         "Batching",
         "N",
         shown="no limit",
-    )
-    budget_by: str = option(
-        "length",
-        "What fills a batch: length, or trained, the tokens that carry loss; `tokens_per_batch` "
-        "always holds.",
-        "Batching",
-        "NUMBER",
-        values=NUMBERS,
-    )
-    trained_per_batch: int | None = option(
-        None,
-        "Most trained tokens per batch of token-budget and padding-free.",
-        "Batching",
-        "N",
-        shown="no limit; what `tokens_per_batch` holds on average, with `budget_by` trained",
     )
     order: str = option(
         "shuffled",
@@ -246,14 +229,13 @@ class Settings:
     @property
     def needs_trained(self) -> bool:
         """Whether batches depend on which tokens are trained."""
-        return "trained" in (self.budget_by, self.balance_by) or self.trained_per_batch is not None
+        return self.balance_by == "trained"
 
     def resolve(
         self,
         longest: int,
         stated_max: int | None,
         current_batch_size: int | None = None,
-        trained_share: float | None = None,
         current_loss: str | None = None,
     ) -> "ResolvedSettings":
         """Return these settings with all defaults decided.
@@ -263,7 +245,6 @@ class Settings:
             stated_max: the tokenizer's maximum, if it states one.
             current_batch_size: batch size of the current setup, if its specification has one; it
                 sets the budget as `batch_size` does.
-            trained_share: trained tokens / all tokens; None if they are unknown.
             current_loss: the loss of the current setup; None if no one asks for weights.
         """
         from batchstat.lengths.arrays import round_up
@@ -281,8 +262,6 @@ class Settings:
             "given_batch_size": fixed,
             "loss": self.loss or current_loss,
         }
-        if self.budget_by == "trained" and self.trained_per_batch is None and trained_share:
-            decided["trained_per_batch"] = max(1, round(budget * trained_share))
         return ResolvedSettings(**given | decided)
 
 

@@ -38,8 +38,7 @@ def tabulate_windows(
 ) -> Iterator[BatchTable]:
     """Yield the batches of the same plans, without following single samples."""
     for windows, part in _windows(strategy, samples, seed, epoch, TOGETHER):
-        from_lengths = not part.is_split and part.trained is None
-        summary = strategy.summary_together(windows) if from_lengths else None
+        summary = None if part.is_split else strategy.summary_together(windows)
         if summary is None:
             yield BatchTable.of([_renumbered(strategy.plan_together(windows), part)])
         else:
@@ -58,10 +57,7 @@ def _windows(
         rng = partial(generators.after, first)
         first += several
         last = first * size >= n
-        windows = Windows(
-            part.lengths, size, rng, last, part.trained, seed + epoch, part.starts, epoch
-        )
-        yield windows, part
+        yield Windows(part.lengths, size, rng, last, seed + epoch, part.starts, epoch), part
 
 
 def _renumbered(plan: BatchPlan, part: InMemoryEpoch) -> BatchPlan:

@@ -228,7 +228,7 @@ def _bounds(best: Strategy, shares: EpochShares, basis: ResolvedSettings) -> Bou
     own = f"batch_size={size}" if size is not None else f"tokens_per_batch={budget}"
     name = "token-budget" if size is None else "bucketed"
     spec = f"{name}:{own},read_ahead={epoch.count},drop_last=false"
-    alone = replace(basis, world_size=1, max_samples=None, trained_per_batch=None)
+    alone = replace(basis, world_size=1, max_samples=None)
     whole = replace(shares, epoch=epoch, shares=(epoch,))
     counts = measure(request_row(spec, alone), whole, by_sample=False).counts
     return Bounds(

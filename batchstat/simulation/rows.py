@@ -26,15 +26,13 @@ class EpochCache:
     def __init__(self, samples: Samples) -> None:
         """Start without epochs of `samples`."""
         self.samples = samples
-        self._made: dict[tuple[str, str, str, bool, int], EpochShares] = {}
+        self._made: dict[tuple[str, str, str, int], EpochShares] = {}
 
     def of(self, settings: ResolvedSettings) -> EpochShares:
         """Return the epoch under these settings."""
-        fills_by_trained = settings.trained_per_batch is not None
         # Batches of one plan are distributed afterwards, whatever the number of ranks.
-        in_turn = settings.distribute in FROM_ONE_PLAN
-        ranks = 1 if in_turn else settings.world_size
-        key = (settings.order, settings.distribute, settings.remainder, fills_by_trained, ranks)
+        ranks = 1 if settings.distribute in FROM_ONE_PLAN else settings.world_size
+        key = (settings.order, settings.distribute, settings.remainder, ranks)
         if key not in self._made:
             self._made[key] = make_shares(self.samples, settings)
         return self._made[key]

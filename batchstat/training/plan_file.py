@@ -28,7 +28,7 @@ from batchstat.training.state import fingerprint
 if TYPE_CHECKING:
     from batchstat.storage.sealed_tables import SealedTable
 
-SCHEMA = "batchstat.plan/4"
+SCHEMA = "batchstat.plan/5"
 
 _FAR = 2**40
 """Larger than any record number and any width."""

@@ -14,7 +14,7 @@ from batchstat.planning.inputs import PlanInputs
 from batchstat.planning.strategies.spec import RowRequest
 from batchstat.storage.sealed_records import shown, unseal
 
-SCHEMA = "batchstat.sampler/4"
+SCHEMA = "batchstat.sampler/5"
 
 
 def digest(*arrays: npt.NDArray[np.integer]) -> str:

@@ -19,7 +19,7 @@ from batchstat.planning.strategies.spec import RowRequest, request_row
 from batchstat.storage.sealed_records import seal
 from batchstat.training.state import check_same_sampler, digest
 
-SCHEMA = "batchstat.stream/3"
+SCHEMA = "batchstat.stream/4"
 
 _NOT_STREAMED = (
     "world_size",
@@ -92,11 +92,6 @@ class StreamBatcher:
         longest = given.max_length or MAX_INT
         self._basis = replace(given, max_length=longest).resolve(longest, None)
         request = request_row(strategy, self._basis)
-        if request.settings.needs_trained:
-            raise OptionError(
-                "a stream does not say which tokens are trained: remove budget_by and "
-                "trained_per_batch, or use BatchSampler"
-            )
         if given.overflow == "split" or request.strategy.needs_epoch:
             what = "overflow=split" if given.overflow == "split" else request.name
             raise OptionError(f"{what} needs a whole epoch and cannot batch a stream")

@@ -201,8 +201,6 @@ def test_options_of_compare_reach_the_basis(run):
         "batch_size": 8,
         "read_ahead": 500,
         "max_samples": 64,
-        "budget_by": "length",
-        "trained_per_batch": None,
         "order": "blocks",
         "seed": 3,
         "epoch": 2,

@@ -189,13 +189,13 @@ def test_a_baseline_of_the_kept_profile_knows_how_it_was_read(folder, run: Run):
     assert run("check", "--baseline", "b.json").returncode == 3
 
 
-EMPTY = '{"schema": "batchstat.baseline/3", "checks": {"default": %s}}'
+EMPTY = '{"schema": "batchstat.baseline/4", "checks": {"default": %s}}'
 DAMAGED = [
     "",
     "[]",
     "{",
     "\x00\xff",
-    '{"schema": "batchstat.baseline/3"}',
+    '{"schema": "batchstat.baseline/4"}',
     EMPTY % "5",
     EMPTY % '{"tokenizer": {}, "settings": {}, "numbers": {"lengths.max": NaN}}',
     EMPTY % ('{"tokenizer": {}, "settings": {}, "numbers": {"lengths.max": 1%s}}' % ("0" * 400)),

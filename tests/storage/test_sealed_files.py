@@ -79,7 +79,7 @@ def with_record(path: Path, record: dict[str, Any]) -> None:
 
 def with_baseline(path: Path, record: dict[str, Any]) -> None:
     checks = {"default": record}
-    path.write_text(json.dumps({"schema": "batchstat.baseline/3", "checks": checks}))
+    path.write_text(json.dumps({"schema": "batchstat.baseline/4", "checks": checks}))
 
 
 NAMES = ("lengths", "labels", "lists", "cached", "shard", "plan", "baseline")

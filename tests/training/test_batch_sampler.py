@@ -775,7 +775,7 @@ def test_a_window_of_which_nothing_is_left(strategy):
 def test_a_state_of_another_kind():
     stream = StreamBatcher([5, 6], length=lambda sample: sample)
     sampler = BatchSampler([5, 6])
-    with pytest.raises(OptionError, match=r"sampler/4 \(expected batchstat\.stream"):
+    with pytest.raises(OptionError, match=r"sampler/5 \(expected batchstat\.stream"):
         stream.load_state_dict(sampler.state_dict())
     for broken in ({"window": "x"}, {"fingerprint": None}, {"batches": -1}):
         with pytest.raises(OptionError):

@@ -26,9 +26,9 @@ class Trainer:
 
 
 _DECIDED = (
-    *("tokens_per_batch", "batch_size", "read_ahead", "max_samples", "budget_by", "overflow"),
-    *("trained_per_batch", "order", "distribute", "balance_by", "remainder", "drop_last"),
-    *("gradient_accumulation_steps", "sampler", "keep_labels"),
+    *("tokens_per_batch", "batch_size", "read_ahead", "max_samples", "overflow", "order"),
+    *("distribute", "balance_by", "remainder", "drop_last", "gradient_accumulation_steps"),
+    *("sampler", "keep_labels"),
 )
 """Settings that a trainer's configuration decides."""
 

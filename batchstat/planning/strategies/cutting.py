@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from batchstat.lengths.arrays import Ints, offsets_from_sizes
-from batchstat.parameters import MAX_INT
 from batchstat.planning.plan import BatchPlan
 
 _AT_ONCE = 2**18
@@ -45,12 +44,10 @@ class Falling:
     Attributes:
         lengths: (n,) the lengths.
         order: (n,) positions of the lengths, longest first; None if they are sorted.
-        trained: (n,) trained tokens of each, by position; None where no strategy needs them.
     """
 
     lengths: Ints
     order: Ints | None = None
-    trained: Ints | None = None
 
     def __len__(self) -> int:
         """Return the number of lengths."""
@@ -59,15 +56,6 @@ class Falling:
     def all(self) -> Ints:
         """Return (n,) all of them, in the bits that they have."""
         return self.lengths if self.order is None else self.lengths.take(self.order)
-
-    def most_within(self, limit: int | None) -> Ints | None:
-        """Return what `most_within` does for the trained tokens; None without a limit."""
-        if limit is None:
-            return None
-        assert self.trained is not None, "windows have what their strategy needs"
-        return most_within(
-            self.trained if self.order is None else self.trained.take(self.order), limit
-        )
 
     def at(self, places: Ints) -> Ints:
         """Return those at some places, in 64 bits."""
@@ -119,7 +107,6 @@ def cut_by_budget(
     window: int | None = None,
     *,
     keep_short: bool = True,
-    room: Ints | None = None,
 ) -> Ints:
     """Return offsets of batches of descending `lengths` (n,), each with size × longest within the
     budget.
@@ -127,36 +114,19 @@ def cut_by_budget(
     A sample above the budget is alone in its batch. The longest comes first, so a batch's size is
     one division (infinibatch's BucketedReadaheadBatchIterator with a callable size). With `window`,
     every `window` consecutive lengths descend and are cut by themselves; without `keep_short`, the
-    last batch of all is dropped if it could hold more. `room` (n,) is the most samples of a batch
-    that begins at each.
+    last batch of all is dropped if it could hold more.
     """
     n, end, length = len(lengths), 0, lengths.data
     most = max_samples or max(budget, 1)
-    rooms = None if room is None else np.minimum(room, most).data
     offsets = [0]
     for first in range(0, n, window or max(n, 1)):
         stop, end = min(first + (window or n), n), first
         while end < stop:
             size = budget // (length[end] or 1) or 1
-            if rooms is not None:
-                most = rooms[end]
             end += size if size < most else most
             offsets.append(end)
         offsets[-1] = stop
     return np.array(offsets if keep_short or end == n else offsets[:-1])
-
-
-def most_within(numbers: Ints, limit: int) -> Ints:
-    """Return (n,) how many numbers, from each on, add up to at most `limit`: at least 1, and more
-    than there are where these do not reach it.
-    """
-    ends = np.cumsum(numbers, dtype=np.int64)
-    most = ends - numbers + limit
-    places = np.arange(len(numbers))
-    sizes: Ints = np.maximum(np.searchsorted(ends, most, side="right") - places, 1)
-    if len(ends):
-        sizes[ends[-1] < most] = MAX_INT
-    return sizes
 
 
 def one_sample_a_row(

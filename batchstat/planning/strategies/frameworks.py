@@ -64,7 +64,7 @@ class Infinibatch(TokenBudget):
 
     distribute: ClassVar[str | None] = "chunks"
     remainder: ClassVar[str | None] = "uneven"
-    own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead", "trained_per_batch")
+    own_parameters: ClassVar[tuple[str, ...]] = ("read_ahead",)
 
     read_ahead: int = 10_000
 

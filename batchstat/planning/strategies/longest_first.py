@@ -40,15 +40,13 @@ class LongestFirst(Strategy):
         """Sort longest first, cut, shuffle."""
         size = max(len(window.lengths), 1)
         rng = window.rng
-        together = Windows(window.lengths, size, lambda _: rng, window.last, window.trained)
-        return self.plan_together(together)
+        return self.plan_together(Windows(window.lengths, size, lambda _: rng, window.last))
 
     def plan_together(self, windows: Windows) -> BatchPlan:
         """Do the same for several windows."""
         lengths = narrowed(windows.lengths)
         order = longest_first(lengths, windows.size)
-        falling = Falling(lengths, order, windows.trained)
-        return one_sample_a_row(lengths, order, *self._batches(falling, windows))
+        return one_sample_a_row(lengths, order, *self._batches(Falling(lengths, order), windows))
 
     def summary_together(self, windows: Windows) -> BatchSummary:
         """Sort, cut and shuffle lengths alone."""

@@ -175,18 +175,15 @@ def first_fit(lengths: Ints, capacity: int, most: int) -> Packing:
     return Packing(row, one, one, had, lengths)
 
 
-def next_fit(lengths: Ints, capacity: int, most: int, room: Ints | None = None) -> Packing:
+def next_fit(lengths: Ints, capacity: int, most: int) -> Packing:
     """Pack `lengths` (n,) in the given order, each into the last row, or a new one if it has no
-    room. `room` (n,) is the most lengths of a row that begins at each.
+    room.
     """
     ends = np.cumsum(lengths).tolist()
-    rooms = None if room is None else np.minimum(room, most).tolist()
     starts, first, before = [], 0, 0
     while first < len(ends):
         starts.append(first)
         stop = bisect_right(ends, before + capacity, lo=first)
-        if rooms is not None:
-            most = rooms[first]
         first = min(max(stop, first + 1), first + most)
         before = ends[first - 1]
     each = np.diff(np.array([*starts, len(ends)]))

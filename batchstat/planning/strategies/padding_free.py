@@ -8,15 +8,13 @@ import numpy as np
 from batchstat.lengths.arrays import offsets_from_sizes, round_up
 from batchstat.parameters import MAX_INT
 from batchstat.planning.plan import BatchPlan, Window
-from batchstat.planning.strategies.cutting import most_within
 from batchstat.planning.strategies.packing import next_fit
 from batchstat.planning.strategies.packs_documents import PacksDocuments
 
 
 @dataclass(frozen=True, kw_only=True)
 class PaddingFree(PacksDocuments):
-    """Consecutive samples are concatenated into one row per batch, within `tokens_per_batch` and
-    `trained_per_batch`.
+    """Consecutive samples are concatenated into one row per batch, within `tokens_per_batch`.
 
     Attention must keep samples apart, as variable-length kernels do (Hugging Face's
     DataCollatorWithFlattening). The only padding comes from `pad_to_multiple_of` and
@@ -28,7 +26,6 @@ class PaddingFree(PacksDocuments):
 
     tokens_per_batch: int
     max_samples: int | None = None
-    trained_per_batch: int | None = None
 
     @property
     def attends_within_samples(self) -> bool:
@@ -39,13 +36,8 @@ class PaddingFree(PacksDocuments):
         """Concatenate consecutive samples; a sample above the budget is alone."""
         multiple = self.pad_to_multiple_of
         capacity = self.tokens_per_batch // multiple * multiple
-        room = None
-        if self.trained_per_batch is not None:
-            assert window.trained is not None, "windows have what their strategy needs"
-            room = most_within(window.trained, self.trained_per_batch)
-        most = self.max_samples or MAX_INT
         padded = round_up(window.lengths, self.document_multiple)
-        each = next_fit(padded, capacity, most, room).each
+        each = next_fit(padded, capacity, self.max_samples or MAX_INT).each
         offsets = offsets_from_sizes(each)
         ends = offsets_from_sizes(padded)
         widths = round_up(np.diff(ends[offsets]), multiple)

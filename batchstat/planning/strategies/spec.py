@@ -58,9 +58,6 @@ def request_row(spec: str, basis: ResolvedSettings) -> RowRequest:
     strategy = parse_strategy(spec, vars(basis))
     own = {key: getattr(strategy, key) for key in ("order", "distribute", "remainder")}
     changed = {key: value for key, value in own.items() if value not in (None, vars(basis)[key])}
-    limit = vars(strategy).get("trained_per_batch")
-    if limit != basis.trained_per_batch:
-        changed["trained_per_batch"] = limit
     return RowRequest(spec, strategy, replace(basis, **changed) if changed else basis)
 
 

@@ -16,9 +16,9 @@ from batchstat.planning.strategies.longest_first import LongestFirst
 class TokenBudget(LongestFirst):
     """Each window is sorted longest first; a batch takes as many samples as its longest allows.
 
-    That is `tokens_per_batch` // width, at least 1 and at most `max_samples`, with at most
-    `trained_per_batch` trained tokens; the window's batches are then shuffled. Source:
-    infinibatch's BucketedReadaheadBatchIterator with a size that depends on the first sample.
+    That is `tokens_per_batch` // width, at least 1 and at most `max_samples`; the window's batches
+    are then shuffled. Source: infinibatch's BucketedReadaheadBatchIterator with a size that
+    depends on the first sample.
     """
 
     in_short: ClassVar[str] = "equal tokens"
@@ -27,7 +27,6 @@ class TokenBudget(LongestFirst):
     tokens_per_batch: int
     read_ahead: int
     max_samples: int | None = None
-    trained_per_batch: int | None = None
     shuffle_batches: bool = True
 
     def cut(self, falling: Falling, window: int, *, keep_short: bool) -> Ints:
@@ -36,17 +35,12 @@ class TokenBudget(LongestFirst):
         if self.pad_to_multiple_of > 1:
             padded = round_up(padded.astype(np.int64), self.pad_to_multiple_of)
         return cut_by_budget(
-            padded,
-            self.tokens_per_batch,
-            self.max_samples,
-            window,
-            keep_short=keep_short,
-            room=falling.most_within(self.trained_per_batch),
+            padded, self.tokens_per_batch, self.max_samples, window, keep_short=keep_short
         )
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchSummary | None:
         """Return the batches of all lengths sorted together."""
-        if stats.count > self.read_ahead or self.trained_per_batch is not None:
+        if stats.count > self.read_ahead:
             return None
         rows = RowRuns.of_samples(stats)
         offsets = rows.within(

@@ -220,10 +220,6 @@ def basis_line(
         (f"loss {basis.loss}", basis.loss is not None),
         (f"widths multiples of {basis.pad_to_multiple_of}", "pad_to_multiple_of" in own),
         (f"at most {basis.max_samples or 0:,} samples per batch", basis.max_samples),
-        (
-            f"at most {basis.trained_per_batch or 0:,} trained tokens per batch",
-            basis.trained_per_batch,
-        ),
         ("drop_last", basis.drop_last),
         (f"sampler {one_line(basis.sampler)}", "sampler" in own),
         (f"only {labels}", labels),
