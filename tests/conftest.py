@@ -51,11 +51,7 @@ ROOT = Path(__file__).parent.parent
 SAMPLE_DATA = ROOT / "sample_data"
 
 
-_WHOLE = {
-    "fairseq": ":required_batch_size_multiple=1",
-    "verl": ":samples_per_step=1",
-    "slime": ":samples_per_step=1",
-}
+_WHOLE = {"fairseq": ":required_batch_size_multiple=1"}
 SPECS = [name + _WHOLE.get(name, "") for name in STRATEGIES]
 """Every strategy, in such a way that it drops no sample."""
 

@@ -1,6 +1,5 @@
 """The strategies as slow plain loops over Python lists, written from their definitions alone."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -262,13 +261,8 @@ def dynamic_buckets(
     return found
 
 
-def equal_parts(
-    numbers: list[int], count: int, joined: Callable[[list[int]], list[list[int]]]
-) -> list[list[int]]:
-    """Karmarkar and Karp's method in plain loops over lists of positions, greatest first.
-
-    `joined` says which positions, by rising number, are apart from the start.
-    """
+def equal_parts(numbers: list[int], count: int, *, equal_size: bool) -> list[list[int]]:
+    """Karmarkar and Karp's method in plain loops over lists of positions, greatest first."""
 
     def key(part: list[int]) -> tuple[int, int, list[int]]:
         return sum(numbers[i] for i in part), len(part), part
@@ -277,9 +271,10 @@ def equal_parts(
         return key(parts[0])[0] - key(parts[-1])[0], key(parts[0])
 
     rising = sorted(range(len(numbers)), key=numbers.__getitem__)
+    apart = consecutive(rising, count) if equal_size else [[i] for i in rising]
     divisions = [
         sorted([[i] for i in some], key=key, reverse=True) + [[]] * (count - len(some))
-        for some in joined(rising)
+        for some in apart
     ]
     while len(divisions) > 1:
         divisions.sort(key=spread)
@@ -287,83 +282,3 @@ def equal_parts(
         together = [a + b for a, b in zip(first, second[::-1], strict=True)]
         divisions.append(sorted(together, key=key, reverse=True))
     return [sorted(part) for part in divisions[0]]
-
-
-def verl(
-    lengths: list[int],
-    *,
-    tokens_per_batch: int,
-    ranks: int,
-    assign: str,
-    steps: int,
-    keeps_budget: bool = False,
-) -> list[list[list[int]]]:
-    """One rollout of so many steps: batches of each rank, of one step after another."""
-    work = [24576 * length + length**2 for length in lengths]
-    size = len(lengths) // ranks
-    own = [list(range(len(lengths)))[rank * size :][:size] for rank in range(ranks)]
-    if assign == "turns":
-        own = [[i for i in range(len(lengths)) if i % ranks == rank] for rank in range(ranks)]
-    if assign in ("balanced", "ordered"):
-        own = []
-        for part in equal_parts(work, ranks, lambda rising: consecutive(rising, ranks)):
-            if assign == "ordered":
-                own.append(part)
-                continue
-            rising = sorted(part, key=work.__getitem__)
-            odd = [i for place, i in enumerate(rising) if place % 2]
-            own.append([i for i in rising if i not in odd] + odd[::-1])
-    found = []
-    for step in range(steps):
-        now = [part[step * size // steps : (step + 1) * size // steps] for part in own]
-        full = 1
-        while any(sum(lengths[i] for i in part) > full * tokens_per_batch for part in now):
-            full += 1
-        full = min(full, len(now[0]))
-        while keeps_budget and any(
-            sum(lengths[part[i]] for i in batch) > tokens_per_batch
-            for part in now
-            for batch in equal_parts(
-                [work[i] for i in part], full, lambda rising: [[i] for i in rising]
-            )
-        ):
-            full += 1
-        for part in now:
-            each = [work[i] for i in part]
-            made = equal_parts(each, full, lambda rising: [[i] for i in rising])
-            made.sort(key=lambda batch: (-sum(each[i] for i in batch), -batch[0]))
-            around: list[list[int]] = []
-            for place, batch in enumerate(made):
-                around.insert(len(around) if place % 2 else 0, [part[i] for i in batch])
-            found.append(around)
-    return found
-
-
-def slime(
-    lengths: list[int], *, tokens_per_batch: int, ranks: int, work: tuple[int, int] | None = None
-) -> list[list[list[int]]]:
-    """One step: the batches of each rank, in turn or by work per token and per pair of tokens."""
-    made: list[list[int]] = []
-    for i, length in enumerate(lengths):
-        with_room = (b for b in made if sum(lengths[j] for j in b) + length <= tokens_per_batch)
-        into = next(with_room, None)
-        if into is None:
-            made.append([i])
-        else:
-            into.append(i)
-    while len(made) % ranks:
-        several = [batch for batch in made if len(batch) > 1]
-        most = max(sum(lengths[i] for i in batch) for batch in several)
-        split = [batch for batch in several if sum(lengths[i] for i in batch) == most][-1]
-        left: list[int] = []
-        right: list[int] = []
-        for i in sorted(split, key=lambda i: lengths[i], reverse=True):
-            less = sum(lengths[j] for j in right) < sum(lengths[j] for j in left)
-            (right if less else left).append(i)
-        made[made.index(split)] = left
-        made.append(right)
-    if work is not None:
-        each = [sum(work[0] * lengths[i] + work[1] * lengths[i] ** 2 for i in b) for b in made]
-        parts = equal_parts(each, ranks, lambda rising: consecutive(rising, ranks))
-        return [[made[k] for k in part] for part in parts]
-    return [[b for k, b in enumerate(made) if k % ranks == rank] for rank in range(ranks)]

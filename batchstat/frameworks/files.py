@@ -10,7 +10,8 @@ from typing import Any
 from batchstat.errors import InputError, OptionError, short, unknown
 from batchstat.frameworks import CONFIGURATIONS
 from batchstat.frameworks.keys import read_values
-from batchstat.frameworks.references import check_resolved
+from batchstat.frameworks.not_read import NOT_READ, NotRead, recognised
+from batchstat.frameworks.references import Resolved, check_resolved, resolved
 from batchstat.frameworks.setup import Framework, TrainingSetup
 from batchstat.storage.addresses import is_remote
 
@@ -36,19 +37,17 @@ def read_setup(
         InputError: the file cannot be read.
     """
     path = Path(path)
-    content = _read(path)
-    name = _recognised(path, content) if framework is None else framework
+    where = path.as_posix()
+    content = resolved(_read(path))
+    name = framework or _recognised(where, content)
     if name not in CONFIGURATIONS:
+        _refuse_not_read(where, NOT_READ.get(name))
         raise unknown("framework", name, CONFIGURATIONS)
     found = CONFIGURATIONS[name]
-    given = {**found.named(content), **(changes or {})}
-    where = path.as_posix()
     if framework is not None:
         _check_framework(where, name, content)
-    if found.has_dashes:
-        _check_spellings(where, content)
-    if found.is_nested:
-        check_resolved(where, given, found.keys)
+    given = {**_own(found, content), **(changes or {})}
+    check_resolved(where, given, found.keys)
     values = read_values(where, given, found.keys, found.decides_nothing, found.unused)
     setup = found.read(
         values,
@@ -77,57 +76,68 @@ def check_files(setup: TrainingSetup, files: Sequence[str]) -> None:
     for file in files:
         if not (is_remote(file) or has_magic(file) or Path(file).exists()):
             raise InputError(
-                f"no such file: {file}, which {setup.path.as_posix()} names in {setup.corpus_key}, "
+                f"no such file: {file}, which {setup.path.as_posix()} names in datasets, "
                 "from the current folder: run in the folder of the data, or pass its files as "
                 "CORPUS"
             )
 
 
-def _recognised(path: Path, content: Mapping[str, Any]) -> str:
+def _recognised(where: str, content: Resolved) -> str:
     """Return the framework that knows the largest share of the keys; of equals, the first."""
-    name = max(CONFIGURATIONS, key=lambda each: _known_share(CONFIGURATIONS[each], content))
-    if _known_share(CONFIGURATIONS[name], content) < _KNOWN_SHARE or not content:
+    _refuse_not_read(where, recognised(content.values))
+    shares = {name: _known_share(each, content) for name, each in CONFIGURATIONS.items()}
+    name = max(shares, key=lambda each: shares[each])
+    if shares[name] < _KNOWN_SHARE or not content.values:
         titles = ", ".join(each.title for each in CONFIGURATIONS.values())
-        keys = ", ".join(list(map(str, content))[:4]) or "none"
+        keys = ", ".join(list(content.values)[:4]) or "none"
         raise OptionError(
-            f"{path.as_posix()} is not a configuration of a known trainer ({titles}): its keys "
-            f"begin with {keys}; name the trainer with --framework"
+            f"{where} is not a configuration of a known trainer ({titles}): its keys begin with "
+            f"{keys}; name the trainer with --framework"
         )
     return name
 
 
-def _known_share(framework: Framework, content: Mapping[str, Any]) -> float:
-    given = framework.named(content)
+def _refuse_not_read(where: str, trainer: NotRead | None) -> None:
+    """Raise OptionError for a trainer whose configuration is known, but not read."""
+    if trainer is None:
+        return
+    titles = [each.title for each in CONFIGURATIONS.values()]
+    raise OptionError(
+        f"{where} is {trainer.title}, which batchstat does not read; it reads "
+        f"{', '.join(titles[:-1])} and {titles[-1]}: describe your batches, as in "
+        "`batchstat compare CORPUS --current static:batch_size=8`"
+    )
+
+
+def _own(framework: Framework, content: Resolved) -> dict[str, Any]:
+    """Return the keys of a configuration, without the user's own for others to refer to."""
+    return {
+        key: value
+        for key, value in content.values.items()
+        if key not in content.referred or framework.knows(key)
+    }
+
+
+def _known_share(framework: Framework, content: Resolved) -> float:
+    given = _own(framework, content)
     return 1 - len(_unknown(framework, content)) / max(len(given), 1)
 
 
-def _unknown(framework: Framework, content: Mapping[str, Any]) -> list[str]:
-    given = framework.named(content)
-    return [
-        key for key in given if key not in framework.keys and not framework.decides_nothing(key)
-    ]
+def _unknown(framework: Framework, content: Resolved) -> list[str]:
+    return [key for key in _own(framework, content) if not framework.knows(key)]
 
 
-def _check_framework(where: str, name: str, content: Mapping[str, Any]) -> None:
+def _check_framework(where: str, name: str, content: Resolved) -> None:
     """Raise OptionError if another framework than the one that was named knows all keys."""
     unknown_keys = _unknown(CONFIGURATIONS[name], content)
+    if not unknown_keys:
+        return
+    _refuse_not_read(where, recognised(content.values))
     for other, each in CONFIGURATIONS.items():
-        if unknown_keys and not _unknown(each, content):
+        if not _unknown(each, content):
             raise OptionError(
                 f"{where} is not a configuration of {name}, which has no {unknown_keys[0]}, but of "
                 f"{other} ({each.title}): pass --framework {other}, or name another file"
-            )
-
-
-def _check_spellings(where: str, content: Mapping[str, Any]) -> None:
-    """Raise OptionError for a key that has two values, one with - and one with _."""
-    spelled: dict[str, str] = {}
-    for key, value in content.items():
-        other = spelled.setdefault(str(key).replace("-", "_"), key)
-        if content[other] != value:
-            raise OptionError(
-                f"{where}: {other}={short(content[other])} and {key}={short(value)} are one key: "
-                "remove one"
             )
 
 

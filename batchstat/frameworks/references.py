@@ -1,54 +1,92 @@
-"""References in a configuration: a value `${table.key}` stands for that of another key, and
-`${oc.select:table.key,default}` too, where it is there.
+"""References in a configuration, as OmegaConf and hydra write them: a value `${table.key}` stands
+for that of another key, and `${oc.select:table.key,default}` too, where it is there.
 """
 
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from batchstat.errors import OptionError, short
 
 _REFERENCE = re.compile(r"\$\{([\w.]+)\}")
 _SELECTED = re.compile(r"\$\{oc\.select: *([\w.]+) *(?:, *([^${}]*))?\}")
-_MARK = "${"
+_INTERPOLATION = re.compile(r"\$\{[\w.]+(?::[^{}]*)?\}")
+_MISSING = object()
 
 
-def resolved(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values with those of other keys in place of references to them.
+class Resolved(NamedTuple):
+    """A configuration with the values of other keys in place of references to them.
 
-    What refers to anything else stays as it is: a table, the environment, itself.
+    Attributes:
+        values: its keys with their values.
+        referred: keys to which values refer, or into whose tables.
     """
-    return {key: _value(key, values) for key in values}
+
+    values: dict[str, Any]
+    referred: frozenset[str]
 
 
-def referred(values: Mapping[str, Any]) -> set[str]:
-    """Return the keys to which values refer."""
-    return {key for value in values.values() for key in _REFERENCE.findall(str(value))}
+def resolved(content: Mapping[Any, Any]) -> Resolved:
+    """Return a configuration without references, also inside of tables and lists.
+
+    What refers to anything else stays as it is: the environment, itself, a key that is not there.
+    """
+    resolver = _Resolver(content)
+    values = {str(key): resolver.value(each, frozenset()) for key, each in content.items()}
+    return Resolved(values, frozenset(resolver.referred))
 
 
-def _value(key: str, values: Mapping[str, Any]) -> Any:
-    seen = {key}
-    value = values[key]
-    while found := _reference(value):
-        other, default = found
-        if other not in values and default is not None:
-            return _plain(default)
-        if other in seen or other not in values:
-            break
-        seen.add(other)
-        value = values[other]
-    return value
+class _Resolver:
+    """Values of a configuration, each table and list made once, however often YAML repeats it."""
 
+    def __init__(self, content: Mapping[Any, Any]) -> None:
+        """Start with nothing resolved."""
+        self.referred: set[str] = set()
+        self._content = content
+        self._made: dict[int, Any] = {}
 
-def _reference(value: Any) -> tuple[str, str | None] | None:
-    """Return the key to which a value refers, and the default where that may be missing."""
-    text = value.strip() if isinstance(value, str) else ""
-    if found := _REFERENCE.fullmatch(text):
-        return found[1], None
-    if found := _SELECTED.fullmatch(text):
-        return found[1], found[2] or "null"
-    return None
+    def value(self, value: Any, seen: frozenset[str]) -> Any:
+        """Return a value without references.
+
+        Args:
+            value: of any type.
+            seen: keys whose references led to it.
+        """
+        if isinstance(value, str):
+            return self._text(value, seen)
+        if not isinstance(value, dict | list):
+            return value
+        if id(value) not in self._made:
+            # Noted before it is filled: YAML can put a list into itself.
+            made: Any = self._made.setdefault(id(value), type(value)())
+            if isinstance(value, dict):
+                made.update({key: self.value(each, seen) for key, each in value.items()})
+            else:
+                made.extend(self.value(each, seen) for each in value)
+        return self._made[id(value)]
+
+    def _text(self, text: str, seen: frozenset[str]) -> Any:
+        found = _REFERENCE.fullmatch(text.strip()) or _SELECTED.fullmatch(text.strip())
+        if found is None:
+            return text
+        key = found[1]
+        self.referred.add(key.partition(".")[0])
+        value = self._at(key)
+        if value is _MISSING and found.re is _SELECTED:
+            return _plain(found[2] or "null")
+        if value is _MISSING or key in seen:
+            return text
+        return self.value(value, seen | {key})
+
+    def _at(self, key: str) -> Any:
+        """Return the value at `table.key` before it is resolved."""
+        value: Any = self._content
+        for name in key.split("."):
+            if not isinstance(value, Mapping) or name not in value:
+                return _MISSING
+            value = value[name]
+        return value
 
 
 def _plain(text: str) -> Any:
@@ -56,15 +94,27 @@ def _plain(text: str) -> Any:
     try:
         return json.loads(text.lower())
     except ValueError:
-        return text
+        return text.strip()
 
 
 def check_resolved(where: str, given: Mapping[str, Any], keys: Iterable[str]) -> None:
-    """Raise OptionError for a key that decides and whose value is still a reference."""
+    """Raise OptionError for a key that decides and whose value still has a reference."""
     for key in keys:
-        value = given.get(key)
-        parts = value if isinstance(value, list) else [value]
-        if any(isinstance(part, str) and _MARK in part for part in parts):
-            raise OptionError(
-                f"{where}: {key}={short(value)} refers to what is not in this file: write its value"
-            )
+        for text in _texts(given.get(key)):
+            if _INTERPOLATION.search(text):
+                raise OptionError(
+                    f"{where}: {key} has {short(text)}, which refers to a key that is not in this "
+                    "file: replace it by its value"
+                )
+
+
+def _texts(value: Any) -> Iterable[str]:
+    """Yield the texts in a value; each table and list is gone through once."""
+    left, seen = [value], set()
+    while left:
+        each = left.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, dict | list) and id(each) not in seen:
+            seen.add(id(each))
+            left.extend(each.values() if isinstance(each, dict) else each)

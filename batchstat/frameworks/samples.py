@@ -69,29 +69,3 @@ def keep_some(profile: Profile, kept: Ints, reason: str) -> TrainedSamples:
 def train_all(profile: Profile, max_length: int) -> TrainedSamples:
     """Train on every token, also on those of prompts."""
     return keep_all(replace(profile, kinds={}), max_length)
-
-
-def without_remainder(samples: TrainedSamples, ranks: int) -> TrainedSamples:
-    """Return as many samples for each rank, without the last ones.
-
-    Raises:
-        InputError: there are fewer samples than ranks.
-    """
-    profile = samples.profile
-    excess = len(profile) % ranks
-    if excess == len(profile):
-        raise InputError(f"{len(profile)} samples are fewer than {ranks} ranks: lower world_size")
-    if not excess:
-        return samples
-    reason = f"so that {ranks} ranks have equally many"
-    found = keep_some(profile, np.arange(len(profile) - excess), reason)
-    dropped = {**samples.dropped, **found.dropped}
-    return replace(samples, profile=found.profile, dropped=dropped, lost=samples.lost + found.lost)
-
-
-def without_ids(tokenizes: str) -> str:
-    """Return what is wrong with a corpus of other than token ids, given how they are made."""
-    return (
-        f"lacks the column input_ids or labels: {tokenizes}; if they have other names, pass "
-        "--tokens-column and --trained-column"
-    )

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from batchstat.frameworks.keys import Key
-from batchstat.frameworks.references import referred, resolved
 from batchstat.frameworks.samples import Preparation, keep_all
+
+_DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
+"""Keys that decide what is computed in where they are true, with its name in torch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +46,6 @@ class Schedule:
     max_steps: int | None = None
     warmup: float = 0.0
 
-    def steps_per_epoch(self, epoch: EpochSize) -> int:
-        """Return the number of optimizer steps of an epoch."""
-        return epoch.steps
-
     def total_steps(self, epoch: EpochSize) -> int:
         """Return the number of optimizer steps."""
         if self.max_steps is not None:
@@ -71,7 +69,6 @@ class TurnRules:
         thought: the same, tokenized by itself.
         unknown_template: why its chat template is not known, and the remedy; empty if it is.
         reads_slots: whether it reads texts around messages out of the tokenizer's own template.
-        adds_no_system: whether its chat template may write nothing before the first message.
     """
 
     special_tokens: tuple[str, ...] = ()
@@ -79,7 +76,6 @@ class TurnRules:
     thought: str = ""
     unknown_template: str = ""
     reads_slots: bool = False
-    adds_no_system: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,12 +98,10 @@ class TrainingSetup:
             first in this list.
         no_columns: what is wrong with a corpus that has none of them, and the remedy.
         refused_columns: columns that change its samples and are not read, and the remedies.
-        corpus_key: the key that names the files of the corpus.
         unreadable: why the corpus that the configuration names cannot be read, and the remedy.
         schedule: how long training lasts.
         max_length_of_corpus: whether no sample is truncated, whatever the tokenizer's maximum is.
         prepare: returns which samples are batched, given the corpus and `max_length`.
-        leaves_out_remainder: whether the last samples are left out so that ranks have as many.
         appends_eos: whether texts that do not end with the tokenizer's end-of-sequence token get
             one.
         template_of: the tokenizer whose chat template and tokens the model's gets; None if there is
@@ -116,8 +110,6 @@ class TrainingSetup:
         dtype: what the configuration says that it computes in; None if it says nothing.
         gradient_checkpointing: whether the configuration says that activations are computed again;
             None if it says nothing.
-        ranks_from: where the number of ranks comes from, for who does not give it; empty if the
-            configuration does not have it.
         warnings: what the report may not be true of.
     """
 
@@ -136,17 +128,14 @@ class TrainingSetup:
     columns: tuple[Mapping[str, Any], ...] = ()
     no_columns: str = ""
     refused_columns: Mapping[str, str] = field(default_factory=dict)
-    corpus_key: str = "datasets"
     unreadable: str = ""
     max_length_of_corpus: bool = False
     prepare: Preparation = keep_all
-    leaves_out_remainder: bool = False
     appends_eos: bool = False
     template_of: Path | None = None
     turns: TurnRules | None = None
     dtype: str | None = None
     gradient_checkpointing: bool | None = None
-    ranks_from: str = ""
     warnings: tuple[str, ...] = ()
 
     def with_own_keys(self, message: str) -> str:
@@ -174,15 +163,11 @@ class Framework:
         title: what its configuration is called.
         keys: the keys that decide about batches, with their defaults.
         unused: names of keys that do not.
-        unused_tables: names of tables whose keys do not, unless `keys` has them.
-        is_nested: whether keys are in tables; one is called `table.key` then, also here.
         read: returns the `TrainingSetup` of values, given its other fields. Raises OptionError for
             keys that contradict each other, or a value whose batches are not modelled.
-        has_dashes: whether keys may be written with - in place of _.
         alternatives: yields changes of keys that may save compute.
         version: the version whose rules these are.
-        package: the package whose version that is, as it is installed; empty if it is none.
-        dtypes: keys and values that decide what it computes in, with the names of these in torch.
+        package: the package whose version that is, as it is installed.
         checkpointing: the key for gradient checkpointing; empty if there is none.
     """
 
@@ -191,37 +176,15 @@ class Framework:
     keys: Mapping[str, Key]
     unused: frozenset[str]
     read: Callable[..., TrainingSetup]
-    unused_tables: tuple[str, ...] = ()
-    is_nested: bool = False
-    has_dashes: bool = False
-    package: str = ""
-    dtypes: Mapping[tuple[str, Any], str] = field(
-        default_factory=lambda: {("bf16", True): "bfloat16", ("fp16", True): "float16"}
-    )
+    package: str
     checkpointing: str = "gradient_checkpointing"
     alternatives: Callable[[TrainingSetup], Iterator[dict[str, Any]]] = field(
         default=lambda _: iter(())
     )
 
-    def named(self, content: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the keys of a configuration with their values; where they are in tables, the
-        values of other keys in place of references to them, without the user's own keys for these.
-        """
-        if self.has_dashes:
-            return {str(key).replace("-", "_"): value for key, value in content.items()}
-        if not self.is_nested:
-            return dict(content)
-        found = dict(_named(content))
-        own = {
-            key for key in referred(found) if not (key in self.keys or self.decides_nothing(key))
-        }
-        return {key: value for key, value in resolved(found).items() if key not in own}
-
     def dtype(self, given: Mapping[str, Any]) -> str | None:
         """Return what a configuration says that it computes in; None if it says nothing."""
-        pairs = self.dtypes.items()
-        found = (name for (key, value), name in pairs if given.get(key) == value)
-        return next(found, None)
+        return next((name for key, name in _DTYPES.items() if given.get(key) is True), None)
 
     def gradient_checkpointing(self, given: Mapping[str, Any]) -> bool | None:
         """Return what a configuration says of gradient checkpointing; None if it says nothing."""
@@ -232,22 +195,15 @@ class Framework:
     def other_version(self) -> str:
         """The version that is installed here, if it is another than the one of these rules."""
         try:
-            installed = version(self.package) if self.package else self.version
+            installed = version(self.package)
         except PackageNotFoundError:
             return ""
         return "" if f"{installed}.".startswith(f"{self.version}.") else installed
 
     def decides_nothing(self, key: str) -> bool:
         """Whether a key has no influence on batches."""
-        inside = tuple(f"{table}." for table in self.unused_tables)
-        is_unused = key in self.unused or key in self.unused_tables or str(key).startswith(inside)
-        return is_unused and key not in self.keys
+        return key in self.unused and key not in self.keys
 
-
-def _named(content: Mapping[Any, Any], table: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in content.items():
-        name = f"{table}{key}"
-        if isinstance(value, Mapping) and value:
-            yield from _named(value, f"{name}.")
-        else:
-            yield name, value
+    def knows(self, key: str) -> bool:
+        """Whether it has a key."""
+        return key in self.keys or key in self.unused

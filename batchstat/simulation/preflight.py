@@ -1,6 +1,6 @@
 """`preflight`: what a trainer's own configuration does to a corpus."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Unpack
@@ -64,7 +64,7 @@ class Preflight:
     @property
     def steps_per_epoch(self) -> int:
         """Optimizer steps of an epoch."""
-        return self.setup.schedule.steps_per_epoch(self._epoch)
+        return self.simulation.row.counts.steps
 
     @property
     def total_steps(self) -> int:
@@ -121,10 +121,9 @@ def preflight(
 
     Args:
         config: a JSON or YAML file of transformers' `TrainingArguments`, TRL's `SFTConfig`,
-            the configuration of axolotl, torchtune or verl's SFT or PPO trainer, or the arguments
-            of LLaMA-Factory, ms-swift or slime.
+            the configuration of axolotl, or the arguments of LLaMA-Factory.
         profile: the corpus, counted as `profile_keywords` says; by default the one that the
-            configuration names. For reinforcement learning, its rollouts.
+            configuration names.
         framework: the one that it is for; by default the one that knows most of its keys.
         calibration: the device that trains, or the file that `batchstat calibrate` wrote of it:
             compute is time then, also in the speed-up of a change.
@@ -146,8 +145,6 @@ def preflight(
             another dtype or gradient checkpointing than the configuration trains with.
     """
     setup = read_setup(config, framework)
-    if "world_size" in settings:
-        setup = replace(setup, ranks_from="")
     device = as_device(calibration, cost_per_hour, trainer=setup)
     if profile is None:
         profile = count(**profile_keywords(setup))

@@ -8,11 +8,11 @@ from batchstat.errors import BatchstatError, InputError
 from batchstat.frameworks import CONFIGURATIONS
 from batchstat.frameworks.files import read_setup
 from batchstat.frameworks.samples import TrainedSamples
-from batchstat.frameworks.setup import Schedule, TrainingSetup
+from batchstat.frameworks.setup import TrainingSetup
 from batchstat.planning.settings import Settings
 from batchstat.profiling.profile import Profile
 from batchstat.simulation.compare import simulate
-from batchstat.simulation.preflight_samples import as_trained, epoch_size
+from batchstat.simulation.preflight_samples import as_trained
 from batchstat.simulation.results import Simulation
 
 LEAST_SPEED_UP = 1.05
@@ -30,13 +30,16 @@ class Change:
         simulation: the same corpus with these.
         speed_up: compute of the configuration as it is / compute with the change: time, on a
             calibrated device.
-        steps_per_epoch: optimizer steps of an epoch with the change.
     """
 
     keys: Mapping[str, Any]
     simulation: Simulation
-    steps_per_epoch: int
     speed_up: float
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Optimizer steps of an epoch with the change."""
+        return self.simulation.row.counts.steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,14 +51,12 @@ class ChangedSetup:
         samples: what the trainer then keeps of the corpus.
         strategy: the strategy.
         settings: the settings.
-        schedule: how long training lasts.
     """
 
     keys: Mapping[str, Any]
     samples: TrainedSamples
     strategy: str
     settings: Settings
-    schedule: Schedule
 
 
 def changed_setups(
@@ -74,13 +75,7 @@ def changed_setups(
             samples, wanted = as_trained(changed, profile, settings)
         except BatchstatError:  # they contradict other keys, or do not go with this corpus
             continue
-        yield ChangedSetup(
-            keys=keys,
-            samples=samples,
-            strategy=changed.strategy,
-            settings=wanted,
-            schedule=changed.schedule,
-        )
+        yield ChangedSetup(keys=keys, samples=samples, strategy=changed.strategy, settings=wanted)
 
 
 def change_of(changed: ChangedSetup, now: Simulation) -> Change | None:
@@ -98,7 +93,4 @@ def change_of(changed: ChangedSetup, now: Simulation) -> Change | None:
         return None
     if simulation.row.on_device.fits_memory is False:
         return None
-    steps = changed.schedule.steps_per_epoch(epoch_size(changed.samples, simulation))
-    return Change(
-        keys=changed.keys, simulation=simulation, speed_up=speed_up, steps_per_epoch=steps
-    )
+    return Change(keys=changed.keys, simulation=simulation, speed_up=speed_up)

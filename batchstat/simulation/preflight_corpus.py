@@ -12,7 +12,7 @@ from batchstat.profiling.inputs import has_columns, is_plain_text, path_holds_ch
 from batchstat.tokenization.builtin import NAME as BUILTIN
 from batchstat.tokenization.loading import load_tokenizer
 from batchstat.tokenization.template_slots import check_slots
-from batchstat.tokenization.turns_apart import check_no_system, check_turns
+from batchstat.tokenization.turns_apart import check_turns
 
 _CONTENTS = ("text_column", "prompt_column", "tokens_column", "length_column")
 _OF_CHATS = ("messages_column", "assistant_only_loss", "chat_template", "input_format")
@@ -115,8 +115,6 @@ def _check_turns(setup: TrainingSetup, found: Mapping[str, Any]) -> None:
     if rules.reads_slots and template is None:
         check_slots(found.get("tokenizer"))
     check_turns(found.get("tokenizer"), file, rules.special_tokens, rules.begin, rules.thought)
-    if rules.adds_no_system:
-        check_no_system(found.get("tokenizer"), file)
 
 
 def _check_columns(setup: TrainingSetup, paths: Sequence[str]) -> None:

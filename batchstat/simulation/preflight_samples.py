@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from batchstat.frameworks.samples import TrainedSamples, without_remainder
+from batchstat.frameworks.samples import TrainedSamples
 from batchstat.frameworks.setup import EpochSize, TrainingSetup
 from batchstat.planning.settings import Settings
 from batchstat.profiling.profile import Profile
@@ -33,8 +33,6 @@ def as_trained(
     wanted = Settings(**_settings(setup, profile, settings))
     limit = wanted.resolve(longest=profile.stats.max, stated_max=profile.stated_max).max_length
     samples = setup.prepare(profile, limit)
-    if setup.leaves_out_remainder:
-        samples = without_remainder(samples, wanted.world_size)
     if samples.profile.trained is None and profile.corpus.options.content in _UNMARKED:
         samples = replace(samples, warnings=(*samples.warnings, _ALL_TRAINED))
     return replace(samples, profile=replace(samples.profile, lost=samples.lost)), wanted

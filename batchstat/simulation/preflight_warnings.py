@@ -23,7 +23,7 @@ def configuration_warnings(
         samples: what the trainer keeps of the corpus.
         counter: the tokenizer that counted; None if there was none.
     """
-    found = [*([setup.ranks_from] if setup.ranks_from else []), *setup.warnings, *samples.warnings]
+    found = [*setup.warnings, *samples.warnings]
     if counter is not None and counter.name == BUILTIN:
         named = setup.reading.get("tokenizer")
         why = "names no tokenizer" if named is None else f"trains with {named}"

@@ -56,23 +56,6 @@ def check_turns(
             raise InputError(f"the chat template of tokenizer {loaded.name!r} {problem}: {REMEDY}")
 
 
-def check_no_system(name: str | None, template: Path | None) -> None:
-    """Raise InputError if a chat template, which `check_turns` admits, writes anything before the
-    first message.
-    """
-    loaded = load_tokenizer(BUILTIN if name is None else name)
-    chats = with_chat_template(loaded, template)
-    assert chats.render_chats is not None
-    turn: list[Message] = [_ASKED, {"role": "assistant", "content": _ANSWERS[0]}]
-    one, two = chats.render_chats([(turn, []), ([*turn, *turn], [])])
-    if start := one.removesuffix(two[len(one) :]):
-        raise InputError(
-            f"the chat template of tokenizer {loaded.name!r} writes {short(start)} before the "
-            "first message, which the trainer takes away twice: pass a template without it, with "
-            "--chat-template"
-        )
-
-
 def _merged(encode: Callable[..., list[int]], thought: str, answer: str) -> str:
     """Return why a thought and an answer are not tokenized one by one; empty if they are."""
     parts = [encode(each, add_special_tokens=False) for each in (thought, answer)]

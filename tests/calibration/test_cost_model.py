@@ -48,7 +48,7 @@ def test_wide_heads_and_experts_matrix_by_matrix():
     assert mixture.linear - one.linear == 2 * 2 * 64 * 256
 
 
-def test_the_ratio_of_its_terms_is_the_one_that_verl_uses():
+def test_a_token_costs_as_much_as_pairs_of_six_times_hidden():
     """24,576 tokens cost as much as their square at hidden 4,096: 6 x hidden."""
     model = CostModel(hidden=4096, layers=32)
     assert model.linear == 24_576 * model.quadratic

@@ -746,7 +746,6 @@ def test_uneven_ranks_join(tmp_path):
         (["--distribute", "samples", "--world-size", 2], "different numbers of steps"),
         (["--strategy", "padding-free:document_multiple=16"], "pads each sample of a row"),
         (["trainer", "--strategy", "asym"], "which Trainer does not support"),
-        (["trainer", "--strategy", "verl:samples_per_step=4"], "which Trainer does not support"),
         (["lightning", "--snippet", "--strategy", "asym"], "which Lightning does not support"),
     ],
 )

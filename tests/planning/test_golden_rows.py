@@ -1,7 +1,7 @@
 """Frameworks that pack: the rows of the originals, made by golden/make.py, sample for sample."""
 
 import json
-from itertools import accumulate, pairwise, product
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from batchstat.planning.epoch import InMemoryEpoch
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.samplers.torch_random import torch_permutation
 from batchstat.planning.strategies.spec import parse_strategy
-from conftest import needs, plan_epoch
+from conftest import plan_epoch
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -123,44 +123,6 @@ def test_ranks_of_grain_pack_their_own_slices(drop_last):
         assert (sizes[-1] == 4) or not drop_last
 
 
-@pytest.mark.parametrize("case", cases("torchtune"), ids=lambda case: case["spec"])
-def test_torchtune(case):
-    spec = f"torchtune:{case['spec']}"
-    made = plan(spec, case["lengths"], epoch=2, max_length=case["max_length"])
-    drawn = torch_permutation(len(case["rows"]), 5 + 2)
-    assert batches(made) == [[case["rows"][i]] for i in drawn]
-    assert set(made.widths.tolist()) == {case["max_length"]}
-
-
-@pytest.mark.parametrize("drop_last", [False, True])
-def test_torchtunes_ranks_have_the_rows_of_its_loader(drop_last):
-    """What a DataLoader over a DistributedSampler makes of the rows, on each rank."""
-    data = needs("torch").utils.data
-    case = cases("torchtune")[-4]
-    rows = case["rows"]
-    for n, size, (seed, epoch), ranks in product((1, 2, 30), (1, 4), ((0, 0), (9, 1)), (1, 2, 5)):
-        spec = f"torchtune:batch_size={size},max_packs={n}"
-        given = {"max_length": case["max_length"], "drop_last": drop_last}
-        given |= {"seed": seed, "epoch": epoch, "world_size": ranks}
-        for rank in range(ranks):
-            own = data.DistributedSampler(rows[:n], ranks, rank, shuffle=True, seed=seed)
-            own.set_epoch(epoch)
-            loader = data.DataLoader(rows[:n], size, sampler=own, drop_last=drop_last)
-            expected = [
-                [[s, tokens] for i in drawn for s, tokens in rows[i]]
-                for drawn in loader.batch_sampler
-            ]
-            sampler = batchstat.BatchSampler(case["lengths"], spec, rank=rank, **given)
-            if not expected:
-                with pytest.raises(InputError, match="no batches left"):
-                    list(sampler.batches())
-                continue
-            assert [
-                [[s, b - a] for s, a, b in zip(made.records, made.starts, made.stops, strict=True)]
-                for made in sampler.batches()
-            ] == expected
-
-
 @pytest.mark.parametrize("case", cases("llm-foundry"), ids=lambda case: case["spec"])
 def test_llm_foundry(case):
     """Batch for batch, what is left over included; of auto, the ratio too."""
@@ -194,47 +156,3 @@ def test_nemo(case):
     assert sorted(row for (row,) in batches(made)) == sorted(case["rows"])
     held = np.add.reduceat(made.lengths, made.row_offsets[:-1])
     assert made.widths.tolist() == [min(-(-n // 16) * 16, case["max_length"]) for n in held]
-
-
-@pytest.mark.parametrize(
-    "case", [*cases("ms-swift"), *cases("ms-swift-1")], ids=lambda case: case["spec"]
-)
-def test_ms_swift(case):
-    made = plan(f"ms-swift:{case['spec']}", case["lengths"], epoch=2, max_length=case["max_length"])
-    drawn = torch_permutation(len(case["rows"]), 5 + 2)
-    assert batches(made) == [[case["rows"][i]] for i in drawn]
-
-
-def test_ms_swifts_processes_pack_their_own_parts():
-    made = plan("ms-swift:packing_num_proc=3,read_ahead=2", [1] * 5, max_length=9)
-    assert sorted(sorted(sample for sample, _ in row) for (row,) in batches(made)) == [
-        [0],
-        [1, 2],
-        [3, 4],
-    ]
-
-
-@pytest.mark.parametrize("drop_last", [False, True])
-def test_ms_swifts_ranks_have_its_rows_in_turn(drop_last):
-    """A plain loop: rows that divide evenly are drawn; each rank takes its own and batches them."""
-    case = cases("ms-swift")[-2]
-    rows = case["rows"]
-    for size, ranks in product((1, 3), (2, 4)):
-        n = len(rows) // ranks * ranks
-        drawn = torch_permutation(n, 7).tolist()
-        for rank in range(ranks):
-            own = drawn[rank::ranks]
-            expected = [own[i : i + size] for i in range(0, len(own), size)]
-            if drop_last and len(expected[-1]) < size:
-                expected.pop()
-            sampler = batchstat.BatchSampler(
-                case["lengths"],
-                f"ms-swift:{case['spec']},batch_size={size}",
-                rank=rank,
-                world_size=ranks,
-                seed=7,
-                max_length=case["max_length"],
-                drop_last=drop_last,
-            )
-            found = [batch.records for batch in sampler.batches()]
-            assert found == [[s for i in batch for s, _ in rows[i]] for batch in expected]

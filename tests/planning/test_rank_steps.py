@@ -1,5 +1,7 @@
-"""verl and slime: the originals' very batches, a plain loop, and what each keeps of its budget."""
+"""Steps that a strategy divides over the ranks itself, and groups of similar sums."""
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import hypothesis.strategies as st
@@ -11,10 +13,31 @@ import batchstat
 import oracle
 from batchstat import InputError, OptionError
 from batchstat.planning.epoch import InMemoryEpoch
+from batchstat.planning.strategies import STRATEGIES
+from batchstat.planning.strategies.balanced_groups import balanced_groups
+from batchstat.planning.strategies.rank_steps import RankBatch, RankSteps
 from batchstat.planning.strategies.spec import parse_strategy
 from conftest import plan_epoch
 
-MIXED = [5, 3, 9, 1, 7, 2, 8, 4, 6, 10, 11, 12, 15, 14, 13, 16, 2, 2, 2, 3]
+NAME = "balanced-steps"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BalancedSteps(RankSteps):
+    """Ranks with as many samples and similar tokens, and as many batches as the budget needs."""
+
+    def units(self, lengths: Sequence[int]) -> Iterator[list[RankBatch]]:
+        ranks = balanced_groups(lengths, self.world_size, equal_size=True)
+        most = max(sum(lengths[i] for i in rank) for rank in ranks)
+        count = min(len(ranks[0]), max(1, -(-most // self.tokens_per_batch)))
+        for rank in ranks:
+            groups = balanced_groups([lengths[i] for i in rank], count, equal_size=False)
+            yield [[rank[i] for i in group] for group in groups]
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(STRATEGIES, NAME, BalancedSteps)
 
 
 def units(spec: str, lengths: list[int], **settings: int) -> list[list[list[int]]]:
@@ -28,85 +51,67 @@ def units(spec: str, lengths: list[int], **settings: int) -> list[list[list[int]
     return [rows[first:last] for first, last in pairwise(made.step_offsets)]
 
 
+# Groups
+
+MIXED = [5, 3, 9, 1, 7, 2, 8, 4, 6, 10, 11, 12, 15, 14, 13, 16, 2, 2, 2, 3]
+
+
+def work(samples: Sequence[int]) -> list[int]:
+    """What verl takes for the work of samples of a model of 7B."""
+    return [MIXED[i] * (24_576 + MIXED[i]) for i in samples]
+
+
 @pytest.mark.parametrize(
-    ("changed", "budget", "expected"),
+    ("samples", "expected"),
     [
         (
-            "samples_per_step=20",
-            30,
-            [
-                [[13, 4, 19], [5, 9, 10, 16], [1, 8, 12]],
-                [[0, 15, 17], [2, 11, 7], [3, 18, 14, 6]],
-            ],
+            range(20),
+            [[1, 4, 5, 8, 9, 10, 12, 13, 16, 19], [0, 2, 3, 6, 7, 11, 14, 15, 17, 18]],
         ),
-        (
-            "samples_per_step=20,assign=turns",
-            30,
-            [
-                [[0, 4, 14], [6, 8, 10, 16], [2, 12, 18]],
-                [[9, 11], [1, 5, 7, 13], [3, 15, 17, 19]],
-            ],
-        ),
-        (
-            "samples_per_step=20,assign=chunks",
-            30,
-            [
-                [[1, 2, 8], [0, 5, 6, 7], [3, 4, 9]],
-                [[10, 12, 17, 18], [11, 15, 16], [13, 14, 19]],
-            ],
-        ),
-        (  # of 20 samples, 16 are two rollouts
-            "samples_per_step=4,samples_per_rollout=8",
-            20,
-            [
-                *([[5, 0]], [[3, 4]], [[2, 7]], [[6, 1]]),
-                *([[14], [9]], [[13], [8]], [[12], [10]], [[15], [11]]),
-            ],
-        ),
+        (range(8), [[0, 2, 5, 7], [1, 3, 4, 6]]),
+        (range(8, 16), [[9, 10, 12, 14], [8, 11, 13, 15]]),
     ],
 )
-def test_golden_vectors_of_verl(changed, budget, expected):
+def test_groups_of_equal_size_are_those_of_the_original(samples, expected):
     """Made by running volcengine/verl at b178a3cd: `_balance_batch` of
-    verl/trainer/ppo/ray_trainer.py (torch's DistributedSampler for turns), then
-    `rearrange_micro_batches` of verl/utils/seqlen_balancing.py on each rank, with the most batches
-    of any rank as `min_num_micro_batch`, which is what its all_reduce finds.
+    verl/trainer/ppo/ray_trainer.py.
     """
-    assert units(f"verl:{changed}", MIXED, tokens_per_batch=budget, world_size=2) == expected
+    found = balanced_groups(work(samples), 2, equal_size=True)
+    assert sorted([samples[i] for i in group] for group in found) == sorted(expected)
 
 
 @pytest.mark.parametrize(
-    ("ranks", "size", "budget", "expected"),
+    ("samples", "expected"),
     [
-        (
-            *(2, 20, 30),
-            [
-                [[0, 1, 2, 3, 4, 5, 16], [10, 11, 18, 19], [14, 15]],
-                [[9, 7, 17], [12, 13], [6, 8]],
-            ],
-        ),
-        (
-            *(4, 8, 30),
-            [
-                *([[2]], [[6, 7]], [[4, 0, 3]], [[1, 5]]),
-                *([[8, 9, 10]], [[11, 12]], [[13, 14]], [[15]]),
-            ],
-        ),
-        (
-            *(2, 8, 7),
-            [
-                *([[0, 3], [2], [6]], [[1, 5], [4], [7]]),
-                *([[8], [10], [12], [14]], [[9], [11], [13], [15]]),
-            ],
-        ),
+        (range(0, 20, 2), [[0, 4, 14], [6, 8, 10, 16], [2, 12, 18]]),
+        (range(1, 20, 2), [[9, 11], [1, 5, 7, 13], [3, 15, 17, 19]]),
+        (range(10), [[1, 2, 8], [0, 5, 6, 7], [3, 4, 9]]),
+        (range(10, 20), [[10, 12, 17, 18], [11, 15, 16], [13, 14, 19]]),
     ],
 )
-def test_golden_vectors_of_slime(ranks, size, budget, expected):
-    """Made by running `build_dp_schedule` of slime/utils/dp_schedule.py in THUDM/slime at 624b824a,
-    with use_dynamic_batch_size and one sample per rollout.
+def test_groups_of_any_size_are_those_of_the_original(samples, expected):
+    """Made by running volcengine/verl at b178a3cd: `rearrange_micro_batches` of
+    verl/utils/seqlen_balancing.py.
     """
-    spec = f"slime:samples_per_step={size}"
-    assert units(spec, MIXED, tokens_per_batch=budget, world_size=ranks) == expected
+    found = balanced_groups(work(samples), len(expected), equal_size=False)
+    assert sorted([samples[i] for i in group] for group in found) == sorted(expected)
 
+
+@given(
+    numbers=st.lists(st.integers(0, 40), min_size=1, max_size=40),
+    count=st.integers(1, 8),
+    equal_size=st.booleans(),
+)
+def test_groups_are_those_of_the_plain_loop(numbers, count, equal_size):
+    numbers = numbers * count if equal_size else [*numbers, *[1] * count]
+    found = balanced_groups(numbers, count, equal_size=equal_size)
+    assert found == oracle.equal_parts(numbers, count, equal_size=equal_size)
+    assert sorted(i for group in found for i in group) == list(range(len(numbers)))
+    assert all(found)
+    assert not equal_size or len({len(group) for group in found}) == 1
+
+
+# Steps
 
 SIZES = {
     "ranks": st.integers(1, 4),
@@ -116,86 +121,26 @@ SIZES = {
 }
 
 
-@given(
-    **SIZES,
-    assign=st.sampled_from(["balanced", "ordered", "turns", "chunks"]),
-    steps=st.integers(1, 3),
-    keeps=st.booleans(),
-)
-def test_verl_is_the_plain_loop(ranks, of_rank, budget, lengths, assign, steps, keeps):
-    size = ranks * of_rank
-    spec = f"verl:samples_per_step={size},samples_per_rollout={size * steps},assign={assign}"
-    spec += ",keeps_budget=true" if keeps else ""
-    expected = []
-    for first in range(0, len(lengths) - size * steps + 1, size * steps):
-        rollout = lengths[first : first + size * steps]
-        found = oracle.verl(
-            rollout,
-            tokens_per_batch=budget,
-            ranks=ranks,
-            assign=assign,
-            steps=steps,
-            keeps_budget=keeps,
-        )
-        assert not keeps or all(
-            sum(rollout[i] for i in batch) <= budget for rank in found for batch in rank
-        )
-        expected += [[[first + i for i in batch] for batch in rank] for rank in found]
-    assert units(spec, lengths, tokens_per_batch=budget, world_size=ranks) == expected
-
-
-@given(**SIZES, work=st.none() | st.tuples(st.integers(1, 900), st.integers(1, 9)))
-def test_slime_is_the_plain_loop(ranks, of_rank, budget, lengths, work):
-    size = ranks * of_rank
-    expected = []
-    for first in range(0, len(lengths) - size + 1, size):
-        step = lengths[first : first + size]
-        found = oracle.slime(step, tokens_per_batch=budget - 30, ranks=ranks, work=work)
-        expected += [[[first + i for i in batch] for batch in rank] for rank in found]
-    spec = f"slime:samples_per_step={size}"
-    spec += f",token_work={work[0]},pair_work={work[1]}" if work else ""
-    assert units(spec, lengths, tokens_per_batch=budget - 30, world_size=ranks) == expected
-
-
-@pytest.mark.parametrize("name", ["verl", "slime"])
 @given(**SIZES)
-def test_every_rank_has_as_many_batches_and_every_step_its_samples(
-    name, ranks, of_rank, budget, lengths
-):
+def test_every_rank_has_as_many_batches_and_every_step_its_samples(ranks, of_rank, budget, lengths):
     size = ranks * of_rank
-    spec = f"{name}:samples_per_step={size}"
-    made = units(spec, lengths, tokens_per_batch=budget, world_size=ranks)
+    spec = f"{NAME}:samples_per_step={size}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(STRATEGIES, NAME, BalancedSteps)
+        made = units(spec, lengths, tokens_per_batch=budget, world_size=ranks)
     assert len(made) == len(lengths) // size * ranks
     for step, first in enumerate(range(0, len(made), ranks)):
         of_step = made[first : first + ranks]
         assert len({len(unit) for unit in of_step}) == 1
         held = sorted(i for unit in of_step for batch in unit for i in batch)
         assert held == list(range(step * size, (step + 1) * size))
-        if name == "slime":
-            assert all(
-                sum(lengths[i] for i in batch) <= budget for unit in of_step for batch in unit
-            )
-        else:
-            assert {sum(map(len, unit)) for unit in of_step} == {of_rank}
+        assert {sum(map(len, unit)) for unit in of_step} == {of_rank}
 
 
-def test_verl_may_exceed_its_budget_and_slime_does_so_by_a_sample_alone():
-    """The batches of verl are the original's, at the same commit."""
-    lengths, spec = [4, 9, 6, 4], "verl:samples_per_step=4"
-    assert units(spec, lengths, tokens_per_batch=12) == [[[0, 1], [2, 3]]]
-    [row] = batchstat.compare(
-        lengths, strategies=spec, tokens_per_batch=12, order="file"
-    ).strategies
-    assert (row.counts.max_batch_tokens, row.counts.over_budget_batches) == (13, 1)
-    made = units("slime:samples_per_step=4", [3, 50, 2, 3], tokens_per_batch=8)
-    assert made == [[[0, 2, 3], [1]]]
-
-
-@pytest.mark.parametrize("name", ["verl", "slime"])
 @pytest.mark.parametrize("ranks", [1, 2, 4])
-def test_each_rank_trains_on_its_own_batches_of_every_step(name, ranks):
+def test_each_rank_trains_on_its_own_batches_of_every_step(ranks):
     lengths = np.random.default_rng(3).lognormal(3, 1, 203).astype(int).clip(1, 200)
-    spec, settings = f"{name}:samples_per_step=20", {"tokens_per_batch": 300, "order": "file"}
+    spec, settings = f"{NAME}:samples_per_step=20", {"tokens_per_batch": 300, "order": "file"}
     expected = units(spec, lengths.tolist(), tokens_per_batch=300, world_size=ranks)
     for rank in range(ranks):
         sampler = batchstat.BatchSampler(lengths, spec, rank=rank, world_size=ranks, **settings)
@@ -208,19 +153,20 @@ def test_each_rank_trains_on_its_own_batches_of_every_step(name, ranks):
     assert row.counts.batches == sum(map(len, expected))
 
 
+def test_a_batch_may_exceed_the_budget_that_says_how_many_there_are():
+    lengths, spec = [4, 9, 6, 4], f"{NAME}:samples_per_step=4"
+    assert units(spec, lengths, tokens_per_batch=12) == [[[0, 1], [2, 3]]]
+    [row] = batchstat.compare(
+        lengths, strategies=spec, tokens_per_batch=12, order="file"
+    ).strategies
+    assert (row.counts.max_batch_tokens, row.counts.over_budget_batches) == (13, 1)
+
+
 @pytest.mark.parametrize(
     ("spec", "error", "message"),
     [
-        ("slime:samples_per_step=5", OptionError, "samples_per_step=5 is not a multiple of world"),
-        ("verl:samples_per_step=5", OptionError, "samples_per_step=5 is not a multiple of world"),
-        (
-            "verl:samples_per_step=4,samples_per_rollout=6",
-            OptionError,
-            "samples_per_rollout=6 is not a multiple of samples_per_step=4",
-        ),
-        ("verl:assign=x", OptionError, "unknown assign 'x'"),
-        ("verl", InputError, "no batches left.*samples_per_step"),
-        ("verl:samples_per_step=4,tokens_per_batch=15", InputError, "a sample of 16 tokens"),
+        (f"{NAME}:samples_per_step=5", OptionError, "samples_per_step=5 is not a mult"),
+        (NAME, InputError, "no batches left.*samples_per_step"),
     ],
 )
 def test_what_makes_no_steps_is_an_error(spec, error, message):
@@ -228,15 +174,9 @@ def test_what_makes_no_steps_is_an_error(spec, error, message):
         batchstat.compare(MIXED, strategies=spec, world_size=2)
 
 
-def test_slime_needs_the_work_of_tokens_and_of_pairs():
-    with pytest.raises(OptionError, match="token_work=3 with pair_work=None: give both, or none"):
-        parse_strategy("slime:samples_per_step=4,token_work=3", {"tokens_per_batch": 9})
-
-
-@pytest.mark.parametrize("name", ["verl", "slime"])
-def test_samples_are_padded_after_they_are_batched(name):
+def test_samples_are_padded_after_they_are_batched():
     lengths = [5, 3, 9, 1, 7, 2, 8, 4]
-    spec, settings = f"{name}:samples_per_step=4", {"tokens_per_batch": 12, "order": "file"}
+    spec, settings = f"{NAME}:samples_per_step=4", {"tokens_per_batch": 12, "order": "file"}
     [plain] = batchstat.compare(lengths, strategies=spec, **settings).strategies
     [row] = batchstat.compare(
         lengths, strategies=f"{spec},document_multiple=4", pad_to_multiple_of=4, **settings

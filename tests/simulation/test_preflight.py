@@ -15,14 +15,6 @@ from integration.preflight.trainers import save_tokenizer
 
 SFT = {"max_length": 64, "per_device_train_batch_size": 2}
 ANSWERS = SFT | {"assistant_only_loss": True}
-MS_SWIFT = {"attn_impl": "sdpa", "packing_num_proc": 1, "gradient_accumulation_steps": 1}
-TORCHTUNE = {
-    "batch_size": 2,
-    "epochs": 1,
-    "gradient_accumulation_steps": 2,
-    "shuffle": True,
-    "dataset": {"_component_": "torchtune.datasets.alpaca_dataset"},
-}
 CHAT = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
 
 
@@ -148,8 +140,8 @@ def test_a_file_that_is_no_configuration(tmp_path, texts, name, message, kind):
 def test_the_configuration_of_another_framework(tmp_path, texts):
     values = {"base_model": "x", "sequence_len": 64, "micro_batch_size": 2, "num_epochs": 1}
     config = saved(tmp_path, values)
-    with pytest.raises(batchstat.OptionError, match="verl, .* but of axolotl .*--frame"):
-        batchstat.preflight(config, texts, framework="verl")
+    with pytest.raises(batchstat.OptionError, match="llama-factory, .* but of axolotl .*--frame"):
+        batchstat.preflight(config, texts, framework="llama-factory")
     config = saved(tmp_path, {**SFT, "model_name_or_path": "x", "seed": 1, "warmup_steps": 1})
     with pytest.raises(batchstat.OptionError, match="axolotl, which has no max_length, but of trl"):
         batchstat.preflight(config, texts, framework="axolotl")
@@ -326,15 +318,9 @@ def test_a_dataset_that_is_not_read_can_be_passed(tmp_path, texts, keys, message
     assert batchstat.preflight(config, texts).steps_per_epoch
 
 
-IDS = "lacks the column input_ids or labels: .* tokenizes .*--tokens-column"
-
-
 @pytest.mark.parametrize(
     ("values", "rows", "message"),
     [
-        (MS_SWIFT, {"messages": CHAT}, IDS),
-        (TORCHTUNE, {"messages": CHAT}, IDS),
-        (TORCHTUNE, {"input_ids": [1, 2]}, IDS),
         (ANSWERS, {"prompt": "a", "completion": "b"}, "for which alone assistant_only_loss=true"),
         (ANSWERS, {"text": "a"}, "for which alone assistant_only_loss=true"),
         (ANSWERS, {"messages": 3}, "messages"),
@@ -349,24 +335,18 @@ def test_a_corpus_without_the_columns_of_the_trainer(tmp_path, values, rows, mes
 
 
 @pytest.mark.parametrize(
-    ("values", "key"),
+    "values",
     [
-        ({**SFT, "datasets": [{"path": "json", "data_files": "gone.jsonl"}]}, "datasets"),
-        (
-            {"sequence_len": 64, "datasets": [{"path": "gone.jsonl", "type": "completion"}]},
-            "datasets",
-        ),
-        ({"data": {"train_files": "gone.parquet"}}, "data.train_files"),
+        {**SFT, "datasets": [{"path": "json", "data_files": "gone.jsonl"}]},
+        {"sequence_len": 64, "datasets": [{"path": "gone.jsonl", "type": "completion"}]},
     ],
 )
-def test_a_file_that_is_gone_is_said_to_be_of_the_configuration(tmp_path, values, key):
+def test_a_file_that_is_gone_is_said_to_be_of_the_configuration(tmp_path, values):
     with pytest.raises(batchstat.InputError) as caught:
         profile_keywords(read_setup(saved(tmp_path, values)))
     message = str(caught.value)
     assert message.startswith("no such file: gone.")
-    assert (
-        f"which {(tmp_path / 'config.json').as_posix()} names in {key}, from the current" in message
-    )
+    assert f"which {(tmp_path / 'config.json').as_posix()} names in datasets, from the" in message
     assert message.endswith("or pass its files as CORPUS")
 
 

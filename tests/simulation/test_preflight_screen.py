@@ -27,27 +27,6 @@ AXOLOTL = {
     "seed": 7,
     "datasets": [{"type": "completion", "path": "a.jsonl", "ds_type": "json"}],
 }
-TORCHTUNE = {
-    "batch_size": 2,
-    "epochs": 1,
-    "gradient_accumulation_steps": 1,
-    "shuffle": True,
-    "tokenizer": {"_component_": "t", "max_seq_len": 64},
-    "dataset": {"_component_": "torchtune.datasets.alpaca_dataset", "packed": True},
-    "loss": {"_component_": "torchtune.modules.loss.LinearCrossEntropyLoss"},
-}
-MS_SWIFT = {
-    "model": "x",
-    "packing": True,
-    "max_length": 64,
-    "gradient_accumulation_steps": 1,
-    "attn_impl": "flash_attn",
-}
-VERL = {
-    "data": {"train_batch_size": 64, "max_length": 64, "max_token_len_per_gpu": 256},
-    "trainer": {"total_epochs": 1, "nnodes": 1, "n_gpus_per_node": 4},
-    "engine": {"strategy": "fsdp"},
-}
 
 
 def reported(folder: Path, values: dict[str, Any], **given: Any) -> Preflight:
@@ -71,8 +50,6 @@ def lines_of(report: Preflight) -> dict[str, str]:
         (TRL, "order torch, seed 42"),
         ({**TRL, "train_sampling_strategy": "sequential"}, ""),
         ({**TRL, "packing": True}, "packed rows shuffled, seed 42"),
-        (TORCHTUNE, "packed rows shuffled, seed 0"),
-        (MS_SWIFT, "packed rows shuffled, seed 42"),
         (AXOLOTL, "samples shuffled, seed 7"),
     ],
 )
@@ -87,8 +64,7 @@ def test_the_basis_does_not_call_shuffled_samples_those_of_the_file(tmp_path, va
 def test_truncation_is_named_where_there_is_one(tmp_path, longest):
     lines = lines_of(reported(tmp_path, {**TRL, "max_length": longest}))
     assert ("(truncate)" in lines["basis"]) == ("truncated" in lines["samples"]) == (longest == 40)
-    for values in (VERL, TORCHTUNE):
-        assert "truncate" not in lines_of(reported(tmp_path, values))["basis"]
+    assert "truncate" not in lines_of(reported(tmp_path, {**TRL, "max_length": None}))["basis"]
 
 
 @pytest.mark.parametrize("mode", ["keep_start", "keep_end"])
@@ -105,9 +81,6 @@ def test_all_truncated_samples_are_one_number(tmp_path, mode):
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        (VERL, "with the last step, which is incomplete"),
-        (TORCHTUNE, "with the last batches"),
-        (MS_SWIFT, "with the last batches"),
         ({**TRL, "dataloader_drop_last": True}, "with the last batches"),
         (AXOLOTL, "with the last batches"),
     ],
@@ -141,15 +114,3 @@ def test_a_warmup_beyond_the_training_is_a_warning(tmp_path, warmup, is_too_long
     assert "warmup_too_long" not in [each.code for each in nothing.warnings]
     assert "no_steps" in [each.code for each in nothing.warnings]
     assert "no_steps" not in [each.code for each in report.warnings]
-
-
-def test_leftover_batches_are_no_step_of_a_rank(tmp_path):
-    """As in the line of steps: torchtune computes them, and takes no step."""
-    report = reported(
-        tmp_path, {**TORCHTUNE, "gradient_accumulation_steps": 7}, max_length=64, world_size=2
-    )
-    batches = report.simulation.row.counts.batches // 2
-    assert batches % 7
-    lines = lines_of(report)
-    assert lines["steps"].startswith(f"{batches // 7} per epoch")
-    assert f" and {batches // 7} steps each " in lines["ranks"]

@@ -10,7 +10,7 @@ from math import log
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 
 import batchstat
 from batchstat.calibration.cost_model import CostModel
@@ -57,6 +57,7 @@ class Facts:
             strategy := parse_strategy(row.label, asdict(basis)), work.epoch, seed=0, epoch=0
         )
         self.packs = self.name in ("packed", "padding-free")
+        self.has_argument = self.name == "hf-group-by-length"
         self.peak = self.compute = 0
         linear, quadratic = (1, 0) if model is None else (model.linear, model.quadratic)
         steps = []
@@ -127,9 +128,19 @@ def expected(facts, budget):
     if best not in (None, current) and best.compute < current.compute:
         saved = current.compute - best.compute
         near = [f for f in allowed if current.compute - f.compute >= 0.8 * saved]
-        change = min(near, key=lambda f: (abs(log(f.steps / current.steps)), f.compute))
-        far = abs(log(best.steps / current.steps))
-        smaller = change if abs(log(change.steps / current.steps)) < far else None
+        near = [fact for fact in near if fact not in (best, current)]
+
+        def distance(fact):
+            return abs(log(fact.steps / current.steps))
+
+        nearest = [f for f in near if distance(f) == min(map(distance, near))]
+        if nearest:
+            change = min(nearest, key=lambda fact: fact.compute)
+            alike = [f for f in nearest if f.compute <= 1.1 * change.compute and f.has_argument]
+            change = alike[0] if alike else change
+            gain = distance(best) - distance(change)
+            easier = change.has_argument and not best.has_argument
+            smaller = change if gain > 0 or (gain == 0 and easier) else None
     return current, best, smaller, packed, None if ruled_out in allowed else ruled_out
 
 
@@ -141,6 +152,14 @@ def expected(facts, budget):
     model=st.sampled_from([None, CostModel(hidden=8, layers=1), CostModel(hidden=1, layers=3)]),
     world_size=st.sampled_from([1, 1, 3]),
     multiple=st.sampled_from([1, 8]),
+)
+@example(  # at the same steps, the argument of a trainer
+    lengths=[1] * 13 + [2],
+    rows=["fixed", "hf-group-by-length", "boundaries"],
+    budget=100,
+    model=None,
+    world_size=3,
+    multiple=1,
 )
 def test_the_rows_that_the_rules_choose(lengths, rows, budget, model, world_size, multiple):
     shared = {"tokens_per_batch": budget, "world_size": world_size}

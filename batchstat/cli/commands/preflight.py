@@ -40,8 +40,7 @@ _DECIDED = (
 def command(options: Options) -> None:
     """Report what a trainer's own configuration does to a corpus.
 
-    Reads those of transformers, TRL, axolotl, LLaMA-Factory, torchtune, ms-swift, verl and slime.
-    Options override the configuration.
+    Reads those of transformers, TRL, axolotl and LLaMA-Factory. Options override the configuration.
 
     Writes preflight.json and a new profile to the results folder.
 
@@ -51,9 +50,6 @@ def command(options: Options) -> None:
 
         # What `trl sft --config sft.yaml` does; it names dataset and model
         batchstat preflight sft.yaml
-
-        # What verl's PPO trainer does with rollouts, one per line with its tokens
-        batchstat preflight ppo.yaml rollouts.jsonl --length-column tokens
     """
     from dataclasses import fields
 

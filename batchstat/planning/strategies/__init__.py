@@ -16,16 +16,12 @@ from batchstat.planning.strategies.hf_group_by_length import HfGroupByLength
 from batchstat.planning.strategies.lhotse import Lhotse
 from batchstat.planning.strategies.llama_factory import LlamaFactory
 from batchstat.planning.strategies.llm_foundry import LlmFoundry
-from batchstat.planning.strategies.ms_swift import MsSwift
 from batchstat.planning.strategies.nemo import Nemo
 from batchstat.planning.strategies.packed import Packed
 from batchstat.planning.strategies.padding_free import PaddingFree
-from batchstat.planning.strategies.slime import Slime
 from batchstat.planning.strategies.static import Static
 from batchstat.planning.strategies.token_budget import TokenBudget
-from batchstat.planning.strategies.torchtune import Torchtune
 from batchstat.planning.strategies.trl import Trl
-from batchstat.planning.strategies.verl import Verl
 
 OWN_STRATEGIES: dict[str, type[Strategy]] = {
     "fixed": Fixed,
@@ -44,15 +40,11 @@ FRAMEWORKS: dict[str, type[Strategy]] = {
     "trl": Trl,
     "axolotl": Axolotl,
     "llama-factory": LlamaFactory,
-    "torchtune": Torchtune,
     "llm-foundry": LlmFoundry,
     "nemo": Nemo,
-    "ms-swift": MsSwift,
     "grain": Grain,
     "tf-data": TfData,
     "infinibatch": Infinibatch,
     "asym": Asym,
-    "verl": Verl,
-    "slime": Slime,
 }
 STRATEGIES: dict[str, type[Strategy]] = {**OWN_STRATEGIES, **FRAMEWORKS}

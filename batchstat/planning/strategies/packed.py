@@ -65,12 +65,11 @@ class Packed(PacksDocuments):
     widest first and cut into batches within `tokens_per_batch`, which are then shuffled.
 
     Methods: `bfd` and `ffd`, best and first fit of the window's samples, longest first (TRL, NeMo);
-    `first-fit` (axolotl) and `next-fit` (torchtune, axolotl's sequential), in order; `wrapped`,
-    concatenated and cut every `max_length`, so that a sample may lie in two rows (TRL, GPT-style
-    pre-training). `read_ahead` samples are packed together, by default the whole epoch; set it to
-    match packing in chunks (TRL's 1,000). Batches are made of all rows. Attention stays within
-    the samples of a row, as with block masks and variable-length kernels, unless `within_samples`
-    is false.
+    `first-fit` (axolotl) and `next-fit` (axolotl's sequential), in order; `wrapped`, concatenated
+    and cut every `max_length`, so that a sample may lie in two rows (TRL, GPT-style pre-training).
+    `read_ahead` samples are packed together, by default the whole epoch; set it to match packing in
+    chunks (TRL's 1,000). Batches are made of all rows. Attention stays within the samples of a row,
+    as with block masks and variable-length kernels, unless `within_samples` is false.
     """
 
     in_short: ClassVar[str] = "several per row"

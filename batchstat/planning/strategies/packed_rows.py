@@ -142,23 +142,3 @@ class ShuffledRows(PackedRows):
         """Return `rows`. Raises InputError: more than fit into memory."""
         check_room(f"{self.name} with batch_size={self.batch_size} makes", rows, "lower batch_size")
         return rows
-
-    def in_turn(self, rows: Ints, each: int) -> tuple[Ints, Ints]:
-        """Return the rows of all batches, and (n_batches + 1,) which of them each batch has, where
-        rows reach the ranks in turn and each rank cuts its own every `batch_size`.
-
-        Args:
-            rows: (n,) rows in sequence, again from the first where ranks need more.
-            each: rows of each rank.
-        """
-        whole = each - each % self.batch_size
-        if each == 0:
-            return rows[:0], np.zeros(1, dtype=np.int64)
-        resized = np.resize(rows, self.room_for(each * self.world_size))
-        turns = resized.reshape(each, self.world_size)
-        batches = turns[:whole].reshape(-1, self.batch_size, self.world_size)
-        ordered = np.concatenate([batches.transpose(0, 2, 1).ravel(), turns[whole:].T.ravel()])
-        sizes = np.full(batches.shape[0] * self.world_size, self.batch_size)
-        if each > whole:
-            sizes = np.append(sizes, np.full(self.world_size, each - whole))
-        return ordered, offsets_from_sizes(sizes)

@@ -89,8 +89,7 @@ def _dropped(report: Preflight) -> Iterator[str]:
             yield f"{longer:,} dropped longer than max_length"
             number -= longer
     if number:
-        last = "step, which is incomplete" if row.request.strategy.varies_steps else "batches"
-        yield f"{number:,} dropped with the last {last}"
+        yield f"{number:,} dropped with the last batches"
 
 
 def _samples(report: Preflight) -> Iterator[str]:
@@ -141,11 +140,9 @@ def _largest(simulation: Simulation) -> str:
 def _ranks(report: Preflight) -> str:
     """Return what each rank gets, and how long it waits."""
     row = report.simulation.row
-    counts, most = row.counts, report.steps_per_epoch  # leftover batches may make no step
-    held = [each.samples for each in counts.sample_coverage.ranks]
+    held = [each.samples for each in row.counts.sample_coverage.ranks]
     samples = _each(min(held), max(held), "sample")
-    ranks = counts.ranks
-    steps = _each(min(ranks.min_steps, most), min(ranks.max_steps, most), "step")
+    steps = _each(row.counts.ranks.min_steps, row.counts.ranks.max_steps, "step")
     return f"{samples} and {steps} each · idle {percent(rank_idle(row))} of the time"
 
 

@@ -84,31 +84,6 @@ def llama_factory(tree: Path) -> Cases:
         yield {"max_length": cutoff, "lengths": lengths, "rows": list(map(samples_in, made))}
 
 
-def torchtune(tree: Path) -> Cases:
-    """PackedDataset's rows, with and without splitting, and with a limit on their number."""
-    stub("torchtune", tree / "torchtune")
-    stub("torchtune.data", tree / "torchtune/data")
-    stub("torchtune.datasets", tree / "torchtune/datasets")
-    from torchtune.datasets._packed import PackedDataset
-
-    for seed, (n, longest) in enumerate([(1, 9), (60, 33), (90, 64), (200, 128)]):
-        lengths = lengths_of(seed, n, longest)
-        samples = [{"tokens": ids, "labels": ids} for ids in tokens_of(lengths)]
-        for split, most in ((False, None), (True, None), (False, 7), (True, 7)):
-            made = PackedDataset(
-                samples, max_seq_len=longest, max_packs=most, split_across_pack=split
-            )
-            rows = [made[i]["tokens"].tolist() for i in range(len(made))]
-            assert {len(row) for row in rows} == {longest}
-            spec = f"split_across_pack={str(split).lower()}" + f",max_packs={most}" * bool(most)
-            yield {
-                "spec": spec,
-                "max_length": longest,
-                "lengths": lengths,
-                "rows": list(map(samples_in, rows)),
-            }
-
-
 def llm_foundry(tree: Path) -> Cases:
     """The collator's batches, with a ratio, few leftovers, two workers, and the ratio of auto."""
     import torch
@@ -186,36 +161,6 @@ def nemo(tree: Path) -> Cases:
                 "max_length": longest,
                 "lengths": lengths,
                 "rows": [samples_in(row["input_ids"]) for row in made],
-            }
-
-
-def ms_swift(tree: Path) -> Cases:
-    """The rows that each process packs, 25 samples at a time, with the binpacking installed."""
-    from importlib.metadata import version
-
-    stub("swift", tree / "swift")
-    stub("swift.dataset", tree / "swift/dataset")
-    stub("swift.template", MaxLengthError=ValueError)
-    stub("swift.utils", get_logger=print, is_dist=print, is_master=print, split_list=print)
-    from swift.dataset.packing import PackingDataset
-
-    old = version("binpacking").startswith("1")
-    for seed, (n, longest) in enumerate([(1, 9), (60, 33), (90, 64), (200, 128), (100, 10)]):
-        lengths = lengths_of(seed, n, longest)
-        for name in ("binpack",) if old else ("binpack", "sequential"):
-            made: list[Any] = []
-            process = types.SimpleNamespace(
-                PACKING_BATCH_SIZE=25,
-                packing_length=longest,
-                packing_strategy=name,
-                _out_queue=types.SimpleNamespace(put=lambda each, made=made: made.extend(each[1])),
-            )
-            PackingDataset.create_packed_idx(process, 0, 0, lengths)
-            yield {
-                "spec": f"read_ahead=25,packing_strategy={name}" + "-1" * old,
-                "max_length": longest,
-                "lengths": lengths,
-                "rows": made,
             }
 
 
@@ -350,9 +295,6 @@ ORIGINALS: dict[str, tuple[str, str, Callable[[Path], Cases]]] = {
         "src/megatron/bridge/data/packing/algorithms.py",
         nemo,
     ),
-    "ms-swift": ("modelscope/ms-swift", "swift/dataset/packing.py", ms_swift),
-    "ms-swift-1": ("modelscope/ms-swift", "swift/dataset/packing.py", ms_swift),
-    "torchtune": ("pytorch/torchtune", "torchtune/datasets/_packed.py", torchtune),
 }
 
 

@@ -1,0 +1,73 @@
+"""Trainers whose configurations are recognised, to say that they are not read, and what answers."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class NotRead:
+    """A trainer whose configuration is not read.
+
+    Attributes:
+        title: what its configuration is called.
+        keys: keys that no trainer that is read has, by any of which it is recognised; `table.key`
+            for one in a table.
+    """
+
+    title: str
+    keys: frozenset[str]
+
+    def is_of(self, keys: Collection[str]) -> bool:
+        """Whether a configuration with these keys is its own."""
+        return not self.keys.isdisjoint(keys)
+
+
+def _keys(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+NOT_READ: Mapping[str, NotRead] = {
+    "torchtune": NotRead(
+        "torchtune's configuration",
+        _keys("dataset._component_ model._component_ tokenizer._component_"),
+    ),
+    "ms-swift": NotRead(
+        "the arguments of ms-swift",
+        _keys(
+            "tuner_type train_type loss_scale split_dataset_ratio packing_length agent_template "
+            "truncation_strategy lazy_tokenize dataset_shuffle attn_impl custom_dataset_info"
+        ),
+    ),
+    "verl-ppo": NotRead("the configuration of verl's PPO trainer", _keys("actor_rollout_ref")),
+    "verl": NotRead(
+        "the configuration of verl's SFT trainer",
+        _keys(
+            "data.train_files data.train_batch_size data.micro_batch_size_per_gpu "
+            "data.max_token_len_per_gpu"
+        ),
+    ),
+    "slime": NotRead(
+        "the arguments of slime",
+        _keys(
+            "rollout_batch_size rollout_max_response_len n_samples_per_prompt prompt_data "
+            "max_tokens_per_gpu actor_num_nodes actor_num_gpus_per_node use_dynamic_batch_size"
+        ),
+    ),
+}
+"""By the names of trainers; the first whose keys a configuration has is taken."""
+
+
+def recognised(content: Mapping[Any, Any]) -> NotRead | None:
+    """Return the trainer whose configuration this is; None if it is of none of these."""
+    keys = set(_named(content))
+    return next((each for each in NOT_READ.values() if each.is_of(keys)), None)
+
+
+def _named(content: Mapping[Any, Any]) -> Iterator[str]:
+    """Yield the keys, and those of tables as `table.key`, written with _ in place of -."""
+    for key, value in content.items():
+        name = str(key).replace("-", "_")
+        yield name
+        if isinstance(value, Mapping):
+            yield from (f"{name}.{str(each).replace('-', '_')}" for each in value)
