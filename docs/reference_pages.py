@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import Field, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,7 @@ def write_pages(folder: Path) -> None:
         (folder / "schemas" / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
 
 
+@cache
 def pages() -> dict[str, str]:
     """Return the Markdown of each page, by its name."""
     made = {

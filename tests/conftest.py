@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, chdir
+from functools import cache
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
@@ -11,6 +12,7 @@ from tempfile import TemporaryFile
 from typing import Any
 from unittest.mock import patch
 
+import jsonschema
 import pytest
 import tokenizers
 from hypothesis import HealthCheck, settings
@@ -22,6 +24,7 @@ from batchstat.planning.plan import BatchPlan
 from batchstat.planning.strategies import STRATEGIES
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.windows import plan_windows
+from batchstat.tokenization import loading
 
 # Nothing is timed: how fast the machine is today is no property of the code.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -178,6 +181,34 @@ def write_jsonl(path: Path, records: list[dict[str, object]]) -> Path:
     """The records, one a line, in a file."""
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
     return path
+
+
+@pytest.fixture(scope="session")
+def _loaded_once() -> dict[str, Any]:
+    """Tokenizers by their names, for `tokenizers_loaded_once`."""
+    return {"from_folder": cache(loading._from_transformers), "builtin": cache(loading._builtin)}
+
+
+@pytest.fixture
+def tokenizers_loaded_once(monkeypatch: pytest.MonkeyPatch, _loaded_once: dict[str, Any]) -> None:
+    """Each tokenizer is loaded once for all tests: for those whose folders stay as they are."""
+    monkeypatch.setattr(loading, "_from_transformers", _loaded_once["from_folder"])
+    monkeypatch.setattr(loading, "_builtin", _loaded_once["builtin"])
+
+
+@cache
+def _validator(name: str) -> jsonschema.Draft202012Validator:
+    """What holds records against the schema of a file; the schema itself is checked once."""
+    from batchstat.documents.schema import schema
+
+    found = schema(name)
+    jsonschema.Draft202012Validator.check_schema(found)
+    return jsonschema.Draft202012Validator(found)
+
+
+def check_schema(record: object, name: str) -> None:
+    """The JSON of a file, such as `compare`, is as its schema says."""
+    _validator(name).validate(record)
 
 
 def two_words_definition() -> str:

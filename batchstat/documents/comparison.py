@@ -78,10 +78,6 @@ class Model(Document):
     """Feed-forward layers that a token goes through."""
     gated: bool
     """Whether a feed-forward layer has three matrices."""
-    operations_per_token: Annotated[Positive, Field(validation_alias="linear")]
-    """Floating-point operations of a forward pass per token."""
-    operations_per_pair: Annotated[Positive, Field(validation_alias="quadratic")]
-    """Those per pair of tokens that attend to each other."""
 
 
 class Sample(Document):

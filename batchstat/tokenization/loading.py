@@ -2,6 +2,7 @@
 
 import os
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,7 @@ def _from_backend(
 
 
 def _encoder(backend: tokenizers.Tokenizer, loaded: Any, chat_template: str | None) -> Encoder:
+    @cache  # transformers copies the backend
     def as_transformers() -> Any:
         if loaded is not None:
             return loaded

@@ -9,14 +9,12 @@ import sys
 import time
 from pathlib import Path
 
-import jsonschema
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from batchstat.documents.schema import schema
 from batchstat.planning.strategies import OWN_STRATEGIES
-from conftest import SAMPLE_DATA, environment
+from conftest import SAMPLE_DATA, check_schema, environment
 
 REVIEWS = [SAMPLE_DATA / "reviews.csv", "--text-column", "review", "--label-column", "label"]
 PROFILE_PLOTS = {"plots/lengths.png"}
@@ -46,7 +44,7 @@ def test_profile_prints_a_result_and_writes_its_files(run, tmp_path):
     results = tmp_path / "batchstat-results"
     assert files(results) == PROFILE_FILES | CLASS_PLOTS
     record = json.loads((results / "profile.json").read_text(encoding="utf-8"))
-    jsonschema.validate(record, schema("profile"))
+    check_schema(record, "profile")
     lengths = pq.read_table(results / "lengths.parquet")["length"].to_pylist()
     assert record["lengths"]["count"] == len(lengths) == record["corpus"]["samples"]
     assert record["lengths"]["sum"] == sum(lengths)
@@ -75,7 +73,7 @@ def test_json_is_the_file_and_nothing_else(run, tmp_path):
     assert result.stdout == (results / "profile.json").read_text(encoding="utf-8")
     result = run("compare", "--json")
     assert result.stdout == (results / "compare.json").read_text(encoding="utf-8")
-    jsonschema.validate(json.loads(result.stdout), schema("compare"))
+    check_schema(json.loads(result.stdout), "compare")
     assert "profile  reviews.csv" in result.stderr
 
 
@@ -231,7 +229,7 @@ def test_all_strategies_frameworks_seeds_and_a_model(run):
             *("--model", "hidden=768,layers=12"),
         ).stdout
     )
-    jsonschema.validate(record, schema("compare"))
+    check_schema(record, "compare")
     rows = record["strategies"]
     names = [row["name"] for row in rows]
     assert sorted(names) == sorted([*OWN_STRATEGIES, "fairseq", "trl"])

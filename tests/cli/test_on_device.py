@@ -8,13 +8,11 @@ import re
 import shlex
 from dataclasses import replace
 
-import jsonschema
 import pytest
 
 import batchstat
-from batchstat.documents.schema import schema
 from calibrated import GIB, Constants, calibration, estimate, write
-from conftest import SAMPLE_DATA
+from conftest import SAMPLE_DATA, check_schema
 from html_panel import check_row, panel_of
 
 CORPUS = SAMPLE_DATA / "corpus.txt"
@@ -58,10 +56,10 @@ def test_the_files_fit_their_schemas(run, device):
         more = () if command == "compare" else ("--label-column", "label")
         assert run(command, path, *BUDGET, *COST, *more).returncode == 0
         report = json.loads((device / f"batchstat-results/{command}.json").read_text())
-        jsonschema.validate(report, schema(command))
+        check_schema(report, command)
         assert report["calibration"]["device"] == "NVIDIA H200"
     done = run("check", CORPUS, *BUDGET[:2], *COST, "--max-padding", "99%", "--format", "json")
-    jsonschema.validate(json.loads(done.stdout), schema("check"))
+    check_schema(json.loads(done.stdout), "check")
 
 
 def test_without_a_calibration_there_is_only_a_hint(cli, device):

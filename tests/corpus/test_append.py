@@ -1,7 +1,7 @@
 """`append`: what trainers put after each text that does not end with it."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import batchstat
@@ -10,6 +10,7 @@ from conftest import write_jsonl
 TEXTS = st.lists(st.sampled_from(["a", "</s>", "a</s>", " b ", "c</s> ", "</s", "é"]), min_size=1)
 
 
+@settings(max_examples=15)  # each counts a file
 @given(TEXTS, st.booleans())
 def test_each_text_ends_with_it_once(tmp_path_factory, texts, strip):
     folder = tmp_path_factory.mktemp("append")

@@ -8,12 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-import jsonschema
 import pytest
 import xmlschema
 
-from batchstat.documents.schema import schema
-from conftest import SAMPLE_DATA, Run, environment, write_jsonl
+from conftest import SAMPLE_DATA, Run, check_schema, environment, write_jsonl
 
 SHORT = ["some words of equal length"] * 2000
 LONG = ["word " * 40 * (1 + i % 7) for i in range(100)]
@@ -118,7 +116,7 @@ def test_every_format_at_once(repository: Path, run: Run, tmp_path_factory):
     }
 
     record = json.loads((out / "check.json").read_text(encoding="utf-8"))
-    jsonschema.Draft202012Validator(schema("check")).validate(record)
+    check_schema(record, "check")
     assert record["status"] == "fail"
     failed = [each for each in record["checks"][0]["limits"] if each["status"] == "fail"]
     assert [each["name"] for each in failed] == ["max-padding"]
@@ -230,7 +228,7 @@ def test_names_full_of_marks_come_out_harmless(tmp_path: Path, run: Run):
             assert not any(ord(mark) < 32 and mark != "\n" for mark in stream), name
             assert "\u202e" not in stream
         record = json.loads((folder / "out.json").read_text(encoding="utf-8"))
-        jsonschema.Draft202012Validator(schema("check")).validate(record)
+        check_schema(record, "check")
         assert name in {each["label"] for each in record["checks"][0]["report"]["classes"]}
 
         xmlschema.XMLSchema(Path(__file__).parent / "junit.xsd").validate(folder / "out.junit")
@@ -435,7 +433,7 @@ def test_several_checks(files: Path, run: Run):
     result = run("check", "--format", "json")
     assert result.returncode == 3
     record = json.loads(result.stdout)
-    jsonschema.Draft202012Validator(schema("check")).validate(record)
+    check_schema(record, "check")
     assert [(each["name"], each["status"]) for each in record["checks"]] == [
         ("good", "pass"),
         ("more", "fail"),

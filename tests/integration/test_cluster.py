@@ -17,18 +17,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import jsonschema
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import batchstat
 from batchstat.corpus import splits
-from batchstat.documents.schema import schema
 from batchstat.profiling.parquet import read_file, save_lengths
 from batchstat.profiling.staleness import changes
 from cluster import bare_server, dask_cluster, end, s3_server, web_server
-from conftest import SAMPLE_DATA, environment, needs
+from conftest import SAMPLE_DATA, check_schema, environment, needs
 
 pytestmark = pytest.mark.cluster
 
@@ -344,7 +342,7 @@ def test_a_corpus_in_a_bucket(corpus, tmp_path, out, s3):
         for name in s3.ls("bucket/crawl")
     }
     assert {source["path"]: source["digest"] for source in sources} == etags
-    jsonschema.validate(json.loads((out / "profile.json").read_text()), schema("profile"))
+    check_schema(json.loads((out / "profile.json").read_text()), "profile")
     # All of it in the bucket: what is kept, what is found, and what others make of it.
     there = ["-o", "s3://bucket/results", "--count-cache", "s3://bucket/parts"]
     files = "s3://bucket/crawl/*small*.jsonl"

@@ -6,7 +6,6 @@ from fractions import Fraction
 from itertools import product
 
 import hypothesis.strategies as st
-import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,7 +16,6 @@ from batchstat import InputError, OptionError
 from batchstat.cli.weights import inlined
 from batchstat.documents.balance import balance_document
 from batchstat.documents.base import to_text
-from batchstat.documents.schema import schema
 from batchstat.planning.classes import Classes
 from batchstat.planning.distribution import round_robin
 from batchstat.planning.samplers import SAMPLERS
@@ -30,7 +28,7 @@ from batchstat.planning.strategies.spec import parse_strategy
 from batchstat.planning.windows import plan_windows
 from batchstat.simulation.coverage import Coverage
 from batchstat.simulation.mixing import ClassMixing
-from conftest import SAMPLE_DATA, needs
+from conftest import SAMPLE_DATA, check_schema, needs
 
 LABELS = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=60)
 SPECS = [
@@ -470,7 +468,7 @@ def test_a_balance_report_fits_its_schema():
         SKEWED[:300], labels=labels, samplers=SPECS, world_size=2, tokens_per_batch=2048, epochs=4
     )
     record = json.loads(to_text(balance_document(report)))
-    jsonschema.validate(record, schema("balance"))
+    check_schema(record, "balance")
     assert [row["name"] for row in record["samplers"]] == [
         spec.replace("=", ":").partition(":")[0] for spec in SPECS
     ]

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import hypothesis.strategies as st
-import jsonschema
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
@@ -22,7 +21,7 @@ from batchstat.lengths.stats import LengthStats, log_edges
 from batchstat.profiling.parquet import load_profile, save_lengths
 from batchstat.profiling.profile import TokenizerFacts
 from batchstat.profiling.staleness import changes
-from conftest import SAMPLE_DATA
+from conftest import SAMPLE_DATA, check_schema
 
 LENGTHS = st.lists(st.integers(0, 5000), min_size=1, max_size=300)
 
@@ -85,7 +84,7 @@ def test_a_profile_counts_classes_and_what_it_skipped(labelled):
 
 def test_a_profile_fits_its_schema(labelled):
     record = json.loads(to_text(profile_document(labelled)))
-    jsonschema.validate(record, schema("profile"))
+    check_schema(record, "profile")
     described = schema("profile")["properties"]
     assert set(record) == set(described)
     assert set(record["lengths"]) == set(described["lengths"]["properties"])

@@ -4,7 +4,6 @@ import json
 import shlex
 
 import hypothesis.strategies as st
-import jsonschema
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,7 +16,7 @@ from batchstat.documents.buckets import buckets_document
 from batchstat.documents.schema import schema
 from batchstat.planning.strategies.bucket_edges import RULES
 from batchstat.simulation.bucket_search import find_buckets
-from conftest import SAMPLE_DATA
+from conftest import SAMPLE_DATA, check_schema
 
 SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 512)
 
@@ -41,7 +40,7 @@ def test_buckets_are_the_plain_loop(lengths, wanted, multiple):
             find_buckets(lengths, buckets=wanted, pad_to_multiple_of=multiple)
         return
     made = find_buckets(lengths, buckets=wanted, pad_to_multiple_of=multiple, tokens_per_batch=1000)
-    jsonschema.validate(json.loads(to_text(buckets_document(made))), schema("buckets"))
+    check_schema(json.loads(to_text(buckets_document(made))), "buckets")
     low = -1
     for bucket in made.buckets:
         inside = [max(length, 1) for length in lengths if low < max(length, 1) <= bucket.edge]
@@ -165,7 +164,7 @@ def test_the_command_prints_edges_to_paste_and_writes_its_files(run, tmp_path):
     result = run("buckets", corpus, "--buckets", 6, "--pad-to-multiple-of", 8)
     assert result.returncode == 0, result.stderr
     record = json.loads((tmp_path / "batchstat-results" / "buckets.json").read_text("utf-8"))
-    jsonschema.validate(record, schema("buckets"))
+    check_schema(record, "buckets")
     assert set(record) == set(schema("buckets")["properties"])
     [use] = [line for line in result.stdout.splitlines() if line.startswith("use ")]
     program, *arguments = shlex.split(use)[1:]

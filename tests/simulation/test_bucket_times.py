@@ -5,7 +5,6 @@ from dataclasses import replace
 from itertools import combinations
 
 import hypothesis.strategies as st
-import jsonschema
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,10 +22,9 @@ from batchstat.calibration.memory_estimate import estimate_memory
 from batchstat.calibration.setup import Setup
 from batchstat.documents.base import to_text
 from batchstat.documents.buckets import buckets_document
-from batchstat.documents.schema import schema
 from batchstat.simulation import bucket_costs
 from batchstat.simulation.bucket_search import find_buckets
-from conftest import SAMPLE_DATA
+from conftest import SAMPLE_DATA, check_schema
 
 DEVICE = SAMPLE_DATA.parent / "docs/device.json"
 SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 512)
@@ -116,7 +114,7 @@ def test_no_set_of_edges_takes_less_time(lengths, budget, epochs, least, **units
         assert len(each.edges) == each.wanted or not every[each.wanted]
     for rule in found.found.values():
         assert all(each.cost >= 1 for each in rule)
-    jsonschema.validate(json.loads(to_text(buckets_document(found))), schema("buckets"))
+    check_schema(json.loads(to_text(buckets_document(found))), "buckets")
 
 
 def by_compare(edges, lengths, **options):

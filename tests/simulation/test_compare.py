@@ -3,7 +3,6 @@ import json
 from dataclasses import asdict
 
 import hypothesis.strategies as st
-import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,7 +21,7 @@ from batchstat.planning.strategies import OWN_STRATEGIES, STRATEGIES
 from batchstat.planning.strategies.spec import parse_strategies, parse_strategy
 from batchstat.simulation.compare import DEFAULT_STRATEGIES
 from batchstat.simulation.measure import measure
-from conftest import plan_epoch
+from conftest import check_schema, plan_epoch
 
 SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 900)
 
@@ -37,7 +36,7 @@ SKEWED = np.random.default_rng(0).lognormal(4, 1, 3000).astype(int).clip(1, 900)
 def test_every_comparison_fits_its_schema(lengths, budget, overflow, order):
     made = batchstat.compare(lengths, tokens_per_batch=budget, overflow=overflow, order=order)
     record = json.loads(to_text(comparison_document(made)))
-    jsonschema.validate(record, schema("compare"))
+    check_schema(record, "compare")
     described = schema("compare")["properties"]
     assert set(record) == set(described)
     assert set(record["strategies"][0]) == set(described["strategies"]["items"]["properties"])

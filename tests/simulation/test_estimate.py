@@ -7,8 +7,7 @@ import pytest
 
 import batchstat
 from batchstat import InputError, OptionError
-from batchstat.documents.schema import schema
-from conftest import SAMPLE_DATA, Run
+from conftest import SAMPLE_DATA, Run, check_schema
 
 RNG = np.random.default_rng(11)
 
@@ -57,9 +56,8 @@ def test_an_estimate_says_what_it_is_of(tmp_path, run: Run):
     assert record["subsample"]["samples"] == record["corpus"]["samples"] == 20_000
     for row in record["strategies"]:
         assert row["interval"]["low"] <= row["padding_ratio"] <= row["interval"]["high"]
-    import jsonschema
 
-    jsonschema.validate(record, schema("compare"))
+    check_schema(record, "compare")
     assert run("compare", "--no-plots", "--json").returncode == 0
     whole = json.loads((tmp_path / "batchstat-results" / "compare.json").read_text())
     assert whole["subsample"] is None

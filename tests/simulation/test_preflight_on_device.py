@@ -5,16 +5,14 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import numpy as np
 import pytest
 
 import batchstat
-from batchstat.documents.schema import schema
 from batchstat.errors import InputError, OptionError
 from batchstat.simulation.preflight import Preflight
 from calibrated import Constants, calibration, estimate, write
-from conftest import write_jsonl
+from conftest import check_schema, write_jsonl
 
 LENGTHS = np.random.default_rng(3).integers(1, 700, 203).tolist()
 SLOW = Constants(step=0.04, batch=0.02, token=5e-5, pair=4e-8)
@@ -157,7 +155,7 @@ def test_the_screen_and_the_file_have_them(cli, folder):
     code, out, err = cli("preflight", "args.json", *READ, "--cost-per-hour", 2.5)
     assert code == 0, err
     report = json.loads((folder / "batchstat-results/preflight.json").read_text())
-    jsonschema.validate(report, schema("preflight"))
+    check_schema(report, "preflight")
     total, epoch = report["schedule"], report["strategy"]
     lines = dict(line.split(maxsplit=1) for line in out.splitlines() if line[:1].isalpha())
     off = f"±{100 * report['calibration']['time_residual']:.1f}%"
@@ -179,7 +177,7 @@ def test_without_a_calibration_there_is_no_time(cli, folder):
     code, out, err = cli("preflight", "args.json", *READ[:5])
     assert code == 0, err
     report = json.loads((folder / "batchstat-results/preflight.json").read_text())
-    jsonschema.validate(report, schema("preflight"))
+    check_schema(report, "preflight")
     assert report["calibration"] is report["schedule"]["total_seconds"] is None
     assert "\ntime " not in out
     assert "GiB" not in out

@@ -249,28 +249,38 @@ def _equal_cost(values: Ints, counts: Ints, buckets: int, cost: Cost) -> Ints:
         tried = np.linspace(0, len(values) - 1, max(_MOST_CANDIDATES, buckets + 1)).astype(np.int64)
         values, before = values[tried], np.concatenate([[0], before[tried + 1]])
     costs = np.array([cost(int(value)) for value in values], dtype=np.float64)
+    last = len(values) - 1
     rng = np.random.default_rng(0)
-    places = np.argsort(rng.random((_TRIALS, len(values) - 1)), axis=1)[:, : buckets - 1]
-    at = np.sort(places, axis=1)
+    places = np.argsort(rng.random((_TRIALS, last)), axis=1)[:, : buckets - 1]
+    # Thresholds of each climb, between the two that never move.
+    at = np.hstack(
+        [np.full((_TRIALS, 1), -1), np.sort(places, axis=1), np.full((_TRIALS, 1), last)]
+    )
+    climbs = np.arange(_TRIALS)
     best, best_gap = at[0].copy(), np.inf
-    earlier = np.full_like(at, -1)
+    place_before, move_before = np.zeros_like(climbs), np.zeros_like(climbs)
     for _ in range(_STEPS_A_LENGTH * len(values)):
-        ends = np.hstack([at, np.full((len(at), 1), len(values) - 1)])
-        held = np.diff(before[ends + 1], axis=1, prepend=0)
-        gaps = np.diff(costs[ends] * held, axis=1)
-        widest = np.abs(gaps).argmax(axis=1)
-        gap = gaps[np.arange(len(at)), widest]
-        if np.abs(gap).min() < best_gap:
-            best_gap = np.abs(gap).min()
-            best = at[np.abs(gap).argmin()].copy()
-        moved = at.copy()
-        moved[np.arange(len(at)), widest] += np.sign(gap).astype(np.int64)
-        rising = (np.diff(moved, axis=1, prepend=-1, append=len(values) - 1) > 0).all(axis=1)
-        going = (gap != 0) & rising & (moved != earlier).any(axis=1)
-        if not going.any():
-            break
-        earlier, at = at[going], moved[going]
-    edges: Ints = values[np.append(best, len(values) - 1)]
+        upto = before[at + 1]
+        spent = costs[at[:, 1:]] * (upto[:, 1:] - upto[:, :-1])
+        gaps = spent[:, 1:] - spent[:, :-1]
+        place = np.abs(gaps).argmax(axis=1)
+        gap = gaps[climbs, place]
+        least = np.abs(gap).argmin()
+        if abs(gap[least]) < best_gap:
+            best_gap, best = abs(gap[least]), at[least].copy()
+        move = np.sign(gap).astype(np.int64)
+        moved = at[climbs, place + 1] + move
+        is_between = (at[climbs, place] < moved) & (moved < at[climbs, place + 2])
+        is_back = (place == place_before) & (move == -move_before)
+        going = (move != 0) & is_between & ~is_back
+        if not going.all():
+            if not going.any():
+                break
+            at, place, move, moved = at[going], place[going], move[going], moved[going]
+            climbs = climbs[: len(at)]
+        at[climbs, place + 1] = moved
+        place_before, move_before = place, move
+    edges: Ints = values[best[1:]]
     return edges
 
 

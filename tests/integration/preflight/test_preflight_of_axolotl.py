@@ -19,6 +19,8 @@ from batchstat.lengths.lost import Lost
 from batchstat.simulation.preflight_corpus import profile_keywords
 from conftest import needs, write_jsonl
 
+pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
+
 MADE = json.loads((Path(__file__).parent / "axolotl.json").read_text(encoding="utf-8"))
 
 

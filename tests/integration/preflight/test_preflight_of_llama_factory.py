@@ -15,6 +15,8 @@ import batchstat
 from batchstat.frameworks.llama_factory import LLAMA_FACTORY
 from conftest import SAMPLE_DATA, needs
 
+pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
+
 RECORD = json.loads((Path(__file__).parent / "llama_factory.json").read_text(encoding="utf-8"))
 
 
