@@ -6,6 +6,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import settings as examples
 
 import batchstat
 from batchstat import OptionError
@@ -63,6 +64,7 @@ def test_rows_are_those_of_longer_samples(spec, lengths, multiple, drop_last, ra
 
 
 @pytest.mark.parametrize("spec", SPECS)
+@examples(max_examples=25)  # each plans and measures four epochs
 @given(
     remainder=st.sampled_from(["repeat", "spread"]),
     lengths=st.lists(st.integers(1, MOST), min_size=1, max_size=80),

@@ -25,7 +25,6 @@ SETTINGS: dict[str, Any] = {
     "pad_to_multiple_of": 1,
     "drop_last": False,
     "required_batch_size_multiple": 1,
-    "samples_per_step": 1,
 }
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=200)
 

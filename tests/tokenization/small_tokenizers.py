@@ -5,8 +5,11 @@ import json
 import random
 import string
 import unicodedata
+from collections.abc import Iterable
 from functools import cache
+from typing import Any
 
+import pytest
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from batchstat.tokenization.split_patterns import (
@@ -71,6 +74,14 @@ def of_pairs(splitter, normalizer, seed: int = 0) -> Tokenizer:
     vocabulary, merges = _pairs(seed)
     model = models.BPE(vocabulary, merges, ignore_merges=bool(seed % 2))
     return _with(Tokenizer(model), splitter, normalizer)
+
+
+def half_slow(names: Iterable[Any]) -> list[Any]:
+    """Every second name marked as slow: loading the engine takes half a second for each."""
+    return [
+        pytest.param(each, marks=pytest.mark.slow) if i % 2 else each
+        for i, each in enumerate(names)
+    ]
 
 
 def _with(tokenizer: Tokenizer, splitter, normalizer) -> Tokenizer:

@@ -64,18 +64,17 @@ def real_texts() -> list[str]:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_families_on_crafted_and_real_texts(name):
+def test_families_on_crafted_and_real_texts_and_characters_in_every_context(name):
+    """A sample of all characters, and all that some library takes for whitespace or a contraction.
+
+    One tokenizer for both: the engine takes half a second to load a large one.
+    """
     texts = crafted_texts(700, seed=len(name)) + real_texts()[::9]
-    assert_equal_counts(of_pairs(*FAMILIES[name], seed=len(name)), texts)
-    assert_equal_counts(trained(*FAMILIES[name]), texts)
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_characters_in_every_context(name):
-    """A sample of all, and all that some library takes for whitespace or a contraction."""
     signs = random.Random(name).sample(EVERY, 1000)
     notable = [sign for sign in EVERY[:0x3100] if sign.isspace() or sign in "ſ\u180e\u200b"]
-    assert_equal_counts(of_pairs(*FAMILIES[name]), [in_contexts(sign) for sign in signs + notable])
+    characters = [in_contexts(sign) for sign in signs + notable]
+    assert_equal_counts(of_pairs(*FAMILIES[name], seed=len(name)), texts + characters)
+    assert_equal_counts(trained(*FAMILIES[name]), texts)
 
 
 @pytest.mark.slow
@@ -152,7 +151,7 @@ def test_tokens_that_may_claim_the_same_space_are_refused():
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_special_tokens_counted_as_text(name):
-    tokenizer = of_pairs(*FAMILIES[name])
+    tokenizer = trained(*FAMILIES[name])
     tokenizer.add_tokens([AddedToken("<extra>", normalized=False)])
     tokenizer.encode_special_tokens = True
     assert_equal_counts(tokenizer, crafted_texts(1000, seed=2))

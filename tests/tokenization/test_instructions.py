@@ -5,7 +5,7 @@ import random
 import pandas as pd
 import pytest
 from piece_tokenizers import metaspace
-from small_tokenizers import FAMILIES, crafted_texts, of_pairs
+from small_tokenizers import FAMILIES, crafted_texts, half_slow, of_pairs
 from tokenizers import Tokenizer, processors
 from transformers import PreTrainedTokenizerFast
 
@@ -57,7 +57,7 @@ def saved(backend: Tokenizer, template: str, folder, *, begins: bool) -> PreTrai
 
 
 @pytest.mark.parametrize("begins", [True, False])
-@pytest.mark.parametrize("template", TEMPLATES)
+@pytest.mark.parametrize("template", half_slow(TEMPLATES))
 @pytest.mark.parametrize("family", ["gpt2, roberta", "metaspace"])
 def test_tokens_are_those_of_both_sides(tmp_path, family, template, begins):
     backend = metaspace("always") if family == "metaspace" else of_pairs(*FAMILIES[family])

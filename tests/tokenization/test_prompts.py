@@ -7,7 +7,15 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from small_tokenizers import FAMILIES, MARKED, crafted_texts, marked, of_pairs, texts_of_entries
+from small_tokenizers import (
+    FAMILIES,
+    MARKED,
+    crafted_texts,
+    half_slow,
+    marked,
+    of_pairs,
+    texts_of_entries,
+)
 from tokenizers import Tokenizer, processors
 from transformers import PreTrainedTokenizerFast
 
@@ -75,7 +83,9 @@ def assert_counted(tokenizer: Tokenizer, pairs, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-@pytest.mark.parametrize("family", ["gpt2, roberta", "llama-3, glm-4, olmo-2", "qwen2, qwen3"])
+@pytest.mark.parametrize(
+    "family", half_slow(["gpt2, roberta", "llama-3, glm-4, olmo-2", "qwen2, qwen3"])
+)
 def test_shared_tokens_are_those_of_the_tokenizer(monkeypatch, template, family):
     pytest.importorskip("fastokens")
     tokenizer = with_template(of_pairs(*FAMILIES[family]), TEMPLATES[template])

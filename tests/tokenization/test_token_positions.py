@@ -8,6 +8,7 @@ from small_tokenizers import (
     FAMILIES,
     MARKED,
     crafted_texts,
+    half_slow,
     marked,
     of_pairs,
     random_tokenizer,
@@ -58,7 +59,7 @@ def assert_known(tokens: Tokens, encoding: Encoding, text: str) -> None:
         assert [*range(*tokens.overlapping(begin, end))] == inside, (text, begin, end)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", half_slow(FAMILIES))
 def test_published_ways_of_splitting(family):
     """With the post-processors in turn."""
     tokenizer = of_pairs(*FAMILIES[family], seed=1)

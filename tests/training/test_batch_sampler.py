@@ -47,7 +47,7 @@ GRID = [
         remainder,
     ), gradient_accumulation_steps, overflow in product(
         [
-            *(spec.replace("samples_per_step=1", "samples_per_step=12") for spec in SPECS),
+            *SPECS,
             *("packed:method=wrapped", "packed:method=next-fit"),
         ],
         ["batches", "samples", "independent", "chunks", "balanced"],
@@ -59,6 +59,8 @@ GRID = [
     if (remainder != "spread" or distribute in ("batches", "balanced"))
     # A framework has its own way to the ranks.
     and (distribute == "batches" or name.partition(":")[0] not in FRAMEWORKS)
+    # Which samples an epoch draws is decided before steps are made of its batches.
+    and (balance == "none" or gradient_accumulation_steps == 3)
     # What is cut or left out is decided before anything is distributed.
     and (overflow == "truncate" or (distribute == "batches" and gradient_accumulation_steps == 3))
 ]

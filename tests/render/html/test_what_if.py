@@ -57,7 +57,7 @@ def test_a_command_prints_its_row(cli: Cli, corpus: Path, words):
     own = ("--label-column", "label", "--html", "page.html")
     code, _, err = cli("compare", "corpus.jsonl", *words, *own)
     assert code == 0, err
-    check_commands(cli, (corpus.parent / "page.html").read_text("utf-8"), every=11)
+    check_commands(cli, (corpus.parent / "page.html").read_text("utf-8"), every=19)
 
 
 @pytest.mark.parametrize("names_corpus", [True, False])
@@ -71,7 +71,7 @@ def test_a_command_reads_the_trainer_s_configuration_again(cli: Cli, tmp_path: P
     words = (*corpus, "--current", "sft.json", "--world-size", 2)
     code, _, err = cli("compare", *words, "--html", "page.html")
     assert code == 0, err
-    check_commands(cli, (tmp_path / "page.html").read_text("utf-8"), every=13)
+    check_commands(cli, (tmp_path / "page.html").read_text("utf-8"), every=37)
 
 
 def test_a_command_of_a_part_draws_it_again(cli: Cli, tmp_path: Path):
@@ -82,7 +82,7 @@ def test_a_command_of_a_part_draws_it_again(cli: Cli, tmp_path: Path):
     assert code == 0, err
     page = (tmp_path / "page.html").read_text("utf-8")
     assert "estimate from 50.0% of the corpus" in panel_of(page).notes[1]
-    check_commands(cli, page, every=25)
+    check_commands(cli, page, every=41)
 
 
 def test_a_page_made_in_python_has_commands(cli: Cli, corpus: Path):
