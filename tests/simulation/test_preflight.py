@@ -13,6 +13,8 @@ from batchstat.simulation.preflight_corpus import profile_keywords
 from conftest import SAMPLE_DATA, needs, write_jsonl
 from integration.preflight.trainers import save_tokenizer
 
+pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
+
 SFT = {"max_length": 64, "per_device_train_batch_size": 2}
 ANSWERS = SFT | {"assistant_only_loss": True}
 CHAT = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]

@@ -12,6 +12,8 @@ from batchstat.simulation.preflight_corpus import profile_keywords
 from conftest import needs, write_jsonl
 from integration.preflight.trainers import save_tokenizer
 
+pytestmark = pytest.mark.usefixtures("tokenizers_loaded_once")
+
 RENDERED = Path(batchstat.__file__).parent / "frameworks" / "chat_templates"
 BASE = {"stage": "sft", "do_train": True, "finetuning_type": "lora", "cutoff_len": 32}
 ALPACA = [{"instruction": "word " * n, "input": "", "output": "end " * n} for n in range(1, 13)]

@@ -17,6 +17,7 @@ from small_tokenizers import (
     FAMILIES,
     MARKED,
     crafted_texts,
+    half_slow,
     in_contexts,
     marked,
     of_pairs,
@@ -110,7 +111,7 @@ def test_many_random_tokenizers(first):
     assert sum(map(tried, seeds)) > len(seeds) / 2
 
 
-@pytest.mark.parametrize("content", [*CONTENTS, "a", " "])
+@pytest.mark.parametrize("content", half_slow([*CONTENTS, "a", " "]))
 @pytest.mark.parametrize("normalized", [False, True])
 def test_added_tokens_of_every_kind(content, normalized):
     """With every flag that is admitted, alone and together with others."""
@@ -193,7 +194,7 @@ EQUAL: dict[str, Edit] = {
 
 
 @pytest.mark.parametrize("edit", EQUAL)
-@pytest.mark.parametrize("name", ["gpt2, roberta", "qwen2, qwen3", "deepseek-v3"])
+@pytest.mark.parametrize("name", half_slow(["gpt2, roberta", "qwen2, qwen3", "deepseek-v3"]))
 def test_edited_definitions(name, edit):
     texts = crafted_texts(500, seed=3) + real_texts()[::9]
     assert_equal_counts(edited(name, EQUAL[edit]), texts)
