@@ -54,7 +54,7 @@ class PlanInputs(NamedTuple):
         """
         stated_max = self.profile.stated_max if self.profile else None
         if settings.needs_trained:
-            self.samples.check_trained("balance_by=trained")
+            self.samples.check_trained()
         size = loss = None
         if current is not None:
             size = current.strategy.batch_capacity if current.sets("batch_size") else None

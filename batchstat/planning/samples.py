@@ -86,12 +86,12 @@ class Samples:
         """(n,) trained tokens of each sample within a length, the first one not counted."""
         return {}
 
-    def check_trained(self, asked: str) -> None:
-        """Raise InputError if what is asked for needs trained tokens, and these are unknown."""
+    def check_trained(self) -> None:
+        """Raise InputError if it is unknown which tokens are trained, which `balance_by` needs."""
         if self.trained is None:
             raise InputError(
-                f"{asked}: it is unknown which tokens are trained; profile the corpus with "
-                "--prompt-column and --completion-column, --assistant-only-loss or "
+                "balance_by=trained: it is unknown which tokens are trained; profile the corpus "
+                "with --prompt-column and --completion-column, --assistant-only-loss or "
                 "--trained-column"
             )
 
