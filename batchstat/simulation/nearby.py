@@ -64,7 +64,8 @@ class Nearby:
     Attributes:
         rows: by strategy, size and number of ranks.
         current: the current setup, by the number of ranks.
-        wanted: number of rows if there were time for all of them, and each had a batch.
+        too_slow: number of rows for which there was no time.
+        without_batch: number of rows that would have no batch, or ranks that are not possible.
         samples: samples that the rows describe.
         share: the share of the corpus to draw for `subsample` to get the same rows; None if they
             describe all of it.
@@ -72,7 +73,8 @@ class Nearby:
 
     rows: tuple[NearbyRow, ...] = ()
     current: Mapping[int, StrategyResult] = field(default_factory=dict)
-    wanted: int = 0
+    too_slow: int = 0
+    without_batch: int = 0
     samples: int = 0
     share: float | None = None
 
@@ -141,14 +143,20 @@ def nearby(comparison: Comparison) -> Nearby:
     has_rows = drawn is None or comparison.subsample is not None
     simulator = _Simulator(comparison, samples, has_rows=has_rows)
     rows, current = [], {}
-    for place in _in_time(places, comparison.current, len(samples), has_rows=has_rows):
+    chosen = _in_time(places, comparison.current, len(samples), has_rows=has_rows)
+    for place in chosen:
         now = simulator.row(comparison.current.label, place.world_size)
         result = simulator.row(place.spec, place.world_size)
         if now is not None and result is not None:
             current[place.world_size] = now
             rows.append(NearbyRow(of=place.of, size=place.size, result=result))
     return Nearby(
-        rows=tuple(rows), current=current, wanted=len(places), samples=len(samples), share=share
+        rows=tuple(rows),
+        current=current,
+        too_slow=len(places) - len(chosen),
+        without_batch=len(chosen) - len(rows),
+        samples=len(samples),
+        share=share,
     )
 
 

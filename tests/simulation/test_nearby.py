@@ -86,7 +86,7 @@ def test_ranks_on_which_nothing_is_left_have_no_row():
         )
     )
     assert {(near.size, near.world_size) for near in found.rows} == {(2, 1), (4, 1), (8, 1)}
-    assert found.wanted == 10
+    assert (found.without_batch, found.too_slow) == (7, 0)
 
 
 def test_where_there_is_little_time_the_nearest_rows_are_there(monkeypatch):
@@ -95,7 +95,8 @@ def test_where_there_is_little_time_the_nearest_rows_are_there(monkeypatch):
     monkeypatch.setattr(module, "_SECONDS", 0.02)
     few = nearby(comparison)
     assert few.share is None
-    assert len(comparison) < len(few.rows) < len(every.rows) == few.wanted
+    assert len(comparison) < len(few.rows) < len(every.rows) == len(few.rows) + few.too_slow
+    assert every.too_slow == every.without_batch == 0
     for row in comparison:
         sizes = {near.size for near in few.rows if near.of is row and near.world_size == 4}
         own = size_of(row)[1]
@@ -125,7 +126,7 @@ def test_the_part_of_a_subsample_is_drawn_again(order):
     comparison = batchstat.compare(lengths, subsample=0.3, **settings)
     found = nearby(comparison)
     assert found.samples == comparison.subsample.samples
-    assert len(found.rows) == found.wanted
+    assert found.too_slow == found.without_batch == 0
     for near in found.rows[::11]:
         shared = {**settings, "subsample": found.share}
         check_row(near, found, again(near, "static", lengths, **shared))
@@ -143,7 +144,7 @@ def test_of_a_subsample_in_file_order_there_are_none():
 def test_very_many_strategies_have_no_more_rows_than_a_page_holds():
     specs = [f"static:batch_size={i}" for i in range(1, 61)]
     found = nearby(batchstat.compare(LENGTHS, strategies=specs, **SETTINGS))
-    assert len(found.rows) == 200 < found.wanted
+    assert (len(found.rows), found.too_slow) == (200, 400)
     assert {near.of.label for near in found.rows} == set(specs)
 
 

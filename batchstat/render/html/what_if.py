@@ -120,22 +120,24 @@ def _notes(comparison: Comparison, found: Nearby) -> Iterator[str]:
     if not found.rows:
         yield NO_ROWS
         return
-    shown, all_samples = len(found.rows), len(comparison.source)
+    all_samples = len(comparison.source)
     yield (
-        f"{counted(shown, 'plan')}, simulated when this page was written: the strategies of the "
-        "report with other batch sizes or budgets, and other numbers of ranks. Speed-ups are over "
-        "the current setup on as many ranks."
+        f"{counted(len(found.rows), 'plan')}, simulated when this page was written: the strategies "
+        "of the report with other batch sizes or budgets, and other numbers of ranks. Speed-ups "
+        "are over the current setup on as many ranks."
     )
     if found.samples < all_samples:
         yield (
             f"Numbers here are an estimate from {percent(found.samples / all_samples)} of the "
             f"corpus, {counted(found.samples, 'sample')}."
         )
-    if shown < found.wanted:
+    if found.too_slow:
         yield (
-            f"The other {found.wanted - shown:,} of {found.wanted:,} would have taken too long to "
-            "simulate, or leave no batch."
+            f"{counted(found.too_slow, 'plan')} further from the report's would have taken too "
+            "long to simulate."
         )
+    if found.without_batch:
+        yield f"{counted(found.without_batch, 'plan')} would have no batch."
 
 
 def _table(comparison: Comparison, found: Nearby) -> Table:
