@@ -1,6 +1,6 @@
 """`bucketed`: samples of similar length share a batch of a fixed size."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from batchstat.lengths.arrays import Ints
 from batchstat.lengths.stats import LengthStats
 from batchstat.parameters import parameter
+from batchstat.planning.plan import Windows
 from batchstat.planning.strategies.cutting import Falling, cut_every
 from batchstat.planning.strategies.histogram import BatchSummary, RowRuns
 from batchstat.planning.strategies.longest_first import LongestFirst
@@ -17,8 +18,10 @@ from batchstat.planning.strategies.longest_first import LongestFirst
 class Bucketed(LongestFirst):
     """Each window of `read_ahead` samples is sorted longest first and cut every `batch_size`.
 
-    The window's remainder is a batch of its own; the window's batches are then shuffled. Source:
-    infinibatch's BucketedReadaheadBatchIterator with a constant size.
+    The window's remainder is a batch of its own; the window's batches are then shuffled. With
+    `drop_last`, as many samples as the remainder of the last window has are dropped from its end,
+    before it is sorted: those that a plain loop drops, of any length. Source: infinibatch's
+    BucketedReadaheadBatchIterator with a constant size.
     """
 
     in_short: ClassVar[str] = "equal samples"
@@ -30,14 +33,23 @@ class Bucketed(LongestFirst):
         "Whether the batches of a window are shuffled, or come as they were cut.", True
     )
 
-    def cut(self, falling: Falling, window: int, *, keep_short: bool) -> Ints:
+    def cut(self, falling: Falling, window: int) -> Ints:
         """Cut every `batch_size`."""
-        return cut_every(len(falling), self.batch_size, window, keep_short=keep_short)
+        return cut_every(len(falling), self.batch_size, window)
+
+    def kept(self, windows: Windows) -> Windows:
+        """Return the windows without the remainder of the last one, unless that is kept."""
+        if self.keeps_short(windows):
+            return windows
+        n = len(windows.lengths)
+        rest = (n - (n - 1) // windows.size * windows.size) % self.batch_size
+        return replace(windows, lengths=windows.lengths[: n - rest])
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchSummary | None:
         """Return the batches of all lengths sorted together."""
-        if stats.count > self.read_ahead:
+        drops = self.drop_last and stats.count % self.batch_size
+        if stats.count > self.read_ahead or drops:  # which samples, lengths do not say
             return None
         rows = RowRuns.of_samples(stats)
-        offsets = cut_every(stats.count, self.batch_size, keep_short=not self.drop_last)
+        offsets = cut_every(stats.count, self.batch_size)
         return rows.cut(offsets, self.pad_to_multiple_of, rng if self.shuffle_batches else None)

@@ -129,6 +129,24 @@ def cut_by_budget(
     return np.array(offsets if keep_short or end == n else offsets[:-1])
 
 
+def holds_more(lengths: Ints, offsets: Ints, budget: int, max_samples: int | None) -> bool:
+    """Return whether the last batch that `cut_by_budget` cut of `lengths` (n,) could hold more."""
+    if len(offsets) < 2:
+        return False
+    size = budget // (int(lengths[offsets[-2]]) or 1) or 1
+    held = int(offsets[-1] - offsets[-2])
+    return held < (size if max_samples is None else min(size, max_samples))
+
+
+def one_left_out(sequence: Ints, rng: np.random.Generator, first: int = 0) -> Ints:
+    """Return a sequence of batches without one of those from `first` on, each as likely.
+
+    Sorted longest first, the last batch always has the shortest samples: without it, no epoch would
+    train these. Each sample is in one batch, so that each is as likely to be left out.
+    """
+    return np.delete(sequence, rng.integers(first, len(sequence)))
+
+
 def one_sample_a_row(
     lengths: Ints,
     order: Ints,
@@ -143,16 +161,17 @@ def one_sample_a_row(
         order: (n,) their sequence; those after the last offset are dropped.
         batch_offsets: (n_batches + 1,) samples of each batch.
         widths: (n_batches,) width of each batch; None for the longest of it.
-        sequence: (n_batches,) the sequence in which the batches come; None as they are.
+        sequence: the sequence in which the batches come, those left out not among them; None as
+            they are.
     """
-    n = int(batch_offsets[-1])
-    rows = np.arange(n + 1)
     if sequence is None:
-        order = order[:n]
+        rows = np.arange(int(batch_offsets[-1]) + 1)
+        order = order[: rows[-1]]
     else:
         first = batch_offsets[sequence]
         sizes = batch_offsets[sequence + 1] - first
         batch_offsets = offsets_from_sizes(sizes)
+        rows = np.arange(int(batch_offsets[-1]) + 1)
         places = np.repeat(first - batch_offsets[:-1], sizes)
         places += rows[:-1]
         order = order.take(places)

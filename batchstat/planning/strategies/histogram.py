@@ -9,6 +9,7 @@ import numpy as np
 from batchstat.lengths.arrays import Ints, offsets_from_sizes, round_up
 from batchstat.lengths.exact import added
 from batchstat.lengths.stats import LengthStats
+from batchstat.planning.strategies.cutting import one_left_out
 from batchstat.planning.strategies.packing import placed_runs
 
 
@@ -75,10 +76,10 @@ class RowRuns:
             of_segments(found.each * lengths**2)[order],
         )
 
-    def within(
-        self, budget: int, multiple: int, max_samples: int | None, *, keep_short: bool
-    ) -> Ints:
-        """Return offsets of batches with rows × width within `budget`, or of one row."""
+    def within(self, budget: int, multiple: int, max_samples: int | None) -> tuple[Ints, bool]:
+        """Return offsets of batches with rows × width within `budget`, or of one row; and whether
+        the last one could hold more.
+        """
         padded = np.maximum(round_up(self.held, multiple), 1)
         sizes = np.maximum(1, budget // padded)
         if max_samples is not None:
@@ -91,12 +92,18 @@ class RowRuns:
                 at = int(starts[-1]) + size
         n = int(self._offsets[-1])
         offsets = np.concatenate([*parts, [min(at, n)]]) if parts else np.zeros(1, dtype=np.int64)
-        return offsets if at <= n or keep_short else offsets[:-1]
+        return offsets, at > n
 
     def cut(
-        self, offsets: Ints, multiple: int, shuffle: np.random.Generator | None
+        self,
+        offsets: Ints,
+        multiple: int,
+        shuffle: np.random.Generator | None,
+        leave_out: np.random.Generator | None = None,
     ) -> BatchSummary:
-        """Return batches of consecutive rows, shuffled if a generator is given."""
+        """Return batches of consecutive rows, shuffled if a generator is given, and without one of
+        them if one to draw it with is.
+        """
         firsts = np.searchsorted(self._offsets, offsets[:-1], side="right") - 1
         rows = np.diff(offsets)
 
@@ -111,7 +118,13 @@ class RowRuns:
             of_batches(self.held),
             added(self.squares, of_batches, int(rows.max(initial=0))),
         )
-        return summary if shuffle is None else summary.take(shuffle.permutation(len(firsts)))
+        sequence: Ints = np.arange(len(firsts))
+        if shuffle is not None:
+            sequence = shuffle.permutation(len(firsts))
+        if leave_out is not None:
+            sequence = sequence[:-1] if shuffle is not None else one_left_out(sequence, leave_out)
+        is_as_cut = shuffle is None and leave_out is None
+        return summary if is_as_cut else summary.take(sequence)
 
     @cached_property
     def _offsets(self) -> Ints:

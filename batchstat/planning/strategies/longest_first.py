@@ -14,6 +14,7 @@ from batchstat.planning.strategies.cutting import (
     falling_lengths,
     longest_first,
     narrowed,
+    one_left_out,
     one_sample_a_row,
 )
 from batchstat.planning.strategies.histogram import BatchSummary
@@ -27,14 +28,22 @@ class LongestFirst(Strategy):
     """
 
     @abstractmethod
-    def cut(self, falling: Falling, window: int, *, keep_short: bool) -> Ints:
+    def cut(self, falling: Falling, window: int) -> Ints:
         """Return offsets of batches.
 
         Args:
             falling: n lengths; every `window` of them descend, and no batch spans two windows.
             window: samples per window; the last may be short.
-            keep_short: whether the last batch of all is kept if it could hold more.
         """
+
+    def kept(self, windows: Windows) -> Windows:
+        """Return the windows without what `drop_last` drops before they are sorted."""
+        return windows
+
+    def holds_more(self, falling: Falling, offsets: Ints) -> bool:
+        """Return whether the last batch could hold more, so that `drop_last` drops one."""
+        del falling, offsets
+        return False
 
     def plan(self, window: Window) -> BatchPlan:
         """Sort longest first, cut, shuffle."""
@@ -44,23 +53,32 @@ class LongestFirst(Strategy):
 
     def plan_together(self, windows: Windows) -> BatchPlan:
         """Do the same for several windows."""
+        windows = self.kept(windows)
         lengths = narrowed(windows.lengths)
         order = longest_first(lengths, windows.size)
         return one_sample_a_row(lengths, order, *self._batches(Falling(lengths, order), windows))
 
     def summary_together(self, windows: Windows) -> BatchSummary:
         """Sort, cut and shuffle lengths alone."""
+        windows = self.kept(windows)
         falling = falling_lengths(windows.lengths, windows.size)
         offsets, widths, sequence = self._batches(Falling(falling), windows)
         rows = np.diff(offsets)
-        summary = BatchSummary(rows, widths, rows, *moments(falling[: offsets[-1]], offsets))
+        summary = BatchSummary(rows, widths, rows, *moments(falling, offsets))
         return summary if sequence is None else summary.take(sequence)
 
     def _batches(self, falling: Falling, windows: Windows) -> tuple[Ints, Ints, Ints | None]:
         """Return offsets and widths of batches as they are cut, and their shuffled sequence."""
-        offsets = self.cut(falling, windows.size, keep_short=self.keeps_short(windows))
+        offsets = self.cut(falling, windows.size)
         widths = round_up(falling.at(offsets[:-1]), self.pad_to_multiple_of)
-        return offsets, widths, _shuffled(offsets, windows) if self._shuffles else None
+        sequence = _shuffled(offsets, windows) if self._shuffles else None
+        if self.keeps_short(windows) or not self.holds_more(falling, offsets):
+            return offsets, widths, sequence
+        if sequence is not None:  # the last one of a random sequence is a random one
+            return offsets, widths, sequence[:-1]
+        last = (len(falling) - 1) // windows.size
+        first = int(np.searchsorted(offsets[:-1], last * windows.size))
+        return offsets, widths, one_left_out(np.arange(len(widths)), windows.rng(last), first)
 
     @property
     def _shuffles(self) -> bool:
@@ -69,7 +87,8 @@ class LongestFirst(Strategy):
 
 def _shuffled(offsets: Ints, windows: Windows) -> Ints:
     """Return (n_batches,) batches in random order within each window."""
-    edges = np.searchsorted(offsets[:-1], np.arange(0, len(windows.lengths), windows.size))
+    firsts = np.arange(0, max(len(windows.lengths), 1), windows.size)
+    edges = np.searchsorted(offsets[:-1], firsts)
     sequence = np.arange(len(offsets) - 1)
     ends = [*edges[1:].tolist(), len(sequence)]
     for window, (first, end) in enumerate(zip(edges.tolist(), ends, strict=True)):

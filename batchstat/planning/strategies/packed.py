@@ -20,8 +20,10 @@ from batchstat.parameters import MAX_INT, parameter
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.strategies.cutting import (
     cut_by_budget,
+    holds_more,
     longest_first,
     narrowed,
+    one_left_out,
 )
 from batchstat.planning.strategies.histogram import BatchSummary, RowRuns
 from batchstat.planning.strategies.packing import (
@@ -122,16 +124,18 @@ class Packed(PacksDocuments):
         held, counts = packing.totals
         order = longest_first(held)
         padded = round_up(held[order], self.pad_to_multiple_of)
-        keep_short = self.keeps_short(window)
-        offsets = cut_by_budget(padded, self.tokens_per_batch, None, keep_short=keep_short)
+        offsets = cut_by_budget(padded, self.tokens_per_batch, None)
         widths = padded[offsets[:-1]]
-        sequence = np.arange(len(widths))
+        sequence: Ints = np.arange(len(widths))
         if self.shuffle_batches:
             sequence = window.rng.permutation(len(widths))
+        is_short = holds_more(padded, offsets, self.tokens_per_batch, None)
+        if is_short and not self.keeps_short(window):
+            sequence = sequence[:-1] if self.shuffle_batches else one_left_out(sequence, window.rng)
         offsets, rows = gather_groups(offsets, sequence)
         every = order.take(rows)
         if len(rows) < len(order):
-            every = np.concatenate([every, order[len(rows) :]])  # dropped rows come last
+            every = np.concatenate([every, np.delete(order, rows)])  # dropped rows come last
         row_offsets = offsets_from_sizes(counts[every])
         first = np.empty_like(every)
         first[every] = row_offsets[:-1]
@@ -164,10 +168,10 @@ class Packed(PacksDocuments):
             return None
         check_longest("packed", stats.max, self.max_length)
         rows = RowRuns.packed(stats, self.max_length, self.max_samples_per_row or MAX_INT)
-        offsets = rows.within(
-            self.tokens_per_batch, self.pad_to_multiple_of, None, keep_short=not self.drop_last
-        )
-        return rows.cut(offsets, self.pad_to_multiple_of, rng if self.shuffle_batches else None)
+        offsets, is_short = rows.within(self.tokens_per_batch, self.pad_to_multiple_of, None)
+        left_out = rng if self.drop_last and is_short else None
+        shuffle = rng if self.shuffle_batches else None
+        return rows.cut(offsets, self.pad_to_multiple_of, shuffle, left_out)
 
 
 def check_longest(name: str, longest: int, max_length: int) -> None:

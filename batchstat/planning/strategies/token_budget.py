@@ -7,7 +7,7 @@ import numpy as np
 
 from batchstat.lengths.arrays import Ints, round_up
 from batchstat.lengths.stats import LengthStats
-from batchstat.planning.strategies.cutting import Falling, cut_by_budget
+from batchstat.planning.strategies.cutting import Falling, cut_by_budget, holds_more
 from batchstat.planning.strategies.histogram import BatchSummary, RowRuns
 from batchstat.planning.strategies.longest_first import LongestFirst
 
@@ -17,8 +17,9 @@ class TokenBudget(LongestFirst):
     """Each window is sorted longest first; a batch takes as many samples as its longest allows.
 
     That is `tokens_per_batch` // width, at least 1 and at most `max_samples`; the window's batches
-    are then shuffled. Source: infinibatch's BucketedReadaheadBatchIterator with a size that
-    depends on the first sample.
+    are then shuffled. With `drop_last`, one of the last window's batches, drawn at random, is
+    dropped if the last one could hold more. Source: infinibatch's BucketedReadaheadBatchIterator
+    with a size that depends on the first sample.
     """
 
     in_short: ClassVar[str] = "equal tokens"
@@ -29,24 +30,27 @@ class TokenBudget(LongestFirst):
     max_samples: int | None = None
     shuffle_batches: bool = True
 
-    def cut(self, falling: Falling, window: int, *, keep_short: bool) -> Ints:
+    def cut(self, falling: Falling, window: int) -> Ints:
         """Cut by the budget."""
+        padded = self._padded(falling)
+        return cut_by_budget(padded, self.tokens_per_batch, self.max_samples, window)
+
+    def holds_more(self, falling: Falling, offsets: Ints) -> bool:
+        """Return whether the last batch could hold more."""
+        return holds_more(self._padded(falling), offsets, self.tokens_per_batch, self.max_samples)
+
+    def _padded(self, falling: Falling) -> Ints:
         padded = falling.all()
         if self.pad_to_multiple_of > 1:
             padded = round_up(padded.astype(np.int64), self.pad_to_multiple_of)
-        return cut_by_budget(
-            padded, self.tokens_per_batch, self.max_samples, window, keep_short=keep_short
-        )
+        return padded
 
     def summary(self, stats: LengthStats, rng: np.random.Generator) -> BatchSummary | None:
         """Return the batches of all lengths sorted together."""
         if stats.count > self.read_ahead:
             return None
         rows = RowRuns.of_samples(stats)
-        offsets = rows.within(
-            self.tokens_per_batch,
-            self.pad_to_multiple_of,
-            self.max_samples,
-            keep_short=not self.drop_last,
-        )
-        return rows.cut(offsets, self.pad_to_multiple_of, rng if self.shuffle_batches else None)
+        budget, multiple = self.tokens_per_batch, self.pad_to_multiple_of
+        offsets, is_short = rows.within(budget, multiple, self.max_samples)
+        left_out = rng if self.drop_last and is_short else None
+        return rows.cut(offsets, multiple, rng if self.shuffle_batches else None, left_out)
