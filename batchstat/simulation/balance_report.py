@@ -20,6 +20,10 @@ BALANCED = 1.05
 """A class ratio up to this counts as balanced."""
 MOST_COMPUTE = 1.5
 """A sampler that computes more than this times the tokens of `none` is expensive."""
+_MOST_EVER = 3.0
+"""A sampler that computes more than this times the tokens of `none` is never recommended: with many
+small classes, drawing all of them as often as the largest takes hundreds of epochs.
+"""
 LEAST_SEEN = 0.5
 """A sampler that shows less of the corpus over all epochs is never recommended."""
 AS_MUCH_SEEN = 0.01
@@ -223,9 +227,10 @@ class BalanceReport:
         at least `LEAST_SEEN` of the corpus, the one with the most coverage over all epochs, and of
         those with about the same coverage, the one with the least compute. If all of them compute
         more, the one with the least compute. None if fewer than two samplers are compared, or none
-        balances the classes and shows so much.
+        balances the classes, shows so much and computes at most three times as much as `none`.
         """
-        seen = [row for row in self.balanced if row.coverage_after >= LEAST_SEEN]
+        affordable = [r for r in self.balanced if (r.relative_compute or 0) <= _MOST_EVER]
+        seen = [row for row in affordable if row.coverage_after >= LEAST_SEEN]
         if len(self.samplers) < 2 or not seen:
             return None
         cheap = [row for row in seen if (row.relative_compute or 0) <= MOST_COMPUTE]

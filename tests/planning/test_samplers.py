@@ -706,6 +706,16 @@ def test_labels_are_shown_as_they_are(run, tmp_path, label):
         assert label in shown.stdout
 
 
+@pytest.mark.parametrize(("small_classes", "is_recommended"), [(1, True), (9, False)])
+def test_what_computes_several_times_as_much_is_not_recommended(small_classes, is_recommended):
+    labels = ["large"] * 300 + [f"small {i}" for i in range(small_classes)]
+    report = batchstat.balance([7] * len(labels), labels=labels, samplers=["none", "upsampling"])
+    upsampling = report.samplers[1]
+    assert upsampling.is_balanced
+    assert upsampling.relative_compute == pytest.approx(1 + small_classes, rel=0.05)
+    assert report.recommended is (upsampling if is_recommended else None)
+
+
 def test_what_evens_nothing_out_is_not_recommended(run):
     reviews = [SAMPLE_DATA / "reviews.csv", "--text-column", "review", "--label-column", "label"]
     only = ["--sampler", "none", "--sampler", "weights=negative:1", "--sampler", "downsampling"]
