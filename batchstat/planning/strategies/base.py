@@ -23,7 +23,8 @@ class Strategy(ABC):
     Attributes:
         pad_to_multiple_of: a batch's width is rounded up to a multiple of this many tokens,
             before any budget is applied.
-        drop_last: whether the epoch's last batch is dropped if it could have held more samples.
+        drop_last: whether something is dropped where the epoch's last batch could hold more: that
+            batch, unless it was sorted, and then as many samples or a batch of any length.
         in_short: what the strategy does, in a few words.
         own_parameters: names of parameters that are not taken from the shared settings.
         usual_batch_size: `batch_size` where nobody gives one; None for that of the settings.
