@@ -57,8 +57,24 @@ ROOT = Path(__file__).parent.parent
 SAMPLE_DATA = ROOT / "sample_data"
 
 
+_PACKED = {
+    "trl": "packing=bfd",
+    "axolotl": "sample_packing=true",
+    "llama-factory": "packing=plain",
+}
+
+
+def packed(spec: str) -> str:
+    """The same strategy with its packing, which trainers do not have unless it is asked for."""
+    name, _, rest = spec.partition(":")
+    switch = _PACKED.get(name)
+    if switch is None or f"{switch.partition('=')[0]}=" in rest:
+        return spec
+    return f"{name}:{switch}" + (f",{rest}" if rest else "")
+
+
 _WHOLE = {"fairseq": ":required_batch_size_multiple=1"}
-SPECS = [name + _WHOLE.get(name, "") for name in STRATEGIES]
+SPECS = [packed(name + _WHOLE.get(name, "")) for name in STRATEGIES]
 """Every strategy, in such a way that it drops no sample."""
 
 

@@ -197,7 +197,9 @@ def _packed(values: Mapping[str, Any], size: int) -> str:
         "pad_to_sequence_len": True,
     }
     changed = {key: value for key, value in chosen.items() if usual.get(key) != value}
-    return "axolotl:" + ",".join(f"{key}={str(value).lower()}" for key, value in changed.items())
+    return "axolotl:sample_packing=true," + ",".join(
+        f"{key}={str(value).lower()}" for key, value in changed.items()
+    )
 
 
 def _padded(values: Mapping[str, Any], size: int, settings: dict[str, Any]) -> str:

@@ -171,14 +171,14 @@ def read_config(
 
 def _packing(values: Mapping[str, Any]) -> str:
     """Return the strategy of packing: true."""
-    neat = "off"
+    packing = "plain"
     if values["neat_packing"]:
-        neat = "unpadded" if values["flash_attn"] == "fa2" else "masked"
+        packing = "unpadded" if values["flash_attn"] == "fa2" else "masked"
     parameters = {
+        "packing": packing,
         "batch_size": values["per_device_train_batch_size"],
         "read_ahead": values["preprocessing_batch_size"],
         "preprocessing_num_workers": values["preprocessing_num_workers"] or 1,
-        "neat_packing": neat,
     }
     return "llama-factory:" + ",".join(f"{key}={value}" for key, value in parameters.items())
 

@@ -133,7 +133,7 @@ def _rows(values: Mapping[str, Any], sampling: str, where: str) -> str:
             "remove one"
         )
     base.check_even(values, where)
-    size, method = values["per_device_train_batch_size"], "unpacked"
+    size, method = values["per_device_train_batch_size"], "padding-free"
     parameters = {"batch_size": size}
     if values["packing"]:
         method = "wrapped" if values["packing_strategy"] == "wrapped" else "bfd"
@@ -141,7 +141,7 @@ def _rows(values: Mapping[str, Any], sampling: str, where: str) -> str:
         if values["shuffle_dataset"]:
             parameters["shuffle_seed"] = values["seed"]
     given = ",".join(f"{key}={value}" for key, value in parameters.items())
-    return f"trl:{given},method={method}"
+    return f"trl:packing={method},{given}"
 
 
 def _check(values: Mapping[str, Any], where: str) -> None:

@@ -56,10 +56,12 @@ class PlanInputs(NamedTuple):
         if settings.needs_trained:
             self.samples.check_trained()
         size = loss = None
+        multiple = 1
         if current is not None:
+            multiple = current.strategy.pad_to_multiple_of
             size = current.strategy.batch_capacity if current.sets("batch_size") else None
             loss = None if self.samples.trained is None else current.strategy.loss
-        return settings.resolve(self.stats.max, stated_max, size, loss)
+        return settings.resolve(self.stats.max, stated_max, size, loss, multiple)
 
 
 def resolve_inputs(

@@ -237,6 +237,7 @@ class Settings:
         stated_max: int | None,
         current_batch_size: int | None = None,
         current_loss: str | None = None,
+        current_multiple: int = 1,
     ) -> "ResolvedSettings":
         """Return these settings with all defaults decided.
 
@@ -246,6 +247,7 @@ class Settings:
             current_batch_size: batch size of the current setup, if its specification has one; it
                 sets the budget as `batch_size` does.
             current_loss: the loss of the current setup; None if no one asks for weights.
+            current_multiple: what the current setup rounds widths up to a multiple of.
         """
         from batchstat.lengths.arrays import round_up
 
@@ -253,12 +255,14 @@ class Settings:
         max_length = self.max_length or max(1, min(stated_max or longest, longest))
         widest = round_up(max_length, self.pad_to_multiple_of)
         fixed = current_batch_size or self.batch_size
-        least = max(DEFAULT_BUDGET, widest) if fixed is None else fixed * widest
+        # The largest batch that the current setup really has.
+        largest = (fixed or 1) * max(widest, round_up(max_length, current_multiple))
+        least = max(DEFAULT_BUDGET, widest) if fixed is None else largest
         budget = self.tokens_per_batch or min(least, MAX_INT)
         decided = {
             "max_length": max_length,
             "tokens_per_batch": budget,
-            "batch_size": self.batch_size or max(1, budget // widest),
+            "batch_size": fixed or max(1, budget // widest),
             "given_batch_size": fixed,
             "loss": self.loss or current_loss,
         }

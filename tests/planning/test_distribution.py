@@ -22,7 +22,7 @@ from batchstat.planning.settings import Settings
 from batchstat.planning.shares import make_shares
 from batchstat.planning.strategies import STRATEGIES
 from batchstat.planning.strategies.spec import parse_strategy
-from conftest import needs, plan_epoch
+from conftest import needs, packed, plan_epoch
 
 SEEDS = [0, 1, 7, 2**31, 2**32 - 1, 2**32 + 5, 2**40 + 3]
 REMAINDERS = ["repeat", "drop", "uneven", "dummy"]
@@ -313,7 +313,7 @@ def test_the_last_batches_are_spread_over_all_ranks(name, lengths, world_size, m
     """The rows of the last batches in a plain loop, as lhotse splits the cuts of its last ones."""
     settings = Settings(tokens_per_batch=96, pad_to_multiple_of=multiple)
     basis = settings.resolve(max(lengths), None)
-    strategy = parse_strategy(name, vars(basis))
+    strategy = parse_strategy(packed(name), vars(basis))
     visits = InMemoryEpoch(np.arange(len(lengths)), np.array(lengths))
     plan = plan_epoch(strategy, visits, seed=0, epoch=0)
     if len(plan) == 0:
@@ -436,7 +436,7 @@ def test_each_framework_has_its_own_way_to_the_ranks():
     """101 batches of one sample on 4 ranks."""
     made = batchstat.compare(
         np.full(101, 5),
-        strategies=["static", "fairseq", "lhotse", "axolotl", "infinibatch"],
+        strategies=["static", "fairseq", "lhotse", "axolotl:sample_packing=true", "infinibatch"],
         tokens_per_batch=5,
         world_size=4,
         distribute="samples",
@@ -464,7 +464,7 @@ def test_each_framework_has_its_own_way_to_the_ranks():
         "static": ("samples", "repeat", 3, 0),
         "fairseq": ("batches", "dummy", 0, 1),  # its last batch, which is no multiple of 8
         "lhotse": ("batches", "spread", 3, 0),
-        "axolotl": ("batches", "drop", 0, 1),
+        "axolotl:sample_packing=true": ("batches", "drop", 0, 1),
         "infinibatch": ("chunks", "uneven", 0, 0),
     }
     assert rows["fairseq"].counts.ranks.step_gap == 0

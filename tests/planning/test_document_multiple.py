@@ -19,7 +19,8 @@ SPECS = [
     *(f"packed:method={method}" for method in ("bfd", "ffd", "first-fit", "next-fit")),
     *("packed:read_ahead=9,within_samples=false", "packed:max_samples_per_row=2"),
     *("padding-free:max_samples=3", "padding-free:pad_to_multiple_of=5"),
-    *("trl:batch_size=2", "trl:batch_size=2,read_ahead=7", "axolotl"),
+    *("trl:packing=bfd,batch_size=2", "trl:packing=bfd,batch_size=2,read_ahead=7"),
+    "axolotl:sample_packing=true",
 ]
 SETTINGS = {"tokens_per_batch": 120, "max_length": MOST}
 LENGTHS = st.lists(st.integers(0, MOST), min_size=1, max_size=80)
@@ -73,7 +74,7 @@ def test_rows_are_those_of_longer_samples(spec, lengths, multiple, drop_last, ra
 )
 def test_the_padding_of_samples_counts_as_padding(spec, remainder, lengths, multiple, ranks):
     # axolotl drops a last batch that not every rank has.
-    settings = SETTINGS | {"world_size": 1 if spec == "axolotl" else ranks, "remainder": remainder}
+    settings = SETTINGS | {"world_size": 1 if "axolotl" in spec else ranks, "remainder": remainder}
     ours = with_multiple(spec, multiple)
     [row] = batchstat.compare(lengths, strategies=ours, **settings).strategies
     [longer] = batchstat.compare(
@@ -114,7 +115,7 @@ def test_a_multiple_needs_no_other_setting(run, tmp_path):
     ("spec", "message"),
     [
         ("packed:method=wrapped,document_multiple=16", "needs whole samples"),
-        ("trl:method=wrapped,document_multiple=16", "needs whole samples"),
+        ("trl:packing=wrapped,document_multiple=16", "needs whole samples"),
         ("padding-free:document_multiple=0", "document_multiple=0"),
     ],
 )

@@ -18,6 +18,7 @@ from batchstat.parameters import MAX_INT
 from batchstat.planning import size_limits as room
 from batchstat.planning.settings import Settings
 from batchstat.planning.strategies import STRATEGIES
+from conftest import packed
 
 CORPORA = {
     "one": [5],
@@ -46,7 +47,7 @@ def specs(draw: st.DrawFn, name: str) -> str:
     if name == "packed":
         methods = ["bfd", "ffd", "first-fit", "next-fit", "wrapped"]
         given_["method"] = draw(st.sampled_from(methods))
-    return f"{name}:{','.join(f'{key}={value}' for key, value in given_.items())}"
+    return packed(f"{name}:{','.join(f'{key}={value}' for key, value in given_.items())}")
 
 
 @st.composite

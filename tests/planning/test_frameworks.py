@@ -3,8 +3,10 @@
 from dataclasses import fields
 from itertools import pairwise, product
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
+from hypothesis import given
 
 import batchstat
 from batchstat import InputError, OptionError
@@ -12,7 +14,7 @@ from batchstat.planning.epoch import InMemoryEpoch
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.strategies import FRAMEWORKS
 from batchstat.planning.strategies.spec import parse_strategy
-from conftest import needs, plan_epoch
+from conftest import needs, packed, plan_epoch
 
 MIXED = [5, 3, 9, 1, 7, 2, 8, 4, 6, 10, 11, 12, 15, 14, 13, 16, 2, 2, 2, 3]
 
@@ -25,7 +27,7 @@ def plan(name: str, lengths: list[int], changed: str = "", **settings: int) -> B
         changed += f",batch_size={given['batch_size']}"
     if "shuffle_batches" in parameters:
         changed += ",shuffle_batches=false"
-    strategy = parse_strategy(f"{name}:{changed.lstrip(',')}", given)
+    strategy = parse_strategy(packed(f"{name}:{changed.lstrip(',')}"), given)
     visits = InMemoryEpoch(np.arange(len(lengths)), np.array(lengths))
     return plan_epoch(strategy, visits, seed=0, epoch=0)
 
@@ -91,8 +93,11 @@ def test_trl():
     # Rows are packed by the thousand, and batched all together: 1,001 rows, 3 per batch.
     made = plan("trl", [6, 4] * 1001, batch_size=3, max_length=10)
     assert (len(made), len(rows(made))) == (-(-1001 // 3), -(-1001 // 3))
-    assert batchstat.compare([5] * 5000, strategies="trl")["trl"].shuffling == "blocks"
-    assert parse_strategy("trl", {"batch_size": 1, "max_length": 10})
+    assert (
+        batchstat.compare([5] * 5000, strategies="trl:packing=bfd")["trl:packing=bfd"].shuffling
+        == "blocks"
+    )
+    assert parse_strategy("trl:packing=bfd", {"batch_size": 1, "max_length": 10})
 
 
 @pytest.mark.parametrize("method", ["bfd", "bfd_split", "wrapped"])
@@ -118,7 +123,7 @@ def test_trls_batches_have_its_tokens_with_torch(method, drop_last):
                 expected = [sorted(token for i in batch for token in packed[i]) for batch in own]
                 sampler = batchstat.BatchSampler(
                     lengths,
-                    f"trl:batch_size={size}" + ",method=wrapped" * (method == "wrapped"),
+                    f"trl:batch_size={size},packing={method}",
                     rank=rank,
                     world_size=ranks,
                     drop_last=drop_last,
@@ -216,3 +221,20 @@ def test_parameters_of_a_framework_can_be_set():
 def test_a_framework_that_is_not_known():
     with pytest.raises(OptionError, match="unknown strategy 'farseq': did you mean 'fairseq'"):
         batchstat.compare([3, 4], strategies=["farseq"])
+
+
+@pytest.mark.parametrize(
+    ("name", "multiple", "size"), [("trl", 1, 8), ("axolotl", 64, 1), ("llama-factory", 8, 8)]
+)
+@given(lengths=st.lists(st.integers(1, 300), min_size=1, max_size=60), ranks=st.integers(1, 3))
+def test_a_trainer_packs_only_if_it_is_asked_to(name, multiple, size, lengths, ranks):
+    """By default it has the Trainer's batches, with the padding of its own collator."""
+    settings = {"world_size": ranks}
+    found = batchstat.compare(lengths, strategies=name, **settings).strategies[0]
+    by_trainer = f"hf-trainer:batch_size={size},pad_to_multiple_of={multiple}"
+    expected = batchstat.compare(lengths, strategies=by_trainer, **settings).strategies[0]
+    assert not found.packs_rows
+    assert found.counts.total_tokens == expected.counts.total_tokens
+    assert found.counts.duplicated_samples == expected.counts.duplicated_samples
+    with pytest.raises(OptionError, match="read_ahead is of packing only: add (sample_)?packing="):
+        batchstat.compare(lengths, strategies=f"{name}:read_ahead=9", **settings)

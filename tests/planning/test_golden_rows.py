@@ -14,7 +14,7 @@ from batchstat.planning.epoch import InMemoryEpoch
 from batchstat.planning.plan import BatchPlan
 from batchstat.planning.samplers.torch_random import torch_permutation
 from batchstat.planning.strategies.spec import parse_strategy
-from conftest import plan_epoch
+from conftest import packed, plan_epoch
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -40,7 +40,9 @@ def batches(made: BatchPlan) -> list[Rows]:
 
 @pytest.mark.parametrize("case", cases("llama-factory"), ids=lambda case: str(case["max_length"]))
 def test_llama_factory(case):
-    made = plan("llama-factory", case["lengths"], epoch=2, max_length=case["max_length"])
+    made = plan(
+        "llama-factory:packing=plain", case["lengths"], epoch=2, max_length=case["max_length"]
+    )
     drawn = torch_permutation(len(case["rows"]), 5 + 2)
     assert batches(made) == [[case["rows"][i]] for i in drawn]
     assert set(made.widths.tolist()) == {-(-case["max_length"] // 8) * 8}
@@ -48,17 +50,17 @@ def test_llama_factory(case):
 
 def test_llama_factory_packs_what_each_process_preprocesses_at_a_time():
     """Of 7 samples, three processes get 3, 2 and 2, and pack them two at a time."""
-    spec = "llama-factory:preprocessing_num_workers=3,read_ahead=2"
+    spec = "llama-factory:packing=plain,preprocessing_num_workers=3,read_ahead=2"
     made = plan(spec, [1] * 7, max_length=9)
     held = sorted([sample for sample, _ in row] for (row,) in batches(made))
     assert held == [[1, 0], [2], [4, 3], [6, 5]]
-    alone = plan("llama-factory:preprocessing_num_workers=99", [1] * 3, max_length=9)
+    alone = plan("llama-factory:packing=plain,preprocessing_num_workers=99", [1] * 3, max_length=9)
     assert sorted(alone.samples.tolist()) == [0, 1, 2]
     assert len(alone) == 3
 
 
 def test_llama_factory_gives_a_sample_of_the_whole_row_a_row_of_its_own():
-    made = plan("llama-factory:neat_packing=unpadded", [16, 1, 15, 14], max_length=16)
+    made = plan("llama-factory:packing=unpadded", [16, 1, 15, 14], max_length=16)
     rows = sorted((row, width) for (row,), width in zip(batches(made), made.widths, strict=True))
     assert rows == [([[0, 16]], 16), ([[2, 15]], 15), ([[3, 14], [1, 1]], 15)]
 
@@ -67,13 +69,13 @@ def test_llama_factory_isolates_samples_with_neat_packing_only():
     lengths = [3, 4, 5] * 9
     made = batchstat.compare(
         lengths,
-        strategies=["llama-factory", "llama-factory:neat_packing=masked"],
+        strategies=["llama-factory:packing=plain", "llama-factory:packing=masked"],
         max_length=17,
     ).strategies
     assert [row.request.strategy.attends_within_samples for row in made] == [False, True]
     assert made[0].counts.total_tokens == made[1].counts.total_tokens
     with pytest.raises(OptionError, match="set batch_size=1"):
-        batchstat.compare(lengths, strategies=["llama-factory:neat_packing=unpadded"])
+        batchstat.compare(lengths, strategies=["llama-factory:packing=unpadded"])
 
 
 @pytest.mark.parametrize("case", cases("axolotl"), ids=lambda case: case["spec"] or "default")
@@ -83,7 +85,11 @@ def test_axolotl(case):
     for epoch, ranks in enumerate(case["epochs"]):
         for rank, expected in enumerate(ranks):
             sampler = batchstat.BatchSampler(
-                case["lengths"], f"axolotl:{case['spec']}", rank=rank, epoch=epoch, **given
+                case["lengths"],
+                packed(f"axolotl:{case['spec']}"),
+                rank=rank,
+                epoch=epoch,
+                **given,
             )
             if not expected:
                 with pytest.raises(InputError, match="no batches left"):

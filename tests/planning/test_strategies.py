@@ -15,7 +15,7 @@ from batchstat.planning.strategies import STRATEGIES
 from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.spec import parse_strategy
 from batchstat.planning.windows import plan_windows
-from conftest import plan_epoch
+from conftest import packed, plan_epoch
 
 SETTINGS: dict[str, Any] = {
     "tokens_per_batch": 64,
@@ -34,7 +34,7 @@ def epoch_of(lengths: list[int]) -> InMemoryEpoch:
 
 
 def strategy(spec: str, **settings: object) -> Strategy:
-    return parse_strategy(spec, SETTINGS | settings)
+    return parse_strategy(packed(spec), SETTINGS | settings)
 
 
 def plan(spec: str, lengths: list[int], seed: int = 0, epoch: int = 0, **settings: object):

@@ -38,7 +38,7 @@ from batchstat.profiling import memmap as arrays
 from batchstat.profiling.parquet import read_file, save_lengths
 from batchstat.simulation.epoch_meter import EpochMeter, Measurement
 from batchstat.simulation.measure import measure
-from conftest import SAMPLE_DATA
+from conftest import SAMPLE_DATA, packed
 
 LENGTHS = st.lists(st.integers(0, 60), min_size=1, max_size=150).filter(any)
 
@@ -195,7 +195,7 @@ def test_windows_planned_together_are_those_planned_alone(
         max_length=60, tokens_per_batch=180, drop_last=drop_last, pad_to_multiple_of=multiple
     )
     sized = f"{name}:read_ahead={size}" if "read_ahead" in FIELDS[name] else name
-    strategy = parse_strategy(sized, asdict(given.resolve(60, None)))
+    strategy = parse_strategy(packed(sized), asdict(given.resolve(60, None)))
     starts = np.arange(len(lengths)) % 2 * 60 if split else None
     visits = InMemoryEpoch(np.arange(len(lengths)) + 7, np.array(lengths), starts)
     alone = list(plan_windows(strategy, visits, seed=4, epoch=2))

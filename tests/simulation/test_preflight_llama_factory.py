@@ -257,7 +257,7 @@ def test_changes_are_keys_of_the_same_configuration(tmp_path, chats):
     assert {"neat_packing": True} in [change.keys for change in report.changes]
     packed = saved(tmp_path, {"neat_packing": True, "per_device_train_batch_size": 1})
     report = batchstat.preflight(packed, chats)
-    assert report.setup.strategy.startswith("llama-factory:batch_size=1")
+    assert report.setup.strategy.startswith("llama-factory:packing=masked,")
     assert [change.keys for change in report.changes] in ([], [{"flash_attn": "fa2"}])
 
 

@@ -1,4 +1,4 @@
-"""`axolotl`: axolotl's training with sample_packing: true."""
+"""`axolotl`: axolotl's training, also with sample_packing: true."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -9,7 +9,9 @@ from batchstat.lengths.arrays import Ints, round_up
 from batchstat.parameters import MAX_INT, parameter
 from batchstat.planning.plan import BatchPlan, Window
 from batchstat.planning.samplers.torch_random import torch_permutation, torch_seeds
+from batchstat.planning.strategies.base import Strategy
 from batchstat.planning.strategies.cutting import cut_every
+from batchstat.planning.strategies.frameworks import HfTrainer
 from batchstat.planning.strategies.packed import PackedSamples, pack
 from batchstat.planning.strategies.packed_rows import PackedRows
 from batchstat.planning.strategies.packs_documents import PacksDocuments
@@ -19,8 +21,22 @@ _COUNTS, _RANKS_THAT_COUNT_ONCE = 4, 4
 
 
 @dataclass(frozen=True, kw_only=True)
+class AxolotlPadded(HfTrainer):
+    """axolotl with its defaults: the Trainer's batches, padded to multiples of 64."""
+
+    own_parameters: ClassVar[tuple[str, ...]] = ("pad_to_multiple_of",)
+    usual_batch_size: ClassVar[int | None] = 1
+    loss: ClassVar[str] = "axolotl"
+
+    pad_to_multiple_of: int = _PAD_TO
+
+
+@dataclass(frozen=True, kw_only=True)
 class Axolotl(PackedRows, PacksDocuments):
-    """axolotl with sample_packing: samples are shuffled by the `seed` and packed into rows of
+    """axolotl. With its defaults, the batches of `hf-trainer` of `batch_size` (micro_batch_size),
+    padded to the longest sample and to a multiple of 64.
+
+    With `sample_packing`, samples are shuffled by the `seed` and packed into rows of
     `batch_size` (micro_batch_size) × `max_length` (sequence_len) tokens, `read_ahead` at a time
     (sample_packing_group_size, 100,000), at most `max_samples_per_row` (sample_packing_bin_size,
     200) in each; a row is a batch. Where the attention takes no such rows (`real_batches`), a batch
@@ -44,9 +60,12 @@ class Axolotl(PackedRows, PacksDocuments):
     remainder: ClassVar[str | None] = "drop"
     loss: ClassVar[str] = "axolotl"
     samples_per_second: ClassVar[int] = 100_000
+    packed_by: ClassVar[str] = "sample_packing"
+    unpacked: ClassVar[type[Strategy] | None] = AxolotlPadded
 
     batch_size: int
     world_size: int = 1
+    sample_packing: bool = parameter("Whether samples are packed into rows.", False)
     sequential: bool = parameter(
         "Whether a sample joins the last row or a new one (sample_packing_sequentially), not the "
         "first that has room.",

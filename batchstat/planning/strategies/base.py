@@ -15,6 +15,9 @@ from batchstat.planning.strategies.cutting import one_sample_a_row
 if TYPE_CHECKING:
     from batchstat.planning.strategies.histogram import BatchSummary
 
+NOT_PACKED = "off"
+"""Value of the parameter that makes a framework pack, where it has others than true and false."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy(ABC):
@@ -35,6 +38,8 @@ class Strategy(ABC):
         remainder: the same for what does not divide evenly over the ranks.
         loss: how its framework makes the losses of tokens that of a step, by name.
         packs_rows: whether a row may hold several samples, which attention must keep apart.
+        packed_by: the parameter without which a framework does not pack; empty if there is none.
+        unpacked: the strategy that its name means without that parameter.
         needs_epoch: whether a window alone does not determine its batches.
         varies_steps: whether its steps have different numbers of batches.
         samples_per_second: samples that it plans, and that are measured, in a second on one core,
@@ -54,6 +59,8 @@ class Strategy(ABC):
     remainder: ClassVar[str | None] = None
     loss: ClassVar[str] = "mean-per-batch"
     packs_rows: ClassVar[bool] = False
+    packed_by: ClassVar[str] = ""
+    unpacked: ClassVar["type[Strategy] | None"] = None
     needs_epoch: ClassVar[bool] = False
     varies_steps: ClassVar[bool] = False
     samples_per_second: ClassVar[int] = 1_000_000

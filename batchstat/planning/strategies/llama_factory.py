@@ -1,4 +1,4 @@
-"""`llama-factory`: LLaMA-Factory's SFT with packing: true."""
+"""`llama-factory`: LLaMA-Factory's SFT, also with packing: true."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,24 +9,39 @@ import numpy as np
 from batchstat.errors import OptionError
 from batchstat.lengths.arrays import Ints, round_up
 from batchstat.parameters import MAX_INT, parameter
+from batchstat.planning.strategies.base import NOT_PACKED, Strategy
 from batchstat.planning.strategies.cutting import longest_first
+from batchstat.planning.strategies.frameworks import HfTrainer
 from batchstat.planning.strategies.packed import PackedSamples, group_starts, pack_groups
 from batchstat.planning.strategies.packed_rows import ShuffledRows
 from batchstat.planning.strategies.packing import first_fit
 
-NEAT_PACKING: Mapping[str, str] = {
-    "off": "Samples of a row see each other, and its padding.",
-    "masked": "Attention keeps samples apart, by a mask.",
-    "unpadded": "The same with flash attention, which also leaves out the padding; one row per "
-    "batch.",
+PACKING: Mapping[str, str] = {
+    NOT_PACKED: "One sample per row, padded to the longest of the batch: LLaMA-Factory's default.",
+    "plain": "packing: true; samples of a row see each other, and its padding.",
+    "masked": "neat_packing: true; attention keeps samples apart, by a mask.",
+    "unpadded": "neat_packing: true with flash attention, which also leaves out the padding; one "
+    "row per batch.",
 }
 
 _PAD_TO = 8
 
 
 @dataclass(frozen=True, kw_only=True)
+class LlamaFactoryPadded(HfTrainer):
+    """LLaMA-Factory's SFT with its defaults: the Trainer's batches, padded to multiples of 8."""
+
+    own_parameters: ClassVar[tuple[str, ...]] = ("pad_to_multiple_of",)
+
+    pad_to_multiple_of: int = _PAD_TO
+
+
+@dataclass(frozen=True, kw_only=True)
 class LlamaFactory(ShuffledRows):
-    """LLaMA-Factory's SFT with packing: true: `read_ahead` samples at a time
+    """LLaMA-Factory's SFT. With its defaults, the batches of `hf-trainer`, padded to the longest
+    sample and to a multiple of 8.
+
+    With `packing`, `read_ahead` samples at a time
     (preprocessing_batch_size), in the sequence of the corpus, are packed into rows of
     `max_length` − 1 tokens; each row takes the longest sample that still fits, of equal ones the
     latest. Rows are padded to `max_length` (cutoff_len), and to a multiple of 8; they are then
@@ -46,32 +61,32 @@ class LlamaFactory(ShuffledRows):
     usual_batch_size: ClassVar[int | None] = 8
     loss: ClassVar[str] = "num-items-in-batch"
     samples_per_second: ClassVar[int] = 100_000
+    packed_by: ClassVar[str] = "packing"
+    unpacked: ClassVar[type[Strategy] | None] = LlamaFactoryPadded
 
+    packing: str = parameter("How samples are packed into rows.", NOT_PACKED, values=PACKING)
     read_ahead: int = 1000
-    neat_packing: str = parameter(
-        "What LLaMA-Factory's attention sees of a row.", "off", values=NEAT_PACKING
-    )
     preprocessing_num_workers: int = parameter(
         "How many processes pack, each its own consecutive part of the corpus.", 1
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.neat_packing == "unpadded" and self.batch_size != 1:
+        if self.packing == "unpadded" and self.batch_size != 1:
             raise OptionError(
-                f"llama-factory: neat_packing=unpadded with batch_size={self.batch_size}: "
+                f"llama-factory: packing=unpadded with batch_size={self.batch_size}: "
                 "LLaMA-Factory takes one row per batch with flash attention: set batch_size=1"
             )
 
     @property
     def attends_within_samples(self) -> bool:
-        """Whether attention stays within samples, as with neat_packing."""
-        return self.neat_packing != "off"
+        """Whether attention stays within samples, as with neat_packing: true."""
+        return self.packing in ("masked", "unpadded")
 
     def padded(self, widest: Ints) -> Ints:
         """Return `max_length` for each, in multiples of 8, unless the padding is left out."""
         whole = np.full(len(widest), round_up(self.max_length, _PAD_TO))
-        return widest if self.neat_packing == "unpadded" else whole
+        return widest if self.packing == "unpadded" else whole
 
     def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:
         """Return the rows of `read_ahead` samples after the other, of each process in turn."""

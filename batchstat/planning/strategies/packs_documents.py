@@ -29,5 +29,5 @@ class PacksDocuments(Strategy):
         if self.document_multiple > 1 and self.cuts_samples:
             raise OptionError(
                 f"document_multiple={self.document_multiple} needs whole samples, and "
-                "method=wrapped cuts them: choose another method"
+                "wrapped rows cut them: choose another way of packing"
             )

@@ -8,7 +8,7 @@ from batchstat.errors import OptionError, unknown
 from batchstat.parameters import read_parameters
 from batchstat.planning.settings import ResolvedSettings
 from batchstat.planning.strategies import STRATEGIES
-from batchstat.planning.strategies.base import Strategy
+from batchstat.planning.strategies.base import NOT_PACKED, Strategy
 
 
 @dataclass(frozen=True)
@@ -77,13 +77,37 @@ def parse_strategy(spec: str, settings: Mapping[str, Any]) -> Strategy:
     name, _, rest = spec.partition(":")
     if name not in STRATEGIES:
         raise unknown("strategy", name, STRATEGIES)
-    known = {field.name: field for field in fields(STRATEGIES[name])}
-    own, usual = STRATEGIES[name].own_parameters, STRATEGIES[name].usual_batch_size
+    kind = STRATEGIES[name]
+    given = read_parameters("strategy", name, rest, {each.name: each for each in fields(kind)})
+    if kind.unpacked is not None and not _packs(kind, given):
+        given.pop(kind.packed_by, None)
+        _check_unpacked(spec, kind, given)
+        kind = kind.unpacked
+    known = {field.name: field for field in fields(kind)}
+    own, usual = kind.own_parameters, kind.usual_batch_size
     values = {key: settings[key] for key in known if key in settings and key not in own}
     if usual is not None:
         values["batch_size"] = settings.get("given_batch_size") or usual
-    values |= read_parameters("strategy", name, rest, known)
+    values |= given
     missing = [k for k, f in known.items() if k not in values and f.default is MISSING]
     if missing:
         raise OptionError(f"strategy {spec!r} needs {missing[0]}: write '{name}:{missing[0]}=…'")
-    return STRATEGIES[name](**values)
+    return kind(**values)
+
+
+def _packs(kind: type[Strategy], given: Mapping[str, Any]) -> bool:
+    """Return whether the parameters of a framework make it pack."""
+    return given.get(kind.packed_by, NOT_PACKED) not in (NOT_PACKED, False)
+
+
+def _check_unpacked(spec: str, kind: type[Strategy], given: Mapping[str, Any]) -> None:
+    """Raise OptionError for a parameter that only packing has."""
+    assert kind.unpacked is not None
+    other = sorted(set(given) - {each.name for each in fields(kind.unpacked)})
+    if other:
+        switch = next(each for each in fields(kind) if each.name == kind.packed_by)
+        values = [each for each in switch.metadata["option"].values if each != NOT_PACKED]
+        raise OptionError(
+            f"strategy {spec!r}: {other[0]} is of packing only: add "
+            f"{kind.packed_by}={' or '.join(values or ['true'])}"
+        )

@@ -1,4 +1,4 @@
-"""`trl`: SFTTrainer with packing=True, or padding_free=True."""
+"""`trl`: SFTTrainer; with packing=True or padding_free=True, its rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,29 +9,43 @@ import numpy as np
 from batchstat.lengths.arrays import Ints
 from batchstat.parameters import MAX_INT, parameter
 from batchstat.planning.plan import Window
+from batchstat.planning.strategies.base import NOT_PACKED, Strategy
+from batchstat.planning.strategies.frameworks import HfTrainer
 from batchstat.planning.strategies.packed import PackedSamples, group_starts, pack
 from batchstat.planning.strategies.packed_rows import ShuffledRows
 from batchstat.planning.strategies.packs_documents import PacksDocuments
 
-METHODS: Mapping[str, str] = {
+PACKING: Mapping[str, str] = {
+    NOT_PACKED: "One sample per row, padded to the longest of the batch: SFTTrainer's default.",
     "bfd": "Best fit decreasing; the rows of a batch are laid end to end (padding_free).",
-    "unpacked": "One sample per row, and no limit; the rows of a batch are laid end to end "
+    "padding-free": "One sample per row, and no limit; the rows of a batch are laid end to end "
     "(padding_free without packing).",
     "wrapped": "Samples laid end to end and cut every max_length; rows are padded to the longest.",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
+class TrlPadded(HfTrainer):
+    """SFTTrainer with its defaults: the Trainer's batches, with a loss of its own."""
+
+    loss: ClassVar[str] = "trl"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Trl(ShuffledRows, PacksDocuments):
-    """TRL's SFTTrainer with packing=True: samples are packed into rows of at most `max_length`, in
-    the sequence of the corpus and `read_ahead` (1,000) at a time; the rows are then shuffled, by
-    its `seed`, and a batch is `batch_size` consecutive ones (per_device_train_batch_size).
-    With `shuffle_seed` rows are shuffled by that first, as shuffle_dataset does it; the samples
-    are expected in the sequence that it gives them.
+    """TRL's SFTTrainer. With its defaults, the batches of `hf-trainer`: one sample per row, padded
+    to the longest of the batch.
+
+    With `packing`, samples are packed into rows of at most `max_length`, in the sequence of the
+    corpus and `read_ahead` (1,000) at a time; the rows are then shuffled, by its `seed`, and a
+    batch is `batch_size` consecutive ones (per_device_train_batch_size). With `shuffle_seed` rows
+    are shuffled by that first, as shuffle_dataset does it; the samples are expected in the sequence
+    that it gives them.
 
     Ranks: accelerate distributes batches in turn, and fills up the last ones with the first rows
     (even_batches), or with dataloader_drop_last drops them. Last batch: kept; with one rank it is
-    short. Longer samples: truncated to `max_length` (bfd), or split: --overflow split (bfd_split).
+    short. Longer samples: truncated to `max_length`, SFTConfig's default is 1024; or split:
+    --overflow split (bfd_split).
     Budget: none; `batch_size` rows (8 unless one is given) of at most `max_length`. Checked against
     TRL 1.16 and accelerate 1.15.
     """
@@ -42,7 +56,10 @@ class Trl(ShuffledRows, PacksDocuments):
     loss: ClassVar[str] = "trl"
     samples_per_second: ClassVar[int] = 100_000
 
-    method: str = parameter("How samples are packed into rows.", "bfd", values=METHODS)
+    packed_by: ClassVar[str] = "packing"
+    unpacked: ClassVar[type[Strategy] | None] = TrlPadded
+
+    packing: str = parameter("How samples are packed into rows.", NOT_PACKED, values=PACKING)
     read_ahead: int = 1000
     dataset_num_proc: int = parameter(
         "How many processes pack, each its own consecutive part of the corpus.", 1
@@ -59,7 +76,7 @@ class Trl(ShuffledRows, PacksDocuments):
     @property
     def cuts_samples(self) -> bool:
         """Whether rows are cut from concatenated samples."""
-        return self.method == "wrapped"
+        return self.packing == "wrapped"
 
     @property
     def lays_rows_end_to_end(self) -> bool:
@@ -68,11 +85,11 @@ class Trl(ShuffledRows, PacksDocuments):
 
     def packed(self, lengths: Ints, begins: Ints) -> PackedSamples:
         """Return the rows of `read_ahead` samples after the other."""
-        if self.method == "unpacked":
+        if self.packing == "padding-free":
             return pack(lengths, self.max_length, "next-fit", 1, [0], self.document_multiple)
         firsts = group_starts(begins, self.read_ahead, self.dataset_num_proc)
         multiple = self.document_multiple
-        return pack(lengths, self.max_length, self.method, MAX_INT, firsts, multiple)
+        return pack(lengths, self.max_length, self.packing, MAX_INT, firsts, multiple)
 
     def sequence(self, n_rows: int, window: Window) -> Ints:
         """Return (n_rows,) the rows as they are shuffled, twice with a `shuffle_seed`."""
